@@ -1,0 +1,30 @@
+"""What ParKazoo raises beside kazoo's own exceptions. All of it is a KazooException."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kazoo.exceptions import ConfigurationError, KazooException
+
+
+class ClusterMapError(ConfigurationError):
+    """The cluster map is missing, damaged, of a newer format, or does not fit the ensembles it names."""
+
+
+class CrossEnsembleError(KazooException):
+    """A transaction names znodes that live on more than one ensemble. Nothing was sent.
+
+    :param operations: the transaction's operations as ``(operation, path, ensemble)``, in order.
+    """
+
+    def __init__(self, operations: Sequence[tuple[str, str, str]]) -> None:
+        self.operations = tuple(operations)
+        width = max(len(path) for _, path, _ in self.operations)
+        lines = "\n".join(f"  {name:<8} {path:<{width}}  on {where}" for name, path, where in self.operations)
+        super().__init__(
+            "a transaction must stay on one ensemble, but this one touches several:\n"
+            f"{lines}\n"
+            "Nothing was sent. Ways out: keep what changes together under one parent (siblings share an "
+            "ensemble), put it into the data of one znode, split the transaction, or for kazoo's LockingQueue "
+            "use client.LockingQueue."
+        )

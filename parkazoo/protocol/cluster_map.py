@@ -1,0 +1,151 @@
+"""The cluster map: which ensembles there are and which of them carry znodes.
+
+It is stored as JSON in the znode ``/parkazoo/map`` of the bootstrap ensemble:
+
+    {
+      "format": 1,
+      "epoch": 1,
+      "cluster": "5d3c...",                          a name for this cluster that no other has
+      "bootstrap": "a",                              the ensemble that holds the map
+      "ensembles": {"a": "h1:2181,h2:2181", ...},    every ensemble by name, with its servers
+      "hash": "sha256",
+      "placement": ["a", "b", "c"]                   the ensembles that carry znodes; the order counts
+    }
+
+Each ensemble also holds ``/parkazoo/ensemble``, ``{"cluster": ..., "name": ...}``, so that a client that
+was sent to the wrong servers finds out before it writes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from parkazoo.errors import ClusterMapError
+
+FORMAT = 1
+HASH = "sha256"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s,/:\[\]]+):(?P<port>[0-9]{1,5})")
+KEYS = frozenset({"format", "epoch", "cluster", "bootstrap", "ensembles", "hash", "placement"})
+
+
+def parse_hosts(hosts: str) -> tuple[tuple[str, int], ...]:
+    """``"h1:2181,h2:2181"`` as pairs of host and port; ClusterMapError if it is anything else."""
+    servers = []
+    for server in hosts.split(","):
+        match = HOST.fullmatch(server.strip())
+        if match is None or not 0 < int(match["port"]) < 1 << 16:
+            raise ClusterMapError(f"{server!r} in {hosts!r} is not host:port")
+        servers.append((match["host"].strip("[]").lower(), int(match["port"])))
+    if len(set(servers)) != len(servers):
+        raise ClusterMapError(f"{hosts!r} names a server twice")
+    return tuple(servers)
+
+
+@dataclass(frozen=True)
+class ClusterMap:
+    """A validated cluster map. Invariants: names are unique and well formed, no server is in two ensembles,
+    ``bootstrap`` and every name in ``placement`` are keys of ``ensembles``, and every ensemble is one or the
+    other.
+
+    :param ensembles: hosts (``"h:p,h:p"``) by name of the ensemble.
+    :param placement: names of the ensembles that carry znodes; a znode's ensemble is an index into it.
+    :param bootstrap: name of the ensemble that holds the map and answers for ``/zookeeper``.
+    :raises ClusterMapError: if an invariant does not hold.
+    """
+
+    cluster: str
+    ensembles: Mapping[str, str]
+    placement: tuple[str, ...]
+    bootstrap: str
+    epoch: int = field(default=1)
+
+    def __post_init__(self) -> None:
+        owner: dict[tuple[str, int], str] = {}
+        for name, hosts in self.ensembles.items():
+            if not NAME.fullmatch(name):
+                raise ClusterMapError(f"{name!r} is no name for an ensemble: letters, digits, '.', '_' and '-'")
+            for server in parse_hosts(hosts):
+                other = owner.setdefault(server, name)
+                if other != name:
+                    raise ClusterMapError(f"server {server[0]}:{server[1]} is in ensemble {other} and in {name}")
+        if not self.placement:
+            raise ClusterMapError("the placement names no ensemble")
+        if len(set(self.placement)) != len(self.placement):
+            raise ClusterMapError(f"the placement names an ensemble twice: {', '.join(self.placement)}")
+        used = {*self.placement, self.bootstrap}
+        if missing := used - self.ensembles.keys():
+            raise ClusterMapError(f"no hosts are given for ensemble {', '.join(sorted(missing))}")
+        if idle := self.ensembles.keys() - used:
+            raise ClusterMapError(f"ensemble {', '.join(sorted(idle))} is not in the placement")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every ensemble: those of the placement in its order, then the bootstrap ensemble if it is apart."""
+        return self.placement if self.bootstrap in self.placement else (*self.placement, self.bootstrap)
+
+    def to_json(self) -> bytes:
+        """The bytes to store at ``/parkazoo/map``."""
+        document = {
+            "format": FORMAT,
+            "epoch": self.epoch,
+            "cluster": self.cluster,
+            "bootstrap": self.bootstrap,
+            "ensembles": dict(self.ensembles),
+            "hash": HASH,
+            "placement": list(self.placement),
+        }
+        return json.dumps(document, indent=2).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes | None) -> ClusterMap:
+        """Parse what ``/parkazoo/map`` holds.
+
+        :raises ClusterMapError: if it is damaged, of a newer format, or breaks an invariant.
+        """
+        try:
+            document = json.loads((data or b"").decode(), object_pairs_hook=_unique)
+        except (ValueError, RecursionError) as error:
+            raise ClusterMapError(f"it is damaged (not JSON: {error})") from None
+        if not isinstance(document, dict):
+            raise ClusterMapError("it is damaged (not a JSON object)")
+        number = _typed(document, "format", int)
+        if number > FORMAT:
+            raise ClusterMapError(f"it has format {number}; this ParKazoo reads up to {FORMAT}: upgrade ParKazoo")
+        if document.keys() != KEYS or number < 1:
+            odd = ", ".join(sorted(document.keys() ^ KEYS)) or f"format {number}"
+            raise ClusterMapError(f"it is damaged (missing or unknown: {odd})")
+        if document["hash"] != HASH:
+            raise ClusterMapError(f"it asks for hash {document['hash']!r}; this ParKazoo knows {HASH}")
+        ensembles = _typed(document, "ensembles", dict)
+        placement = _typed(document, "placement", list)
+        if not all(isinstance(each, str) for each in (*ensembles.values(), *placement)):
+            raise ClusterMapError("it is damaged (ensembles and placement must hold strings)")
+        epoch = _typed(document, "epoch", int)
+        if epoch < 1:
+            raise ClusterMapError(f"it is damaged (epoch {epoch})")
+        return cls(
+            cluster=_typed(document, "cluster", str),
+            ensembles=ensembles,
+            placement=tuple(placement),
+            bootstrap=_typed(document, "bootstrap", str),
+            epoch=epoch,
+        )
+
+
+def _typed(document: Mapping[str, Any], key: str, kind: type) -> Any:
+    value = document.get(key)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ClusterMapError(f"it is damaged ({key!r} is {value!r})")
+    return value
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) != len(keys):
+        raise ClusterMapError(f"it is damaged (a key appears twice: {', '.join(keys)})")
+    return dict(pairs)

@@ -1,0 +1,123 @@
+"""Where a znode lives: path to ensemble, logical path to physical path and back.
+
+A path is logical if it is what the user says (chroot included), physical if it is what a server stores.
+Both are absolute, normalised, without a trailing slash. The whole specification is in docs/protocol.md,
+"Placement"; by hand:
+
+    $ printf %s /app/jobs | sha256sum        the ensemble of /app/jobs' children: this number modulo N
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import sha256
+from typing import NamedTuple
+
+ROOT = "/parkazoo"
+MAP = ROOT + "/map"
+ENSEMBLE = ROOT + "/ensemble"
+MIRRORS = ROOT + "/mirrors"
+FENCES = ROOT + "/fences"
+DONE = ROOT + "/done"
+PIN = ".parkazoo"
+FENCE_COUNT = 1024
+PATHS_CACHED = 1 << 16
+
+
+class Place(NamedTuple):
+    """A znode on one ensemble: an index into the members, and the physical path there."""
+
+    ensemble: int
+    path: str
+
+
+def split(path: str) -> tuple[str, str]:
+    """Parent and name. The parent of a top-level znode is ``/``; that of ``/`` is ``/`` with an empty name."""
+    parent, _, name = path.rpartition("/")
+    return parent or "/", name
+
+
+def join(parent: str, name: str) -> str:
+    return parent + name if parent == "/" else f"{parent}/{name}"
+
+
+def hash_of(path: str) -> int:
+    """The SHA-256 of the path's UTF-8, read as a big-endian integer."""
+    return int.from_bytes(sha256(path.encode()).digest(), "big")
+
+
+def escape(path: str) -> str:
+    """A path as one name: percent-encodes ``%`` and ``/``."""
+    return path.replace("%", "%25").replace("/", "%2F")
+
+
+def unescape(name: str) -> str:
+    return name.replace("%2F", "/").replace("%25", "%")
+
+
+def is_reserved(path: str) -> bool:
+    """Whether the path belongs to ParKazoo: never created, never seen, by a user."""
+    return path == ROOT or path.startswith(ROOT + "/") or f"/{PIN}/" in path + "/"
+
+
+class Placement:
+    """The placement of a tree over `ensembles` ensembles, pure and the same on every machine.
+
+    :param ensembles: N, the number of ensembles that carry znodes; they have the indexes 0 to N - 1.
+    :param bootstrap: index of the ensemble that answers for ``/zookeeper``; N if it carries nothing else.
+    """
+
+    def __init__(self, ensembles: int, bootstrap: int = 0) -> None:
+        if ensembles < 1:
+            raise ValueError("a placement needs an ensemble")
+        self.ensembles = ensembles
+        self.bootstrap = bootstrap
+        self.of_children = lru_cache(PATHS_CACHED)(self._of_children)
+        self.home = lru_cache(PATHS_CACHED)(self._home)
+
+    def _of_children(self, directory: str) -> int:
+        """The ensemble that holds the children of `directory`: every child on the same one."""
+        if directory == "/zookeeper" or directory.startswith("/zookeeper/"):
+            return self.bootstrap
+        return hash_of(directory) % self.ensembles
+
+    def of(self, path: str) -> int:
+        """The ensemble that holds `path` itself."""
+        return self.bootstrap if path == "/zookeeper" else self.of_children(split(path)[0])
+
+    def _home(self, path: str) -> Place:
+        """The znode that holds the data, ACL and versions of `path`."""
+        directory = split(path)[0]
+        while directory != "/" and self.is_native(directory):  # children of a native directory stay below it
+            directory = split(directory)[0]
+        if directory == "/":
+            return Place(self.of(path), path)
+        return Place(self.of(path), f"{MIRRORS}/{escape(directory)}{path[len(directory) :]}")
+
+    def is_native(self, directory: str) -> bool:
+        """Whether home and children of `directory` share an ensemble, so that it needs no mirror."""
+        return self.of(directory) == self.of_children(directory)
+
+    def children(self, directory: str) -> Place:
+        """The znode under which the children of `directory` live: its home if it is native, else its mirror."""
+        if self.is_native(directory):
+            return self.home(directory)
+        return Place(self.of_children(directory), f"{MIRRORS}/{escape(directory)}")
+
+    def pin(self, directory: str) -> Place:
+        """The child of the home that says: a mirror exists, or may exist."""
+        home = self.home(directory)
+        return Place(home.ensemble, join(home.path, PIN))
+
+    def fence(self, directory: str) -> Place:
+        """The znode beside the mirror whose version orders promotions against deletes."""
+        return Place(self.of_children(directory), f"{FENCES}/{(hash_of(directory) >> 128) % FENCE_COUNT}")
+
+    @staticmethod
+    def logical(path: str) -> str:
+        """The user's path of a physical one: of a home, of a mirror, or of anything below a mirror."""
+        if not path.startswith(MIRRORS + "/"):
+            return path
+        mirror, _, rest = path[len(MIRRORS) + 1 :].partition("/")
+        directory = unescape(mirror)
+        return join(directory, rest) if rest else directory
