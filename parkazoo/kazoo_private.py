@@ -1,0 +1,102 @@
+"""Every name of kazoo 2.11 that ParKazoo uses beyond kazoo's documented interface, and nowhere else.
+
+The package's requirements pin kazoo's minor version for the sake of this file. It has two parts: names that
+can be imported, and, in CLIENT_ATTRIBUTES and CONNECTION_ATTRIBUTES, attributes that are read, replaced or
+overridden on KazooClient and ConnectionHandler; tests/protocol/test_kazoo_private.py checks that kazoo still
+has each of them.
+"""
+
+from kazoo.exceptions import RolledBackError, RuntimeInconsistency
+from kazoo.handlers.utils import capture_exceptions
+from kazoo.loggingsupport import BLATHER
+from kazoo.protocol.connection import _CONNECTION_DROP as CONNECTION_DROP
+from kazoo.protocol.connection import _SESSION_EXPIRED as SESSION_EXPIRED
+from kazoo.protocol.connection import AUTH_XID, CLOSE_RESPONSE, ConnectionHandler
+from kazoo.protocol.serialization import (
+    Auth,
+    CheckVersion,
+    CloseInstance,
+    Create,
+    Create2,
+    Delete,
+    Exists,
+    GetACL,
+    GetChildren,
+    GetChildren2,
+    GetData,
+    Reconfig,
+    SetACL,
+    SetData,
+    Sync,
+    Transaction,
+    int_int_struct,
+    int_struct,
+)
+
+CLIENT_ATTRIBUTES = (
+    "_call",
+    "_child_watchers",
+    "_conn_retry",
+    "_connection",
+    "_data_watchers",
+    "_live",
+    "_make_state_change",
+    "_notify_pending",
+    "_pending",
+    "_protocol_version",
+    "_queue",
+    "_reset",
+    "_reset_session",
+    "_reset_watchers",
+    "_safe_close",
+    "_session_callback",
+    "_session_id",
+    "_session_passwd",
+    "_session_timeout",
+    "_state",
+    "_stopped",
+    "_writer_stopped",
+)
+CONNECTION_ATTRIBUTES = (
+    "_connect",
+    "_read_socket",
+    "_read_sock",
+    "_send_request",
+    "_socket",
+    "_write",
+    "_write_sock",
+    "_xid",
+    "connection_stopped",
+    "sasl_options",
+    "zk_loop",
+)
+
+__all__ = [
+    "AUTH_XID",
+    "BLATHER",
+    "CLOSE_RESPONSE",
+    "CONNECTION_DROP",
+    "SESSION_EXPIRED",
+    "Auth",
+    "CheckVersion",
+    "CloseInstance",
+    "ConnectionHandler",
+    "Create",
+    "Create2",
+    "Delete",
+    "Exists",
+    "GetACL",
+    "GetChildren",
+    "GetChildren2",
+    "GetData",
+    "Reconfig",
+    "RolledBackError",
+    "RuntimeInconsistency",
+    "SetACL",
+    "SetData",
+    "Sync",
+    "Transaction",
+    "capture_exceptions",
+    "int_int_struct",
+    "int_struct",
+]

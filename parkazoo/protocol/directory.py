@@ -1,0 +1,274 @@
+"""Promote, delete and help: how a directory over two ensembles comes to be and goes.
+
+The protocol, and why it holds, is in docs/protocol.md. In short: the home says by its pin that a mirror may
+exist; a delete leaves a mark below the pin, under a name that is never used twice; the version of the fence,
+beside the mirror, orders promotions against deletes. So a promotion that read the fence before it saw a pin
+without marks cannot land after a delete that bumped the fence, and a multi that deletes a mark proves that the
+directory is the one in which it was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kazoo.exceptions import (
+    BadVersionError,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+)
+from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Permissions
+
+from parkazoo.errors import ClusterMapError
+from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
+from parkazoo.protocol.placement import DONE
+from parkazoo.protocol.steps import Operation, Request, ask, commit
+from parkazoo.protocol.tree import Directory, Tree
+
+IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
+
+
+def read_fence(d: Directory) -> Operation[int]:
+    stat = yield from ask(d.mirror.ensemble, Exists(d.fence, None))
+    if stat is None:
+        yield from _make_fence(d)
+        return (yield from read_fence(d))
+    return int(stat.version)
+
+
+def bump_fence(d: Directory) -> Operation[int]:
+    """From here on no promotion that began earlier can land; returns the fence's new version."""
+    try:
+        stat = yield from ask(d.mirror.ensemble, SetData(d.fence, b"", -1))
+    except NoNodeError:
+        yield from _make_fence(d)
+        return (yield from bump_fence(d))
+    return int(stat.version)
+
+
+def _make_fence(d: Directory) -> Operation[None]:
+    try:
+        yield from ask(d.mirror.ensemble, Create(d.fence, b"", OPEN_ACL_UNSAFE, 0))
+    except NodeExistsError:
+        pass
+    except NoNodeError:
+        raise _unprepared(d) from None
+
+
+def _unprepared(d: Directory) -> ClusterMapError:
+    return ClusterMapError(
+        f"an ensemble lost its /parkazoo structure ({d.fence} or {d.mirror.path} cannot be created): "
+        "run `parkazoo map init` again with the same arguments"
+    )
+
+
+# ---- who may do what --------------------------------------------------------------------------
+
+
+def pin_acl(acl: Iterable[ACL]) -> list[ACL]:
+    """The ACL of a pin: whoever may delete children of the home may leave and take marks, all may see them.
+
+    (To delete a directory needs DELETE on the directory itself, for its pin; docs/differences.md says so.)
+    """
+    entries = [ACL(Permissions.READ, ANYONE_ID_UNSAFE)]
+    for perms, who in acl:
+        granted = perms & Permissions.ADMIN
+        if perms & Permissions.DELETE:
+            granted |= Permissions.CREATE | Permissions.DELETE
+        if granted:
+            entries.append(ACL(granted, who))
+    return entries
+
+
+def is_secret(acl: Sequence[ACL]) -> bool:
+    """Whether some who may create below a home with this ACL could not read it whole, to copy it.
+
+    Servers show an ACL to those with READ or ADMIN, and its digests to those with ADMIN alone.
+    """
+    has_digests = any(who.scheme in ("auth", "digest") for _, who in acl)
+    return any(
+        perms & Permissions.CREATE
+        and not perms & Permissions.ADMIN
+        and (has_digests or not perms & Permissions.READ)
+        for perms, _ in acl
+    )
+
+
+def _read_acl(d: Directory) -> Operation[list[ACL]]:
+    acl, _ = yield from ask(d.home.ensemble, GetACL(d.home.path))
+    if any(who.scheme == "digest" and who.id.endswith(":x") for _, who in acl):
+        raise NoAuthError(
+            f"{d.path} has no child yet, and the first one needs an identity that may read the directory's "
+            "whole ACL (ADMIN): let one create it, or set the ACL again"
+        )
+    return list(acl)
+
+
+# ---- promote ----------------------------------------------------------------------------------
+
+
+def promote(d: Directory, child: Request | None = None) -> Operation[Any]:
+    """Make the mirror of `d`, and `child` (a Create with its physical path) with it.
+
+    :returns: the created child's physical path; None without `child`, or if the mirror was there before it.
+    :raises: what the create of a child raises on one ZooKeeper: NoNodeError, NoChildrenForEphemeralsError, ...
+    """
+    home, mirror = d.home.ensemble, d.mirror.ensemble
+    while True:
+        fence = yield from read_fence(d)  # before the marks are looked at; if it is stale, the last step fails
+        expected = yield from _read_acl(d)
+        try:
+            yield from ask(home, Create(d.pin, b"", pin_acl(expected), 0))  # a write: a read may be stale
+        except NodeExistsError:
+            try:
+                marks = yield from ask(home, GetChildren(d.pin, None))
+            except NoNodeError:
+                continue
+            if marks:
+                yield from help_delete(d, marks)
+                continue
+        acl = yield from _read_acl(d)  # after the pin: a set_acls from now on sees it, and bumps the fence
+        if acl != expected:
+            yield from ask(home, SetACL(d.pin, pin_acl(acl), -1))
+        operations = [SetData(d.fence, b"", fence), Create(d.mirror.path, b"", acl, 0)]
+        results, index, error = yield from commit(mirror, operations + ([child] if child else []))
+        if error is None:
+            return results[2] if child else None
+        if index == 1 and isinstance(error, NodeExistsError):
+            return None
+        if index == 1 and isinstance(error, NoNodeError):
+            raise _unprepared(d)
+        if index or not isinstance(error, (BadVersionError, NoNodeError)):
+            raise error
+
+
+# ---- delete -----------------------------------------------------------------------------------
+
+
+def begin_delete(tree: Tree, d: Directory, version: int) -> Operation[str | None]:
+    """The plain delete of the home met the pin: see that a delete may go on, and leave our mark.
+
+    :returns: the mark's name; None if the directory has changed meanwhile: begin again.
+    :raises NotEmptyError, NoAuthError: nothing has changed.
+    """
+    probe = [Delete(d.mirror.path, -1), CheckVersion(d.fence, IMPOSSIBLE)]  # cannot succeed
+    _, _, error = yield from commit(d.mirror.ensemble, probe)
+    if isinstance(error, (NotEmptyError, NoAuthError)):
+        raise error
+    try:
+        yield from ask(d.home.ensemble, Delete(d.pin, IMPOSSIBLE))  # may we, in the end?
+    except BadVersionError:
+        pass
+    except NoNodeError:
+        return None
+    mark = f"{tree.new_mark()}.{version}"
+    try:
+        yield from ask(d.home.ensemble, Create(d.mark(mark), b"", READ_ACL_UNSAFE, 0))
+    except NoNodeError:
+        return None
+    return mark
+
+
+def remove_mirror(d: Directory, mark: str) -> Operation[list[str] | None]:
+    """Delete the mirror, if the directory is empty.
+
+    :returns: the marks under which it went, for :func:`last_step`; None if somebody took our mark along.
+    :raises NotEmptyError: our mark is gone again.
+    """
+    while True:
+        fence = yield from bump_fence(d)
+        try:
+            marks: list[str] = yield from ask(d.home.ensemble, GetChildren(d.pin, None))
+        except NoNodeError:
+            return None
+        if mark not in marks:
+            return None
+        operations = [CheckVersion(d.fence, fence), Delete(d.mirror.path, -1)]
+        _, index, error = yield from commit(d.mirror.ensemble, operations)
+        if error is None or (index == 1 and isinstance(error, NoNodeError)):
+            return marks
+        if index == 1:  # not empty, or not ours to delete
+            if not (yield from take_mark(d, mark)):
+                return None
+            raise error
+        if not isinstance(error, (BadVersionError, NoNodeError)):
+            raise error
+
+
+def last_step(d: Directory, marks: Iterable[str], version: int) -> list[Request]:
+    """With the mirror gone for good: marks, pin and home, in one multi on the home's ensemble."""
+    return [
+        *(Delete(d.mark(mark), -1) for mark in marks),
+        Delete(d.pin, -1),
+        Delete(d.home.path, version),
+    ]
+
+
+def take_mark(d: Directory, mark: str) -> Operation[bool]:
+    """Take our mark away again; False if somebody has done so already."""
+    try:
+        yield from ask(d.home.ensemble, Delete(d.mark(mark), -1))
+    except NoNodeError:
+        return False
+    return True
+
+
+def take_done(d: Directory, mark: str) -> Operation[bool]:
+    """Somebody took our mark along. Did they finish our delete for us? Only one deleter gets True."""
+    try:
+        yield from ask(d.home.ensemble, Delete(f"{DONE}/{mark}", -1))
+    except NoNodeError:
+        return False
+    return True
+
+
+def delete_directory(tree: Tree, d: Directory, version: int) -> Operation[bool]:
+    """Delete a znode that may be a directory with a mirror."""
+    while True:
+        try:
+            return bool((yield from ask(d.home.ensemble, Delete(d.home.path, version))))
+        except NotEmptyError:  # the pin; it also proves the right to delete the home, and its version
+            pass
+        mark = yield from begin_delete(tree, d, version)
+        if mark is None:
+            continue
+        while marks := (yield from remove_mirror(d, mark)):
+            operations = last_step(d, marks, version)
+            _, index, error = yield from commit(d.home.ensemble, operations)
+            if error is None:
+                return True
+            is_lost = index == len(operations) - 1 and isinstance(error, BadVersionError)  # to a set
+            if is_lost or isinstance(error, NoAuthError):
+                if not (yield from take_mark(d, mark)):
+                    break
+                raise error
+        if (yield from take_done(d, mark)):
+            return True
+
+
+def help_delete(d: Directory, marks: Sequence[str]) -> Operation[None]:
+    """Finish a delete that was seen under way, if its mirror is gone; then the caller looks again.
+
+    :param marks: as read before this call.
+    """
+    yield from bump_fence(d)
+    if (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))) is not None:
+        return
+    winner = min(marks)
+    operations = last_step(d, marks, _version_of(winner))
+    announce = Create(f"{DONE}/{winner}", b"", OPEN_ACL_UNSAFE, 0)
+    _, index, error = yield from commit(d.home.ensemble, [*operations, announce])
+    if index == len(operations) - 1 and isinstance(error, BadVersionError):
+        yield from take_mark(d, winner)  # that delete has lost to a set
+    elif index == len(operations):
+        raise _unprepared(d)
+    elif isinstance(error, NoAuthError):
+        raise error
+
+
+def _version_of(mark: str) -> int:
+    """The version that a delete asked for; any (-1) if somebody made the mark by hand."""
+    version = mark.rpartition(".")[2]
+    return int(version) if version.isdecimal() else -1

@@ -1,0 +1,333 @@
+"""One generator for each client call, and what each of them claims (see order.py).
+
+A plan is made when an operation is issued, from the request as kazoo's public methods made it: its logical
+path, chroot included. ``claims`` keep later operations behind it, ``kept`` is what still has to be kept once
+its first request is sent: nothing, if that is all that it will need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from kazoo.exceptions import NoAuthError, NoNodeError
+
+from parkazoo.kazoo_private import (
+    Create,
+    Create2,
+    Delete,
+    Exists,
+    GetACL,
+    GetChildren,
+    GetChildren2,
+    GetData,
+    SetACL,
+    SetData,
+    Sync,
+    Transaction,
+)
+from parkazoo.protocol import directory as protocol
+from parkazoo.protocol.order import ADD, LIST, OWN, READ, REMOVE, WRITE, Claims, children, merge, node
+from parkazoo.protocol.placement import PIN, ROOT, split
+from parkazoo.protocol.stats import whole_stat, with_mirror
+from parkazoo.protocol.steps import Operation, Request, ask
+from parkazoo.protocol.transaction import transaction
+from parkazoo.protocol.tree import Directory, Tree, parent_of
+
+# ---- what is read ----------------------------------------------------------------------------
+
+
+def get(tree: Tree, request: Request) -> Operation[Any]:
+    """GetData and GetACL: a value and a stat."""
+    home = tree.placement.home(request.path)
+    value, stat = yield from ask(home.ensemble, request._replace(path=home.path))
+    return value, (yield from whole_stat(tree, request.path, stat))
+
+
+def exists(tree: Tree, request: Request) -> Operation[Any]:
+    home = tree.placement.home(request.path)
+    stat = yield from ask(home.ensemble, request._replace(path=home.path))
+    return stat and (yield from whole_stat(tree, request.path, stat))
+
+
+def set_data(tree: Tree, request: Request) -> Operation[Any]:
+    home = tree.placement.home(request.path)
+    stat = yield from ask(home.ensemble, request._replace(path=home.path))
+    return (yield from whole_stat(tree, request.path, stat))
+
+
+def get_children(tree: Tree, request: Request) -> Operation[Any]:
+    """GetChildren and GetChildren2. A watch is left with the last request: the call has succeeded with it."""
+    path, has_stat = request.path, isinstance(request, GetChildren2)
+    home = tree.placement.home(path)
+    d = tree.directory(path)
+    if d is None:
+        answer = yield from ask(home.ensemble, request._replace(path=home.path))
+        names, stat = answer if has_stat else (answer, None)
+        if path == "/":
+            names.remove(ROOT[1:])
+        return (names, (yield from whole_stat(tree, path, stat))) if has_stat else names
+    while True:
+        if has_stat:
+            stat = yield from ask(home.ensemble, Exists(home.path, None))
+            if stat is None:
+                raise NoNodeError
+        try:
+            answer = yield from ask(d.mirror.ensemble, request._replace(path=d.mirror.path))
+        except NoNodeError:
+            stat = yield from _no_children(tree, d, request.watcher)
+            if stat is not None:
+                return ([], tree.own(home.ensemble, with_mirror(stat, None))) if has_stat else []
+        else:
+            if not tree.is_promoted(path):
+                tree.remember(path)
+            return (answer[0], with_mirror(stat, answer[1])) if has_stat else answer
+
+
+def _no_children(tree: Tree, d: Directory, watcher: Callable[[Any], Any] | None) -> Operation[Any]:
+    """The listing of a directory whose mirror is not there: the home's stat; None to look again.
+
+    Empty is right even if a child has been made meanwhile: when the mirror was found missing, or when the
+    home was created if that was later, the directory was empty.
+    """
+    watch = tree.watch(d, watcher) if watcher else None
+    has_succeeded = False
+    try:
+        names, stat = yield from ask(d.home.ensemble, GetChildren2(d.home.path, watch))
+        if PIN in names:
+            try:
+                marks = yield from ask(d.home.ensemble, GetChildren(d.pin, None))
+            except NoNodeError:
+                return None
+            if marks:
+                try:
+                    yield from protocol.help_delete(d, marks)
+                    return None
+                except NoAuthError:
+                    pass  # the delete is not ours to finish, and the directory is empty
+            if watch and (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, watch))) is not None:
+                return None
+        if watch:
+            watch.home_czxid = stat.czxid
+        has_succeeded = True
+        return stat
+    finally:
+        if watch:
+            tree.settle(watch, has_succeeded)
+
+
+def look_again(d: Directory, watch: Any) -> Operation[str | None]:
+    """The pin of a watched directory came or went: the event to tell of, or None after watching on."""
+    try:
+        _, stat = yield from ask(d.home.ensemble, GetChildren2(d.home.path, watch))
+    except NoNodeError:
+        return "DELETED"
+    if stat.czxid != watch.home_czxid:  # deleted, and made again since
+        return "DELETED"
+    if (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, watch))) is not None:
+        return "CHILD"
+    return None
+
+
+def sync(tree: Tree, request: Request) -> Operation[str]:
+    """Both the ensemble of the znode and that of its children catch up with their leaders."""
+    path: str = request.path
+    ensembles = {tree.placement.of(path), tree.placement.of_children(path)}
+    answers = yield tuple((ensemble, Sync("/")) for ensemble in sorted(ensembles))
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return path
+
+
+# ---- what is written -------------------------------------------------------------------------
+
+
+def create(tree: Tree, request: Request) -> Operation[Any]:
+    """Create and Create2."""
+    parent, name = parent_of(request)
+    place = tree.child(parent, name)
+    d = tree.directory(parent)
+    physical = request._replace(path=place.path)
+    is_known = d is not None and tree.is_promoted(parent)
+    while True:
+        try:
+            result = yield from ask(place.ensemble, physical)
+        except NoNodeError:
+            if d is None:
+                raise
+            tree.forget(parent)
+            is_known = False
+            # kazoo cannot read a Create2 inside a multi's answer
+            child = physical if isinstance(request, Create) else None
+            result = yield from protocol.promote(d, child)
+            if result is None:
+                continue
+        if d is not None and not is_known:
+            tree.remember(parent)
+        break
+    if protocol.is_secret(request.acl) and not request.flags:
+        yield from _promote_secret(tree, request.path, request.acl)
+    if isinstance(request, Create2):
+        return result[0], (yield from whole_stat(tree, request.path, result[1]))
+    return result
+
+
+def _promote_secret(tree: Tree, path: str, acl: Any) -> Operation[None]:
+    """Others may create children here but could not copy the ACL for the mirror: we make it, while we know it."""
+    d = tree.directory(path)
+    if d is not None:
+        with suppress(NoAuthError, NoNodeError):  # not ours to do, or gone already
+            yield from protocol.promote(d)
+
+
+def delete(tree: Tree, request: Request) -> Operation[Any]:
+    d = tree.directory(request.path)
+    if d is None:
+        home = tree.placement.home(request.path)
+        return (yield from ask(home.ensemble, request._replace(path=home.path)))
+    tree.forget(request.path)
+    return (yield from protocol.delete_directory(tree, d, request.version))
+
+
+def set_acls(tree: Tree, request: Request) -> Operation[Any]:
+    """Home, fence, mirror and pin; then the home again, until nobody has set it in between."""
+    path = request.path
+    home = tree.placement.home(path)
+    stat = yield from ask(home.ensemble, request._replace(path=home.path))
+    d = tree.directory(path)
+    if d is None or not stat.numChildren:
+        if protocol.is_secret(request.acls) and not stat.ephemeralOwner:
+            yield from _promote_secret(tree, path, request.acls)
+        return (yield from whole_stat(tree, path, stat))
+    acl, version, mirror = request.acls, stat.aversion, None
+    while True:
+        yield from protocol.bump_fence(d)  # a promotion that read the old ACL must not land after this
+        with suppress(NoNodeError):
+            mirror = yield from ask(d.mirror.ensemble, SetACL(d.mirror.path, acl, -1))
+        answers = yield (
+            (home.ensemble, SetACL(d.pin, protocol.pin_acl(acl), -1)),
+            (home.ensemble, GetACL(home.path)),
+        )
+        if isinstance(answers[0], Exception) and not isinstance(answers[0], (NoNodeError, NoAuthError)):
+            raise answers[0]
+        if isinstance(answers[1], (NoNodeError, NoAuthError)):
+            break  # gone, or out of our hands: whoever changed it mends the mirror
+        if isinstance(answers[1], Exception):
+            raise answers[1]
+        acl, now = answers[1]
+        if now.aversion == version:
+            break
+        version = now.aversion
+    return with_mirror(stat, mirror)
+
+
+# ---- plans -----------------------------------------------------------------------------------
+
+
+class Plan(NamedTuple):
+    """How an operation is run: its generator, its claims, and those it keeps after its first request."""
+
+    operation: Callable[[Tree, Request], Operation[Any]]
+    claims: Callable[[Tree, Request], Claims]
+    kept: Callable[[Tree, Request], Claims]
+
+
+def _keeps_nothing(tree: Tree, request: Request) -> Claims:
+    return {}
+
+
+def _read_claims(tree: Tree, request: Request) -> Claims:
+    return {node(request.path): READ, children(request.path): LIST}
+
+
+def _set_claims(tree: Tree, request: Request) -> Claims:
+    return {node(request.path): WRITE, children(request.path): LIST}
+
+
+def _keeps_list(tree: Tree, request: Request) -> Claims:
+    """Data comes with the first request, the number of children perhaps with a second."""
+    return {} if tree.placement.is_native(request.path) else {children(request.path): LIST}
+
+
+def _keeps_all_if_two(tree: Tree, request: Request) -> Claims:
+    if tree.placement.is_native(request.path):
+        return {}
+    if tree.is_promoted(request.path) and not isinstance(request, GetChildren2):
+        return {}
+    return _read_claims(tree, request)
+
+
+def _create_claims(tree: Tree, request: Request) -> Claims:
+    parent, _ = parent_of(request)
+    mode = ADD if _is_plain(tree, parent) and not protocol.is_secret(request.acl) else OWN
+    return merge([(node(request.path), WRITE), (children(parent), mode), (node(parent), READ)])
+
+
+def _create_keeps(tree: Tree, request: Request) -> Claims:
+    if _is_plain(tree, parent_of(request)[0]) and not protocol.is_secret(request.acl):
+        return {}
+    return _create_claims(tree, request)
+
+
+def _is_plain(tree: Tree, parent: str) -> bool:
+    """Whether a create below `parent` takes one request."""
+    return tree.placement.is_native(parent) or tree.is_promoted(parent)
+
+
+def _delete_claims(tree: Tree, request: Request) -> Claims:
+    path = request.path
+    return merge([(node(path), WRITE), (children(path), OWN), (children(split(path)[0]), REMOVE)])
+
+
+def _set_acls_claims(tree: Tree, request: Request) -> Claims:
+    return {node(request.path): WRITE, children(request.path): OWN}
+
+
+def _if_mirrored(claims: Callable[[Tree, Request], Claims]) -> Callable[[Tree, Request], Claims]:
+    return lambda tree, request: {} if tree.placement.is_native(request.path) else claims(tree, request)
+
+
+def _transaction_claims(tree: Tree, request: Request) -> Claims:
+    claims: list[tuple[str, int]] = []
+    for operation in request.operations:
+        plan = PLANS.get(operation.type)
+        claims += (plan.claims(tree, operation) if plan else _read_claims(tree, operation)).items()
+    return merge(claims)
+
+
+def _transaction_keeps(tree: Tree, request: Request) -> Claims:
+    kept: list[tuple[str, int]] = []
+    for operation in request.operations:
+        plan = PLANS.get(operation.type)
+        kept += (plan.kept(tree, operation) if plan else {}).items()
+    if any(mode != LIST for _, mode in kept):  # the multi may be sent again
+        return _transaction_claims(tree, request)
+    return merge(kept)
+
+
+def _everything_else(tree: Tree, request: Request) -> Operation[Any]:
+    """Reconfig, and requests that we do not know: the bootstrap ensemble's business."""
+    return (yield from ask(tree.placement.bootstrap, request))
+
+
+def _claims_nothing(tree: Tree, request: Request) -> Claims:
+    return {}
+
+
+PLANS: Mapping[int, Plan] = {
+    Create.type: Plan(create, _create_claims, _create_keeps),
+    Create2.type: Plan(create, _create_claims, _create_keeps),
+    Delete.type: Plan(delete, _delete_claims, _if_mirrored(_delete_claims)),
+    Exists.type: Plan(exists, _read_claims, _keeps_list),
+    GetData.type: Plan(get, _read_claims, _keeps_list),
+    GetACL.type: Plan(get, _read_claims, _keeps_list),
+    SetData.type: Plan(set_data, _set_claims, _keeps_list),
+    SetACL.type: Plan(set_acls, _set_acls_claims, _if_mirrored(_set_acls_claims)),
+    GetChildren.type: Plan(get_children, _read_claims, _keeps_all_if_two),
+    GetChildren2.type: Plan(get_children, _read_claims, _keeps_all_if_two),
+    Sync.type: Plan(sync, _read_claims, _keeps_nothing),
+    Transaction.type: Plan(transaction, _transaction_claims, _transaction_keeps),
+}
+OTHER = Plan(_everything_else, _claims_nothing, _keeps_nothing)

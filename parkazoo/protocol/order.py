@@ -1,0 +1,125 @@
+"""Order in one client: an operation sees every operation issued before it, asynchronous ones too.
+
+One ensemble answers in the order in which it was asked, so an operation of one request needs no more than to
+be sent in its turn. But an operation of several requests, or one that may become that, is overtaken by what is
+issued after it. So operations claim what they touch, and whoever wants something that conflicts waits.
+
+A claim is a key and a mode. Two keys belong to a path: the znode itself, and its list of children.
+
+    key                 mode      who                                         conflicts with
+    node(path)          READ      needs it to be there, reads its data        WRITE
+                        WRITE     creates, deletes or changes it              READ WRITE
+    children(path)      LIST      reads the list or its length                ADD REMOVE OWN
+                        ADD       creates a child                             LIST ADD OWN
+                        REMOVE    deletes a child                             LIST OWN
+                        OWN       makes or deletes the place they live in     LIST ADD REMOVE OWN
+
+ADD conflicts with ADD because sequence numbers are given in the order of the creates. Claims on one key are
+granted first come, first served, and an operation starts when all of its claims are granted. Operations enter
+with all their claims at once, so the queues agree on who was first and nobody waits in a circle.
+
+What is claimed at first and what is kept after the first request has been sent is in operations.py.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+READ, WRITE, LIST, ADD, REMOVE, OWN = (1 << bit for bit in range(6))
+CONFLICTS = {
+    READ: WRITE,
+    WRITE: READ | WRITE,
+    LIST: ADD | REMOVE | OWN,
+    ADD: LIST | ADD | OWN,
+    REMOVE: LIST | OWN,
+    OWN: LIST | ADD | REMOVE | OWN,
+}
+Claims = Mapping[str, int]
+
+
+def node(path: str) -> str:
+    return path
+
+
+def children(path: str) -> str:
+    return path + "/"  # no path ends so: normalised
+
+
+def merge(claims: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """One claim for each key: two different modes make the exclusive one."""
+    merged: dict[str, int] = {}
+    for key, mode in claims:
+        if merged.setdefault(key, mode) != mode:
+            merged[key] = WRITE if mode in (READ, WRITE) else OWN
+    return merged
+
+
+class Turn:
+    """An operation's place in the queues."""
+
+    __slots__ = ("blocked", "claims")
+
+    def __init__(self, claims: Claims) -> None:
+        self.claims = dict(claims)
+        self.blocked = 0
+
+
+class _Line:
+    """The queue for one key. Invariant: ``modes`` has the bits whose count in ``held`` is positive."""
+
+    __slots__ = ("held", "modes", "waiting")
+
+    def __init__(self) -> None:
+        self.held: dict[int, int] = {}
+        self.modes = 0
+        self.waiting: deque[tuple[Turn, int]] = deque()
+
+    def grant(self, mode: int) -> None:
+        self.held[mode] = self.held.get(mode, 0) + 1
+        self.modes |= mode
+
+    def release(self, mode: int) -> None:
+        self.held[mode] -= 1
+        if not self.held[mode]:
+            self.modes &= ~mode
+
+
+class Order:
+    """The queues of one client. Not thread-safe: the driver holds a lock around each call."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, _Line] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything is claimed at all."""
+        return bool(self._lines)
+
+    def enter(self, turn: Turn) -> bool:
+        """Queue up for every claim of `turn`; True if all are granted at once."""
+        for key, mode in turn.claims.items():
+            line = self._lines.get(key)
+            if line is None:
+                line = self._lines[key] = _Line()
+            if line.waiting or line.modes & CONFLICTS[mode]:
+                line.waiting.append((turn, mode))
+                turn.blocked += 1
+            else:
+                line.grant(mode)
+        return not turn.blocked
+
+    def leave(self, turn: Turn, kept: Claims) -> list[Turn]:
+        """Give up the claims of a started turn, but for those in `kept`; the turns that can start now."""
+        ready = []
+        for key in [key for key in turn.claims if key not in kept]:
+            line = self._lines[key]
+            line.release(turn.claims.pop(key))
+            while line.waiting and not line.modes & CONFLICTS[line.waiting[0][1]]:
+                first, mode = line.waiting.popleft()
+                line.grant(mode)
+                first.blocked -= 1
+                if not first.blocked:
+                    ready.append(first)
+            if not line.modes:  # nobody holds it, so nobody waits either
+                del self._lines[key]
+        return ready

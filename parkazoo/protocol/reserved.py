@@ -1,0 +1,18 @@
+"""Paths that belong to ParKazoo: what a user who names one is told."""
+
+from __future__ import annotations
+
+from kazoo.exceptions import BadArgumentsError, NoNodeError
+
+from parkazoo.kazoo_private import Create, Create2
+from parkazoo.protocol.placement import PIN, ROOT, is_reserved
+from parkazoo.protocol.steps import Request
+
+
+def refusal(request: Request) -> Exception | None:
+    """The error that answers a request for a reserved path; None if the path is the user's."""
+    if not is_reserved(request.path):
+        return None
+    if isinstance(request, (Create, Create2)):
+        return BadArgumentsError(f"{request.path}: {ROOT} and the name {PIN} are reserved for ParKazoo")
+    return NoNodeError()

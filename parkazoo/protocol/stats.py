@@ -1,0 +1,28 @@
+"""The stat of a znode whose home and children are on different ensembles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parkazoo.kazoo_private import Exists
+from parkazoo.protocol.steps import Operation, ask
+from parkazoo.protocol.tree import Tree
+
+
+def whole_stat(tree: Tree, path: str, stat: Any) -> Operation[Any]:
+    """The stat of a home, with cversion, pzxid and numChildren of the znode that its children live under."""
+    if stat.ephemeralOwner:
+        return tree.own(tree.placement.of(path), stat)
+    if not stat.numChildren:
+        return stat
+    d = tree.directory(path)
+    if d is None:
+        return stat._replace(numChildren=stat.numChildren - 1) if path == "/" else stat  # less /parkazoo
+    return with_mirror(stat, (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))))
+
+
+def with_mirror(stat: Any, mirror: Any) -> Any:
+    """A home's stat and its mirror's. Without a mirror there was never a child: the pin alone was counted."""
+    if mirror is None:
+        return stat._replace(cversion=0, pzxid=stat.czxid, numChildren=0)
+    return stat._replace(cversion=mirror.cversion, pzxid=mirror.pzxid, numChildren=mirror.numChildren)

@@ -1,0 +1,44 @@
+"""What the protocol's generators yield and receive.
+
+Every operation of a client is a generator. It yields a tuple of steps, each ``(ensemble, request)`` with one
+of kazoo's request objects, physical path inside; steps yielded together are sent together, in their order.
+It is sent the list of their answers, one each: what kazoo's connection would put into the async result, or
+the exception. It returns the operation's result or raises its error. It never sees a socket, a thread or a
+clock, so a test can be its server.
+
+A lost connection is an answer too, a ConnectionLoss, and no generator catches it: it ends the operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, TypeVar
+
+from parkazoo.kazoo_private import RolledBackError, RuntimeInconsistency, Transaction
+
+Request = Any  # one of kazoo's request tuples; kazoo ships no types
+Step = tuple[int, Request]
+T = TypeVar("T")
+Operation = Generator[tuple[Step, ...], list[Any], T]
+
+
+def ask(ensemble: int, request: Request) -> Operation[Any]:
+    """One request; returns its answer or raises it."""
+    (answer,) = yield ((ensemble, request),)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def commit(ensemble: int, operations: Sequence[Request]) -> Operation[tuple[list[Any], int, Exception | None]]:
+    """One multi; returns its results, and where and why it failed (``-1, None`` if it did not)."""
+    results = yield from ask(ensemble, Transaction(operations))
+    return (results, *failure(results))
+
+
+def failure(results: Sequence[Any]) -> tuple[int, Exception | None]:
+    """Index and error of the operation that made a multi fail; ``-1, None`` if it did not."""
+    for index, result in enumerate(results):
+        if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
+            return index, result
+    return -1, None

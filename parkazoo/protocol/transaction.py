@@ -1,0 +1,143 @@
+"""A user's transaction: one multi on one ensemble, or refused before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kazoo.exceptions import NoNodeError, NotEmptyError
+
+from parkazoo.errors import CrossEnsembleError
+from parkazoo.kazoo_private import (
+    Create,
+    Delete,
+    RolledBackError,
+    RuntimeInconsistency,
+    SetData,
+)
+from parkazoo.protocol import directory as protocol
+from parkazoo.protocol.reserved import refusal
+from parkazoo.protocol.stats import whole_stat
+from parkazoo.protocol.steps import Operation, Request, commit
+from parkazoo.protocol.tree import Directory, Tree, parent_of
+
+
+def transaction(tree: Tree, request: Request) -> Operation[list[Any]]:
+    """Commit; like kazoo's, the result of a failed transaction is the list of errors.
+
+    A create may find that its parent has no mirror yet, a delete that its directory has one: then the parent
+    is promoted, or the mirror deleted, and the multi is sent again.
+
+    :raises CrossEnsembleError: the operations live on more than one ensemble; nothing was sent.
+    """
+    operations = request.operations
+    ensemble, multi = _place(tree, operations)
+    for index, operation in enumerate(operations):
+        if error := refusal(operation):
+            return _failed(operations, index, error)
+    deletes: dict[int, tuple[Directory, str, list[str]]] = {}  # by index: directories whose mirror we deleted
+    while True:
+        results, index, error = yield from _commit(ensemble, multi, deletes)
+        if error is None:
+            break
+        try:
+            is_worth_another = yield from _prepare(tree, operations, index, error, deletes)
+        except (NoNodeError, NotEmptyError):
+            is_worth_another = False
+        if not is_worth_another:
+            for d, mark, _ in deletes.values():
+                yield from protocol.take_mark(d, mark)
+            return results
+    for index, operation in enumerate(operations):
+        if isinstance(operation, SetData):
+            results[index] = yield from whole_stat(tree, operation.path, results[index])
+    return results
+
+
+def _place(tree: Tree, operations: Sequence[Request]) -> tuple[int, list[Request]]:
+    """The one ensemble, and the operations with their physical paths."""
+    places = []
+    for operation in operations:
+        if isinstance(operation, Create):
+            places.append(tree.child(*parent_of(operation)))
+        else:
+            places.append(tree.placement.home(operation.path))
+    ensembles = {place.ensemble for place in places} or {tree.placement.bootstrap}
+    if len(ensembles) > 1:
+        raise CrossEnsembleError(
+            [
+                (type(operation).__name__, operation.path, tree.names[place.ensemble])
+                for operation, place in zip(operations, places, strict=True)
+            ]
+        )
+    multi = [operation._replace(path=place.path) for operation, place in zip(operations, places, strict=True)]
+    return ensembles.pop(), multi
+
+
+def _failed(operations: Sequence[Request], index: int, error: Exception) -> list[Exception]:
+    """The results of a transaction that failed at `index`, as a server would give them."""
+    after = len(operations) - index - 1
+    return [
+        *(RolledBackError() for _ in range(index)),
+        error,
+        *(RuntimeInconsistency() for _ in range(after)),
+    ]
+
+
+def _commit(
+    ensemble: int, multi: Sequence[Request], deletes: dict[int, tuple[Directory, str, list[str]]]
+) -> Operation[tuple[list[Any], int, Exception | None]]:
+    """The user's multi, with the delete of a directory widened to its marks, pin and home."""
+    widened: list[Request] = []
+    source: list[int] = []
+    for index, operation in enumerate(multi):
+        if index in deletes:
+            d, _, marks = deletes[index]
+            steps = protocol.last_step(d, marks, operation.version)
+        else:
+            steps = [operation]
+        widened += steps
+        source += [index] * len(steps)
+    results, at, error = yield from commit(ensemble, widened)
+    if error is not None:
+        return _failed(multi, source[at], error), source[at], error
+    return list(dict(zip(source, results, strict=True)).values()), -1, None
+
+
+def _prepare(
+    tree: Tree,
+    operations: Sequence[Request],
+    index: int,
+    error: Exception,
+    deletes: dict[int, tuple[Directory, str, list[str]]],
+) -> Operation[bool]:
+    """After the multi failed at `index`: do what it lacked. Whether to send it again."""
+    operation = operations[index]
+    if isinstance(operation, Create) and isinstance(error, NoNodeError):
+        d = tree.directory(parent_of(operation)[0])
+        if d is None:
+            return False
+        yield from protocol.promote(d)
+        return True
+    if not isinstance(operation, Delete):
+        return False
+    d = tree.directory(operation.path)
+    if d is None:
+        return False
+    tree.forget(operation.path)
+    if index in deletes:  # the directory has changed since its mirror was deleted
+        _, mark, _ = deletes.pop(index)
+        has_mark = yield from protocol.take_mark(d, mark)
+        if not has_mark:
+            yield from protocol.take_done(d, mark)
+        return isinstance(error, (NoNodeError, NotEmptyError))
+    if not isinstance(error, NotEmptyError):
+        return False
+    begun = yield from protocol.begin_delete(tree, d, operation.version)
+    if begun is not None:
+        marks = yield from protocol.remove_mirror(d, begun)
+        if marks:
+            deletes[index] = d, begun, marks
+        else:
+            yield from protocol.take_done(d, begun)
+    return True

@@ -1,0 +1,76 @@
+"""Which member watch serves which user watch.
+
+A watch on data or existence is left on the home, one on the children on the znode they live under: the member
+that gets the event translates its path, and nothing else is needed. The exception is a watch on the children
+of a directory that has no mirror yet. It must not write, so it waits on the home's children for the pin, then
+on the mirror for its creation, and answers for both as one watch that is called once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.protocol.states import EventType, WatchedEvent
+
+
+class DirectoryWatch:
+    """One user watch on the children of a directory without a mirror.
+
+    It is left in kazoo's tables in the user watch's place and equals it, so kazoo's rule holds: the same
+    function on the same path is called once. Every method is called on kazoo's watch thread, one at a time.
+
+    :param watcher: the user's watch.
+    :param look: looks again where the directory stands, and then calls :meth:`fire` if anything has changed.
+    :param forget: takes this watch out of all members' tables.
+    """
+
+    __slots__ = ("_early", "_forget", "_look", "_state", "home_czxid", "watcher")
+
+    def __init__(
+        self,
+        watcher: Callable[[WatchedEvent], Any],
+        look: Callable[[DirectoryWatch, WatchedEvent], None],
+        forget: Callable[[DirectoryWatch], None],
+    ) -> None:
+        self.watcher = watcher
+        self.home_czxid = 0  # of the life of the directory that is watched
+        self._look = look
+        self._forget = forget
+        self._state = "calling"  # calling -> armed -> done
+        self._early: list[WatchedEvent] = []  # events that came before the call had succeeded
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.watcher == (other.watcher if isinstance(other, DirectoryWatch) else other))
+
+    def __hash__(self) -> int:
+        return hash(self.watcher)
+
+    def __call__(self, event: WatchedEvent) -> None:
+        if self._state == "calling":
+            self._early.append(event)
+        elif self._state == "armed":
+            self._take(event)
+
+    def settle(self, has_succeeded: bool) -> None:
+        """The call that left the watch has ended: a watch of a failed call is never called."""
+        self._state = "armed" if has_succeeded else "done"
+        if not has_succeeded:
+            self._forget(self)
+        for event in self._early:
+            self(event)
+        self._early.clear()
+
+    def _take(self, event: WatchedEvent) -> None:
+        if event.type == EventType.CHILD:  # the pin came or went
+            self._look(self, event)
+        elif event.type == EventType.CREATED:  # the mirror, together with its first child
+            self.fire(event._replace(type=EventType.CHILD))
+        else:
+            self.fire(event)
+
+    def fire(self, event: WatchedEvent) -> None:
+        if self._state == "armed":
+            self._state = "done"
+            self._forget(self)
+            self.watcher(event)
