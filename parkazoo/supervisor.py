@@ -1,0 +1,144 @@
+"""The process that owns local servers, so that none outlives the program that asked for them.
+
+Run by path (``python -I -S supervisor.py OWNER_PID [FOLDER]``), with the standard library alone. It reads one
+JSON request a line and answers each with one line. It ends, and all its servers with it, when its input
+closes, when its owner is no longer its parent (a forked child of the owner may hold the pipe open), or on
+SIGTERM; last, it removes FOLDER. After ``detach`` only SIGTERM ends it.
+
+All servers are in its process group. A forked guard waits for the supervisor's own death, by SIGKILL too,
+and then kills the group; SIGKILL also ends servers that are frozen. (PR_SET_PDEATHSIG would be Linux alone.)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, NoReturn
+
+OWNER_CHECK_S = 0.5
+TERM_TIMEOUT_S = 10.0
+
+
+class Supervisor:
+    """Starts, signals and reaps servers. Single-threaded; each request is answered at once."""
+
+    def __init__(self, owner: int) -> None:
+        self.owner: int | None = owner
+        self.servers: dict[int, subprocess.Popen[bytes]] = {}
+
+    def spawn(self, argv: list[str], folder: str, log: str) -> int:
+        with open(log, "ab") as output:  # noqa: PTH123 - pathlib would double the start-up time
+            server = subprocess.Popen(
+                argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
+        self.servers[server.pid] = server
+        return server.pid
+
+    def poll(self, pid: int) -> int | None:
+        """The exit status, None while the server runs. A pid stays valid until this has told of its end."""
+        return self.servers[pid].poll()
+
+    def send(self, pid: int, number: int) -> None:
+        """Send a signal; after SIGSTOP, return when the server has really stopped."""
+        server = self.servers[pid]
+        server.send_signal(number)  # does nothing if the server has ended
+        if number == signal.SIGSTOP and server.returncode is None:
+            status = os.waitpid(pid, os.WUNTRACED)[1]
+            if not os.WIFSTOPPED(status):
+                server.returncode = os.waitstatus_to_exitcode(status)
+
+    def detach(self) -> None:
+        self.owner = None
+
+    def serve(self) -> None:
+        """Answer requests until the owner is gone, or for ever once detached."""
+        while self.owner is not None:
+            if not select.select([0], [], [], OWNER_CHECK_S)[0]:
+                if os.getppid() != self.owner:
+                    return
+                continue
+            line = sys.stdin.buffer.readline()
+            if not line.endswith(b"\n"):
+                return
+            name, *arguments = json.loads(line)
+            answer: dict[str, Any]
+            try:
+                answer = {"value": getattr(self, name)(*arguments)}
+            except OSError as error:
+                answer = {"error": str(error)}
+            os.write(1, json.dumps(answer).encode() + b"\n")
+        let_go_of_pipes()
+        while True:
+            for server in self.servers.values():
+                server.poll()
+            time.sleep(OWNER_CHECK_S)
+
+    def end(self, timeout_s: float) -> None:
+        """SIGTERM and up to `timeout_s` seconds to comply, then SIGKILL."""
+        if timeout_s:
+            for server in self.servers.values():
+                server.terminate()
+                server.send_signal(signal.SIGCONT)
+        deadline = time.monotonic() + timeout_s
+        for server in self.servers.values():
+            try:  # noqa: PERF203 - ten turns, each waits
+                server.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def let_go_of_pipes() -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+
+
+def terminated(*_: object) -> NoReturn:
+    raise SystemExit(0)
+
+
+def guard(supervisor: int) -> int:
+    """Fork the guard of this process group. It holds whatever lock the supervisor inherited, to the last."""
+    death, life = os.pipe()  # `life` is closed in servers (close_fds), so it ends with the supervisor
+    pid = os.fork()
+    if pid:
+        os.close(death)
+        return pid
+    os.close(life)
+    let_go_of_pipes()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.read(death, 1)
+    os.killpg(supervisor, signal.SIGKILL)
+    os._exit(1)
+
+
+def main() -> None:
+    owner, *folders = sys.argv[1:]
+    for ignored in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    guard_pid = guard(os.getpid())
+    signal.signal(signal.SIGTERM, terminated)
+    supervisor = Supervisor(int(owner))
+    timeout_s = 0.0
+    try:
+        supervisor.serve()
+    except SystemExit:
+        timeout_s = TERM_TIMEOUT_S
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        supervisor.end(timeout_s)
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        os.kill(guard_pid, signal.SIGKILL)
+        os.waitpid(guard_pid, 0)
+
+
+if __name__ == "__main__":
+    main()
