@@ -1,0 +1,6 @@
+"""KazooClient over several ZooKeeper ensembles. Importing it does nothing else."""
+
+from parkazoo.client import ParKazooClient
+from parkazoo.errors import ClusterMapError, CrossEnsembleError
+
+__all__ = ["ClusterMapError", "CrossEnsembleError", "ParKazooClient"]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,11 @@ def parse_hosts(hosts: str) -> tuple[tuple[str, int], ...]:
     if len(set(servers)) != len(servers):
         raise ClusterMapError(f"{hosts!r} names a server twice")
     return tuple(servers)
+
+
+def format_hosts(servers: Iterable[tuple[str, int]]) -> str:
+    """The inverse of :func:`parse_hosts`."""
+    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in servers)
 
 
 @dataclass(frozen=True)

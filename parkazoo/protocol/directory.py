@@ -27,6 +27,7 @@ from parkazoo.protocol.placement import DONE
 from parkazoo.protocol.steps import Operation, Request, ask, commit
 from parkazoo.protocol.tree import Directory, Tree
 
+IN_TRANSACTION = "transaction"
 IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
 
 
@@ -147,9 +148,11 @@ def promote(d: Directory, child: Request | None = None) -> Operation[Any]:
 # ---- delete -----------------------------------------------------------------------------------
 
 
-def begin_delete(tree: Tree, d: Directory, version: int) -> Operation[str | None]:
+def begin_delete(tree: Tree, d: Directory, intent: str) -> Operation[str | None]:
     """The plain delete of the home met the pin: see that a delete may go on, and leave our mark.
 
+    :param intent: what others may do for us: finish the delete of this version, or, if it is
+        IN_TRANSACTION, call it off.
     :returns: the mark's name; None if the directory has changed meanwhile: begin again.
     :raises NotEmptyError, NoAuthError: nothing has changed.
     """
@@ -163,7 +166,7 @@ def begin_delete(tree: Tree, d: Directory, version: int) -> Operation[str | None
         pass
     except NoNodeError:
         return None
-    mark = f"{tree.new_mark()}.{version}"
+    mark = f"{tree.new_mark()}.{intent}"
     try:
         yield from ask(d.home.ensemble, Create(d.mark(mark), b"", READ_ACL_UNSAFE, 0))
     except NoNodeError:
@@ -231,7 +234,7 @@ def delete_directory(tree: Tree, d: Directory, version: int) -> Operation[bool]:
             return bool((yield from ask(d.home.ensemble, Delete(d.home.path, version))))
         except NotEmptyError:  # the pin; it also proves the right to delete the home, and its version
             pass
-        mark = yield from begin_delete(tree, d, version)
+        mark = yield from begin_delete(tree, d, str(version))
         if mark is None:
             continue
         while marks := (yield from remove_mirror(d, mark)):
@@ -251,8 +254,15 @@ def delete_directory(tree: Tree, d: Directory, version: int) -> Operation[bool]:
 def help_delete(d: Directory, marks: Sequence[str]) -> Operation[None]:
     """Finish a delete that was seen under way, if its mirror is gone; then the caller looks again.
 
+    A transaction's delete is called off instead: it must not come true without the rest of the transaction.
+
     :param marks: as read before this call.
     """
+    in_transactions = [mark for mark in marks if mark.endswith(f".{IN_TRANSACTION}")]
+    for mark in in_transactions:
+        yield from take_mark(d, mark)
+    if in_transactions:
+        return
     yield from bump_fence(d)
     if (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))) is not None:
         return

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from kazoo.exceptions import NoAuthError, NoNodeError
 
 from parkazoo.kazoo_private import (
+    Auth,
     Create,
     Create2,
     Delete,
@@ -34,6 +35,7 @@ from parkazoo.protocol.stats import whole_stat, with_mirror
 from parkazoo.protocol.steps import Operation, Request, ask
 from parkazoo.protocol.transaction import transaction
 from parkazoo.protocol.tree import Directory, Tree, parent_of
+from parkazoo.protocol.watches import DirectoryWatch
 
 # ---- what is read ----------------------------------------------------------------------------
 
@@ -68,56 +70,59 @@ def get_children(tree: Tree, request: Request) -> Operation[Any]:
         if path == "/":
             names.remove(ROOT[1:])
         return (names, (yield from whole_stat(tree, path, stat))) if has_stat else names
-    while True:
-        if has_stat:
-            stat = yield from ask(home.ensemble, Exists(home.path, None))
-            if stat is None:
-                raise NoNodeError
-        try:
-            answer = yield from ask(d.mirror.ensemble, request._replace(path=d.mirror.path))
-        except NoNodeError:
-            stat = yield from _no_children(tree, d, request.watcher)
-            if stat is not None:
-                return ([], tree.own(home.ensemble, with_mirror(stat, None))) if has_stat else []
-        else:
-            if not tree.is_promoted(path):
-                tree.remember(path)
-            return (answer[0], with_mirror(stat, answer[1])) if has_stat else answer
-
-
-def _no_children(tree: Tree, d: Directory, watcher: Callable[[Any], Any] | None) -> Operation[Any]:
-    """The listing of a directory whose mirror is not there: the home's stat; None to look again.
-
-    Empty is right even if a child has been made meanwhile: when the mirror was found missing, or when the
-    home was created if that was later, the directory was empty.
-    """
-    watch = tree.watch(d, watcher) if watcher else None
+    watch: DirectoryWatch | None = None
     has_succeeded = False
     try:
-        names, stat = yield from ask(d.home.ensemble, GetChildren2(d.home.path, watch))
-        if PIN in names:
+        while True:
+            if has_stat:
+                stat = yield from ask(home.ensemble, Exists(home.path, None))
+                if stat is None:
+                    raise NoNodeError
             try:
-                marks = yield from ask(d.home.ensemble, GetChildren(d.pin, None))
+                answer = yield from ask(d.mirror.ensemble, request._replace(path=d.mirror.path))
             except NoNodeError:
-                return None
-            if marks:
-                try:
-                    yield from protocol.help_delete(d, marks)
-                    return None
-                except NoAuthError:
-                    pass  # the delete is not ours to finish, and the directory is empty
-            if watch and (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, watch))) is not None:
-                return None
-        if watch:
-            watch.home_czxid = stat.czxid
-        has_succeeded = True
-        return stat
+                if request.watcher and watch is None:
+                    watch = tree.watch(d, request.watcher)
+                stat = yield from _no_children(d, watch)
+                if stat is not None:
+                    has_succeeded = True
+                    return ([], tree.own(home.ensemble, with_mirror(stat, None))) if has_stat else []
+            else:
+                if not tree.is_promoted(path):
+                    tree.remember(path)
+                return (answer[0], with_mirror(stat, answer[1])) if has_stat else answer
     finally:
         if watch:
             tree.settle(watch, has_succeeded)
 
 
-def look_again(d: Directory, watch: Any) -> Operation[str | None]:
+def _no_children(d: Directory, watch: DirectoryWatch | None) -> Operation[Any]:
+    """The listing of a directory whose mirror is not there: the home's stat; None to look again.
+
+    Empty is right even if a child has been made meanwhile: when the mirror was found missing, or when the
+    home was created if that was later, the directory was empty.
+    """
+    names, stat = yield from ask(d.home.ensemble, GetChildren2(d.home.path, watch))
+    if watch:
+        watch.home_czxid = stat.czxid
+    if PIN not in names:
+        return stat
+    try:
+        marks = yield from ask(d.home.ensemble, GetChildren(d.pin, None))
+    except NoNodeError:
+        return None
+    if marks:
+        try:
+            yield from protocol.help_delete(d, marks)
+            return None
+        except NoAuthError:
+            pass  # the delete is not ours to finish, and the directory is empty
+    if watch and (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, watch))) is not None:
+        return None
+    return stat
+
+
+def look_again(d: Directory, watch: DirectoryWatch) -> Operation[str | None]:
     """The pin of a watched directory came or went: the event to tell of, or None after watching on."""
     try:
         _, stat = yield from ask(d.home.ensemble, GetChildren2(d.home.path, watch))
@@ -161,9 +166,10 @@ def create(tree: Tree, request: Request) -> Operation[Any]:
             is_known = False
             # kazoo cannot read a Create2 inside a multi's answer
             child = physical if isinstance(request, Create) else None
-            result = yield from protocol.promote(d, child)
-            if result is None:
+            created = yield from protocol.promote(d, child)
+            if created is None:
                 continue
+            result = tree.child(parent, split(created)[1]).path  # a multi's results are the user's paths already
         if d is not None and not is_known:
             tree.remember(parent)
         break
@@ -312,6 +318,15 @@ def _everything_else(tree: Tree, request: Request) -> Operation[Any]:
     return (yield from ask(tree.placement.bootstrap, request))
 
 
+def _everywhere(tree: Tree, request: Request) -> Operation[Any]:
+    """Auth: every ensemble must take the credential."""
+    answers = yield tuple((ensemble, request) for ensemble in range(len(tree.names)))
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return True
+
+
 def _claims_nothing(tree: Tree, request: Request) -> Claims:
     return {}
 
@@ -328,6 +343,7 @@ PLANS: Mapping[int, Plan] = {
     GetChildren.type: Plan(get_children, _read_claims, _keeps_all_if_two),
     GetChildren2.type: Plan(get_children, _read_claims, _keeps_all_if_two),
     Sync.type: Plan(sync, _read_claims, _keeps_nothing),
+    Auth.type: Plan(_everywhere, _claims_nothing, _keeps_nothing),
     Transaction.type: Plan(transaction, _transaction_claims, _transaction_keeps),
 }
 OTHER = Plan(_everything_else, _claims_nothing, _keeps_nothing)

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from typing import Generic, TypeVar
 
 READ, WRITE, LIST, ADD, REMOVE, OWN = (1 << bit for bit in range(6))
 CONFLICTS = {
@@ -65,7 +66,10 @@ class Turn:
         self.blocked = 0
 
 
-class _Line:
+TurnT = TypeVar("TurnT", bound=Turn)
+
+
+class _Line(Generic[TurnT]):
     """The queue for one key. Invariant: ``modes`` has the bits whose count in ``held`` is positive."""
 
     __slots__ = ("held", "modes", "waiting")
@@ -73,7 +77,7 @@ class _Line:
     def __init__(self) -> None:
         self.held: dict[int, int] = {}
         self.modes = 0
-        self.waiting: deque[tuple[Turn, int]] = deque()
+        self.waiting: deque[tuple[TurnT, int]] = deque()
 
     def grant(self, mode: int) -> None:
         self.held[mode] = self.held.get(mode, 0) + 1
@@ -85,17 +89,17 @@ class _Line:
             self.modes &= ~mode
 
 
-class Order:
+class Order(Generic[TurnT]):
     """The queues of one client. Not thread-safe: the driver holds a lock around each call."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, _Line[TurnT]] = {}
 
     def __bool__(self) -> bool:
         """Whether anything is claimed at all."""
         return bool(self._lines)
 
-    def enter(self, turn: Turn) -> bool:
+    def enter(self, turn: TurnT) -> bool:
         """Queue up for every claim of `turn`; True if all are granted at once."""
         for key, mode in turn.claims.items():
             line = self._lines.get(key)
@@ -108,7 +112,7 @@ class Order:
                 line.grant(mode)
         return not turn.blocked
 
-    def leave(self, turn: Turn, kept: Claims) -> list[Turn]:
+    def leave(self, turn: TurnT, kept: Claims) -> list[TurnT]:
         """Give up the claims of a started turn, but for those in `kept`; the turns that can start now."""
         ready = []
         for key in [key for key in turn.claims if key not in kept]:

@@ -11,7 +11,8 @@ from parkazoo.protocol.steps import Request
 
 def refusal(request: Request) -> Exception | None:
     """The error that answers a request for a reserved path; None if the path is the user's."""
-    if not is_reserved(request.path):
+    path = getattr(request, "path", None)
+    if path is None or not is_reserved(path):
         return None
     if isinstance(request, (Create, Create2)):
         return BadArgumentsError(f"{request.path}: {ROOT} and the name {PIN} are reserved for ParKazoo")

@@ -127,17 +127,13 @@ def _prepare(
     tree.forget(operation.path)
     if index in deletes:  # the directory has changed since its mirror was deleted
         _, mark, _ = deletes.pop(index)
-        has_mark = yield from protocol.take_mark(d, mark)
-        if not has_mark:
-            yield from protocol.take_done(d, mark)
+        yield from protocol.take_mark(d, mark)
         return isinstance(error, (NoNodeError, NotEmptyError))
     if not isinstance(error, NotEmptyError):
         return False
-    begun = yield from protocol.begin_delete(tree, d, operation.version)
+    begun = yield from protocol.begin_delete(tree, d, protocol.IN_TRANSACTION)
     if begun is not None:
         marks = yield from protocol.remove_mirror(d, begun)
         if marks:
             deletes[index] = d, begun, marks
-        else:
-            yield from protocol.take_done(d, begun)
     return True

@@ -17,52 +17,51 @@ from kazoo.protocol.states import EventType, WatchedEvent
 class DirectoryWatch:
     """One user watch on the children of a directory without a mirror.
 
-    It is left in kazoo's tables in the user watch's place and equals it, so kazoo's rule holds: the same
-    function on the same path is called once. Every method is called on kazoo's watch thread, one at a time.
+    It is left in kazoo's tables in the user watch's place. Every method is called on kazoo's watch thread, one
+    at a time, so there is no lock.
 
     :param watcher: the user's watch.
     :param look: looks again where the directory stands, and then calls :meth:`fire` if anything has changed.
-    :param forget: takes this watch out of all members' tables.
+    :param withdraw: takes out of the members' tables, and ends, this watch; or with True every armed watch of
+        the same function on the same directory, for kazoo calls a function once for an event.
     """
 
-    __slots__ = ("_early", "_forget", "_look", "_state", "home_czxid", "watcher")
+    __slots__ = ("_early", "_look", "_state", "_withdraw", "home_czxid", "watcher")
 
     def __init__(
         self,
         watcher: Callable[[WatchedEvent], Any],
         look: Callable[[DirectoryWatch, WatchedEvent], None],
-        forget: Callable[[DirectoryWatch], None],
+        withdraw: Callable[[DirectoryWatch, bool], None],
     ) -> None:
         self.watcher = watcher
         self.home_czxid = 0  # of the life of the directory that is watched
         self._look = look
-        self._forget = forget
-        self._state = "calling"  # calling -> armed -> done
+        self._withdraw = withdraw
+        self._state = "calling"  # calling -> armed -> ended
         self._early: list[WatchedEvent] = []  # events that came before the call had succeeded
 
-    def __eq__(self, other: object) -> bool:
-        return bool(self.watcher == (other.watcher if isinstance(other, DirectoryWatch) else other))
+    @property
+    def is_armed(self) -> bool:
+        return self._state == "armed"
 
-    def __hash__(self) -> int:
-        return hash(self.watcher)
-
-    def __call__(self, event: WatchedEvent) -> None:
-        if self._state == "calling":
-            self._early.append(event)
-        elif self._state == "armed":
-            self._take(event)
+    def end(self) -> None:
+        self._state = "ended"
 
     def settle(self, has_succeeded: bool) -> None:
         """The call that left the watch has ended: a watch of a failed call is never called."""
-        self._state = "armed" if has_succeeded else "done"
         if not has_succeeded:
-            self._forget(self)
+            self._withdraw(self, False)
+            return
+        self._state = "armed"
         for event in self._early:
             self(event)
         self._early.clear()
 
-    def _take(self, event: WatchedEvent) -> None:
-        if event.type == EventType.CHILD:  # the pin came or went
+    def __call__(self, event: WatchedEvent) -> None:
+        if self._state == "calling":
+            self._early.append(event)
+        elif self._state == "armed" and event.type == EventType.CHILD:  # the pin came or went
             self._look(self, event)
         elif event.type == EventType.CREATED:  # the mirror, together with its first child
             self.fire(event._replace(type=EventType.CHILD))
@@ -70,7 +69,7 @@ class DirectoryWatch:
             self.fire(event)
 
     def fire(self, event: WatchedEvent) -> None:
+        """Call the user's watch, if it has not been called."""
         if self._state == "armed":
-            self._state = "done"
-            self._forget(self)
+            self._withdraw(self, True)
             self.watcher(event)

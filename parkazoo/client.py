@@ -1,0 +1,283 @@
+"""ParKazooClient: stands wherever KazooClient stood."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import AuthFailedError, WriterNotClosedException
+from kazoo.protocol.states import KeeperState
+
+from parkazoo.driver import Reply
+from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
+from parkazoo.protocol.cluster_map import ClusterMap, format_hosts
+from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.steps import Request
+from parkazoo.recipe.queue import LockingQueue
+from parkazoo.session import Session
+from parkazoo.wire.facade import Connections, Watchers, child_places, data_places
+from parkazoo.wire.member import CLOSED_ERRORS, Member
+
+SETTLED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO, KeeperState.AUTH_FAILED, KeeperState.CLOSED)
+MIN_CLOSE_TIMEOUT_S = 10  # kazoo's
+
+
+class ParKazooClient(KazooClient):
+    """A KazooClient over several ensembles.
+
+    Takes every argument of :class:`kazoo.client.KazooClient`. `hosts` are servers of the bootstrap ensemble,
+    with a chroot if wanted; the cluster map found there, at ``/parkazoo/map``, names the ensembles. Credentials,
+    TLS and retry options hold for all of them. What differs from kazoo is listed in docs/differences.md.
+
+    One session of this client is one ZooKeeper session on each ensemble: CONNECTED while all of them are,
+    SUSPENDED while one is not (operations on the others go on), LOST when one has expired; then the others are
+    closed on their servers, and all start anew. After a ConnectionLoss an operation may or may not have been
+    done, as with kazoo; what an interrupted operation leaves behind, the next one on that directory mends.
+    """
+
+    _session: Session | None = None
+    _first_session: tuple[int | None, bytes] = (None, b"")  # a client_id to begin with
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._settled = self.handler.event_object()
+        connection: Any = self._connection
+        self._connection: Any = Connections(self._members, connection.sasl_options)
+        self._data_watchers = Watchers(partial(self._places, data_places))
+        self._child_watchers = Watchers(partial(self._places, child_places))
+        self.LockingQueue = partial(LockingQueue, self)
+
+    # ---- what is new ---------------------------------------------------------------------------
+
+    @property
+    def cluster_map(self) -> ClusterMap | None:
+        """The map this client works by; None before it has been read."""
+        return self._session.cluster_map if self._session else None
+
+    @property
+    def members(self) -> Mapping[str, KazooClient]:
+        """The kazoo client of each ensemble, by name, for what concerns its servers.
+
+        ``client.members["b"].reconfig(...)``, ``.command(b"srvr")``, ``.server_version()``. They see physical
+        paths, so use the ParKazooClient for znodes; and it starts and stops them.
+        """
+        return {member.name: member for member in self._members()}
+
+    # ---- requests ------------------------------------------------------------------------------
+
+    def _call(self, request: Request, async_object: Reply | None) -> bool | None:
+        """Every request of kazoo's public methods and recipes comes through here, as with kazoo."""
+        session = self._session
+        if session is None or self._state in CLOSED_ERRORS:
+            if async_object is not None:
+                failure = session.failure if session and self._state == KeeperState.CLOSED else None
+                async_object.set_exception(failure or CLOSED_ERRORS[self._state]())
+            return False
+        if request is CONNECTION_DROP:  # kazoo's test hooks
+            for member in session.members:
+                member.submit(request, None)
+        elif request is SESSION_EXPIRED:
+            session.bootstrap.submit(request, None)
+        else:
+            session.call(request, async_object)
+        return None
+
+    def unchroot(self, path: str) -> str:
+        """The user's name for a path as a server gives it: out of the mirror, below the chroot."""
+        return str(super().unchroot(Placement.logical(path)))
+
+    # ---- the session ---------------------------------------------------------------------------
+
+    def start(self, timeout: float = 15) -> None:
+        """Connect to the bootstrap ensemble, read the cluster map, connect to every ensemble.
+
+        :param timeout: seconds to wait for all of it.
+        :raises ClusterMapError: no map, a damaged one, one of a newer format, or servers that are not the
+            ensemble that the map means; at once.
+        :raises AuthFailedError: an ensemble refuses the credentials.
+        :raises: the handler's ``timeout_exception``, which names the ensembles that were not reached.
+            After an error nothing is left running.
+        """
+        self.start_async()
+        self._settled.wait(timeout)
+        session = self._session
+        if not self.connected and session is not None:
+            error = session.failure
+            if error is None and self._state == KeeperState.AUTH_FAILED:
+                error = AuthFailedError()
+            if error is None:
+                missing = f"no session with {session.describe_missing()} within {timeout} s"
+                error = self.handler.timeout_exception(f"Connection time-out: {missing}")
+            self.stop()
+            self.close()
+            raise error
+        if self.chroot and not self.exists("/"):
+            warnings.warn(
+                "No chroot path exists, the chroot path should be created before normal use.", stacklevel=2
+            )
+
+    def start_async(self) -> Any:
+        """Begin to connect; operations issued from now on are queued.
+
+        :returns: an event that is set while the client is connected to every ensemble. If the cluster map
+            cannot be used, the client ends up CLOSED, logs why, and every operation raises it.
+        """
+        if self._session is not None and not self._session.is_stopping:
+            return self._live
+        self._safe_close()
+        if self._session is not None:
+            self._session.close()
+        self._stopped.clear()
+        self._writer_stopped.clear()
+        self._settled.clear()
+        self.handler.start()
+        number, password = self._first_session
+        self._state = KeeperState.CONNECTING
+        self._session = Session(self, self._make_member, (number, password) if number else None)
+        self._reset_session()
+        self._session.begin()
+        return self._live
+
+    def stop(self) -> None:
+        """End the session: what has been issued is finished, then every ensemble closes its part.
+
+        All ephemerals of the session are gone then. While an ensemble is not connected, its part ends when it
+        expires there, and operations that wait for it raise ConnectionClosedError.
+        """
+        if self._stopped.is_set():
+            return
+        if self._session is not None and self._session.driver is not None and self.connected:
+            is_idle = self.handler.event_object()
+            self._session.driver.when_idle(is_idle.set)
+            is_idle.wait(self._session_timeout / 1000)
+        self._stopped.set()
+        try:
+            self._safe_close()
+        finally:
+            self._session_callback(KeeperState.CLOSED)
+
+    def _safe_close(self) -> None:
+        self.handler.stop()
+        if self._session is not None:
+            self._session.begin_stop()
+            timeout_s = max(self._session_timeout // 1000, MIN_CLOSE_TIMEOUT_S)
+            if not self._session.wait_stopped(timeout_s):
+                raise WriterNotClosedException(
+                    f"Writer still open from prior connection and wouldn't close after {timeout_s} seconds"
+                )
+
+    def session_changed(self, state: str) -> None:
+        """Called by the session, one call at a time, with the KeeperState that all members make up."""
+        self._session_callback(state)
+        if state in SETTLED:
+            self._settled.set()
+
+    @property
+    def client_id(self) -> tuple[int, bytes] | None:
+        """The session's id and password, as with kazoo: ``ParKazooClient(client_id=...)`` resumes it whole.
+
+        The id is that of the bootstrap ensemble's session, and the ``ephemeralOwner`` of this client's
+        ephemerals on every ensemble. The password is longer than one ensemble's: it resumes the others too.
+        """
+        return self._session.client_id if self._session and self.connected else None
+
+    def set_hosts(self, hosts: str, randomize_hosts: bool | None = None) -> None:
+        """As kazoo's, for the bootstrap ensemble; the others' hosts stand in the cluster map."""
+        super().set_hosts(hosts, randomize_hosts)
+        if self._session is not None:
+            self._session.bootstrap.hosts = self.hosts
+            for member in self._session.members:
+                member.randomize_hosts = self.randomize_hosts
+
+    def describe_hosts(self) -> str:
+        """The bootstrap ensemble's hosts as ``"h:p,h:p"``."""
+        return format_hosts(self.hosts)
+
+    def _make_member(self, session: Session, name: str, hosts: str, client_id: tuple[int, bytes] | None) -> Member:
+        return Member(
+            session,
+            name,
+            self._connection.connect_hook,
+            self._connection.sasl_options,
+            self.auth_data,
+            hosts=hosts,
+            timeout=self._session_timeout / 1000,
+            client_id=client_id,
+            handler=self.handler,
+            read_only=self.read_only,
+            randomize_hosts=self.randomize_hosts,
+            connection_retry=self._conn_retry.copy(),
+            logger=self.logger,
+            keyfile=self.keyfile,
+            keyfile_password=self.keyfile_password,
+            certfile=self.certfile,
+            ca=self.ca,
+            use_ssl=self.use_ssl,
+            verify_certs=self.verify_certs,
+            check_hostname=self.check_hostname,
+        )
+
+    # ---- what kazoo and its recipes reach for in a client --------------------------------------
+
+    def _members(self) -> tuple[Member, ...]:
+        """All members, the bootstrap ensemble's first."""
+        session = self._session
+        if session is None:
+            return ()
+        return (session.bootstrap, *(member for member in session.members if member is not session.bootstrap))
+
+    def _places(self, find: Any, path: str) -> list[tuple[dict[str, set[Any]], str]]:
+        session = self._session
+        if session is None or session.driver is None:
+            return []
+        places: list[tuple[dict[str, set[Any]], str]] = find(session.driver.tree, session.members, path)
+        return places
+
+    @property
+    def last_zxid(self) -> int:
+        """The bootstrap ensemble's; zxids of different ensembles cannot be compared."""
+        return int(self._session.bootstrap.last_zxid) if self._session else 0
+
+    @property
+    def _queue(self) -> Any:
+        return self._session.bootstrap._queue if self._session else deque()
+
+    @property
+    def _pending(self) -> Any:
+        return self._session.bootstrap._pending if self._session else deque()
+
+    @property
+    def _session_id(self) -> int | None:
+        return self._session.bootstrap._session_id if self._session else self._first_session[0]
+
+    @_session_id.setter
+    def _session_id(self, number: int | None) -> None:
+        self._first_session = number, self._first_session[1]
+
+    @property
+    def _session_passwd(self) -> bytes:
+        return self._session.bootstrap._session_passwd if self._session else self._first_session[1]
+
+    @_session_passwd.setter
+    def _session_passwd(self, password: bytes) -> None:
+        self._first_session = self._first_session[0], password
+        if self._session is not None:
+            self._session.bootstrap._session_passwd = password
+
+    def _reset(self) -> None:
+        """Overrides kazoo's: queues, watches and session ids are the members'."""
+        self._reset_session()
+        self._protocol_version = None
+
+    def _reset_session(self) -> None:
+        self._first_session = None, bytes(16)
+
+    def _reset_watchers(self) -> None:
+        """Overrides kazoo's: each member tells its own watches."""
+
+    def _notify_pending(self, state: str) -> None:
+        """Overrides kazoo's: each member fails its own requests."""

@@ -1,0 +1,201 @@
+"""Runs the protocol's generators over the members, in the order that one client promises.
+
+A generator is advanced on the thread that brings the answer, a member's connection thread, so nothing here may
+block: members only queue what is sent. The lock is held for bookkeeping alone, never across a send.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from parkazoo.kazoo_private import Exists
+from parkazoo.protocol.operations import OTHER, PLANS, Plan
+from parkazoo.protocol.order import Claims, Order, Turn
+from parkazoo.protocol.reserved import refusal
+from parkazoo.protocol.steps import Operation, Request, Step
+from parkazoo.protocol.tree import Tree
+
+log = logging.getLogger(__name__)
+
+
+class Reply(Protocol):
+    """What gets an answer: kazoo's async results do, and so do the steps of a generator."""
+
+    def set(self, value: Any = None) -> None: ...
+    def set_exception(self, exception: Exception) -> None: ...
+
+
+class Member(Protocol):
+    """What the driver needs of an ensemble's client."""
+
+    def submit(self, request: Request, reply: Reply) -> None:
+        """Queue a request, in order, without blocking; `reply` is told on any thread, perhaps at once."""
+
+
+class Serial:
+    """Makes calls one at a time, in order, on the thread of whoever came first. It never blocks, nor recurses."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: deque[Callable[[], None]] = deque()
+        self._is_busy = False
+
+    def __call__(self, *calls: Callable[[], None]) -> None:
+        with self._lock:
+            self._calls.extend(calls)
+            if self._is_busy:
+                return
+            self._is_busy = True
+        while True:
+            with self._lock:
+                if not self._calls:
+                    self._is_busy = False
+                    return
+                call = self._calls.popleft()
+            try:
+                call()
+            except Exception:  # a listener's, or ours: the calls after it must be made
+                log.exception("Unhandled exception in %r", call)
+
+
+class _Run(Turn):
+    """An operation on its way. It is the reply to its own step if it asked for one thing at a time."""
+
+    __slots__ = ("_driver", "_generator", "_plan", "_reply", "_request")
+
+    def __init__(self, driver: Driver, plan: Plan, request: Request, reply: Reply | None) -> None:
+        super().__init__({})
+        self._driver = driver
+        self._plan = plan
+        self._request = request
+        self._reply = reply
+        self._generator: Operation[Any] = plan.operation(driver.tree, request)
+
+    def start(self) -> None:
+        kept = self._plan.kept(self._driver.tree, self._request) if self.claims else self.claims
+        self._advance(None)
+        if len(kept) < len(self.claims):
+            self._driver.leave(self, kept)
+
+    def set(self, value: Any = None) -> None:
+        self._advance([value])
+
+    def set_exception(self, exception: Exception) -> None:
+        self._advance([exception])
+
+    def _advance(self, answers: list[Any] | None) -> None:
+        try:
+            steps = self._generator.send(answers) if answers else next(self._generator)
+        except StopIteration as stop:
+            self._end()
+            if self._reply is not None:
+                self._reply.set(stop.value)
+        except Exception as error:
+            self._end()
+            if self._reply is not None:
+                self._reply.set_exception(error)
+        else:
+            self._driver.send(steps, self)
+
+    def _end(self) -> None:
+        if self.claims:
+            self._driver.leave(self, {})
+
+
+class _Gather:
+    """Collects the answers to steps that were sent together."""
+
+    def __init__(self, count: int, advance: Callable[[list[Any]], None]) -> None:
+        self._answers: list[Any] = [None] * count
+        self._missing = count
+        self._lock = threading.Lock()
+        self._advance = advance
+
+    def slot(self, index: int) -> _Slot:
+        return _Slot(self, index)
+
+    def take(self, index: int, answer: Any) -> None:
+        with self._lock:
+            self._answers[index] = answer
+            self._missing -= 1
+            is_complete = not self._missing
+        if is_complete:
+            self._advance(self._answers)
+
+
+class _Slot:
+    __slots__ = ("_gather", "_index")
+
+    def __init__(self, gather: _Gather, index: int) -> None:
+        self._gather = gather
+        self._index = index
+
+    def set(self, value: Any = None) -> None:
+        self._gather.take(self._index, value)
+
+    def set_exception(self, exception: Exception) -> None:
+        self._gather.take(self._index, exception)
+
+
+class Driver:
+    """The operations of one client over its members, which are indexed as in the placement."""
+
+    def __init__(self, tree: Tree, members: Sequence[Member]) -> None:
+        self.tree = tree
+        self._members = members
+        self._order: Order[_Run] = Order()
+        self._lock = threading.Lock()
+        self._serial = Serial()
+        self._when_idle: list[Callable[[], None]] = []
+
+    def call(self, request: Request, reply: Reply | None) -> None:
+        """Issue an operation, after all that this thread issued before. `reply` gets its result or error."""
+        if (error := refusal(request)) is not None:
+            if reply is not None:
+                reply.set(None) if isinstance(request, Exists) else reply.set_exception(error)
+            return
+        plan = PLANS.get(request.type, OTHER)
+        run = _Run(self, plan, request, reply)
+        if self._order or plan.kept(self.tree, request):
+            claims = plan.claims(self.tree, request)
+            with self._lock:
+                run.claims = dict(claims)
+                can_start = self._order.enter(run)
+            if not can_start:
+                return
+        run.start()
+
+    def run(self, operation: Operation[Any], reply: Reply) -> None:
+        """Run a generator that is no user's call, out of order."""
+        plan = OTHER._replace(operation=lambda tree, request: operation)
+        _Run(self, plan, None, reply).start()
+
+    def send(self, steps: tuple[Step, ...], run: _Run) -> None:
+        if len(steps) == 1:
+            ((ensemble, request),) = steps
+            self._members[ensemble].submit(request, run)
+            return
+        gather = _Gather(len(steps), run._advance)
+        for index, (ensemble, request) in enumerate(steps):
+            self._members[ensemble].submit(request, gather.slot(index))
+
+    def leave(self, run: _Run, kept: Claims) -> None:
+        with self._lock:
+            ready = self._order.leave(run, kept)
+            idle = [] if self._order else self._when_idle
+            if idle:
+                self._when_idle = []
+        if ready or idle:
+            self._serial(*(run.start for run in ready), *idle)
+
+    def when_idle(self, call: Callable[[], None]) -> None:
+        """Make `call` once no operation waits or needs another request."""
+        with self._lock:
+            if self._order:
+                self._when_idle.append(call)
+                return
+        call()

@@ -1,0 +1,1 @@
+"""kazoo's recipes that need another shape over several ensembles."""

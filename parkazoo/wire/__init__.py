@@ -1,0 +1,1 @@
+"""The only sockets and threads: one kazoo client for each ensemble."""

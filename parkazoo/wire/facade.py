@@ -1,0 +1,135 @@
+"""What programs reach into a KazooClient for: its connection and its tables of watches, over all members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableSet
+from contextvars import ContextVar
+from typing import Any
+
+from parkazoo.protocol.tree import Tree
+from parkazoo.protocol.watches import DirectoryWatch
+from parkazoo.wire.member import Member
+
+Members = Callable[[], tuple[Member, ...]]
+_connecting: ContextVar[Callable[..., Any]] = ContextVar("connecting")
+
+
+class Connections:
+    """Stands where ``client._connection`` stands. The first of `members` is the bootstrap ensemble's.
+
+    ``_connect`` can be replaced, and then is called for each member (Patroni does that); ``_socket`` closes
+    every member's; whatever else is asked for is the bootstrap ensemble's.
+    """
+
+    def __init__(self, members: Members, sasl_options: dict[str, Any] | None) -> None:
+        self._members = members
+        self._connect = _connect_member
+        self.sasl_options = sasl_options
+
+    def connect_hook(self, connect: Callable[..., Any], *address: Any) -> Any:
+        """Connect a member, by way of what has replaced ``_connect``."""
+        token = _connecting.set(connect)
+        try:
+            return self._connect(*address)
+        finally:
+            _connecting.reset(token)
+
+    @property
+    def _socket(self) -> Any:
+        return Sockets([member._connection._socket for member in self._members()])
+
+    def close(self) -> None:
+        for member in self._members():
+            member._connection.close()
+
+    def __getattr__(self, name: str) -> Any:
+        members = self._members()
+        if not members:
+            raise AttributeError(name)
+        return getattr(members[0]._connection, name)
+
+
+def _connect_member(*address: Any) -> Any:
+    return _connecting.get()(*address)
+
+
+class Sockets:
+    """All members' sockets: closed and shut down together, in the rest the bootstrap ensemble's."""
+
+    def __init__(self, sockets: list[Any]) -> None:
+        self._sockets = sockets
+
+    def close(self) -> None:
+        for sock in self._sockets:
+            if sock is not None:
+                sock.close()
+
+    def shutdown(self, how: int) -> None:
+        for sock in self._sockets:
+            if sock is not None:
+                sock.shutdown(how)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sockets[0], name)
+
+
+class Watchers:
+    """Stands where ``client._data_watchers`` or ``client._child_watchers`` stands, by the user's paths."""
+
+    def __init__(self, find: Callable[[str], list[tuple[dict[str, set[Any]], str]]]) -> None:
+        self._find = find
+
+    def __getitem__(self, path: str) -> WatcherSet:
+        return WatcherSet(self._find(path))
+
+    def get(self, path: str, default: Any = None) -> WatcherSet:
+        return self[path]
+
+
+class WatcherSet(MutableSet[Any]):
+    """The watches on one path, wherever they were left, as the functions that the user gave."""
+
+    def __init__(self, places: list[tuple[dict[str, set[Any]], str]]) -> None:
+        self._places = places
+
+    def _all(self) -> Iterator[tuple[set[Any], Any]]:
+        for table, path in self._places:
+            watchers = table.get(path, set())
+            for watcher in list(watchers):
+                yield watchers, watcher
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter({_users(watcher) for _, watcher in self._all()})
+
+    def __len__(self) -> int:
+        return len({_users(watcher) for _, watcher in self._all()})
+
+    def __contains__(self, wanted: object) -> bool:
+        return any(_users(watcher) == wanted for _, watcher in self._all())
+
+    def add(self, value: Any) -> None:
+        table, path = self._places[0]
+        table.setdefault(path, set()).add(value)
+
+    def discard(self, value: Any) -> None:
+        for watchers, watcher in self._all():
+            if _users(watcher) == value:
+                watchers.discard(watcher)
+
+
+def _users(watcher: Any) -> Any:
+    return watcher.watcher if isinstance(watcher, DirectoryWatch) else watcher
+
+
+def data_places(tree: Tree, members: tuple[Member, ...], path: str) -> list[tuple[dict[str, set[Any]], str]]:
+    """Where watches on the data of `path` are left."""
+    home = tree.placement.home(path)
+    return [(members[home.ensemble]._data_watchers, home.path)]
+
+
+def child_places(tree: Tree, members: tuple[Member, ...], path: str) -> list[tuple[dict[str, set[Any]], str]]:
+    """Where watches on the children of `path` are left: on its mirror or, while it has none, on its home."""
+    return [
+        (members[place.ensemble]._child_watchers, place.path)
+        for place in {tree.placement.children(path), tree.placement.home(path)}
+    ]
