@@ -1,0 +1,161 @@
+"""Runs the tests, each part as a nose2 process of its own, and ends with the counts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+LOGS = ROOT / "build" / "tests"
+OUTCOMES = ("passed", "failed", "listed", "skipped")
+LOG_LINES_SHOWN = 15
+SUITE = ("tests/kazoo_suite/suite.py",)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the tests.
+
+    :param files: patterns of its files, from the root of the checkout.
+    """
+
+    about: str
+    files: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def modules(self) -> list[str]:
+        found = sorted(path.relative_to(ROOT) for pattern in self.files for path in ROOT.glob(pattern))
+        return [".".join(path.with_suffix("").parts) for path in found]
+
+
+PARTS = {
+    "protocol": Part("no server", ("tests/test_*.py", "tests/protocol/test_*.py", "tests/wire/test_*.py")),
+    "live": Part("real ensembles", ("tests/live/test_*.py",)),
+    "gevent": Part(
+        "the live client tests, everything patched by gevent",
+        ("tests/live/test_client*.py",),
+        {"PARKAZOO_TEST_HANDLER": "gevent-patched"},
+    ),
+    "recipes": Part("every program of recipes/", ("tests/recipes/test_*.py",)),
+    "kazoo-3": Part("kazoo's own tests: ParKazooClient, 3 ensembles", SUITE, {"PARKAZOO_SUITE": "3"}),
+    "kazoo-1": Part("kazoo's own tests: ParKazooClient, 1 ensemble", SUITE, {"PARKAZOO_SUITE": "1"}),
+    "kazoo-plain": Part("kazoo's own tests: KazooClient, the control", SUITE, {"PARKAZOO_SUITE": "plain"}),
+}
+
+
+@dataclass
+class Result:
+    """What became of a part. `trouble` is why it did not run properly; it counts as one failed test."""
+
+    counts: Counter[str]
+    seconds: float
+    failed: list[str]
+    trouble: str = ""
+
+
+def run(name: str, part: Part, text: str, is_verbose: bool) -> Result:
+    began = time.monotonic()
+    results, log = LOGS / f"{name}.jsonl", LOGS / f"{name}.log"
+    results.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "tests.part", "--results", str(results), *part.modules]
+    if text:
+        command += ["-k", text]
+    if is_verbose:
+        command.append("-v")
+    status = 0
+    if part.modules:
+        with log.open("w") as errors:
+            process = subprocess.Popen(
+                command, cwd=ROOT, stderr=errors, stdin=subprocess.DEVNULL, env={**os.environ, **part.environment}
+            )
+            try:
+                status = process.wait()
+            except KeyboardInterrupt:  # the part got it too, and stops its servers
+                process.wait()
+                raise
+    records = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    tests = [record for record in records if "test" in record]
+    result = Result(
+        Counter(record["outcome"] for record in tests),
+        time.monotonic() - began,
+        [record["test"] for record in tests if record["outcome"] == "failed"],
+    )
+    if part.modules and not any("end" in record for record in records):
+        last = "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:])
+        result.trouble = f"it ended before its end (status {status}); the log says last:\n{last}"
+    elif not sum(result.counts[each] for each in ("passed", "failed", "listed")):
+        result.trouble = "no test ran" + (f" whose name holds {text!r}" if text else "")
+    elif status and not result.failed:
+        result.trouble = f"it ended with status {status}, though no test failed; see {log.relative_to(ROOT)}"
+    return result
+
+
+def files_of_no_part() -> list[str]:
+    """Test files that no part would run."""
+    covered = {module for part in PARTS.values() for module in part.modules}
+    files = (path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py"))
+    return sorted(str(path) for path in files if ".".join(path.with_suffix("").parts) not in covered)
+
+
+def print_summary(console: Console, results: dict[str, Result]) -> None:
+    table = Table(title="tests", title_justify="left")
+    table.add_column("part", no_wrap=True)
+    for each in (*OUTCOMES, "seconds"):
+        table.add_column(each, justify="right")
+    table.add_column("")
+    for name, result in results.items():
+        table.add_row(
+            name,
+            *(str(result.counts[each]) for each in OUTCOMES),
+            f"{result.seconds:.0f}",
+            result.trouble.partition(";")[0],
+        )
+    console.print()
+    for name, result in results.items():
+        for test in result.failed:
+            console.print(f"FAILED {name}: {test}", markup=False, highlight=False, soft_wrap=True)
+    console.print(table)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests", description=__doc__)
+    parser.add_argument("parts", metavar="PART", nargs="*", help=f"of {', '.join(PARTS)}; all of them by default")
+    parser.add_argument("-k", metavar="TEXT", dest="text", default="", help="only tests whose names hold TEXT")
+    parser.add_argument("-v", dest="is_verbose", action="store_true", help="one line per test")
+    options = parser.parse_args()
+    if unknown := [name for name in options.parts if name not in PARTS]:
+        parser.error(f"there is no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    if lost := files_of_no_part():
+        parser.error(f"no part runs {', '.join(lost)}: see PARTS in tests/__main__.py")
+    LOGS.mkdir(parents=True, exist_ok=True)
+    console = Console()
+    results = {}
+    try:
+        for name in options.parts or PARTS:
+            console.rule(f"{name}: {PARTS[name].about}", align="left", style="dim")
+            results[name] = result = run(name, PARTS[name], options.text, options.is_verbose)
+            if result.trouble:
+                console.print(f"  FAILED {name}: {result.trouble}", markup=False, highlight=False)
+    except KeyboardInterrupt:
+        console.print("\ninterrupted")
+        return 130
+    print_summary(console, results)
+    passed = sum(result.counts["passed"] for result in results.values())
+    failed = sum(result.counts["failed"] + bool(result.trouble) for result in results.values())
+    print(f"{passed} passed, {failed} failed")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""Which kazoo handler the live tests use: environment variable PARKAZOO_TEST_HANDLER.
+
+``threading`` (the default); ``gevent``: gevent's handler, nothing patched; ``gevent-patched``: gevent's handler
+and everything monkey-patched, before anything else was imported, by ``python -m tests.part``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+VARIABLE = "PARKAZOO_TEST_HANDLER"
+NAMES = ("threading", "gevent", "gevent-patched")
+
+
+def handler_name() -> str:
+    name = os.environ.get(VARIABLE, "threading")
+    if name not in NAMES:
+        raise SystemExit(f"{VARIABLE}={name}: it must be one of {', '.join(NAMES)}")
+    return name
+
+
+def make_handler() -> Any:
+    """A new handler for one client: ``ParKazooClient(hosts, handler=make_handler())``."""
+    if handler_name() == "threading":
+        from kazoo.handlers.threading import SequentialThreadingHandler  # noqa: PLC0415 - after patching
+
+        return SequentialThreadingHandler()
+    from kazoo.handlers.gevent import SequentialGeventHandler  # noqa: PLC0415 - gevent is optional
+
+    return SequentialGeventHandler()
+
+
+def patch_everything_if_asked() -> None:
+    """To be called before anything is imported that uses threads or sockets."""
+    if handler_name() == "gevent-patched":
+        from gevent import monkey  # noqa: PLC0415 - gevent is optional
+
+        monkey.patch_all()

@@ -1,0 +1,5 @@
+"""kazoo's own test suite, unmodified, from the installed package, as the judge of ParKazooClient.
+
+PARKAZOO_SUITE says what is judged: ``plain`` (KazooClient itself, the control), or ParKazooClient over that many
+ensembles, ``1`` or ``3``.
+"""

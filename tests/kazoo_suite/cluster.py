@@ -1,0 +1,162 @@
+"""What stands in for kazoo's module ``kazoo.testing.common``: its ZookeeperCluster over parkazoo.local.
+
+kazoo's harness starts servers by itself and can use no others. This module gives it running ones, and keeps them
+running from test class to test class: each test has a chroot of its own. (kazoo's module is not imported at all:
+on import it installs a handler for SIGUSR1.)
+
+The servers differ from kazoo's own in one point: a server has one client port, which takes TLS and plain text,
+so that one cluster map serves both.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from parkazoo.local import LocalCluster
+from tests.kazoo_suite.certificates import Certificates, make_certificates
+
+
+class Server:
+    """Server `index` of the bootstrap ensemble, with the names of kazoo's ManagedZooKeeper."""
+
+    def __init__(self, cluster: ZookeeperCluster, index: int) -> None:
+        self._cluster = cluster
+        self._index = index
+
+    @property
+    def _server(self) -> Any:
+        return self._cluster.local.ensembles[0].servers[self._index]
+
+    @property
+    def address(self) -> str:
+        return str(self._server.address)
+
+    @property
+    def secure_address(self) -> str:
+        return self.address
+
+    @property
+    def client_port(self) -> int:
+        return int(self._server.port)
+
+    secure_client_port = client_port
+
+    @property
+    def running(self) -> bool:
+        return self._cluster.is_current and bool(self._server.is_running)
+
+    def run(self) -> None:
+        """Start the server if it is stopped, and wait until it serves."""
+        if not self.running:
+            self._server.start()
+            self._server.wait_serving()
+
+    def stop(self) -> None:
+        if self.running:
+            self._server.stop()
+
+
+class ZookeeperCluster:
+    """What kazoo's harness makes for each set of options. It starts when it is used; the cluster that ran
+    before, with other options, ends then."""
+
+    _current: ZookeeperCluster | None = None
+
+    def __init__(
+        self,
+        configuration_entries: tuple[str, ...] = (),
+        java_system_properties: tuple[str, ...] = (),
+        jaas_config: str | None = None,
+        **unused: Any,  # where ZooKeeper is, ports, size: parkazoo.local knows better
+    ) -> None:
+        self.settings = (tuple(configuration_entries), tuple(java_system_properties), jaas_config)
+        self._servers = [Server(self, index) for index in range(3)]
+
+    @property
+    def is_current(self) -> bool:
+        return ZookeeperCluster._current is not None and ZookeeperCluster._current.settings == self.settings
+
+    @property
+    def local(self) -> LocalCluster:
+        if not self.is_current:
+            self.start()
+        current = ZookeeperCluster._current
+        assert current is not None
+        return current._local
+
+    def __getitem__(self, index: int) -> Server:
+        return self._servers[index]
+
+    def __iter__(self) -> Iterator[Server]:
+        return iter(self._servers)
+
+    def start(self) -> None:
+        """Start every server that does not run."""
+        if self.is_current:
+            for server in self:
+                server.run()
+            return
+        close()
+        suite = os.environ["PARKAZOO_SUITE"]
+        entries, properties, jaas = self.settings
+        folder, _ = certificates()
+        flags = [*properties, "-Dreadonlymode.enabled=true", "-Dfile.encoding=UTF-8"]
+        if jaas:
+            (folder / "jaas.conf").write_text(jaas)
+            flags.append(f"-Djava.security.auth.login.config={folder / 'jaas.conf'}")
+        self._local = LocalCluster(
+            ensembles=3 if suite == "3" else 1,
+            servers=3,
+            make_map=suite != "plain",
+            zoo_cfg={
+                **dict(entry.split("=", 1) for entry in entries),
+                "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+                "authProvider.1": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+                "authProvider.x509": "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+                "client.portUnification": "true",
+                "ssl.keyStore.location": str(folder / "server.pem"),
+                "ssl.trustStore.location": str(folder / "ca.pem"),
+            },
+            jvm_flags=tuple(flags),
+        )
+        self._local.__enter__()
+        ZookeeperCluster._current = self
+
+    def stop(self) -> None:
+        for server in self:
+            server.stop()
+
+    def terminate(self) -> None:
+        """After each test class: the servers go on, for the next one."""
+
+    def get_logs(self) -> list[str]:
+        return []
+
+    def get_ssl_client_configuration(self) -> dict[str, bytes]:
+        _, made = certificates()
+        return {"client_key": made.client_key, "client_cert": made.client_certificate, "ca_cert": made.ca}
+
+
+@cache
+def certificates() -> tuple[Path, Certificates]:
+    """Certificates for this run, and the folder that holds those of the servers."""
+    folder = Path(tempfile.mkdtemp(prefix="parkazoo-kazoo-suite-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    made = make_certificates()
+    (folder / "server.pem").write_bytes(made.server)
+    (folder / "ca.pem").write_bytes(made.ca)
+    return folder, made
+
+
+def close() -> None:
+    """Stop the servers, if any run."""  # not by atexit: too late for the threads that stop them in parallel
+    current, ZookeeperCluster._current = ZookeeperCluster._current, None
+    if current is not None:
+        current._local.__exit__(None, None, None)
