@@ -26,10 +26,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 HOST = "127.0.0.1"
 # Below every common range of ephemeral ports: a client that tries a server that is down could otherwise be
@@ -47,11 +46,13 @@ JARS = "+".join(
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 10.0
 WORD_TIMEOUT_S = 2.0
+QUORUM_WORD_TIMEOUT_S = 0.5  # a frozen server must not slow down the wait for the others
 POLL_S = 0.05
 ATTEMPTS = 5
 LOG_LINES = 12
 STATE = "cluster.json"
 LOCK = "lock"
+SUPERVISOR_LOG = "supervisor.log"
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 INSTALL = "pip install 'parkazoo[local]'"
 
@@ -222,10 +223,23 @@ def four_letter_word(address: str, word: str, timeout_s: float = WORD_TIMEOUT_S)
     return ""
 
 
-def role_of(address: str) -> str:
-    """``leader``, ``follower``, ``standalone``, ...; empty if the server does not serve."""
-    match = re.search(r"^Mode: (\S+)", four_letter_word(address, "srvr"), re.MULTILINE)
-    return match[1] if match else ""
+class Role(NamedTuple):
+    """What a server says of itself: ``leader``, ``follower``, ``standalone``, ...; empty if it does not serve."""
+
+    name: str
+    zxid: int
+
+    @property
+    def is_leader(self) -> bool:
+        return self.name in ("leader", "standalone")
+
+
+def role_of(address: str, timeout_s: float = WORD_TIMEOUT_S) -> Role:
+    """Ask a server for its role. One that has just lost its quorum or been thawed may not know yet."""
+    answer = four_letter_word(address, "srvr", timeout_s)
+    zxid = re.search(r"^Zxid: 0x([0-9a-f]+)", answer, re.MULTILINE)
+    mode = re.search(r"^Mode: (\S+)", answer, re.MULTILINE)
+    return Role(mode[1], int(zxid[1], 16)) if mode and zxid else Role("", 0)
 
 
 def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
@@ -242,6 +256,7 @@ class _Supervisor:
 
     def __init__(self, log: Path, lock: int, remove: Path | None) -> None:
         self._turn = threading.Lock()
+        self._number = 0
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", SUPERVISOR, str(os.getpid()), *([remove] if remove else [])],
@@ -262,18 +277,21 @@ class _Supervisor:
 
     def ask(self, name: str, *arguments: object) -> Any:
         with self._turn:
+            self._number += 1
             try:
-                self._requests.write(json.dumps([name, *arguments]).encode() + b"\n")
+                self._requests.write(json.dumps([self._number, name, *arguments]).encode() + b"\n")
                 self._requests.flush()
-                line = self._answers.readline()
+                while line := self._answers.readline():
+                    number, value, error = json.loads(line)
+                    if number == self._number:  # else the answer to a request that Ctrl-C has interrupted
+                        break
             except (OSError, ValueError):
                 line = b""
         if not line:
             raise LocalClusterError("this local cluster has ended, and its servers with it")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise LocalClusterError(answer["error"])
-        return answer["value"]
+        if error is not None:
+            raise LocalClusterError(error)
+        return value
 
     def detach(self) -> None:
         """Leave the servers running when this process ends."""
@@ -292,18 +310,20 @@ class _Supervisor:
             self._requests.close()
 
 
-@dataclass(frozen=True)
-class _Ports:
+class _Ports(NamedTuple):
     client: int
     quorum: int = 0
     election: int = 0
 
 
 class LocalServer:
-    """One ZooKeeper server. Methods raise LocalClusterError if the server is not in the state they need."""
+    """One ZooKeeper server: its name (``"a1"``), address, port, log, and in `data` its files.
+
+    Methods raise LocalClusterError if the server is not in the state they need.
+    """
 
     def __init__(self, name: str, folder: Path, ports: _Ports, argv: Sequence[str], owner: _Supervisor) -> None:
-        self._name = name
+        self.name = name
         self._ports = ports
         self._argv = [*argv]
         self._supervisor = owner
@@ -314,7 +334,7 @@ class LocalServer:
         self.address = f"{HOST}:{ports.client}"
 
     def __repr__(self) -> str:
-        return f"<LocalServer {self._name} at {self.address}>"
+        return f"<LocalServer {self.name} at {self.address}>"
 
     @property
     def pid(self) -> int:
@@ -323,7 +343,7 @@ class LocalServer:
         :raises LocalClusterError: if the server does not run.
         """
         if not self.is_running:
-            raise LocalClusterError(f"server {self._name} at {self.address} is not running")
+            raise LocalClusterError(f"server {self.name} at {self.address} is not running")
         assert self._pid is not None
         return self._pid
 
@@ -343,10 +363,10 @@ class LocalServer:
     def start(self) -> None:
         """Start the server, without waiting until it serves."""
         if self.is_running:
-            raise LocalClusterError(f"server {self._name} at {self.address} is running already")
+            raise LocalClusterError(f"server {self.name} at {self.address} is running already")
         if not _wait(self._is_port_free, STOP_TIMEOUT_S):
             raise LocalClusterError(
-                f"port {self.port} of server {self._name} has been taken by another program: end that program"
+                f"port {self.port} of server {self.name} has been taken by another program: end that program"
             )
         self._pid = self._supervisor.ask("spawn", self._argv, str(self.data), str(self.log))
 
@@ -361,7 +381,7 @@ class LocalServer:
         """End the server by SIGKILL and wait."""
         self._signal(signal.SIGKILL)
         if not _wait(lambda: not self.is_running, STOP_TIMEOUT_S):
-            raise LocalClusterError(f"server {self._name} (pid {self.pid}) does not end")
+            raise LocalClusterError(f"server {self.name} (pid {self.pid}) does not end")
 
     def freeze(self) -> None:
         """Stop the process in its tracks (SIGSTOP): its connections stay open, nothing is answered."""
@@ -382,9 +402,9 @@ class LocalServer:
 
         :raises LocalClusterError: if it ends, or does not serve within `timeout_s` seconds.
         """
-        if not _wait(lambda: not self.is_running or bool(role_of(self.address)), timeout_s):
+        if not _wait(lambda: not self.is_running or bool(role_of(self.address).name), timeout_s):
             raise LocalClusterError(
-                f"server {self._name} at {self.address} does not serve after {timeout_s:g} s; {self.log}:\n"
+                f"server {self.name} at {self.address} does not serve after {timeout_s:g} s; {self.log}:\n"
                 f"{self.log_tail()}"
             )
         if not self.is_running:
@@ -399,7 +419,7 @@ class LocalServer:
         return "\n".join(text.splitlines()[-lines:])
 
     def obituary(self) -> str:
-        return f"server {self._name} at {self.address} has ended; the end of its log:\n{self.log_tail()}"
+        return f"server {self.name} at {self.address} has ended; the end of its log:\n{self.log_tail()}"
 
     def has_lost_port(self) -> bool:
         """Whether one of the server's ports was taken by somebody else before it could listen there."""
@@ -442,29 +462,28 @@ class LocalEnsemble:
 
         :raises LocalClusterError: if none does at this moment; `wait_quorum` first.
         """
-        for server, role in self.roles().items():
-            if role in ("leader", "standalone"):
-                return server
-        raise LocalClusterError(f"ensemble {self.name} has no leader: {self._told()}")
+        leaders = [(role.zxid, server) for server, role in self.roles().items() if role.is_leader]
+        if not leaders:
+            raise LocalClusterError(f"ensemble {self.name} has no leader: {self._told()}")
+        return max(leaders, key=lambda each: each[0])[1]  # a deposed one that does not know yet is behind
 
     def followers(self) -> tuple[LocalServer, ...]:
         """The servers that follow at this moment."""
-        return tuple(server for server, role in self.roles().items() if role == "follower")
+        return tuple(server for server, role in self.roles().items() if role.name == "follower")
 
-    def roles(self) -> dict[LocalServer, str]:
-        """Each server's role: ``leader``, ``follower``, ``standalone``; empty if it does not serve."""
+    def roles(self, timeout_s: float = WORD_TIMEOUT_S) -> dict[LocalServer, Role]:
+        """Each server's role. Servers are asked at once, each is given `timeout_s` seconds."""
         with ThreadPoolExecutor(len(self.servers)) as pool:
-            roles = pool.map(role_of, (server.address for server in self.servers))
+            roles = pool.map(lambda server: role_of(server.address, timeout_s), self.servers)
             return dict(zip(self.servers, roles, strict=True))
 
     def _has_quorum(self) -> bool:
-        roles = [role for role in self.roles().values() if role]
-        leaders = [role for role in roles if role in ("leader", "standalone")]
-        return len(leaders) == 1 and 2 * len(roles) > len(self.servers)
+        roles = [role for role in self.roles(QUORUM_WORD_TIMEOUT_S).values() if role.name]
+        return len([role for role in roles if role.is_leader]) == 1 and 2 * len(roles) > len(self.servers)
 
     def _told(self) -> str:
         return ", ".join(
-            f"{server.address} {role or ('does not serve' if server.is_running else 'is down')}"
+            f"{server.address} {role.name or ('does not serve' if server.is_running else 'is down')}"
             for server, role in self.roles().items()
         )
 
@@ -542,9 +561,10 @@ class LocalCluster:
         try:
             lock = _lock(folder)
             try:
-                remembered = _remembered(folder, self._names, self._size)
+                remembered = _recall(folder, self._names, self._size)
                 remove = None if self._given else folder
-                self._supervisor = _Supervisor(folder / "supervisor.log", lock, remove)
+                self._supervisor = _Supervisor(folder / SUPERVISOR_LOG, lock, remove)
+                os.write(lock, str(self._supervisor.pid).encode())
             finally:
                 os.close(lock)  # the supervisor has its own
             self._start(self._supervisor, folder, argv, remembered)
@@ -580,32 +600,41 @@ class LocalCluster:
     ) -> None:
         self._progress(f"starting {len(self._names) * self._size} ZooKeeper servers")
         deadline = time.monotonic() + START_TIMEOUT_S
-        fresh = iter(self._choose_ports(len(self._names) - len(remembered)))
+        ports = dict(remembered) or dict(zip(self._names, self._choose_ports(len(self._names)), strict=True))
+        self._state({}, ports, has_served=bool(remembered)).write(folder)
+        ensembles = {name: self._spawn(name, folder / name, ports[name], argv, supervisor) for name in self._names}
+        self.ensembles = tuple(ensembles.values())
         for name in self._names:
-            ports = remembered.get(name) or next(fresh)
-            self.ensembles += (self._spawn(name, folder / name, ports, argv, supervisor),)
-        for index, name in enumerate(self._names):
             self._progress(f"waiting for ensemble {name}")
             for attempt in range(1, ATTEMPTS + 1):
-                ensemble = self.ensembles[index]
-                if _wait_all_serving(ensemble, deadline):
+                if _wait_all_serving(ensembles[name], deadline):
                     break
-                if name in remembered or attempt == ATTEMPTS:
+                if remembered or attempt == ATTEMPTS:
                     raise LocalClusterError(
-                        f"a port of ensemble {name} has been taken by another program: {ensemble.hosts}"
+                        f"another program has taken a port of ensemble {name} ({ensembles[name].hosts}): end it"
                     )
-                for server in ensemble.servers:
+                for server in ensembles[name].servers:
                     _stop(server)
                 shutil.rmtree(folder / name)
-                (ports,) = self._choose_ports(1)
-                again = self._spawn(name, folder / name, ports, argv, supervisor)
-                self.ensembles = (*self.ensembles[:index], again, *self.ensembles[index + 1 :])
-        _remember(folder, supervisor.pid, self.ensembles)
+                (ports[name],) = self._choose_ports(1)
+                ensembles[name] = self._spawn(name, folder / name, ports[name], argv, supervisor)
+                self.ensembles = tuple(ensembles.values())
+        self._state(ensembles, ports, has_served=True).write(folder)
         if self._make_map:
             from parkazoo.admin import init_map  # noqa: PLC0415 - a client, which servers alone do not need
 
             self._progress("making the cluster map")
             init_map(bootstrap=self.hosts, ensembles={each.name: each.hosts for each in self.ensembles})
+
+    @staticmethod
+    def _state(
+        ensembles: Mapping[str, LocalEnsemble], ports: Mapping[str, Sequence[_Ports]], *, has_served: bool
+    ) -> _State:
+        return _State(
+            ports={name: [[*each] for each in several] for name, several in ports.items()},
+            pids={name: [server.pid for server in each.servers] for name, each in ensembles.items()},
+            has_served=has_served,
+        )
 
     def _choose_ports(self, ensembles: int) -> list[list[_Ports]]:
         """Ports for that many ensembles."""
@@ -619,7 +648,7 @@ class LocalCluster:
         servers = []
         for number, each in enumerate(ports, 1):
             server = LocalServer(f"{name}{number}", folder / str(number), each, argv, owner)
-            if not server.data.exists():
+            if not (server.data / "zoo.cfg").exists():
                 (server.data / "data").mkdir(parents=True)
                 (server.data / "data" / "myid").write_text(f"{number}\n")
                 (server.data / "logback.xml").write_text(LOGBACK)
@@ -650,7 +679,7 @@ def _stop(server: LocalServer) -> None:
 
 def _wait_all_serving(ensemble: LocalEnsemble, deadline: float) -> bool:
     """Wait until every server serves; False if one has lost a port."""
-    while not all(ensemble.roles().values()):
+    while not all(role.name for role in ensemble.roles().values()):
         if any(server.has_lost_port() for server in ensemble.servers):
             return False
         for server in ensemble.servers:
@@ -658,68 +687,154 @@ def _wait_all_serving(ensemble: LocalEnsemble, deadline: float) -> bool:
                 raise LocalClusterError(server.obituary())
         if time.monotonic() > deadline:
             ensemble.wait_quorum(0)
-            ensemble.servers[0].wait_serving(0)
+            for server in ensemble.servers:
+                server.wait_serving(0)
         time.sleep(POLL_S)
     return True
 
 
 def _lock(folder: Path) -> int:
-    """Take the folder. The kernel gives it back when the last process of the cluster that holds it has ended.
+    """Take the folder. The kernel gives it back when the last process that holds it has ended.
 
-    :raises LocalClusterError: if a cluster runs there.
+    :raises LocalClusterError: if a cluster runs there, or the folder holds other things.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        entries = {entry.name for entry in folder.iterdir()}
+        if entries and LOCK not in entries:
+            raise LocalClusterError(f"{folder} holds other things: use an empty folder")
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise LocalClusterError(f"the data folder {folder} cannot be used: {error.strerror}") from None
+        raise LocalClusterError(f"the folder {folder} cannot be used: {error.strerror}") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
         raise LocalClusterError(f"a local cluster is running already in {folder}") from None
+    os.ftruncate(lock, 0)
     return lock
 
 
-def _remember(folder: Path, supervisor: int, ensembles: Sequence[LocalEnsemble]) -> None:
-    state = {
-        "supervisor": supervisor,
-        "ensembles": {
-            ensemble.name: [
-                {"pid": server.pid, "ports": list(vars(server._ports).values())} for server in ensemble.servers
-            ]
-            for ensemble in ensembles
-        },
-    }
-    draft = folder / f"{STATE}.new"
-    draft.write_text(json.dumps(state, indent=2))
-    draft.replace(folder / STATE)
+def _is_locked(folder: Path) -> bool:
+    try:
+        lock = os.open(folder / LOCK, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
-def _remembered(folder: Path, names: str, size: int) -> dict[str, list[_Ports]]:
-    """The ports of the ensembles that lived in this folder, because their znodes and the map name them."""
-    state = _state(folder)
+class _State(NamedTuple):
+    """What a folder remembers of its cluster: the ports, because znodes (the map above all) name them.
+
+    `has_served`: until every server has served once, there is nothing to keep.
+    """
+
+    ports: dict[str, list[list[int]]]
+    pids: dict[str, list[int]]
+    has_served: bool
+
+    def write(self, folder: Path) -> None:
+        draft = folder / f"{STATE}.new"
+        draft.write_text(json.dumps(self._asdict(), indent=2))
+        draft.replace(folder / STATE)
+
+    @classmethod
+    def read(cls, folder: Path) -> _State | None:
+        try:
+            return cls(**json.loads((folder / STATE).read_text()))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError):
+            raise LocalClusterError(f"{folder / STATE} is damaged: use another folder") from None
+
+
+def _recall(folder: Path, names: str, size: int) -> dict[str, list[_Ports]]:
+    """The ports of the cluster that has lived in this folder; what has never served is cleared away.
+
+    :raises LocalClusterError: if its shape is another.
+    """
+    state = _State.read(folder)
     if state is None:
-        for name in names:  # of a cluster that never came to serve
+        return {}
+    if not state.has_served:
+        for name in state.ports:
             shutil.rmtree(folder / name, ignore_errors=True)
         return {}
-    ensembles = {
-        name: [_Ports(*server["ports"]) for server in servers] for name, servers in state["ensembles"].items()
-    }
-    shape = {name: len(servers) for name, servers in ensembles.items()}
+    shape = {name: len(ports) for name, ports in state.ports.items()}
     if shape != dict.fromkeys(names, size):
         raise LocalClusterError(
-            f"{folder} holds a cluster of {len(shape)} ensembles of {next(iter(shape.values()))}, not "
+            f"{folder} holds a cluster of {len(shape)} ensembles of {next(iter(shape.values()))}, not of "
             f"{len(names)} of {size}: ask for that, or use another folder"
         )
-    return ensembles
+    return {name: [_Ports(*each) for each in ports] for name, ports in state.ports.items()}
 
 
-def _state(folder: Path) -> dict[str, Any] | None:
+class ServerStatus(NamedTuple):
+    """A server of a cluster that runs by itself.
+
+    `role`: as in Role. `state`: ``serving``, ``no quorum``, ``no answer`` or ``down``.
+    """
+
+    ensemble: str
+    name: str
+    address: str
+    pid: int
+    role: str
+    state: str
+
+
+def status(data: Path) -> list[ServerStatus]:
+    """The servers of the cluster that runs in the folder `data`.
+
+    :raises LocalClusterError: if none does.
+    """
+    state = _State.read(data) if _is_locked(data) else None
+    if state is None:
+        raise LocalClusterError(f"no local cluster is running in {data}")
+
+    def of_server(ensemble: str, index: int) -> ServerStatus:
+        pid = state.pids[ensemble][index]
+        address = f"{HOST}:{state.ports[ensemble][index][0]}"
+        role = role_of(address).name
+        return ServerStatus(ensemble, f"{ensemble}{index + 1}", address, pid, role, _condition(address, role))
+
+    with ThreadPoolExecutor(16) as pool:
+        rows = [
+            pool.submit(of_server, ensemble, index)
+            for ensemble, pids in state.pids.items()
+            for index in range(len(pids))
+        ]
+        return [row.result() for row in rows]
+
+
+def _condition(address: str, role: str) -> str:
+    if role:
+        return "serving"
     try:
-        state: dict[str, Any] = json.loads((folder / STATE).read_text())
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        raise LocalClusterError(f"{folder / STATE} is damaged: remove {folder}, or use another folder") from None
-    return state
+        with socket.create_connection((HOST, int(address.rpartition(":")[2])), WORD_TIMEOUT_S):
+            pass
+    except OSError:
+        return "down"
+    return "no quorum" if four_letter_word(address, "ruok") else "no answer"
+
+
+def stop_detached(data: Path) -> None:
+    """Stop the cluster that runs in the folder `data`, and wait.
+
+    :raises LocalClusterError: if none does, or it does not end.
+    """
+    if not _is_locked(data):
+        raise LocalClusterError(f"no local cluster is running in {data}")
+    supervisor = (data / LOCK).read_text()
+    if not supervisor:
+        raise LocalClusterError(f"the local cluster in {data} is just starting: try again")
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(int(supervisor), signal.SIGTERM)
+    if not _wait(lambda: not _is_locked(data), 2 * STOP_TIMEOUT_S):
+        raise LocalClusterError(f"the local cluster in {data} (pid {supervisor}) does not end")

@@ -1,9 +1,10 @@
 """The process that owns local servers, so that none outlives the program that asked for them.
 
-Run by path (``python -I -S supervisor.py OWNER_PID [FOLDER]``), with the standard library alone. It reads one
-JSON request a line and answers each with one line. It ends, and all its servers with it, when its input
-closes, when its owner is no longer its parent (a forked child of the owner may hold the pipe open), or on
-SIGTERM; last, it removes FOLDER. After ``detach`` only SIGTERM ends it.
+Run by path (``python -I -S supervisor.py OWNER_PID [FOLDER]``), with the standard library alone. It reads
+requests, JSON lines of ``[number, method, *arguments]``, and answers each with ``[number, value, error]``. It
+ends, and all its servers with it, when its input closes, when its owner is no longer its parent (a forked child
+of the owner may hold the pipe open), or on SIGTERM; last, it removes FOLDER. After ``detach`` only SIGTERM
+ends it.
 
 All servers are in its process group. A forked guard waits for the supervisor's own death, by SIGKILL too,
 and then kills the group; SIGKILL also ends servers that are frozen. (PR_SET_PDEATHSIG would be Linux alone.)
@@ -22,6 +23,7 @@ import time
 from typing import Any, NoReturn
 
 OWNER_CHECK_S = 0.5
+STOPPED_TIMEOUT_S = 1.0
 TERM_TIMEOUT_S = 10.0
 
 
@@ -31,6 +33,7 @@ class Supervisor:
     def __init__(self, owner: int) -> None:
         self.owner: int | None = owner
         self.servers: dict[int, subprocess.Popen[bytes]] = {}
+        self.frozen: set[int] = set()
 
     def spawn(self, argv: list[str], folder: str, log: str) -> int:
         with open(log, "ab") as output:  # noqa: PTH123 - pathlib would double the start-up time
@@ -48,31 +51,48 @@ class Supervisor:
         """Send a signal; after SIGSTOP, return when the server has really stopped."""
         server = self.servers[pid]
         server.send_signal(number)  # does nothing if the server has ended
-        if number == signal.SIGSTOP and server.returncode is None:
-            status = os.waitpid(pid, os.WUNTRACED)[1]
-            if not os.WIFSTOPPED(status):
+        if number == signal.SIGSTOP and pid not in self.frozen:
+            self.wait_stopped(server)
+            self.frozen.add(pid)
+        elif number == signal.SIGCONT:
+            self.frozen.discard(pid)
+
+    @staticmethod
+    def wait_stopped(server: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + STOPPED_TIMEOUT_S
+        while server.returncode is None and time.monotonic() < deadline:
+            pid, status = os.waitpid(server.pid, os.WUNTRACED | os.WNOHANG)
+            if pid and os.WIFSTOPPED(status):
+                return
+            if pid:
                 server.returncode = os.waitstatus_to_exitcode(status)
+            time.sleep(0.001)
 
     def detach(self) -> None:
         self.owner = None
 
+    def answer(self, line: bytes) -> bytes:
+        number, name, *arguments = json.loads(line)
+        try:
+            value: Any = getattr(self, name)(*arguments)
+        except OSError as error:
+            return json.dumps([number, None, str(error)]).encode()
+        return json.dumps([number, value, None]).encode()
+
     def serve(self) -> None:
         """Answer requests until the owner is gone, or for ever once detached."""
+        rest = b""
         while self.owner is not None:
             if not select.select([0], [], [], OWNER_CHECK_S)[0]:
                 if os.getppid() != self.owner:
                     return
                 continue
-            line = sys.stdin.buffer.readline()
-            if not line.endswith(b"\n"):
+            part = os.read(0, 1 << 16)
+            if not part:
                 return
-            name, *arguments = json.loads(line)
-            answer: dict[str, Any]
-            try:
-                answer = {"value": getattr(self, name)(*arguments)}
-            except OSError as error:
-                answer = {"error": str(error)}
-            os.write(1, json.dumps(answer).encode() + b"\n")
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                os.write(1, self.answer(line) + b"\n")
         let_go_of_pipes()
         while True:
             for server in self.servers.values():
@@ -87,9 +107,9 @@ class Supervisor:
                 server.send_signal(signal.SIGCONT)
         deadline = time.monotonic() + timeout_s
         for server in self.servers.values():
-            try:  # noqa: PERF203 - ten turns, each waits
+            try:
                 server.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
+            except subprocess.TimeoutExpired:  # noqa: PERF203 - few turns
                 server.kill()
                 server.wait()
 
@@ -121,6 +141,7 @@ def guard(supervisor: int) -> int:
 
 def main() -> None:
     owner, *folders = sys.argv[1:]
+    os.chdir("/")
     for ignored in (signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     guard_pid = guard(os.getpid())

@@ -1,0 +1,17 @@
+"""The command ``parkazoo``. One sub-command or group a module; each module has `register(app)`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command; errors that the user can do something about are one message, and exit status 1."""
+    try:
+        import rich  # noqa: F401, PLC0415 - an extra
+        import typer  # noqa: F401, PLC0415 - an extra
+    except ImportError:
+        sys.exit("The command parkazoo needs typer and rich: pip install 'parkazoo[cli]'")
+    from parkazoo.cli.app import run  # noqa: PLC0415 - needs the extra
+
+    sys.exit(run())
