@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections import deque
 from collections.abc import Mapping
@@ -39,6 +40,7 @@ class ParKazooClient(KazooClient):
     done, as with kazoo; what an interrupted operation leaves behind, the next one on that directory mends.
     """
 
+    __signature__ = inspect.signature(KazooClient)
     _session: Session | None = None
     _first_session: tuple[int | None, bytes] = (None, b"")  # a client_id to begin with
 

@@ -10,7 +10,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kazoo.exceptions import AuthFailedError, ConnectionLoss, KazooException, NoAuthError, NoNodeError
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionLoss,
+    KazooException,
+    NoAuthError,
+    NoNodeError,
+    SessionExpiredError,
+)
 from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 
 from parkazoo.driver import Driver, Reply, Serial
@@ -26,6 +33,7 @@ from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.wire.member import CLOSED_ERRORS, Member
 
 CONNECTED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
+NOT_YET = (ConnectionLoss, SessionExpiredError)  # asked again once connected again
 SESSION_PASSWORD_BYTES = 16
 
 
@@ -104,8 +112,8 @@ class Session:
 
     def _read_map(self, answer: Any) -> None:
         where = f"{MAP} on {self._client.describe_hosts()}"
-        if isinstance(answer, ConnectionLoss):
-            return  # tried again when connected again
+        if isinstance(answer, NOT_YET):
+            return
         if isinstance(answer, NoNodeError):
             self._fail(ClusterMapError(f"no cluster map at {where}: make one with `parkazoo map init`"))
         elif isinstance(answer, NoAuthError):
@@ -157,7 +165,7 @@ class Session:
         """Never write to an ensemble that is not the one that the map means."""
         assert self.cluster_map is not None
         hosts = self.cluster_map.ensembles[member.name]
-        if isinstance(answer, ConnectionLoss) or member not in self._unknown:
+        if isinstance(answer, NOT_YET) or member not in self._unknown:
             return
         if isinstance(answer, KazooException) and not isinstance(answer, NoNodeError):
             self._fail(answer)
@@ -236,7 +244,8 @@ class Session:
         if state in CONNECTED and member in self._unknown:
             self._introduce(member)
         if state == KeeperState.EXPIRED_SESSION:
-            self._client.session_changed(state)
+            if self.driver is not None:
+                self._client.session_changed(state)
             for other in self.members:
                 if other is not member and self._states[other] != KeeperState.EXPIRED_SESSION:
                     self._renew(other)

@@ -10,7 +10,8 @@ directory is the one in which it was seen.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from kazoo.exceptions import (
     BadVersionError,
@@ -97,29 +98,43 @@ def is_secret(acl: Sequence[ACL]) -> bool:
     )
 
 
-def _read_acl(d: Directory) -> Operation[list[ACL]]:
+class KnownACL(NamedTuple):
+    """The home's ACL as we set it, and the aversion that it had then."""
+
+    acl: Sequence[ACL]
+    aversion: int
+
+
+def _read_acl(d: Directory, known: KnownACL | None) -> Operation[Sequence[ACL]]:
+    if known is not None:
+        stat = yield from ask(d.home.ensemble, Exists(d.home.path, None))  # needs no right, unlike GetACL
+        if stat is None:
+            raise NoNodeError
+        if stat.aversion == known.aversion:
+            return known.acl
     acl, _ = yield from ask(d.home.ensemble, GetACL(d.home.path))
     if any(who.scheme == "digest" and who.id.endswith(":x") for _, who in acl):
         raise NoAuthError(
             f"{d.path} has no child yet, and the first one needs an identity that may read the directory's "
             "whole ACL (ADMIN): let one create it, or set the ACL again"
         )
-    return list(acl)
+    return acl
 
 
 # ---- promote ----------------------------------------------------------------------------------
 
 
-def promote(d: Directory, child: Request | None = None) -> Operation[Any]:
+def promote(d: Directory, child: Request | None = None, known: KnownACL | None = None) -> Operation[Any]:
     """Make the mirror of `d`, and `child` (a Create with its physical path) with it.
 
-    :returns: the created child's physical path; None without `child`, or if the mirror was there before it.
+    :param known: the home's ACL, if we have just set it and may not be able to read it.
+    :returns: the created child's path; None without `child`, or if the mirror was there before it.
     :raises: what the create of a child raises on one ZooKeeper: NoNodeError, NoChildrenForEphemeralsError, ...
     """
     home, mirror = d.home.ensemble, d.mirror.ensemble
     while True:
         fence = yield from read_fence(d)  # before the marks are looked at; if it is stale, the last step fails
-        expected = yield from _read_acl(d)
+        expected = yield from _read_acl(d, known)
         try:
             yield from ask(home, Create(d.pin, b"", pin_acl(expected), 0))  # a write: a read may be stale
         except NodeExistsError:
@@ -130,7 +145,7 @@ def promote(d: Directory, child: Request | None = None) -> Operation[Any]:
             if marks:
                 yield from help_delete(d, marks)
                 continue
-        acl = yield from _read_acl(d)  # after the pin: a set_acls from now on sees it, and bumps the fence
+        acl = yield from _read_acl(d, known)  # after the pin: a set_acls from now on sees it, and bumps the fence
         if acl != expected:
             yield from ask(home, SetACL(d.pin, pin_acl(acl), -1))
         operations = [SetData(d.fence, b"", fence), Create(d.mirror.path, b"", acl, 0)]
@@ -143,6 +158,14 @@ def promote(d: Directory, child: Request | None = None) -> Operation[Any]:
             raise _unprepared(d)
         if index or not isinstance(error, (BadVersionError, NoNodeError)):
             raise error
+
+
+def promote_secret(tree: Tree, path: str, acl: Sequence[ACL], aversion: int) -> Operation[None]:
+    """Others may create children here but could not copy the ACL for the mirror: we make it, while we know it."""
+    d = tree.directory(path)
+    if d is not None:
+        with suppress(NoAuthError, NoNodeError):  # not ours to do, or gone already
+            yield from promote(d, known=KnownACL(acl, aversion))
 
 
 # ---- delete -----------------------------------------------------------------------------------

@@ -174,18 +174,10 @@ def create(tree: Tree, request: Request) -> Operation[Any]:
             tree.remember(parent)
         break
     if protocol.is_secret(request.acl) and not request.flags:
-        yield from _promote_secret(tree, request.path, request.acl)
+        yield from protocol.promote_secret(tree, request.path, request.acl, 0)
     if isinstance(request, Create2):
         return result[0], (yield from whole_stat(tree, request.path, result[1]))
     return result
-
-
-def _promote_secret(tree: Tree, path: str, acl: Any) -> Operation[None]:
-    """Others may create children here but could not copy the ACL for the mirror: we make it, while we know it."""
-    d = tree.directory(path)
-    if d is not None:
-        with suppress(NoAuthError, NoNodeError):  # not ours to do, or gone already
-            yield from protocol.promote(d)
 
 
 def delete(tree: Tree, request: Request) -> Operation[Any]:
@@ -205,7 +197,7 @@ def set_acls(tree: Tree, request: Request) -> Operation[Any]:
     d = tree.directory(path)
     if d is None or not stat.numChildren:
         if protocol.is_secret(request.acls) and not stat.ephemeralOwner:
-            yield from _promote_secret(tree, path, request.acls)
+            yield from protocol.promote_secret(tree, path, request.acls, stat.aversion)
         return (yield from whole_stat(tree, path, stat))
     acl, version, mirror = request.acls, stat.aversion, None
     while True:

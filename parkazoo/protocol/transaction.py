@@ -51,6 +51,8 @@ def transaction(tree: Tree, request: Request) -> Operation[list[Any]]:
     for index, operation in enumerate(operations):
         if isinstance(operation, SetData):
             results[index] = yield from whole_stat(tree, operation.path, results[index])
+        elif isinstance(operation, Create) and not operation.flags and protocol.is_secret(operation.acl):
+            yield from protocol.promote_secret(tree, operation.path, operation.acl, 0)
     return results
 
 
