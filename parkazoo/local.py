@@ -372,24 +372,24 @@ class LocalServer:
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """End the server by SIGTERM, also a frozen one, and wait; after `timeout_s` seconds by SIGKILL."""
-        self._signal(signal.SIGTERM)
-        self._signal(signal.SIGCONT)
+        self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)
         if not _wait(lambda: not self.is_running, timeout_s):
             self.kill()
 
     def kill(self) -> None:
         """End the server by SIGKILL and wait."""
-        self._signal(signal.SIGKILL)
+        self.signal(signal.SIGKILL)
         if not _wait(lambda: not self.is_running, STOP_TIMEOUT_S):
             raise LocalClusterError(f"server {self.name} (pid {self.pid}) does not end")
 
     def freeze(self) -> None:
         """Stop the process in its tracks (SIGSTOP): its connections stay open, nothing is answered."""
-        self._signal(signal.SIGSTOP)
+        self.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """Continue a frozen process."""
-        self._signal(signal.SIGCONT)
+        self.signal(signal.SIGCONT)
 
     def restart(self) -> None:
         """Stop the server if it runs, and start it, without waiting until it serves."""
@@ -434,7 +434,8 @@ class LocalServer:
                 return False
         return True
 
-    def _signal(self, number: signal.Signals) -> None:
+    def signal(self, number: signal.Signals) -> None:
+        """Send the process a signal."""
         self._supervisor.ask("send", self.pid, int(number))
 
 
@@ -582,8 +583,7 @@ class LocalCluster:
         servers = [server for ensemble in self.ensembles for server in ensemble.servers]
         self.ensembles = ()
         try:
-            with ThreadPoolExecutor(max(1, len(servers))) as pool:
-                list(pool.map(_stop, servers))
+            _stop(servers)
         finally:
             supervisor.end()
 
@@ -613,8 +613,7 @@ class LocalCluster:
                     raise LocalClusterError(
                         f"another program has taken a port of ensemble {name} ({ensembles[name].hosts}): end it"
                     )
-                for server in ensembles[name].servers:
-                    _stop(server)
+                _stop(ensembles[name].servers)
                 shutil.rmtree(folder / name)
                 (ports[name],) = self._choose_ports(1)
                 ensembles[name] = self._spawn(name, folder / name, ports[name], argv, supervisor)
@@ -669,12 +668,16 @@ class LocalCluster:
         return "".join(f"{key}={value}\n" for key, value in lines.items())
 
 
-def _stop(server: LocalServer) -> None:
-    try:
-        server.stop()
-    except LocalClusterError:
-        if server.is_running:
-            raise
+def _stop(servers: Sequence[LocalServer]) -> None:
+    """Stop servers, all at once and whatever their state; no thread is needed, so it works at exit too."""
+    for server in servers:
+        with contextlib.suppress(LocalClusterError):  # it has ended before
+            server.signal(signal.SIGTERM)
+            server.signal(signal.SIGCONT)
+    if not _wait(lambda: not any(server.is_running for server in servers), STOP_TIMEOUT_S):
+        for server in servers:
+            with contextlib.suppress(LocalClusterError):
+                server.kill()
 
 
 def _wait_all_serving(ensemble: LocalEnsemble, deadline: float) -> bool:
@@ -710,7 +713,9 @@ def _lock(folder: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
-        raise LocalClusterError(f"a local cluster is running already in {folder}") from None
+        raise LocalClusterError(
+            f"a local cluster is running already in {folder}: parkazoo local status, down"
+        ) from None
     os.ftruncate(lock, 0)
     return lock
 

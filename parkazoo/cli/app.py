@@ -14,7 +14,10 @@ from parkazoo.local import LocalClusterError
 
 def make_app() -> typer.Typer:
     app = typer.Typer(
-        help="ZooKeeper ensembles that carry one tree.", no_args_is_help=True, pretty_exceptions_enable=False
+        help="ZooKeeper ensembles that carry one tree.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
     )
     local.register(app)
     return app

@@ -12,14 +12,13 @@ from rich.table import Table
 
 from parkazoo.local import LocalCluster, status, stop_detached
 
-STYLES = {"serving": "green", "down": "red", "no quorum": "yellow", "no answer": "yellow"}
-Data = Annotated[
-    Path, typer.Option("--data", help="Folder of the servers' files.", default_factory=lambda: default_data())
-]
-
 
 def default_data() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share", "parkazoo", "local")
+
+
+STYLES = {"serving": "green", "down": "red", "no quorum": "yellow", "no answer": "yellow"}
+Data = Annotated[Path, typer.Option("--data", help="Folder of the servers' files.", default_factory=default_data)]
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +37,7 @@ def up(
     """Start ensembles, make their cluster map, and leave them running."""
     console = Console()
     with console.status("starting") as line:
-        cluster = LocalCluster(ensembles, servers, data, progress=lambda text: line.update(text))
+        cluster = LocalCluster(ensembles, servers, data, progress=line.update)
         cluster.start()
         hosts = cluster.hosts
         cluster.detach()

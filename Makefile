@@ -1,0 +1,52 @@
+# make demo    three ensembles of three ZooKeeper servers on this machine, and what ParKazoo does on them
+# make test    every test, against real servers
+# make check   ruff and mypy
+# make clean   remove the environment and whatever was built
+#
+# The environment is .venv, made from python3. With another Python: make PYTHON=/path/to/python demo
+
+PYTHON ?= python3
+
+.PHONY: demo test check clean
+
+demo: .venv/has-local
+	@.venv/bin/python -m parkazoo.demo
+
+test: .venv/has-dev
+	@.venv/bin/python -m tests
+
+check: .venv/has-dev
+	@.venv/bin/ruff check --quiet .
+	@.venv/bin/ruff format --quiet --check . || { echo "To put that right: .venv/bin/ruff format ." >&2; exit 1; }
+	@.venv/bin/mypy --no-error-summary
+	@echo "ruff and mypy find nothing to say"
+
+clean:
+	@rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The file .venv/has-X says that the extra X is installed, as pyproject.toml is now.
+.venv/has-%: pyproject.toml .venv/made
+	@echo "Installing parkazoo[$*] into .venv; the first time, downloads take a minute or two"
+	@if ! .venv/bin/python -m pip install --quiet --editable '.[$*]' >.venv/pip.log 2>&1; then \
+	  grep ERROR .venv/pip.log | tail -n 2; \
+	  echo "pip could not install what is needed. Is there a network? All it said is in .venv/pip.log"; \
+	  exit 1; \
+	fi >&2
+	@touch $@
+
+.venv/made:
+	@if ! command -v '$(PYTHON)' >/dev/null; then \
+	  echo "There is no $(PYTHON). Install Python 3.10 or later, or name one: make PYTHON=/path/to/python"; \
+	  exit 1; \
+	elif ! '$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then \
+	  echo "$(PYTHON) is $$('$(PYTHON)' --version 2>&1); ParKazoo needs 3.10 or later. Name one: make PYTHON=/path/to/python"; \
+	  exit 1; \
+	elif ! '$(PYTHON)' -c 'import venv, ensurepip; ensurepip.version()' 2>/dev/null; then \
+	  echo "$(PYTHON) has no venv module. On Debian and Ubuntu: apt-get install python3-venv"; \
+	  exit 1; \
+	elif ! '$(PYTHON)' -m venv .venv >/dev/null 2>&1; then \
+	  echo "'$(PYTHON) -m venv .venv' fails; see what it says"; \
+	  exit 1; \
+	fi >&2
+	@touch $@
