@@ -93,6 +93,10 @@ class ClusterMap:
         """Every ensemble: those of the placement in its order, then the bootstrap ensemble if it is apart."""
         return self.placement if self.bootstrap in self.placement else (*self.placement, self.bootstrap)
 
+    def identity(self, name: str) -> dict[str, str]:
+        """What ``/parkazoo/ensemble`` of the ensemble `name` holds, as JSON."""
+        return {"cluster": self.cluster, "name": name}
+
     def to_json(self) -> bytes:
         """The bytes to store at ``/parkazoo/map``."""
         document = {

@@ -1,0 +1,628 @@
+"""Make, read and check the cluster map and what the protocol needs on each ensemble. Nothing is printed.
+
+    /parkazoo/map                  on the bootstrap ensemble
+    /parkazoo/draft                the same, while the map is being made
+    /parkazoo/ensemble             on every ensemble: which one of which cluster this is
+    /parkazoo/mirrors, done        on the ensembles of the placement, if there is more than one
+    /parkazoo/fences/0 .. 1023     the same
+
+The draft is what makes `init_map` safe to repeat: it is created first, so that all who make a map at the same
+time or after a crash agree on one, and becomes the map in the last transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple, TypeVar
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError, NoNodeError
+from kazoo.protocol.states import KeeperState
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
+
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
+from parkazoo.protocol.placement import (
+    DONE,
+    ENSEMBLE,
+    FENCE_COUNT,
+    FENCES,
+    MAP,
+    MIRRORS,
+    ROOT,
+    Place,
+    Placement,
+    join,
+    split,
+)
+
+DRAFT = ROOT + "/draft"
+PROBE = "parkazoo-probe-"
+APART = "bootstrap"  # the name of a bootstrap ensemble that carries no znodes
+TIMEOUT_S = 15.0
+TCP_TIMEOUT_S = 3.0
+CREATES_AT_ONCE = 256  # keeps a transaction far below the servers' limit of 1 MiB
+READS_AT_ONCE = 64
+SHOWN = 5
+
+Auth = Sequence[tuple[str, str]]
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+log.addHandler(logging.NullHandler())  # a connection that is refused is told in an error, not on stderr
+
+
+class Finding(NamedTuple):
+    """What `check_map` found wrong: on which ensemble, what, and what to do."""
+
+    ensemble: str
+    problem: str
+    remedy: str
+
+
+def init_map(
+    bootstrap: str,
+    ensembles: Mapping[str, str],
+    *,
+    auth: Auth = (),
+    closed: bool = False,
+    timeout_s: float = TIMEOUT_S,
+    **client_options: Any,
+) -> ClusterMap:
+    """Make the cluster map, and on every ensemble what the protocol needs; return the map.
+
+    Nothing is written before it is verified that every ensemble is reachable, that no two of them are one,
+    that none carries another map and, if there are several, that none has znodes which would be out of reach.
+    One ensemble alone is adopted with all its data. Repeating it with the same arguments finishes what a crash
+    has left unfinished, makes again what is missing, overwrites nothing, and returns the map that is there.
+
+    :param bootstrap: hosts (``"h:p,h:p"``) of the ensemble that is to hold the map: all or some servers of one
+        of `ensembles`, or an ensemble apart that holds the map and nothing else (its name is "bootstrap").
+    :param ensembles: hosts by name, of the ensembles that carry znodes; their order is part of the map.
+    :param auth: identities as ``(scheme, credential)``.
+    :param closed: only the identities of this call may read or change ``/parkazoo``, the map included, so that
+        every client needs them; otherwise anyone may.
+    :param timeout_s: seconds to wait for the connections, and for each answer.
+    :param client_options: further arguments for KazooClient (TLS, SASL), apart from ``handler``.
+    :raises ClusterMapError: if anything is not as it must be. It says what, and what to do.
+    """
+    wanted = _plan(bootstrap, ensembles)
+    if closed and not (auth or client_options.get("sasl_options") or client_options.get("certfile")):
+        raise ClusterMapError("a closed cluster needs an identity to be closed to: give one in auth (--auth)")
+    acl = CREATOR_ALL_ACL if closed else OPEN_ACL_UNSAFE
+    options = {**client_options, "auth_data": list(auth)}
+    with _connected(wanted.ensembles, options, timeout_s) as (clients, absent):
+        if absent:
+            raise ClusterMapError(_unreachable(absent))
+        states = {name: _State.read(client) for name, client in clients.items()}
+        cluster_map, is_made = _agree(wanted, states)
+        for name, state in states.items():
+            _verify_state(cluster_map, name, state, closed, is_made)
+        if any(state.record is None for state in states.values()):
+            _verify_distinct(clients, options, timeout_s)
+        if not is_made and len(wanted.names) > 1:
+            _verify_nothing_lost(cluster_map, clients)
+        if not is_made:
+            cluster_map = _write_draft(clients[wanted.bootstrap], cluster_map, acl)
+        for client in clients.values():
+            _make_structure(client, cluster_map, acl)
+            _make_record(client, cluster_map, acl)
+        if not is_made:
+            _publish(clients[wanted.bootstrap], cluster_map, acl)
+    return cluster_map
+
+
+def read_map(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any) -> ClusterMap:
+    """The cluster map on the bootstrap ensemble at `hosts`; arguments as for `init_map`.
+
+    :raises ClusterMapError: if there is none, it can't be read or used, or nobody answers at `hosts`.
+    """
+    parse_hosts(hosts)
+    with _connected({"": hosts}, {**client_options, "auth_data": list(auth)}, timeout_s) as (clients, absent):
+        if absent:
+            raise ClusterMapError(f"no ZooKeeper answers at {hosts}: {_reasons(absent[0])}")
+        (client,) = clients.values()
+        found = client.read(MAP)
+        if found is None:
+            record = client.read(ENSEMBLE)
+            hint = "make one with `parkazoo map init`"
+            if record is not None:
+                hint = f"these servers are {_describe(record)}; give the hosts of its bootstrap ensemble"
+            raise ClusterMapError(f"no cluster map at {MAP} on {hosts}: {hint}")
+        return _parse(found, MAP, hosts)
+
+
+def check_map(
+    hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
+) -> list[Finding]:
+    """Compare the cluster map at `hosts` with the ensembles; nothing is written. Arguments as for `init_map`.
+
+    Every server is asked by itself, because a server in the wrong ensemble hides behind the right ones.
+
+    :returns: what is wrong; empty if nothing is.
+    :raises ClusterMapError: as `read_map`.
+    """
+    cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+    options = {**client_options, "auth_data": list(auth)}
+    remedy = "start its servers or correct the map"
+    with _connected(cluster_map.ensembles, options, timeout_s) as (clients, absent):
+        return [
+            *(Finding(client.name, f"cannot be reached: {_reasons(client)}", remedy) for client in absent),
+            *(finding for client in clients.values() for finding in _check_ensemble(client, cluster_map)),
+            *_check_forms(clients),
+            *_check_servers(clients, cluster_map, options, timeout_s),
+        ]
+
+
+# ---- clients -------------------------------------------------------------------------------------------
+
+
+class _Client:
+    """A KazooClient whose every answer comes within `timeout_s`, with errors that name the ensemble."""
+
+    def __init__(self, name: str, hosts: str, options: Mapping[str, Any], timeout_s: float) -> None:
+        self.name = name
+        self.hosts = hosts
+        self.timeout_s = timeout_s
+        self.zk = KazooClient(hosts=hosts, logger=log, **options)
+
+    def __str__(self) -> str:
+        return f"ensemble {self.name} ({self.hosts})" if self.name else self.hosts
+
+    def start(self) -> Any:
+        return self.zk.start_async()
+
+    def stop(self) -> None:
+        with suppress(KazooException):  # a server that hangs does not acknowledge the end of the session
+            self.zk.stop()
+            self.zk.close()
+
+    def call(self, method: str, path: str, *arguments: Any) -> Any:
+        """What kazoo's `method` answers; NoNodeError and NodeExistsError as they come."""
+        return self.wait(path, getattr(self.zk, method + "_async")(path, *arguments))
+
+    def wait(self, path: str, answer: Any) -> Any:
+        try:
+            return answer.get(timeout=self.timeout_s)
+        except (NoNodeError, NodeExistsError):
+            raise
+        except NoAuthError:
+            raise ClusterMapError(
+                f"no right to use {path} on {self}: give the identity that has it in auth (--auth)"
+            ) from None
+        except (KazooException, self.zk.handler.timeout_exception) as error:
+            told = str(error) or type(error).__name__
+            raise ClusterMapError(f"{path} on {self}: {told}; it is safe to try again") from error
+
+    def read(self, path: str) -> bytes | None:
+        """The data of `path`, not older than this call; None if there is no such znode."""
+        try:
+            self.call("sync", path)
+            data: bytes = self.call("get", path)[0]
+        except NoNodeError:
+            return None
+        return data or b""
+
+    def children(self, path: str) -> list[str]:
+        try:
+            children: list[str] = self.call("get_children", path)
+        except NoNodeError:
+            return []
+        return children
+
+    def make(self, path: str, data: bytes, acl: Any) -> bool:
+        """Create `path`; whether it was not there before."""
+        try:
+            self.call("create", path, data, acl)
+        except NodeExistsError:
+            return False
+        return True
+
+    def commit(self, path: str, transaction: Any) -> bool:
+        """Whether the transaction, which is about `path`, was carried out."""
+        results = self.wait(path, transaction.commit_async())
+        if any(isinstance(each, NoAuthError) for each in results):
+            raise ClusterMapError(
+                f"no right to use {path} on {self}: give the identity that has it in auth (--auth)"
+            )
+        return not any(isinstance(each, Exception) for each in results)
+
+
+@contextmanager
+def _connected(
+    hosts_by_name: Mapping[str, str], options: Mapping[str, Any], timeout_s: float
+) -> Iterator[tuple[dict[str, _Client], list[_Client]]]:
+    """Clients by name, connected in parallel, and those that were not connected in time."""
+    clients = [_Client(name, hosts, options, timeout_s) for name, hosts in hosts_by_name.items()]
+    deadline = time.monotonic() + timeout_s
+    try:
+        lives = [client.start() for client in clients]
+        for live in lives:
+            live.wait(max(0.0, deadline - time.monotonic()))
+        yield (
+            {client.name: client for client, live in zip(clients, lives, strict=True) if live.is_set()},
+            [client for client, live in zip(clients, lives, strict=True) if not live.is_set()],
+        )
+    finally:
+        _for_each(clients, _Client.stop)
+
+
+def _for_each(items: Sequence[Any], function: Callable[[Any], T]) -> list[T]:
+    """Call `function` for all of them in parallel."""
+    if not items:
+        return []
+    with ThreadPoolExecutor(min(len(items), 32)) as pool:
+        return list(pool.map(function, items))
+
+
+def _refusal(server: tuple[str, int]) -> str:
+    """Why `server` accepts no connection; empty if it does."""
+    try:
+        socket.create_connection(server, TCP_TIMEOUT_S).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _reasons(client: _Client) -> str:
+    """For a client that did not connect: why."""
+    if client.zk.client_state == KeeperState.AUTH_FAILED:
+        return "the servers refuse the identity"
+    servers = parse_hosts(client.hosts)
+    return ", ".join(
+        f"{format_hosts([server])}: {refusal or 'answers, but not as a ZooKeeper that serves (no quorum? TLS?)'}"
+        for server, refusal in zip(servers, _for_each(servers, _refusal), strict=True)
+    )
+
+
+def _unreachable(absent: Sequence[_Client]) -> str:
+    told = "; ".join(f"ensemble {client.name} ({_reasons(client)})" for client in absent)
+    return f"cannot be reached within {absent[0].timeout_s:g} s: {told}"
+
+
+# ---- what is there -------------------------------------------------------------------------------------
+
+
+class _State(NamedTuple):
+    """What an ensemble holds below ``/parkazoo``; None for what is missing."""
+
+    hosts: str
+    map: bytes | None
+    draft: bytes | None
+    record: bytes | None
+    is_open: bool | None
+    strange: tuple[str, ...]
+    has_mirrors: bool
+
+    @classmethod
+    def read(cls, client: _Client) -> _State:
+        client.read(ROOT)
+        try:
+            acl = client.call("get_acls", ROOT)[0]
+        except NoNodeError:
+            return cls(client.hosts, None, None, None, None, (), False)
+        own = {split(path)[1] for path in (MAP, DRAFT, ENSEMBLE, MIRRORS, FENCES, DONE)}
+        return cls(
+            hosts=client.hosts,
+            map=client.read(MAP),
+            draft=client.read(DRAFT),
+            record=client.read(ENSEMBLE),
+            is_open=acl == OPEN_ACL_UNSAFE,
+            strange=tuple(
+                name for name in client.children(ROOT) if name not in own and not name.startswith(PROBE)
+            ),
+            has_mirrors=bool(client.children(MIRRORS)),
+        )
+
+
+def _parse(data: bytes, path: str, hosts: str) -> ClusterMap:
+    try:
+        return ClusterMap.from_json(data)
+    except ClusterMapError as error:
+        raise ClusterMapError(f"cannot use the cluster map at {path} on {hosts}: {error}") from None
+
+
+def _record(cluster_map: ClusterMap, name: str) -> bytes:
+    return json.dumps(cluster_map.identity(name)).encode()
+
+
+def _is_record(data: bytes, cluster_map: ClusterMap, name: str) -> bool:
+    with suppress(ValueError, RecursionError):
+        return bool(json.loads(data) == cluster_map.identity(name))
+    return False
+
+
+def _describe(record: bytes) -> str:
+    """What ``/parkazoo/ensemble`` says, for a message."""
+    with suppress(ValueError, RecursionError, TypeError, KeyError):
+        found = json.loads(record)
+        return f"ensemble {found['name']} of cluster {found['cluster']}"
+    return f"marked with something unknown in {ENSEMBLE}"
+
+
+def _plan(bootstrap: str, ensembles: Mapping[str, str]) -> ClusterMap:
+    """The map that is asked for, validated, with a fresh cluster id."""
+    own = set(parse_hosts(bootstrap))
+    servers = {name: set(parse_hosts(hosts)) for name, hosts in ensembles.items()}
+    if not servers:
+        raise ClusterMapError("give at least one ensemble that carries znodes")
+    hosts = {name: format_hosts(parse_hosts(text)) for name, text in ensembles.items()}
+    for name, theirs in servers.items():
+        if own <= theirs:
+            break
+        if common := own & theirs:
+            raise ClusterMapError(
+                f"the bootstrap ensemble {bootstrap} shares {format_hosts(sorted(common))} with ensemble {name}: "
+                f"let it be servers of {name} alone, or none of them"
+            )
+    else:
+        name = APART
+        if name in servers:
+            raise ClusterMapError(
+                f"{name!r} is the name of the ensemble at {bootstrap}: name the other one otherwise"
+            )
+        hosts[name] = format_hosts(parse_hosts(bootstrap))
+    return ClusterMap(cluster=uuid.uuid4().hex, ensembles=hosts, placement=tuple(ensembles), bootstrap=name)
+
+
+def _agree(wanted: ClusterMap, states: Mapping[str, _State]) -> tuple[ClusterMap, bool]:
+    """The map to go on with: the one that is there, else the draft, else the one wanted; whether it is made."""
+    state = states[wanted.bootstrap]
+    if state.map is not None:
+        return _same(wanted, _parse(state.map, MAP, state.hosts), MAP), True
+    if state.draft is not None:
+        return _same(wanted, _parse(state.draft, DRAFT, state.hosts), DRAFT), False
+    return wanted, False
+
+
+def _same(wanted: ClusterMap, found: ClusterMap, path: str) -> ClusterMap:
+    """`found`, unless it is another map than the one wanted."""
+    differences = []
+    if found.bootstrap != wanted.bootstrap:
+        differences.append(f"its bootstrap ensemble is {found.bootstrap}, not {wanted.bootstrap}")
+    if found.placement != wanted.placement:
+        differences.append(f"its placement is {', '.join(found.placement)}, not {', '.join(wanted.placement)}")
+    for name, hosts in wanted.ensembles.items():
+        theirs = found.ensembles.get(name)
+        if theirs is not None and set(parse_hosts(theirs)) != set(parse_hosts(hosts)):
+            differences.append(f"its ensemble {name} is {theirs}, not {hosts}")
+    if not differences:
+        return found
+    where = f"{path} on {found.ensembles[found.bootstrap]}"
+    told = "; ".join(differences)
+    if path == MAP:
+        raise ClusterMapError(f"there is another cluster map at {where}: {told}. See it with `parkazoo map show`")
+    raise ClusterMapError(
+        f"a map with other arguments was begun and not finished at {where}: {told}. Finish it with its own "
+        f"arguments, or delete {ROOT} on its ensembles"
+    )
+
+
+# ---- verify --------------------------------------------------------------------------------------------
+
+
+def _verify_state(cluster_map: ClusterMap, name: str, state: _State, closed: bool, is_made: bool) -> None:
+    where = f"ensemble {name} ({state.hosts})"
+    if state.map is not None and name != cluster_map.bootstrap:
+        raise ClusterMapError(f"{where} carries another cluster map, at {MAP}: an ensemble is in one cluster")
+    if state.record is not None and not _is_record(state.record, cluster_map, name):
+        raise ClusterMapError(
+            f"{where} is {_describe(state.record)}: an ensemble is in one cluster, under one name. If that one is "
+            f"given up, delete {ROOT} there"
+        )
+    if state.is_open is not None and state.is_open == closed:
+        found, asked = ("open", "closed") if closed else ("closed", "open")
+        raise ClusterMapError(f"{ROOT} on {where} is {found}, and {asked} is asked for: ask for a {found} one")
+    if state.strange or (state.has_mirrors and not is_made):
+        there = ", ".join(f"{ROOT}/{each}" for each in state.strange[:SHOWN]) or f"znodes below {MIRRORS}"
+        raise ClusterMapError(f"{where} has {there}, not of this cluster: {ROOT} is ParKazoo's, delete them")
+
+
+def _verify_distinct(clients: Mapping[str, _Client], options: Mapping[str, Any], timeout_s: float) -> None:
+    """Each name is an ensemble of its own, and all its servers are in it.
+
+    Host names prove nothing, nor do the servers' own lists of members, in which each may call itself 0.0.0.0.
+    So every ensemble is given an ephemeral, and every server is asked which ones it has.
+    """
+    servers = {name: parse_hosts(client.hosts) for name, client in clients.items()}
+    if sum(map(len, servers.values())) == 1:
+        return
+    parents = {name: ROOT if client.call("exists", ROOT) else "/" for name, client in clients.items()}
+    run = PROBE + uuid.uuid4().hex
+    probes = {f"{run}-{index}": name for index, name in enumerate(clients)}
+    for probe, name in probes.items():
+        clients[name].call("create", join(parents[name], probe), b"", OPEN_ACL_UNSAFE, True)
+
+    def look(client: _Client, parent: str) -> set[str]:
+        client.call("sync", parent)
+        return {probes[child] for child in client.children(parent) if child in probes}
+
+    try:
+        with _each_server(clients, options, timeout_s) as (connected, _):
+            for server, (name, client) in connected.items():
+                seen = look(client, parents[name])
+                if seen == {name}:
+                    continue
+                if name not in seen:
+                    raise ClusterMapError(
+                        f"server {server} is not in one ensemble with the other servers of {name} "
+                        f"({clients[name].hosts})" + (f", but in {', '.join(sorted(seen))}" if seen else "")
+                    )
+                raise ClusterMapError(f"{' and '.join(sorted(seen))} are one ensemble: {server} belongs to both")
+    finally:
+        for probe, name in probes.items():
+            with suppress(NoNodeError, ClusterMapError):  # it ends with the session anyway
+                clients[name].call("delete", join(parents[name], probe))
+
+
+@contextmanager
+def _each_server(
+    clients: Mapping[str, _Client], options: Mapping[str, Any], timeout_s: float
+) -> Iterator[tuple[dict[str, tuple[str, _Client]], dict[str, tuple[str, str]]]]:
+    """A client for each server alone, and why there is none: both by server, with the ensemble's name."""
+    servers = {
+        format_hosts([server]): (name, server)
+        for name, client in clients.items()
+        for server in parse_hosts(client.hosts)
+    }
+    refusals = _for_each([server for _, server in servers.values()], _refusal)
+    failed = {
+        address: (name, refusal)
+        for (address, (name, _)), refusal in zip(servers.items(), refusals, strict=True)
+        if refusal
+    }
+    hosts = {address: address for address in servers if address not in failed}
+    with _connected(hosts, options, timeout_s) as (connected, absent):
+        failed |= {client.name: (servers[client.name][0], "serves no requests") for client in absent}
+        yield {address: (servers[address][0], client) for address, client in connected.items()}, failed
+
+
+def _verify_nothing_lost(cluster_map: ClusterMap, clients: Mapping[str, _Client]) -> None:
+    """No ensemble has a znode at a place where this map would not look for it."""
+    placement = _placement(cluster_map)
+    lost = []
+    for index, name in enumerate(cluster_map.names):
+        if found := _lost(clients[name], index, placement):
+            lost.append(f"{', '.join(found)}{', ...' if len(found) == SHOWN else ''} on {clients[name]}")
+    if lost:
+        raise ClusterMapError(
+            f"znodes would be out of reach with several ensembles: {'; '.join(lost)}. Begin with empty ensembles "
+            "and copy the znodes with a ParKazooClient, or make a map of the one ensemble that has data"
+        )
+
+
+def _placement(cluster_map: ClusterMap) -> Placement:
+    return Placement(len(cluster_map.placement), cluster_map.names.index(cluster_map.bootstrap))
+
+
+def _lost(client: _Client, index: int, placement: Placement) -> list[str]:
+    """Some znodes on ensemble `index` whose place is elsewhere; goes through the whole tree if there are none."""
+    found: list[str] = []
+    to_list = ["/"]
+    while to_list and len(found) < SHOWN:
+        batch, to_list = to_list[-READS_AT_ONCE:], to_list[:-READS_AT_ONCE]
+        for path, answer in [(path, client.zk.get_children_async(path)) for path in batch]:
+            try:
+                names = client.wait(path, answer)
+            except NoNodeError:
+                continue  # deleted meanwhile
+            for name in names:
+                child = join(path, name)
+                if child in {"/zookeeper", ROOT} or child.startswith(f"/{PROBE}"):
+                    continue
+                if placement.home(child) == Place(index, child):
+                    to_list.append(child)
+                elif len(found) < SHOWN:
+                    found.append(child)
+    return found
+
+
+# ---- make ----------------------------------------------------------------------------------------------
+
+
+def _write_draft(client: _Client, cluster_map: ClusterMap, acl: Any) -> ClusterMap:
+    """The draft: this map, or the one of somebody who was faster, if that is the same but for its id."""
+    client.make(ROOT, b"", acl)
+    transaction = client.zk.transaction()
+    transaction.create(MAP, b"", acl)  # fails if there is a map by now
+    transaction.delete(MAP)
+    transaction.create(DRAFT, cluster_map.to_json(), acl)
+    if client.commit(DRAFT, transaction):
+        return cluster_map
+    for path in (DRAFT, MAP):
+        if (data := client.read(path)) is not None:
+            return _same(cluster_map, _parse(data, path, client.hosts), path)
+    raise ClusterMapError(f"{DRAFT} on {client} comes and goes: let one `parkazoo map init` run at a time")
+
+
+def _make_structure(client: _Client, cluster_map: ClusterMap, acl: Any) -> None:
+    client.make(ROOT, b"", acl)
+    if not _has_mirrors(cluster_map, client.name):
+        return
+    for path in (MIRRORS, FENCES, DONE):
+        client.make(path, b"", acl)
+    while missing := _missing_fences(client):
+        for start in range(0, len(missing), CREATES_AT_ONCE):
+            transaction = client.zk.transaction()
+            for path in missing[start : start + CREATES_AT_ONCE]:
+                transaction.create(path, b"", acl)
+            client.commit(FENCES, transaction)  # it fails if somebody else makes them too: look again
+
+
+def _has_mirrors(cluster_map: ClusterMap, name: str) -> bool:
+    """Whether the ensemble needs mirrors and what belongs to them: with one ensemble all is native."""
+    return len(cluster_map.placement) > 1 and name in cluster_map.placement
+
+
+def _missing_fences(client: _Client) -> list[str]:
+    there = set(client.children(FENCES))
+    return [f"{FENCES}/{number}" for number in range(FENCE_COUNT) if str(number) not in there]
+
+
+def _make_record(client: _Client, cluster_map: ClusterMap, acl: Any) -> None:
+    if client.make(ENSEMBLE, _record(cluster_map, client.name), acl):
+        return
+    found = client.read(ENSEMBLE) or b""
+    if not _is_record(found, cluster_map, client.name):
+        raise ClusterMapError(
+            f"{client} has meanwhile become {_describe(found)}: let one `parkazoo map init` run at a time"
+        )
+
+
+def _publish(client: _Client, cluster_map: ClusterMap, acl: Any) -> None:
+    transaction = client.zk.transaction()
+    transaction.delete(DRAFT)
+    transaction.create(MAP, cluster_map.to_json(), acl)
+    if not client.commit(MAP, transaction):
+        data = client.read(MAP)
+        if data is None:
+            raise ClusterMapError(f"{DRAFT} on {client} was deleted meanwhile: run `parkazoo map init` again")
+        _same(cluster_map, _parse(data, MAP, client.hosts), MAP)
+
+
+# ---- check ---------------------------------------------------------------------------------------------
+
+
+def _check_ensemble(client: _Client, cluster_map: ClusterMap) -> Iterator[Finding]:
+    again = "run `parkazoo map init` again with the arguments of the map"
+    if client.name != cluster_map.bootstrap and client.read(MAP) is not None:
+        yield Finding(client.name, f"it carries a map too, at {MAP}", "it may be in another cluster: see that map")
+    if client.name == cluster_map.bootstrap and client.read(MAP) != cluster_map.to_json():
+        yield Finding(client.name, "its map is not the one that was read", "give the hosts that the map names")
+    if client.read(ENSEMBLE) is None:
+        yield Finding(client.name, f"{ENSEMBLE} is missing", again)
+    if _has_mirrors(cluster_map, client.name):
+        missing = [path for path in (MIRRORS, FENCES, DONE) if client.read(path) is None] or _missing_fences(
+            client
+        )
+        if missing:
+            more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+            yield Finding(client.name, f"missing: {', '.join(missing[:SHOWN])}{more}", again)
+
+
+def _check_forms(clients: Mapping[str, _Client]) -> Iterator[Finding]:
+    forms = {name: _State.read(client).is_open for name, client in clients.items()}
+    if len({*forms.values()} - {None}) > 1:
+        open_ones = ", ".join(name for name, is_open in forms.items() if is_open)
+        yield Finding(open_ones, f"{ROOT} is open there and closed elsewhere", f"set the ACLs of {ROOT} and below")
+
+
+def _check_servers(
+    clients: Mapping[str, _Client], cluster_map: ClusterMap, options: Mapping[str, Any], timeout_s: float
+) -> Iterator[Finding]:
+    with _each_server(clients, options, timeout_s) as (connected, failed):
+        for server, (name, reason) in failed.items():
+            yield Finding(name, f"server {server}: {reason}", "start it or correct the map")
+        for server, (name, client) in connected.items():
+            record = client.read(ENSEMBLE)
+            if record is not None and not _is_record(record, cluster_map, name):
+                yield Finding(name, f"server {server} is {_describe(record)}", "correct the map or the server")
+            elif record is None and clients[name].read(ENSEMBLE) is not None:
+                yield Finding(name, f"server {server} is in another ensemble", "correct the map or the server")
