@@ -16,7 +16,7 @@ from kazoo.protocol.states import KeeperState
 from parkazoo.driver import Reply
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts
-from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.placement import MAP, Placement
 from parkazoo.protocol.steps import Request
 from parkazoo.recipe.queue import LockingQueue
 from parkazoo.session import Session
@@ -112,8 +112,10 @@ class ParKazooClient(KazooClient):
             if error is None and self._state == KeeperState.AUTH_FAILED:
                 error = AuthFailedError()
             if error is None:
-                missing = f"no session with {session.describe_missing()} within {timeout} s"
-                error = self.handler.timeout_exception(f"Connection time-out: {missing}")
+                error = self.handler.timeout_exception(
+                    f"Connection time-out: no session with {session.describe_missing()} within {timeout} s: "
+                    f"are the servers running and reachable, and is {MAP} right? See `parkazoo map check`"
+                )
             self.stop()
             self.close()
             raise error

@@ -271,13 +271,15 @@ class Session:
         return self.bootstrap._session_id, self.bootstrap._session_passwd + packed
 
     def describe_missing(self) -> str:
-        """The ensembles without a session, for the message of a time-out."""
+        """Who has not been reached, for the message of a time-out."""
         missing = [
             f"ensemble {member.name} ({format_hosts(member.hosts)})"
             for member in self.members
             if self._states[member] not in CONNECTED
         ]
-        return " and ".join(missing) or "any ensemble"
+        if self.cluster_map is None and missing:
+            missing = [f"the bootstrap ensemble ({self._client.describe_hosts()})"]
+        return " and ".join(missing) or "all ensembles at once"
 
     # ---- what the tree needs ---------------------------------------------------------------------
 
