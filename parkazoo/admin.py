@@ -127,7 +127,7 @@ def read_map(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **cli
     parse_hosts(hosts)
     with _connected({"": hosts}, {**client_options, "auth_data": list(auth)}, timeout_s) as (clients, absent):
         if absent:
-            raise ClusterMapError(f"no ZooKeeper answers at {hosts}: {_reasons(absent[0])}")
+            raise ClusterMapError(f"no ZooKeeper answers within {timeout_s:g} s: {_reasons(absent[0])}")
         (client,) = clients.values()
         found = client.read(MAP)
         if found is None:
@@ -283,8 +283,8 @@ def _reasons(client: _Client) -> str:
 
 
 def _unreachable(absent: Sequence[_Client]) -> str:
-    told = "; ".join(f"ensemble {client.name} ({_reasons(client)})" for client in absent)
-    return f"cannot be reached within {absent[0].timeout_s:g} s: {told}"
+    told = "".join(f"\n  ensemble {client.name}: {_reasons(client)}" for client in absent)
+    return f"cannot be reached within {absent[0].timeout_s:g} s:{told}"
 
 
 # ---- what is there -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from rich.console import Console
 from rich.text import Text
 
-from parkazoo.cli import local
+from parkazoo.cli import cluster_map, local
 from parkazoo.local import LocalClusterError
 
 
@@ -20,6 +20,7 @@ def make_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     local.register(app)
+    cluster_map.register(app)
     return app
 
 

@@ -117,7 +117,7 @@ class ClusterMap:
         :raises ClusterMapError: if it is damaged, of a newer format, or breaks an invariant.
         """
         try:
-            document = json.loads((data or b"").decode(), object_pairs_hook=_unique)
+            document = json.loads((data or b"").decode(), object_pairs_hook=unique_keys)
         except (ValueError, RecursionError) as error:
             raise ClusterMapError(f"it is damaged (not JSON: {error})") from None
         if not isinstance(document, dict):
@@ -153,8 +153,11 @@ def _typed(document: Mapping[str, Any], key: str, kind: type) -> Any:
     return value
 
 
-def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    keys = [key for key, _ in pairs]
-    if len(set(keys)) != len(keys):
-        raise ClusterMapError(f"it is damaged (a key appears twice: {', '.join(keys)})")
-    return dict(pairs)
+def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """For json's ``object_pairs_hook``: ClusterMapError if a key appears twice, where json keeps the last."""
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ClusterMapError(f"it is damaged (the key {twice!r} appears twice)")
+    return document

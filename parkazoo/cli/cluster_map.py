@@ -1,0 +1,229 @@
+"""``parkazoo map init``, ``show``, ``check``, and ``parkazoo where``: the cluster map, what it says of a path."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from kazoo.protocol.paths import join, normpath
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from parkazoo.admin import TIMEOUT_S, check_map, init_map, read_map
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import FORMAT, HASH, ClusterMap, unique_keys
+from parkazoo.protocol.placement import PIN, ROOT, Place, Placement, is_reserved
+
+PLAN_KEYS = {"bootstrap", "ensembles"}
+FILE = {"exists": True, "dir_okay": False, "readable": True}
+
+Hosts = Annotated[
+    str,
+    typer.Option(envvar="PARKAZOO_HOSTS", metavar="H:P,H:P", help="Servers of the bootstrap ensemble."),
+]
+Auth = Annotated[
+    list[str] | None,
+    typer.Option(
+        envvar="PARKAZOO_AUTH", metavar="SCHEME:CREDENTIAL", help="Identity, as digest:user:password. Repeatable."
+    ),
+]
+Timeout = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long to wait for the ensembles.")]
+Ca = Annotated[Path | None, typer.Option(**FILE, help="TLS: certificates of the servers' authorities.")]
+Cert = Annotated[Path | None, typer.Option(**FILE, help="TLS: the client's certificate.")]
+Key = Annotated[Path | None, typer.Option(**FILE, help="TLS: the key of that certificate.")]
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(help="The cluster map: which ensembles there are.", no_args_is_help=True)
+    group.command()(init)
+    group.command()(show)
+    group.command()(check)
+    app.add_typer(group, name="map")
+    app.command()(where)
+
+
+def init(
+    bootstrap: Annotated[
+        str | None, typer.Option(metavar="H:P,H:P", help="Servers of the ensemble that is to hold the map.")
+    ] = None,
+    ensemble: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=H:P,H:P", help="An ensemble that carries znodes. Repeatable; the order counts."
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(**FILE, help='The same as JSON: {"bootstrap": "H:P", "ensembles": {"a": "H:P"}}.'),
+    ] = None,
+    closed: Annotated[
+        bool, typer.Option("--closed", help=f"Let nobody but the identity in --auth use {ROOT}.")
+    ] = False,
+    auth: Auth = None,
+    timeout: Timeout = TIMEOUT_S,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: Key = None,
+) -> None:
+    """Make the cluster map and what the protocol needs on every ensemble. Safe to repeat."""
+    if file is not None and not bootstrap and not ensemble:
+        bootstrap, ensembles = _read_plan(file)
+    elif file is None and bootstrap and ensemble:
+        ensembles = _parse_ensembles(ensemble)
+    else:
+        raise typer.BadParameter("give --bootstrap and --ensemble, or --file alone")
+    console = Console()
+    with console.status("making the cluster map"):
+        cluster_map = init_map(bootstrap, ensembles, closed=closed, **_connection(auth, timeout, ca, cert, key))
+    _print_map(console, cluster_map)
+    console.print("\nUse it: ", end="")
+    hosts = cluster_map.ensembles[cluster_map.bootstrap]
+    console.print(Text(f'ParKazooClient("{hosts}")', style="bold"), soft_wrap=True)
+
+
+def show(
+    hosts: Hosts,
+    auth: Auth = None,
+    timeout: Timeout = TIMEOUT_S,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: Key = None,
+) -> None:
+    """Print the cluster map."""
+    _print_map(Console(), _read(hosts, _connection(auth, timeout, ca, cert, key)))
+
+
+def check(
+    hosts: Hosts,
+    auth: Auth = None,
+    timeout: Timeout = TIMEOUT_S,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: Key = None,
+) -> None:
+    """Compare the cluster map with the ensembles, server by server. Status 1 if something is wrong."""
+    console = Console()
+    with console.status("asking every server"):
+        findings = check_map(hosts, **_connection(auth, timeout, ca, cert, key))
+    if not findings:
+        console.print(Text("the map and the ensembles agree", style="green"))
+        return
+    table = Table(
+        "ensemble", "problem", "what to do", title="cluster map and ensembles differ", title_justify="left"
+    )
+    for finding in findings:
+        table.add_row(*map(Text, finding))
+    console.print(table)
+    raise typer.Exit(1)
+
+
+def where(
+    path: Annotated[str, typer.Argument(help="A znode's path; it need not exist.")],
+    hosts: Hosts,
+    auth: Auth = None,
+    timeout: Timeout = TIMEOUT_S,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: Key = None,
+) -> None:
+    """Tell on which ensemble a znode and its children live, and under which path there."""
+    znode = _normalised(path)
+    cluster_map = _read(hosts, _connection(auth, timeout, ca, cert, key))
+    names = cluster_map.names
+    placement = Placement(len(cluster_map.placement), names.index(cluster_map.bootstrap))
+
+    def add(what: str, place: Place) -> None:
+        table.add_row(what, names[place.ensemble], Text(place.path, overflow="fold"))
+
+    table = Table("", "ensemble", "physical path", title=Text(znode), title_justify="left")
+    add("home", placement.home(znode))
+    add("children", placement.children(znode))
+    if placement.is_native(znode):
+        kind = "native: its children live below it"
+    else:
+        kind = "mirrored: its children live on another ensemble, below its mirror"
+        add("pin", placement.pin(znode))
+        add("fence", placement.fence(znode))
+    table.caption, table.caption_justify = kind, "left"
+    Console().print(table)
+
+
+def _normalised(path: str) -> str:
+    """The path as a client without chroot would understand it. Placement knows no trailing slash."""
+    try:
+        path.encode()
+        znode = normpath(join("/", path))
+    except ValueError as error:
+        raise ClusterMapError(f"{path!a} is no path of a znode: {error}") from None
+    if is_reserved(znode):
+        raise ClusterMapError(f"{znode} is no znode of yours: {ROOT} and the name {PIN} are reserved for ParKazoo")
+    return znode
+
+
+def _read(hosts: str, connection: dict[str, Any]) -> ClusterMap:
+    with Console().status("reading the cluster map"):
+        return read_map(hosts, **connection)
+
+
+def _connection(
+    auth: Iterable[str] | None, timeout: float, ca: Path | None, cert: Path | None, key: Path | None
+) -> dict[str, Any]:
+    """The arguments that admin's functions have in common."""
+    identities = [each.partition(":") for each in auth or ()]
+    if not all(scheme and credential for scheme, _, credential in identities):
+        raise typer.BadParameter("--auth must be SCHEME:CREDENTIAL, as digest:user:password")  # not told: a secret
+    if (cert is None) != (key is None):
+        raise typer.BadParameter("--cert and --key belong together")
+    tls = {
+        name: str(path) for name, path in (("ca", ca), ("certfile", cert), ("keyfile", key)) if path is not None
+    }
+    return {
+        "auth": [(scheme, credential) for scheme, _, credential in identities],
+        "timeout_s": timeout,
+        **({"use_ssl": True, **tls} if tls else {}),
+    }
+
+
+def _parse_ensembles(options: Iterable[str]) -> dict[str, str]:
+    ensembles: dict[str, str] = {}
+    for option in options:
+        name, separator, hosts = option.partition("=")
+        if not separator:
+            raise typer.BadParameter(f"--ensemble must be NAME=H:P,H:P, not {option!r}")
+        if name in ensembles:
+            raise typer.BadParameter(f"--ensemble {name} is given twice")
+        ensembles[name] = hosts
+    return ensembles
+
+
+def _read_plan(file: Path) -> tuple[str, dict[str, str]]:
+    try:
+        plan = json.loads(file.read_bytes(), object_pairs_hook=unique_keys)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ClusterMapError(f"{file} is not JSON: {error}") from None
+    except ClusterMapError as error:
+        raise ClusterMapError(f"{file}: {error}") from None
+    if not isinstance(plan, dict) or plan.keys() != PLAN_KEYS:
+        raise ClusterMapError(f'{file}: it must be an object with the keys "bootstrap" and "ensembles", no others')
+    bootstrap, ensembles = plan["bootstrap"], plan["ensembles"]
+    if not isinstance(bootstrap, str):
+        raise ClusterMapError(f'{file}: "bootstrap" must be a string, "H:P,H:P"')
+    if not isinstance(ensembles, dict) or not all(isinstance(hosts, str) for hosts in ensembles.values()):
+        raise ClusterMapError(f'{file}: "ensembles" must be an object, {{"NAME": "H:P,H:P", ...}}')
+    return bootstrap, ensembles
+
+
+def _print_map(console: Console, cluster_map: ClusterMap) -> None:
+    table = Table("ensemble", "servers", "carries", title=f"cluster {cluster_map.cluster}", title_justify="left")
+    for name in cluster_map.names:
+        carries = ["znodes"] if name in cluster_map.placement else []
+        carries += ["the map"] if name == cluster_map.bootstrap else []
+        servers = Text(cluster_map.ensembles[name].replace(",", "\n"), overflow="fold")
+        table.add_row(name, servers, ", ".join(carries))
+    table.caption = f"epoch {cluster_map.epoch}, format {FORMAT}, hash {HASH}"
+    table.caption_justify = "left"
+    console.print(table)
