@@ -14,13 +14,19 @@ import atexit
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from parkazoo.local import LocalCluster
+from parkazoo.protocol.placement import Placement
 from tests.kazoo_suite.certificates import Certificates, make_certificates
+
+
+def ensembles() -> int:
+    return 3 if os.environ["PARKAZOO_SUITE"] == "3" else 1
 
 
 class Server:
@@ -68,6 +74,7 @@ class ZookeeperCluster:
     before, with other options, ends then."""
 
     _current: ZookeeperCluster | None = None
+    failure: Exception | None = None  # servers that did not start; the run ends then
 
     def __init__(
         self,
@@ -104,7 +111,6 @@ class ZookeeperCluster:
                 server.run()
             return
         close()
-        suite = os.environ["PARKAZOO_SUITE"]
         entries, properties, jaas = self.settings
         folder, _ = certificates()
         flags = [*properties, "-Dreadonlymode.enabled=true", "-Dfile.encoding=UTF-8"]
@@ -112,9 +118,9 @@ class ZookeeperCluster:
             (folder / "jaas.conf").write_text(jaas)
             flags.append(f"-Djava.security.auth.login.config={folder / 'jaas.conf'}")
         self._local = LocalCluster(
-            ensembles=3 if suite == "3" else 1,
+            ensembles=ensembles(),
             servers=3,
-            make_map=suite != "plain",
+            make_map=os.environ["PARKAZOO_SUITE"] != "plain",
             zoo_cfg={
                 **dict(entry.split("=", 1) for entry in entries),
                 "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
@@ -126,7 +132,11 @@ class ZookeeperCluster:
             },
             jvm_flags=tuple(flags),
         )
-        self._local.__enter__()
+        try:
+            self._local.start()
+        except Exception as error:
+            ZookeeperCluster.failure = error
+            raise
         ZookeeperCluster._current = self
 
     def stop(self) -> None:
@@ -144,6 +154,20 @@ class ZookeeperCluster:
         return {"client_key": made.client_key, "client_cert": made.client_certificate, "ca_cert": made.ca}
 
 
+class Chroots:
+    """For the module uuid in kazoo's harness, which makes a chroot of ``/kazootests`` and a random name."""
+
+    wants_bootstrap = False  # whether the children of the next chroot must live on the bootstrap ensemble
+
+    @classmethod
+    def uuid4(cls) -> uuid.UUID:
+        placement = Placement(ensembles())
+        while True:
+            made = uuid.uuid4()
+            if not cls.wants_bootstrap or placement.of_children(f"/kazootests{made.hex}") == placement.bootstrap:
+                return made
+
+
 @cache
 def certificates() -> tuple[Path, Certificates]:
     """Certificates for this run, and the folder that holds those of the servers."""
@@ -159,4 +183,4 @@ def close() -> None:
     """Stop the servers, if any run."""  # not by atexit: too late for the threads that stop them in parallel
     current, ZookeeperCluster._current = ZookeeperCluster._current, None
     if current is not None:
-        current._local.__exit__(None, None, None)
+        current._local.stop()

@@ -27,7 +27,31 @@ class Entry:
 
 
 # Tests that assert the internals of a single connection, and so cannot hold for several.
-LISTED: tuple[Entry, ...] = ()
+LISTED: tuple[Entry, ...] = (
+    Entry(
+        "test_connection.TestUnorderedXids.test_xids_mismatch",
+        "replaces the loop of the one connection before it starts, and the deque of its pending requests",
+    ),
+    Entry(
+        "*.test_client_id",
+        "asserts the 16 bytes of one ZooKeeper session's password; ours resumes three sessions and is longer",
+        ("3",),
+    ),
+    Entry(
+        "test_connection.TestConnectionHandler.test_bad_deserialization",
+        "puts a request for a znode into the queue of the one connection, past placement",
+        ("3",),
+    ),
+)
+
+# Tests that stop servers of the bootstrap ensemble, or leave it read-only, and assert what becomes of a request:
+# they hold for three ensembles if the znodes in their chroot live there, so they get such a chroot. Every other
+# test gets a random one.
+ON_BOOTSTRAP = (
+    "*.test_request_queuing_session_recovered",
+    "*.test_request_queuing_session_expired",
+    "test_connection.TestReadOnlyMode.test_read_only",
+)
 
 # Tests that fail with KazooClient itself against ZooKeeper 3.9; the part kazoo-plain verifies it.
 FAIL_WITH_KAZOO_TOO: tuple[Entry, ...] = ()

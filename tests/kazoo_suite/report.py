@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TextIO
 
 from tests.kazoo_suite import cluster
-from tests.kazoo_suite.listed import FAIL_WITH_KAZOO_TOO, LISTED, SKIPPED, Entry, find
+from tests.kazoo_suite.listed import FAIL_WITH_KAZOO_TOO, LISTED, ON_BOOTSTRAP, SKIPPED, Entry, find
 from tests.report import Report
 
 EXPECTED_TO_FAIL = LISTED + FAIL_WITH_KAZOO_TOO
@@ -39,11 +40,23 @@ class KazooReport(Report):
             return "failed", f"it passes, but tests/kazoo_suite/listed.py expects it to fail: {entry.reason}"
         return "listed", f"{entry.reason}\n{detail}"
 
+    def startTest(self, event: Any) -> None:
+        super().startTest(event)
+        name = self.name_of(event.test)
+        cluster.Chroots.wants_bootstrap = any(fnmatchcase(name, pattern) for pattern in ON_BOOTSTRAP)
+
+    def stopTest(self, event: Any) -> None:
+        super().stopTest(event)
+        if cluster.ZookeeperCluster.failure is not None:  # hundreds of tests need not find it out by themselves
+            event.result.shouldStop = True
+
     def afterTestRun(self, event: Any) -> None:
         super().afterTestRun(event)
         cluster.close()
 
     def problems(self) -> list[tuple[str, str]]:
+        if cluster.ZookeeperCluster.failure is not None:
+            return [("servers", "they did not start, so the other tests were not run")]
         if self.is_selection:
             return []
         unused = [

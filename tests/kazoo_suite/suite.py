@@ -36,9 +36,13 @@ def put_in_place() -> None:
     os.environ["ZOOKEEPER_VERSION"] = "3.9"  # the harness wants it; from 3.5 on all is the same to it
     os.environ.pop("CI", None)  # with it, tests trust the environment about the server's version
     if os.environ["PARKAZOO_SUITE"] != "plain":
-        from parkazoo import ParKazooClient  # noqa: PLC0415 - takes KazooClient from kazoo.client, so it must be first
+        # both take KazooClient from kazoo.client when they are imported, so that must come first
+        from parkazoo import ParKazooClient, admin  # noqa: F401, PLC0415
 
         kazoo.client.KazooClient = ParKazooClient
+    from kazoo.testing import harness  # noqa: PLC0415 - imports what has just been replaced
+
+    harness.uuid = cluster.Chroots
 
 
 def modules() -> list[ModuleType]:
@@ -71,6 +75,8 @@ def load_tests(loader: Any, standard: Any, pattern: str) -> unittest.TestSuite:
         for test in tests:
             is_late = test.id().removeprefix("kazoo.tests.").startswith(OTHER_SERVERS)
             (late if is_late else early).append(test)
+        if getattr(module, "KazooClient", kazoo.client.KazooClient) is not kazoo.client.KazooClient:
+            raise RuntimeError(f"{module.__name__} was imported before the class under test was in place")
     if lost:
         raise RuntimeError(f"nose2 does not load these tests of kazoo: {', '.join(sorted(lost))}")
     return unittest.TestSuite([*early, *late])
