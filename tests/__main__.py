@@ -93,7 +93,8 @@ def run(name: str, part: Part, text: str, is_verbose: bool) -> Result:
     )
     if part.modules and not any("end" in record for record in records):
         last = "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:])
-        result.trouble = f"it ended before its end (status {status}); the log says last:\n{last}"
+        running = next((record["running"] for record in reversed(records) if "running" in record), "no test")
+        result.trouble = f"it died (status {status}) while {running} ran; the log says last:\n{last}"
     elif not sum(result.counts[each] for each in ("passed", "failed", "listed")):
         result.trouble = "no test ran" + (f" whose name holds {text!r}" if text else "")
     elif status and not result.failed:
@@ -119,7 +120,7 @@ def print_summary(console: Console, results: dict[str, Result]) -> None:
             name,
             *(str(result.counts[each]) for each in OUTCOMES),
             f"{result.seconds:.0f}",
-            result.trouble.partition(";")[0],
+            "see above" if result.trouble else "",
         )
     console.print()
     for name, result in results.items():

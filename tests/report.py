@@ -39,7 +39,8 @@ class Hanging(SystemExit):
 class Report:
     """One part's results.
 
-    :param results: file for the JSON lines; the last says that the run came to its end.
+    :param results: file for the JSON lines: one when a test begins (``running``), one when it has ended (``test``,
+        ``outcome``, ``seconds``, ``detail``), and a last one (``end``) when all have.
     :param stream: where people read.
     :param limit_s: seconds after which a test counts as hanging; it never decides a test that goes on.
     """
@@ -79,6 +80,7 @@ class Report:
         self.outcome, self.details, self.began = "", [], time.monotonic()
         signal.setitimer(signal.ITIMER_REAL, self.limit_s, HANGING_AGAIN_S)
         faulthandler.dump_traceback_later(DEADLOCK_S, exit=True)
+        self._write({"running": self.name_of(event.test)})
         group = type(event.test).__module__.removeprefix("kazoo.").removeprefix("tests.")
         if group != self.group:
             self._end_group()
@@ -107,6 +109,8 @@ class Report:
             self.current is None
         ):  # setUpClass or an import failed, or a whole class is skipped: no test was started
             self.began = time.monotonic()
+            if self.is_verbose:
+                self._print(f"  {self.name_of(event.test)} ... ", end="")
             self._record(self.name_of(event.test))
 
     def stopTest(self, event: Any) -> None:

@@ -1,0 +1,132 @@
+"""What the live tests of the client share: one cluster for the process, clients that end with their test."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import time
+import unittest
+import uuid
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from kazoo.client import KazooClient
+
+from parkazoo import ParKazooClient
+from parkazoo.local import LocalCluster
+from parkazoo.protocol.placement import Place, Placement
+from tests.handlers import make_handler
+
+DEADLINE_S = 30.0
+POLL_S = 0.01
+ENSEMBLES = 3
+T = TypeVar("T")
+
+_clusters: dict[tuple[int, int], LocalCluster] = {}
+_sleep = make_handler().sleep_func
+
+
+def shared_cluster(ensembles: int = ENSEMBLES, servers: int = 1) -> LocalCluster:
+    """The process's cluster of that shape; it is started when it is first asked for."""
+    cluster = _clusters.get((ensembles, servers))
+    if cluster is None:
+        cluster = LocalCluster(ensembles=ensembles, servers=servers)
+        cluster.start()
+        atexit.register(cluster.stop)
+        _clusters[ensembles, servers] = cluster
+    return cluster
+
+
+def wait_until(condition: Callable[[], T], what: str, timeout_s: float = DEADLINE_S) -> T:
+    """Wait until `condition` returns something true, and return that; what it raises counts as false.
+
+    :param what: for the message of the failure.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        error: Exception | None = None
+        value: T | None = None
+        try:
+            value = condition()
+        except Exception as raised:
+            error = raised
+        if error is None and value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {timeout_s:g} s; last: {error or value!r}") from error
+        _sleep(POLL_S)
+
+
+class LiveTest(unittest.TestCase):
+    """A test against the shared cluster, below a path of its own.
+
+    Every client that a test makes ends with it. `seen` collects what watches and listeners are given.
+    """
+
+    servers = 1
+    ensembles = ENSEMBLES
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.cluster = shared_cluster(cls.ensembles, cls.servers)
+
+    def setUp(self) -> None:
+        self.placement = Placement(self.ensembles)
+
+    def parkazoo(self, chroot: str = "", *, start: bool = True, **options: Any) -> ParKazooClient:
+        """A new client with the handler under test."""
+        options.setdefault("handler", make_handler())
+        hosts = options.pop("hosts", self.cluster.hosts)
+        return self._begin(options.pop("client_class", ParKazooClient)(hosts + chroot, **options), start)
+
+    def kazoo(self, ensemble: int = 0, chroot: str = "", *, start: bool = True, **options: Any) -> KazooClient:
+        """A plain kazoo client of one ensemble, which sees what is really there."""
+        options.setdefault("handler", make_handler())
+        return self._begin(KazooClient(self.cluster.ensembles[ensemble].hosts + chroot, **options), start)
+
+    def _begin(self, client: Any, start: bool) -> Any:
+        self.addCleanup(client.close)
+        self.addCleanup(client.stop)
+        if start:
+            client.start(DEADLINE_S)
+        return client
+
+    def new_root(self, client: KazooClient) -> str:
+        """A new znode for this test alone, removed with it as far as that goes."""
+        root = f"/test-{uuid.uuid4().hex[:12]}"
+        client.create(root)
+        return root
+
+    def directory(self, parent: str, is_native: bool, among: Placement | None = None) -> str:
+        """A path below `parent` that is native, or is not."""
+        placement = among or self.placement
+        paths = (f"{parent.rstrip('/')}/d{number}" for number in itertools.count())
+        return next(path for path in paths if placement.is_native(path) is is_native)
+
+    def home(self, path: str) -> Place:
+        return self.placement.home(path)
+
+    def raises_as(self, call: Callable[[], Any]) -> type[BaseException] | None:
+        """The type of what `call` raises; None if it returns."""
+        try:
+            call()
+        except Exception as error:
+            return type(error)
+        return None
+
+
+class Seen(list[Any]):
+    """A watch or listener that remembers what it was called with."""
+
+    def __call__(self, event: Any) -> None:
+        self.append(event)
+
+    def wait(self, count: int = 1) -> list[Any]:
+        wait_until(lambda: len(self) >= count, f"{count} events, seen {list(self)}")
+        return list(self)
+
+
+def seed() -> int:
+    """The seed for a random test: PARKAZOO_TEST_SEED, or a new one. The test must print it."""
+    return int(os.environ.get("PARKAZOO_TEST_SEED") or int.from_bytes(os.urandom(4), "big"))

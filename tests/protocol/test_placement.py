@@ -1,0 +1,272 @@
+"""Placement is a pure function that every client on every machine must compute alike, for ever."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import subprocess
+import sys
+import unittest
+
+from parkazoo.protocol.placement import (
+    ENSEMBLE,
+    FENCE_COUNT,
+    FENCES,
+    MAP,
+    MIRRORS,
+    ROOT,
+    Place,
+    Placement,
+    escape,
+    hash_of,
+    is_reserved,
+    join,
+    split,
+    unescape,
+)
+
+# Made with: printf %s PATH | sha256sum
+SHA256 = {
+    "/": "8a5edab282632443219e051e4ade2d1d5bbc671c781051bf1437897cbdfea0f1",
+    "/app": "f53b52ad6d21cceb72dfa78fb67614fe14f110c58e68412b01508d6a485501c3",
+    "/app/jobs": "0ca86c9eb12cc6f9735b538a56586e4fab4c297ce3f257c4e21a62e3c67cd4dc",
+    "/zookeeperx": "d327dcb36c95788f55e9124f0a95ced158736432fb62c0db3964fdce1c6b6765",
+    "/ünï/код": "811a69f9e8f31f7f59addaffdf2b6143869ecf032f29ae3f5b1a537562bf547c",
+    "/a%2Fb": "62367424402e3555f8ccb18ab6a08fb38a6da4296fb37d81bcc214be951afe38",
+}
+# What those numbers are modulo 1, 2, 3, 5 and 7. Made with: echo "ibase=16; NUMBER % N" | bc
+MODULO = {
+    "/": (0, 1, 1, 3, 4),
+    "/app": (0, 1, 2, 2, 6),
+    "/app/jobs": (0, 0, 0, 0, 0),
+    "/zookeeperx": (0, 1, 0, 0, 0),
+    "/ünï/код": (0, 0, 0, 0, 0),
+    "/a%2Fb": (0, 0, 0, 0, 0),
+}
+NAMES = (
+    "a",
+    "%",
+    "%2F",
+    "%25",
+    "%252F",
+    "2F",
+    "ü",
+    "код",
+    "\U0001f600",
+    "a b",
+    "..a",
+    ".parkazooo",
+    "x.parkazoo",
+    "parkazoo",
+    "mirrors",
+    "zookeeper",
+)
+
+
+def paths(depth: int) -> list[str]:
+    """All paths of at most `depth` names out of NAMES that a user may use."""
+    found = [
+        "/" + "/".join(names) for length in range(1, depth + 1) for names in itertools.product(NAMES, repeat=length)
+    ]
+    return ["/", *(path for path in found if not is_reserved(path))]
+
+
+class HashTest(unittest.TestCase):
+    def test_known_answers(self) -> None:
+        for path, digest in SHA256.items():
+            self.assertEqual(f"{hash_of(path):064x}", digest, path)
+
+    def test_known_ensembles(self) -> None:
+        for path, expected in MODULO.items():
+            found = tuple(Placement(n).of_children(path) for n in (1, 2, 3, 5, 7))
+            self.assertEqual(found, expected, path)
+
+    def test_same_in_another_process(self) -> None:
+        # Python's own hash() of a str differs from process to process
+        code = (
+            "from parkazoo.protocol.placement import Placement\n"
+            "print([Placement(5).of_children(f'/d{i}') for i in range(50)])"
+        )
+        answer = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+        self.assertEqual(answer.strip(), str([Placement(5).of_children(f"/d{i}") for i in range(50)]))
+
+    def test_spread_evenly(self) -> None:
+        placement = Placement(4)
+        counts = [0] * 4
+        for number in range(4000):
+            counts[placement.of_children(f"/app/{number}")] += 1
+        # 1000 each with a standard deviation of 27; the paths are fixed, so this can't fail by chance
+        self.assertTrue(all(900 < count < 1100 for count in counts), counts)
+
+
+class EnsembleTest(unittest.TestCase):
+    def test_one_of_the_ensembles(self) -> None:
+        for n in (1, 2, 3, 7, 100):
+            placement = Placement(n)
+            for path in paths(2):
+                self.assertIn(placement.of(path), range(n))
+                self.assertIn(placement.of_children(path), range(n))
+
+    def test_siblings_together(self) -> None:
+        placement = Placement(5)
+        for directory in paths(1):
+            found = {placement.of(join(directory, f"child-{number}")) for number in range(100)}
+            self.assertEqual(found, {placement.of_children(directory)})
+
+    def test_asked_again(self) -> None:
+        placement = Placement(3)
+        first = [placement.home(path) for path in paths(2)]
+        self.assertEqual([placement.home(path) for path in paths(2)], first)
+        self.assertEqual([Placement(3).home(path) for path in paths(2)], first)
+
+    def test_same_after_the_caches_have_overflown(self) -> None:
+        placement = Placement(3)
+        before = placement.home("/app/jobs/1")
+        for number in range(70_000):
+            placement.home(f"/d/{number}")
+        self.assertEqual(placement.home("/app/jobs/1"), before)
+
+    def test_one_ensemble_is_native_throughout(self) -> None:
+        placement = Placement(1)
+        for path in paths(2):
+            self.assertTrue(placement.is_native(path))
+            self.assertEqual(placement.home(path), Place(0, path))
+            self.assertEqual(placement.children(path), Place(0, path))
+
+    def test_no_ensemble(self) -> None:
+        with self.assertRaises(ValueError):
+            Placement(0)
+
+    def test_root_is_native(self) -> None:
+        for n in (1, 2, 3, 10):
+            placement = Placement(n)
+            self.assertTrue(placement.is_native("/"))
+            self.assertEqual(placement.home("/"), placement.children("/"))
+            self.assertEqual(placement.home("/").path, "/")
+
+    def test_zookeeper_is_the_bootstrap_ensembles(self) -> None:
+        for bootstrap in (0, 2, 3):
+            placement = Placement(3, bootstrap)
+            for path in ("/zookeeper", "/zookeeper/config", "/zookeeper/quota/a"):
+                self.assertEqual(placement.home(path), Place(bootstrap, path))
+                self.assertTrue(placement.is_native(path))
+
+    def test_zookeepers_namesakes_are_not(self) -> None:
+        placement = Placement(3, 3)
+        for path in ("/zookeeperx", "/zookeeperx/a", "/a/zookeeper", "/a/zookeeper/b"):
+            self.assertIn(placement.home(path).ensemble, range(3), path)
+
+
+class PhysicalPathTest(unittest.TestCase):
+    def test_by_hand(self) -> None:
+        # The children of / and of /app live on 1 of 2 (see MODULO), those of /app/jobs on 0.
+        placement = Placement(2)
+        self.assertEqual(placement.home("/app"), Place(1, "/app"))
+        self.assertTrue(placement.is_native("/app"))
+        self.assertEqual(placement.home("/app/jobs"), Place(1, "/app/jobs"))
+        self.assertFalse(placement.is_native("/app/jobs"))
+        self.assertEqual(placement.children("/app/jobs"), Place(0, f"{MIRRORS}/%2Fapp%2Fjobs"))
+        self.assertEqual(placement.home("/app/jobs/1"), Place(0, f"{MIRRORS}/%2Fapp%2Fjobs/1"))
+        self.assertEqual(placement.pin("/app/jobs"), Place(1, "/app/jobs/.parkazoo"))
+
+    def test_recursion_of_the_specification(self) -> None:
+        for n in (2, 3, 5):
+            placement = Placement(n)
+            for path in paths(3):
+                if path == "/":
+                    continue
+                parent, name = split(path)
+                if placement.is_native(parent):
+                    expected = join(placement.home(parent).path, name)
+                else:
+                    expected = f"{MIRRORS}/{escape(parent)}/{name}"
+                self.assertEqual(placement.home(path), Place(placement.of(path), expected))
+
+    def test_inverse(self) -> None:
+        for n in (1, 2, 3, 5):
+            placement = Placement(n)
+            for path in paths(3):
+                self.assertEqual(placement.logical(placement.home(path).path), path)
+                self.assertEqual(placement.logical(placement.children(path).path), path)
+
+    def test_inverse_of_random_names(self) -> None:
+        rng = random.Random(7)
+        alphabet = "%25F/ab.é\U0001f600-" + MIRRORS
+        placement = Placement(3)
+        for _ in range(20_000):
+            drawn = "".join(rng.choices(alphabet, k=rng.randrange(1, 40)))
+            path = "/" + "/".join(filter(None, drawn.split("/")))
+            if not is_reserved(path):
+                self.assertEqual(placement.logical(placement.home(path).path), path)
+
+    def test_no_two_znodes_share_a_place(self) -> None:
+        for n in (2, 3):
+            placement = Placement(n)
+            places = [placement.home(path) for path in paths(3)]
+            self.assertEqual(len(set(places)), len(places))
+
+    def test_depth_does_not_matter(self) -> None:
+        path = "/d" * 5000
+        for n in (1, 2, 3):
+            self.assertEqual(Placement.logical(Placement(n).home(path).path), path)
+
+    def test_normalised_paths_only(self) -> None:
+        # A trailing slash is the client's to remove: to placement it would be another path.
+        self.assertNotEqual(hash_of("/app/"), hash_of("/app"))
+
+    def test_escape(self) -> None:
+        self.assertEqual(escape("/a/b%2Fc"), "%2Fa%2Fb%252Fc")
+        for path in paths(2):
+            self.assertNotIn("/", escape(path))
+            self.assertEqual(unescape(escape(path)), path)
+
+    def test_fences(self) -> None:
+        placement = Placement(3)
+        found = set()
+        for number in range(20_000):
+            directory = f"/dir-{number}"
+            ensemble, path = placement.fence(directory)
+            self.assertEqual(ensemble, placement.of_children(directory))
+            parent, name = split(path)
+            self.assertEqual(parent, FENCES)
+            found.add(int(name))
+        self.assertEqual(found, set(range(FENCE_COUNT)))
+
+    def test_known_fences(self) -> None:
+        # Bits 128 to 137 of the hash. Made with: printf %s PATH | sha256sum | cut -c30-32, the lowest ten bits
+        self.assertEqual(Placement(3).fence("/app").path, f"{FENCES}/{0x4FE & 0x3FF}")
+        self.assertEqual(Placement(3).fence("/app/jobs").path, f"{FENCES}/{0xE4F & 0x3FF}")
+
+
+class ReservedTest(unittest.TestCase):
+    def test_reserved(self) -> None:
+        for path in (
+            ROOT,
+            MAP,
+            ENSEMBLE,
+            MIRRORS + "/%2Fa/b",
+            "/.parkazoo",
+            "/a/.parkazoo",
+            "/a/.parkazoo/b",
+            "/parkazoo/a/b",
+        ):
+            self.assertTrue(is_reserved(path), path)
+
+    def test_look_alikes_are_not(self) -> None:
+        for path in (
+            "/",
+            "/parkazoox",
+            "/a/parkazoo",
+            "/a/parkazoo/map",
+            "/.parkazoox",
+            "/x.parkazoo",
+            "/a/.parkazoo.",
+            "/PARKAZOO",
+        ):
+            self.assertFalse(is_reserved(path), path)
+
+    def test_below_a_prefix_only_it_is_a_mirror(self) -> None:
+        self.assertEqual(Placement.logical("/parkazoo/mirrorsx/%2Fa"), "/parkazoo/mirrorsx/%2Fa")
+        self.assertEqual(Placement.logical(MIRRORS), MIRRORS)
