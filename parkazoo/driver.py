@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from parkazoo.kazoo_private import Exists
 from parkazoo.protocol.operations import OTHER, PLANS, Plan
-from parkazoo.protocol.order import Claims, Order, Turn
+from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import Operation, Request, Step
 from parkazoo.protocol.tree import Tree
@@ -76,7 +76,7 @@ class _Run(Turn):
         self._generator: Operation[Any] = plan.operation(driver.tree, request)
 
     def start(self) -> None:
-        kept = self._plan.kept(self._driver.tree, self._request) if self.claims else self.claims
+        kept = with_prefixes(self._plan.kept(self._driver.tree, self._request)) if self.claims else self.claims
         self._advance(None)
         if len(kept) < len(self.claims):
             self._driver.leave(self, kept)
@@ -161,7 +161,7 @@ class Driver:
         plan = PLANS.get(request.type, OTHER)
         run = _Run(self, plan, request, reply)
         if self._order or plan.kept(self.tree, request):
-            claims = plan.claims(self.tree, request)
+            claims = with_prefixes(plan.claims(self.tree, request))
             with self._lock:
                 run.claims = dict(claims)
                 can_start = self._order.enter(run)

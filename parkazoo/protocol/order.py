@@ -18,6 +18,9 @@ ADD conflicts with ADD because sequence numbers are given in the order of the cr
 granted first come, first served, and an operation starts when all of its claims are granted. Operations enter
 with all their claims at once, so the queues agree on who was first and nobody waits in a circle.
 
+A create with a sequence number claims node(prefix), for it does not know its znode's name yet. So whoever names
+a znode that ends in ten digits may mean what an earlier create makes, and waits for that create to be sent.
+
 What is claimed at first and what is kept after the first request has been sent is in operations.py.
 """
 
@@ -36,6 +39,7 @@ CONFLICTS = {
     REMOVE: LIST | OWN,
     OWN: LIST | ADD | REMOVE | OWN,
 }
+SEQUENCE_DIGITS = 10
 Claims = Mapping[str, int]
 
 
@@ -54,6 +58,16 @@ def merge(claims: Iterable[tuple[str, int]]) -> dict[str, int]:
         if merged.setdefault(key, mode) != mode:
             merged[key] = WRITE if mode in (READ, WRITE) else OWN
     return merged
+
+
+def with_prefixes(claims: Claims) -> Claims:
+    """The claims, and those on what creates with a sequence number claim if they make one of these znodes."""
+    prefixes = [key[:-SEQUENCE_DIGITS] for key in claims if key[-SEQUENCE_DIGITS:].isdecimal()]
+    if not prefixes:
+        return claims
+    # the prefix of a name of digits alone is the key of the children, which such a create owns
+    also = [(prefix, LIST if prefix.endswith("/") else READ) for prefix in prefixes]
+    return merge([*claims.items(), *also])
 
 
 class Turn:

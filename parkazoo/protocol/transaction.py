@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kazoo.exceptions import NoNodeError, NotEmptyError
+from kazoo.exceptions import (
+    NoAuthError,
+    NoChildrenForEphemeralsError,
+    NoNodeError,
+    NotEmptyError,
+)
 
 from parkazoo.errors import CrossEnsembleError
 from parkazoo.kazoo_private import (
@@ -20,6 +25,8 @@ from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.stats import whole_stat
 from parkazoo.protocol.steps import Operation, Request, commit
 from parkazoo.protocol.tree import Directory, Tree, parent_of
+
+REFUSALS = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError, NotEmptyError)
 
 
 def transaction(tree: Tree, request: Request) -> Operation[list[Any]]:
@@ -42,8 +49,8 @@ def transaction(tree: Tree, request: Request) -> Operation[list[Any]]:
             break
         try:
             is_worth_another = yield from _prepare(tree, operations, index, error, deletes)
-        except (NoNodeError, NotEmptyError):
-            is_worth_another = False
+        except REFUSALS as refused:  # what one ZooKeeper would have said at once
+            results, is_worth_another = _failed(operations, index, refused), False
         if not is_worth_another:
             for d, mark, _ in deletes.values():
                 yield from protocol.take_mark(d, mark)
