@@ -20,8 +20,11 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address
 from typing import Any
 
 from parkazoo.errors import ClusterMapError
@@ -29,21 +32,31 @@ from parkazoo.errors import ClusterMapError
 FORMAT = 1
 HASH = "sha256"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s,/:\[\]]+):(?P<port>[0-9]{1,5})")
+HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[\w.-]+)):(?P<port>[0-9]{1,5})")
+QUOTED_AT_MOST = 200
 KEYS = frozenset({"format", "epoch", "cluster", "bootstrap", "ensembles", "hash", "placement"})
 
 
 def parse_hosts(hosts: str) -> tuple[tuple[str, int], ...]:
     """``"h1:2181,h2:2181"`` as pairs of host and port; ClusterMapError if it is anything else."""
-    servers = []
-    for server in hosts.split(","):
-        match = HOST.fullmatch(server.strip())
-        if match is None or not 0 < int(match["port"]) < 1 << 16:
-            raise ClusterMapError(f"{server!r} in {hosts!r} is not host:port")
-        servers.append((match["host"].strip("[]").lower(), int(match["port"])))
+    if not isinstance(hosts, str):
+        raise ClusterMapError(f"hosts must be a string like 'h1:2181,h2:2181', not {_quoted(hosts)}")
+    servers = [_parse_server(server.strip(), hosts) for server in hosts.split(",")]
     if len(set(servers)) != len(servers):
-        raise ClusterMapError(f"{hosts!r} names a server twice")
+        raise ClusterMapError(f"{_quoted(hosts)} names a server twice")
     return tuple(servers)
+
+
+def _parse_server(server: str, hosts: str) -> tuple[str, int]:
+    match = HOST.fullmatch(server)
+    if match is not None and 0 < int(match["port"]) < 1 << 16:
+        # What these two refuse would end kazoo's connection thread with a traceback.
+        with suppress(ValueError):
+            if match["ipv6"]:
+                return str(IPv6Address(match["ipv6"])), int(match["port"])
+            match["name"].encode("idna")
+            return match["name"].lower(), int(match["port"])
+    raise ClusterMapError(f"{_quoted(server)} in {_quoted(hosts)} is not host:port")
 
 
 def format_hosts(servers: Iterable[tuple[str, int]]) -> str:
@@ -70,10 +83,14 @@ class ClusterMap:
     epoch: int = field(default=1)
 
     def __post_init__(self) -> None:
+        if not self.cluster:
+            raise ClusterMapError("the cluster's name is empty")
         owner: dict[tuple[str, int], str] = {}
         for name, hosts in self.ensembles.items():
             if not NAME.fullmatch(name):
-                raise ClusterMapError(f"{name!r} is no name for an ensemble: letters, digits, '.', '_' and '-'")
+                raise ClusterMapError(
+                    f"{_quoted(name)} is no name for an ensemble: letters, digits, '.', '_' and '-'"
+                )
             for server in parse_hosts(hosts):
                 other = owner.setdefault(server, name)
                 if other != name:
@@ -126,10 +143,10 @@ class ClusterMap:
         if number > FORMAT:
             raise ClusterMapError(f"it has format {number}; this ParKazoo reads up to {FORMAT}: upgrade ParKazoo")
         if document.keys() != KEYS or number < 1:
-            odd = ", ".join(sorted(document.keys() ^ KEYS)) or f"format {number}"
+            odd = _quoted(sorted(document.keys() ^ KEYS)) if document.keys() != KEYS else f"format {number}"
             raise ClusterMapError(f"it is damaged (missing or unknown: {odd})")
         if document["hash"] != HASH:
-            raise ClusterMapError(f"it asks for hash {document['hash']!r}; this ParKazoo knows {HASH}")
+            raise ClusterMapError(f"it asks for hash {_quoted(document['hash'])}; this ParKazoo knows {HASH}")
         ensembles = _typed(document, "ensembles", dict)
         placement = _typed(document, "placement", list)
         if not all(isinstance(each, str) for each in (*ensembles.values(), *placement)):
@@ -146,10 +163,17 @@ class ClusterMap:
         )
 
 
+def _quoted(value: Any) -> str:
+    """Its repr, cut short: a damaged map may hold anything, and a message is for people."""
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = QUOTED_AT_MOST
+    return short.repr(value)
+
+
 def _typed(document: Mapping[str, Any], key: str, kind: type) -> Any:
     value = document.get(key)
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise ClusterMapError(f"it is damaged ({key!r} is {value!r})")
+        raise ClusterMapError(f"it is damaged ({key!r} is {_quoted(value)})")
     return value
 
 
@@ -159,5 +183,5 @@ def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     if len(document) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ClusterMapError(f"it is damaged (the key {twice!r} appears twice)")
+        raise ClusterMapError(f"it is damaged (the key {_quoted(twice)} appears twice)")
     return document

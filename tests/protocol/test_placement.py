@@ -36,12 +36,12 @@ SHA256 = {
 }
 # What those numbers are modulo 1, 2, 3, 5 and 7. Made with: echo "ibase=16; NUMBER % N" | bc
 MODULO = {
-    "/": (0, 1, 1, 3, 4),
-    "/app": (0, 1, 2, 2, 6),
-    "/app/jobs": (0, 0, 0, 0, 0),
-    "/zookeeperx": (0, 1, 0, 0, 0),
-    "/ünï/код": (0, 0, 0, 0, 0),
-    "/a%2Fb": (0, 0, 0, 0, 0),
+    "/": (0, 1, 2, 4, 4),
+    "/app": (0, 1, 0, 0, 5),
+    "/app/jobs": (0, 0, 1, 4, 5),
+    "/zookeeperx": (0, 1, 2, 1, 2),
+    "/ünï/код": (0, 0, 0, 3, 2),
+    "/a%2Fb": (0, 0, 0, 1, 5),
 }
 NAMES = (
     "a",
@@ -66,7 +66,9 @@ NAMES = (
 def paths(depth: int) -> list[str]:
     """All paths of at most `depth` names out of NAMES that a user may use."""
     found = [
-        "/" + "/".join(names) for length in range(1, depth + 1) for names in itertools.product(NAMES, repeat=length)
+        "/" + "/".join(names)
+        for length in range(1, depth + 1)
+        for names in itertools.product(NAMES, repeat=length)
     ]
     return ["/", *(path for path in found if not is_reserved(path))]
 

@@ -1,0 +1,218 @@
+"""The cluster map as JSON: whatever is stored there, a client reads a valid map or raises ClusterMapError."""
+
+from __future__ import annotations
+
+import json
+import random
+import unittest
+from typing import Any
+
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import FORMAT, ClusterMap, format_hosts, parse_hosts
+
+GOOD: dict[str, Any] = {
+    "format": 1,
+    "epoch": 1,
+    "cluster": "5d3c",
+    "bootstrap": "a",
+    "ensembles": {"a": "h1:2181,h2:2181", "b": "h3:2181"},
+    "hash": "sha256",
+    "placement": ["a", "b"],
+}
+OTHER_VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1.5,
+    "",
+    "x",
+    [],
+    {},
+    [None],
+    [[]],
+    {"a": None},
+    {"": ""},
+)
+
+
+def encoded(**changes: Any) -> bytes:
+    return json.dumps({**GOOD, **changes}).encode()
+
+
+class ReadTest(unittest.TestCase):
+    def assert_refused(self, data: bytes | None, pattern: str = "") -> None:
+        with self.assertRaisesRegex(ClusterMapError, pattern) as caught:
+            ClusterMap.from_json(data)
+        self.assertLess(len(str(caught.exception)), 1000, "a message for people")
+
+    def test_good(self) -> None:
+        found = ClusterMap.from_json(encoded())
+        self.assertEqual(found.placement, ("a", "b"))
+        self.assertEqual(found.ensembles, GOOD["ensembles"])
+        self.assertEqual((found.cluster, found.bootstrap, found.epoch), ("5d3c", "a", 1))
+        self.assertEqual(found.identity("b"), {"cluster": "5d3c", "name": "b"})
+
+    def test_round_trip(self) -> None:
+        for document in (
+            GOOD,
+            {**GOOD, "epoch": 10**30},
+            {**GOOD, "cluster": 'cluster "ü" \U0001f600 \\ \u0000'},
+            {**GOOD, "placement": ["b", "a"]},
+            {**GOOD, "placement": ["b"]},
+            {**GOOD, "ensembles": {"a": "[::1]:2181,[fe80::1]:2182", "b": "bücher.example:2181"}},
+            {**GOOD, "ensembles": {f"e{i}": f"h{i}:1" for i in range(500)} | GOOD["ensembles"]}
+            | {"placement": ["a", "b", *(f"e{i}" for i in range(500))]},
+        ):
+            found = ClusterMap.from_json(json.dumps(document).encode())
+            self.assertEqual(ClusterMap.from_json(found.to_json()), found)
+            self.assertEqual(json.loads(found.to_json()), document)
+
+    def test_not_json(self) -> None:
+        for data in (None, b"", b" ", b"{", b"nonsense", b"{'format': 1}", b"\xff\xfe", b"\x00" * 100, b"{}{}"):
+            self.assert_refused(data, "not JSON")
+
+    def test_other_encodings(self) -> None:
+        self.assert_refused(json.dumps(GOOD).encode("utf-16"))
+        self.assert_refused(json.dumps(GOOD).encode("utf-8-sig"))
+
+    def test_cut_off(self) -> None:
+        data = encoded()
+        for length in range(len(data)):
+            self.assert_refused(data[:length])
+
+    def test_not_an_object(self) -> None:
+        for data in (b"1", b"null", b'"x"', b"[]", b"[1]", b"NaN"):
+            self.assert_refused(data, "not a JSON object")
+
+    def test_deep(self) -> None:
+        for depth in (50, 200, 900, 1200, 100_000):
+            for data in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
+                self.assert_refused(data)
+                for key in GOOD:
+                    self.assert_refused(encoded(**{key: 0}).replace(b'"%s": 0' % key.encode(), b'"x": ' + data))
+                    self.assert_refused(encoded(**{key: "HERE"}).replace(b'"HERE"', data), "damaged|hash|string")
+
+    def test_a_key_is_missing(self) -> None:
+        for key in GOOD:
+            self.assert_refused(json.dumps({k: v for k, v in GOOD.items() if k != key}).encode(), key)
+
+    def test_an_unknown_key(self) -> None:
+        self.assert_refused(encoded(rules=[]), "rules")
+
+    def test_a_key_appears_twice(self) -> None:
+        self.assert_refused(encoded().replace(b'"epoch": 1', b'"epoch": 1, "epoch": 2'), "epoch.*twice")
+        self.assert_refused(encoded().replace(b'"b": "h3', b'"a": "h4:1", "b": "h3'), "'a' appears twice")
+
+    def test_other_types(self) -> None:
+        for key in GOOD:
+            for value in OTHER_VALUES:
+                if (key, value) == ("cluster", "x"):
+                    continue  # any text names a cluster
+                with self.subTest(key=key, value=value):
+                    self.assert_refused(encoded(**{key: value}))
+
+    def test_newer_format(self) -> None:
+        # Whatever else a newer format holds, the advice is to upgrade.
+        self.assert_refused(encoded(format=FORMAT + 1), "format 2.*upgrade")
+        self.assert_refused(json.dumps({"format": 99, "anything": []}).encode(), "format 99.*upgrade")
+
+    def test_other_formats(self) -> None:
+        for number in (0, -1):
+            self.assert_refused(encoded(format=number), "format")
+
+    def test_huge_numbers(self) -> None:
+        self.assert_refused(encoded(format=10**30), "upgrade")
+        self.assert_refused(encoded(epoch="HERE").replace(b'"HERE"', b"9" * 100_000), "damaged")
+        self.assert_refused(encoded(epoch="HERE").replace(b'"HERE"', b"1e999"), "epoch")
+        self.assert_refused(encoded(epoch="HERE").replace(b'"HERE"', b"-" + b"9" * 100), "epoch")
+        self.assert_refused(encoded(ensembles={"a": f"h:{'9' * 5000}", "b": "h3:1"}))
+
+    def test_other_hash(self) -> None:
+        self.assert_refused(encoded(hash="md5"), "md5.*sha256")
+
+    def test_a_server_in_two_ensembles(self) -> None:
+        self.assert_refused(encoded(ensembles={"a": "h1:1,h2:1", "b": "h2:1"}), "h2:1 is in ensemble a and in b")
+        self.assert_refused(encoded(ensembles={"a": "h1:1", "b": "H1:01"}), "in ensemble a and in b")
+        self.assert_refused(encoded(ensembles={"a": "[::1]:1", "b": "[0:0::0:1]:1"}), "in ensemble a and in b")
+        self.assert_refused(encoded(ensembles={"a": "h1:1,h1:1", "b": "h2:1"}), "names a server twice")
+
+    def test_one_host_with_two_ports_is_two_servers(self) -> None:
+        ClusterMap.from_json(encoded(ensembles={"a": "h1:1", "b": "h1:2"}))
+
+    def test_names(self) -> None:
+        for name in ("", " ", "a b", "ü", "-a", ".a", "a/b", "a,b", "a=b", "a\n", "a" * 64, "\ud800"):
+            with self.subTest(name=name):
+                self.assert_refused(encoded(ensembles={**GOOD["ensembles"], name: "h9:1"}), "no name")
+        for name in ("a", "A-1", "eu.west_1", "7", "a" * 63):
+            ClusterMap.from_json(encoded(ensembles={name: "h1:1"}, placement=[name], bootstrap=name))
+
+    def test_placement(self) -> None:
+        self.assert_refused(encoded(placement=[]), "names no ensemble")
+        self.assert_refused(encoded(placement=["a", "b", "a"]), "twice")
+        self.assert_refused(encoded(placement=["a", "b", "c"]), "no hosts are given for ensemble c")
+        self.assert_refused(encoded(placement=["a"]), "ensemble b is not in the placement")
+        self.assert_refused(encoded(bootstrap="z"), "no hosts are given for ensemble z")
+        self.assert_refused(encoded(ensembles={}), "no hosts")
+
+    def test_bootstrap_apart(self) -> None:
+        found = ClusterMap.from_json(encoded(placement=["b"]))
+        self.assertEqual(found.names, ("b", "a"))
+
+    def test_hosts(self) -> None:
+        for hosts in (
+            *(
+                "",
+                " ",
+                ",",
+                "h",
+                "h:",
+                ":1",
+                "h:0",
+                "h:65536",
+                "h:-1",
+                "h:x",
+                "h:1/app",
+                "h:1,",
+                ",h:1",
+                "h:1;g:2",
+            ),
+            *("h 1:1", "h:1 g:2", "::1:2181", "[::1]", "[]:1", "[12]:1", "[::::]:1", "[h]:1", "http://h:1", "h:٣"),
+            *("a..b:1", "x" * 64 + ".org:1", "\x00:1", "\ud800:1", "h\n:1", "user@h:1", "h:1:2"),
+        ):
+            with self.subTest(hosts=hosts):
+                self.assert_refused(encoded(ensembles={"a": hosts, "b": "h3:1"}), "not host:port")
+
+    def test_damaged_bytes(self) -> None:
+        # A flipped bit may leave a valid map, with another host say; what must not happen is any other error.
+        rng = random.Random(3)
+        data = encoded()
+        for _ in range(5000):
+            damaged = bytearray(data)
+            for _ in range(rng.randrange(1, 4)):
+                damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+            try:
+                ClusterMap.from_json(bytes(damaged))
+            except ClusterMapError:
+                continue
+
+
+class HostsTest(unittest.TestCase):
+    def test_round_trip(self) -> None:
+        for hosts in (
+            "h1:1",
+            "h1:2181,h2:2182",
+            "[::1]:2181,127.0.0.1:2181",
+            "bücher.example:1",
+            "zk_1.local:65535",
+        ):
+            self.assertEqual(format_hosts(parse_hosts(hosts)), hosts)
+
+    def test_spellings(self) -> None:
+        self.assertEqual(parse_hosts(" H1:2181 , [0:0::1]:02181 "), (("h1", 2181), ("::1", 2181)))
+
+    def test_not_a_string(self) -> None:
+        for hosts in (None, 1, b"h:1", ["h:1"], ("h", 1)):
+            with self.assertRaisesRegex(ClusterMapError, "must be a string"):
+                parse_hosts(hosts)  # type: ignore[arg-type] - that is the point
