@@ -136,7 +136,7 @@ def _java_version(java: Path) -> int:
 def find_zookeeper() -> list[Path]:
     """The jars of ZooKeeper: those of the distribution at ZOOKEEPER_PATH, else of the user's cache.
 
-    The first call without ZOOKEEPER_PATH downloads about 15 MB.
+    The first call without ZOOKEEPER_PATH downloads about 20 MB.
 
     :raises LocalClusterError: if there are none.
     """
@@ -164,9 +164,8 @@ def find_zookeeper() -> list[Path]:
             if not _is_complete(jars):  # an earlier build was cut short
                 jars = jgo.build(JARS, update=True).all_jars
     except Exception as error:  # jgo lets through whatever its HTTP and XML libraries raise
-        reason = str(error).partition("\n")[0]
         raise LocalClusterError(
-            f"ZooKeeper's jars could not be fetched ({type(error).__name__}: {reason}): is there a network? "
+            f"ZooKeeper's jars could not be fetched from Maven Central ({type(error).__name__}): is there a network? "
             "Without one, set ZOOKEEPER_PATH to a ZooKeeper distribution"
         ) from error
     return jars
@@ -368,6 +367,10 @@ class LocalServer:
             raise LocalClusterError(
                 f"port {self.port} of server {self.name} has been taken by another program: end that program"
             )
+        self.launch()
+
+    def launch(self) -> None:
+        """Start the server without a look at its port."""
         self._pid = self._supervisor.ask("spawn", self._argv, str(self.data), str(self.log))
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
@@ -525,6 +528,7 @@ class LocalCluster:
         self._jvm_flags = (*JVM_FLAGS, *jvm_flags)
         self._progress = progress or (lambda _: None)
         self._supervisor: _Supervisor | None = None
+        self._folder: Path | None = None
         self.ensembles: tuple[LocalEnsemble, ...] = ()
 
     def __enter__(self) -> LocalCluster:
@@ -554,11 +558,11 @@ class LocalCluster:
         if self._supervisor is not None:
             raise LocalClusterError("this local cluster is running already")
         java = find_java()
-        self._progress("getting ZooKeeper")
+        self._progress("getting ZooKeeper (the first time, 20 MB are downloaded)")
         jars = find_zookeeper()
         argv = [str(java), *self._jvm_flags, "-cp", os.pathsep.join(map(str, jars))]
         argv += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", "./zoo.cfg"]
-        folder = self._given or Path(tempfile.mkdtemp(prefix="parkazoo-"))
+        self._folder = folder = self._given or Path(tempfile.mkdtemp(prefix="parkazoo-"))
         try:
             lock = _lock(folder)
             try:
@@ -586,6 +590,10 @@ class LocalCluster:
             _stop(servers)
         finally:
             supervisor.end()
+            if (
+                self._given is None and self._folder is not None
+            ):  # the supervisor has done it, unless it was killed
+                shutil.rmtree(self._folder, ignore_errors=True)
 
     def detach(self) -> None:
         """Leave the servers running after this process; `stop_detached` ends them. Needs a folder of one's own."""
@@ -653,7 +661,7 @@ class LocalCluster:
                 (server.data / "logback.xml").write_text(LOGBACK)
                 (server.data / "zoo.cfg").write_text(self._zoo_cfg_of(each, ports))
             server.log.unlink(missing_ok=True)
-            server.start()
+            server.launch()  # should its port be taken, all of the ensemble must change: see `_start`
             servers.append(server)
         return LocalEnsemble(name, servers)
 

@@ -19,7 +19,7 @@ from unittest import mock
 from kazoo.client import KazooClient
 
 from parkazoo import local
-from parkazoo.local import LocalCluster, LocalClusterError, LocalServer, find_zookeeper, free_ports, role_of
+from parkazoo.local import LocalCluster, LocalClusterError, find_zookeeper, free_ports, role_of
 
 WAIT_S = 30.0
 CALL = "from parkazoo.cli import main; main()"
@@ -218,8 +218,9 @@ class TestCluster(TestCase):
     def test_two_side_by_side(self) -> None:
         one, other = self.cluster(), self.cluster()
         self.assertNotEqual(one.hosts, other.hosts)
+        hosts = one.hosts
         one.stop()
-        self.assertFalse(is_listening(one_hosts) if (one_hosts := other.hosts) is None else False)
+        self.assertFalse(is_listening(hosts))
         self.assertEqual(role_of(other.hosts).name, "standalone")
 
     def test_folder_comes_back(self) -> None:
@@ -382,6 +383,11 @@ class TestCommand(TestCase):
         self.assertNotIn("Traceback", said)
         return said
 
+    @staticmethod
+    def end(folder: Path) -> None:
+        with contextlib.suppress(LocalClusterError):
+            local.stop_detached(folder)
+
     def test_up_status_down(self) -> None:
         home = {"XDG_DATA_HOME": str(self.folder)}
         folder = self.folder / "parkazoo" / "local"
@@ -389,7 +395,7 @@ class TestCommand(TestCase):
             f"no local cluster is running in {folder}", self.command("local", "status", status=1, **home)
         )
         self.assertIn("no local cluster is running", self.command("local", "down", status=1, **home))
-        self.addCleanup(contextlib.suppress(LocalClusterError)(local.stop_detached), folder)
+        self.addCleanup(self.end, folder)
         said = self.command("local", "up", "--ensembles", "2", "--servers", "1", **home)
         servers = local.status(folder)
         self.assertIn(f'ParKazooClient("{servers[0].address}")', said)
@@ -523,11 +529,11 @@ class TestWhatIsMissing(TestCase):
             self.assertEqual([*self.folder.iterdir()], [])
 
     def test_too_slow(self) -> None:
-        with mock.patch.object(local, "START_TIMEOUT_S", 0):
-            with self.assertRaisesRegex(
-                LocalClusterError, "ensemble a has no quorum after 0 s: .* does not serve"
-            ):
-                LocalCluster(1, 1, self.folder / "data").start()
+        with (
+            mock.patch.object(local, "START_TIMEOUT_S", 0),
+            self.assertRaisesRegex(LocalClusterError, "ensemble a has no quorum after 0 s: .* does not serve"),
+        ):
+            LocalCluster(1, 1, self.folder / "data").start()
         self.cluster(data=self.folder / "data")  # what never served is cleared away
 
 
