@@ -26,6 +26,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -148,6 +149,26 @@ def find_zookeeper() -> list[Path]:
                 "name an unpacked ZooKeeper distribution, or unset it"
             )
         return jars
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "parkazoo")
+    folder = cache / f"zookeeper-{sha256(JARS.encode()).hexdigest()[:12]}"
+    if not folder.exists():
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            with (cache / "lock").open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not folder.exists():
+                    _fetch_zookeeper(folder)
+        except OSError as error:
+            raise LocalClusterError(f"{cache} cannot hold ZooKeeper's jars: {error}") from None
+    return sorted(folder.glob("*.jar"))
+
+
+def _fetch_zookeeper(folder: Path) -> None:
+    """Make `folder` with the jars in it, all or nothing.
+
+    They are copied from jgo's own folder, because jgo 3.2 unlinks and links what is there whenever it is asked,
+    and a server that starts meanwhile finds half of its classes.
+    """
     try:
         import jgo  # noqa: PLC0415 - an extra
     except ImportError:
@@ -155,20 +176,21 @@ def find_zookeeper() -> list[Path]:
             f"ZooKeeper's jars are fetched by jgo, which is not installed: {INSTALL}, "
             "or set ZOOKEEPER_PATH to a ZooKeeper distribution"
         ) from None
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "parkazoo")
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with (cache / "jars.lock").open("a") as lock:  # jgo does not expect two at once in one cache
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            jars = jgo.build(JARS).all_jars
-            if not _is_complete(jars):  # an earlier build was cut short
-                jars = jgo.build(JARS, update=True).all_jars
+        jars = jgo.build(JARS).all_jars
     except Exception as error:  # jgo lets through whatever its HTTP and XML libraries raise
         raise LocalClusterError(
-            f"ZooKeeper's jars could not be fetched from Maven Central ({type(error).__name__}): is there a network? "
-            "Without one, set ZOOKEEPER_PATH to a ZooKeeper distribution"
+            f"ZooKeeper's jars could not be fetched from Maven Central ({type(error).__name__}): is there a "
+            "network? Without one, set ZOOKEEPER_PATH to a ZooKeeper distribution"
         ) from error
-    return jars
+    if not _is_complete(jars):
+        raise LocalClusterError(f"jgo has not fetched all of {JARS}, only {len(jars)} jars: try again")
+    with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
+        complete = Path(draft, folder.name)
+        complete.mkdir()
+        for jar in jars:
+            shutil.copyfile(jar, complete / jar.name)
+        complete.rename(folder)
 
 
 def _is_complete(jars: Sequence[Path]) -> bool:
@@ -590,9 +612,7 @@ class LocalCluster:
             _stop(servers)
         finally:
             supervisor.end()
-            if (
-                self._given is None and self._folder is not None
-            ):  # the supervisor has done it, unless it was killed
+            if self._given is None and self._folder is not None:  # a supervisor that was killed leaves it
                 shutil.rmtree(self._folder, ignore_errors=True)
 
     def detach(self) -> None:

@@ -504,7 +504,7 @@ class TestWhatIsMissing(TestCase):
 
     def test_no_jgo(self) -> None:
         with (
-            self.environment(),
+            self.environment(XDG_CACHE_HOME=str(self.folder)),
             mock.patch.dict(sys.modules, jgo=None),
             self.assertRaisesRegex(
                 LocalClusterError, r"jgo, which is not installed: pip install 'parkazoo\[local\]'"
