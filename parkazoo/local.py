@@ -134,11 +134,10 @@ def _java_version(java: Path) -> int:
     return int(match[1]) if match else 0
 
 
-def find_zookeeper() -> list[Path]:
+def find_zookeeper(progress: Callable[[str], None] = lambda _: None) -> list[Path]:
     """The jars of ZooKeeper: those of the distribution at ZOOKEEPER_PATH, else of the user's cache.
 
-    The first call without ZOOKEEPER_PATH downloads about 20 MB.
-
+    :param progress: told when it comes to a download, of 20 MB, which only the first call needs.
     :raises LocalClusterError: if there are none.
     """
     if home := os.environ.get("ZOOKEEPER_PATH"):
@@ -157,6 +156,7 @@ def find_zookeeper() -> list[Path]:
             with (cache / "lock").open("a") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if not folder.exists():
+                    progress("downloading ZooKeeper, 20 MB")
                     _fetch_zookeeper(folder)
         except OSError as error:
             raise LocalClusterError(f"{cache} cannot hold ZooKeeper's jars: {error}") from None
@@ -580,8 +580,7 @@ class LocalCluster:
         if self._supervisor is not None:
             raise LocalClusterError("this local cluster is running already")
         java = find_java()
-        self._progress("getting ZooKeeper (the first time, 20 MB are downloaded)")
-        jars = find_zookeeper()
+        jars = find_zookeeper(self._progress)
         argv = [str(java), *self._jvm_flags, "-cp", os.pathsep.join(map(str, jars))]
         argv += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", "./zoo.cfg"]
         self._folder = folder = self._given or Path(tempfile.mkdtemp(prefix="parkazoo-"))

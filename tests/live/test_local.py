@@ -298,11 +298,11 @@ class TestPorts(TestCase):
 OWNER = """
 import json, os, sys, threading, time
 from parkazoo.local import LocalCluster
-cluster = LocalCluster(1, 3, make_map=False)
+cluster = LocalCluster(2, 1, make_map=False)
 thread = threading.Thread(target=cluster.start)  # its end must not be the servers' end
 thread.start()
 thread.join()
-servers = cluster.ensembles[0].servers
+servers = [ensemble.servers[0] for ensemble in cluster.ensembles]
 servers[0].freeze()
 child = os.fork() if "fork" in sys.argv else 0
 if child or "fork" not in sys.argv:
