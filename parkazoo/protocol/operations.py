@@ -75,9 +75,7 @@ def get_children(tree: Tree, request: Request) -> Operation[Any]:
     try:
         while True:
             if has_stat:
-                stat = yield from ask(home.ensemble, Exists(home.path, None))
-                if stat is None:
-                    raise NoNodeError
+                _, stat = yield from ask(home.ensemble, GetChildren2(home.path, None))
             try:
                 answer = yield from ask(d.mirror.ensemble, request._replace(path=d.mirror.path))
             except NoNodeError:
