@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError, NoNodeError
+from kazoo.exceptions import InvalidACLError, KazooException, NoAuthError, NodeExistsError, NoNodeError
 from kazoo.protocol.states import KeeperState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
@@ -101,7 +101,9 @@ def init_map(
     with _connected(wanted.ensembles, options, timeout_s) as (clients, absent):
         if absent:
             raise ClusterMapError(_unreachable(absent))
-        states = {name: _State.read(client) for name, client in clients.items()}
+        # The bootstrap ensemble last: whoever marks the others has written a draft there before.
+        first = sorted(clients.values(), key=lambda client: client.name == wanted.bootstrap)
+        states = {client.name: _State.read(client) for client in first}
         cluster_map, is_made = _agree(wanted, states)
         for name, state in states.items():
             _verify_state(cluster_map, name, state, closed, is_made)
@@ -197,6 +199,8 @@ class _Client:
             raise ClusterMapError(
                 f"no right to use {path} on {self}: give the identity that has it in auth (--auth)"
             ) from None
+        except InvalidACLError:
+            raise ClusterMapError(f"{self} knows no identity of this client: give one in auth (--auth)") from None
         except (KazooException, self.zk.handler.timeout_exception) as error:
             told = str(error) or type(error).__name__
             raise ClusterMapError(f"{path} on {self}: {told}; it is safe to try again") from error
@@ -417,12 +421,17 @@ def _verify_state(cluster_map: ClusterMap, name: str, state: _State, closed: boo
             f"{where} is {_describe(state.record)}: an ensemble is in one cluster, under one name. If that one is "
             f"given up, delete {ROOT} there"
         )
-    if state.is_open is not None and state.is_open == closed:
-        found, asked = ("open", "closed") if closed else ("closed", "open")
-        raise ClusterMapError(f"{ROOT} on {where} is {found}, and {asked} is asked for: ask for a {found} one")
+    if state.is_open is not None:
+        _verify_form(where, state.is_open, closed)
     if state.strange or (state.has_mirrors and not is_made):
         there = ", ".join(f"{ROOT}/{each}" for each in state.strange[:SHOWN]) or f"znodes below {MIRRORS}"
         raise ClusterMapError(f"{where} has {there}, not of this cluster: {ROOT} is ParKazoo's, delete them")
+
+
+def _verify_form(where: str, is_open: bool, closed: bool) -> None:
+    if is_open == closed:
+        found, asked = ("open", "closed") if closed else ("closed", "open")
+        raise ClusterMapError(f"{ROOT} on {where} is {found}, and {asked} is asked for: ask for a {found} one")
 
 
 def _verify_distinct(clients: Mapping[str, _Client], options: Mapping[str, Any], timeout_s: float) -> None:
@@ -529,7 +538,7 @@ def _lost(client: _Client, index: int, placement: Placement) -> list[str]:
 
 def _write_draft(client: _Client, cluster_map: ClusterMap, acl: Any) -> ClusterMap:
     """The draft: this map, or the one of somebody who was faster, if that is the same but for its id."""
-    client.make(ROOT, b"", acl)
+    _make_root(client, acl)
     transaction = client.zk.transaction()
     transaction.create(MAP, b"", acl)  # fails if there is a map by now
     transaction.delete(MAP)
@@ -542,8 +551,14 @@ def _write_draft(client: _Client, cluster_map: ClusterMap, acl: Any) -> ClusterM
     raise ClusterMapError(f"{DRAFT} on {client} comes and goes: let one `parkazoo map init` run at a time")
 
 
+def _make_root(client: _Client, acl: Any) -> None:
+    if not client.make(ROOT, b"", acl):
+        is_open = client.call("get_acls", ROOT)[0] == OPEN_ACL_UNSAFE
+        _verify_form(str(client), is_open, closed=acl != OPEN_ACL_UNSAFE)
+
+
 def _make_structure(client: _Client, cluster_map: ClusterMap, acl: Any) -> None:
-    client.make(ROOT, b"", acl)
+    _make_root(client, acl)
     if not _has_mirrors(cluster_map, client.name):
         return
     for path in (MIRRORS, FENCES, DONE):
