@@ -68,7 +68,7 @@ def get_children(tree: Tree, request: Request) -> Operation[Any]:
         answer = yield from ask(home.ensemble, request._replace(path=home.path))
         names, stat = answer if has_stat else (answer, None)
         if path == "/":
-            names.remove(ROOT[1:])
+            names = [name for name in names if name != ROOT[1:]]
         return (names, (yield from whole_stat(tree, path, stat))) if has_stat else names
     watch: DirectoryWatch | None = None
     has_succeeded = False
