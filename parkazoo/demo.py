@@ -366,17 +366,24 @@ def described(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether it is Ctrl-C, or what came of Ctrl-C in the middle of a clean-up."""
+    return error is not None and (isinstance(error, KeyboardInterrupt) or is_interrupt(error.__context__))
+
+
 def main() -> int:
     """The exit status."""
-    console = Console(highlight=False)
     try:
-        show(console)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; what was started is stopped")
-        return INTERRUPTED
-    except (DemoError, LocalClusterError, KazooException, KazooTimeoutError) as error:
-        Console(stderr=True).print(Text("error: ", "bold red"), Text(described(error)), sep="", soft_wrap=True)
-        return 1
+        show(Console(highlight=False))
+    except (Exception, KeyboardInterrupt) as error:
+        console = Console(stderr=True, soft_wrap=True)
+        if is_interrupt(error):
+            console.print("interrupted; what was started is stopped")
+            return INTERRUPTED
+        if isinstance(error, (DemoError, LocalClusterError, KazooException, KazooTimeoutError)):
+            console.print(Text.assemble(("error: ", "bold red"), described(error)))
+            return 1
+        raise
     return 0
 
 

@@ -1,0 +1,37 @@
+"""Counter: a number that all add to.
+
+Promise    Each `+=` and `-=` is done once, on top of everybody else's. It reads, adds and writes with the
+           version that it has read, and begins again if another was faster.
+SUSPENDED  An operation that was under way is retried until the connection is back. If its answer was lost on
+           the way, it may have been done already: then this addition counts twice. Where that matters, keep a
+           record of each addition (a znode each, say) instead.
+LOST       As above. The number itself is a plain znode and stays.
+"""
+
+from __future__ import annotations
+
+from _clients import clients, expect, together
+
+from parkazoo import ParKazooClient
+
+ADDITIONS = 20
+
+
+def count(name: str, client: ParKazooClient) -> int:
+    counter = client.Counter("/visitors", default=0)
+    for _ in range(ADDITIONS):
+        counter += 1  # afterwards counter.pre_value and .post_value are what this addition has met and made
+    print(name, "ends at", counter.post_value)
+    return int(counter.post_value)
+
+
+def main() -> None:
+    with clients(2) as (anna, ben):
+        last = together(count, anna=anna, ben=ben)
+        total = anna.Counter("/visitors").value
+        print("the counter says", total)
+        expect(total == 2 * ADDITIONS == max(last), "no addition is lost")
+
+
+if __name__ == "__main__":
+    main()

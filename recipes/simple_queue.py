@@ -1,0 +1,48 @@
+"""Queue: items are given once, lowest priority number first, then in the order in which they were put.
+
+Promise    No item is given to two clients. An item is removed before it is worked on: it is lost with a
+           client that crashes meanwhile. Where that matters, use LockingQueue.
+SUSPENDED  `get` is retried until the connection is back. If the answer to its delete was lost on the way,
+           that item is lost; `put` raises ConnectionLoss, and the item may be there or not: put again, and an
+           item may be there twice.
+LOST       As above. The items are plain znodes and stay.
+
+`get` returns None at once if the queue is empty.
+"""
+
+from __future__ import annotations
+
+from _clients import clients, expect, together
+
+from parkazoo import ParKazooClient
+
+ITEMS = 100
+
+
+def take_all(name: str, client: ParKazooClient) -> list[int]:
+    queue = client.Queue("/jobs")
+    items = []
+    while (item := queue.get()) is not None:
+        items.append(int(item))
+    print(name, "got", len(items), "items")
+    return items
+
+
+def main() -> None:
+    with clients(2) as (anna, ben):
+        queue = anna.Queue("/jobs")
+        for number in range(1, ITEMS):
+            queue.put(b"%d" % number)
+        queue.put(b"0", priority=1)  # the others have 100
+        first = ben.Queue("/jobs").get()
+        print("first comes", first.decode(), "which was put last, with priority 1")
+        expect(first == b"0", "the lowest priority number comes first")
+
+        annas, bens = together(take_all, anna=anna, ben=ben)
+        expect(sorted(annas + bens) == list(range(1, ITEMS)), "every item is given once")
+        # a client that lists the queue once and then takes from that list, as kazoo's does, keeps to its order
+        expect(annas == sorted(annas) and bens == sorted(bens), "items come in the order in which they were put")
+
+
+if __name__ == "__main__":
+    main()
