@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import subprocess
@@ -64,27 +65,36 @@ class Result:
     trouble: str = ""
 
 
+def run_process(command: list[str], environment: dict[str, str], log: Path) -> int:
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stderr=errors, stdin=subprocess.DEVNULL, env={**os.environ, **environment}
+        )
+    try:
+        return process.wait()
+    except KeyboardInterrupt:  # the part got it too, and stops its servers
+        process.wait()
+        raise
+
+
 def run(name: str, part: Part, text: str, is_verbose: bool) -> Result:
     began = time.monotonic()
     results, log = LOGS / f"{name}.jsonl", LOGS / f"{name}.log"
-    results.unlink(missing_ok=True)
     command = [sys.executable, "-m", "tests.part", "--results", str(results), *part.modules]
     if text:
         command += ["-k", text]
     if is_verbose:
         command.append("-v")
     status = 0
-    if part.modules:
-        with log.open("w") as errors:
-            process = subprocess.Popen(
-                command, cwd=ROOT, stderr=errors, stdin=subprocess.DEVNULL, env={**os.environ, **part.environment}
-            )
-            try:
-                status = process.wait()
-            except KeyboardInterrupt:  # the part got it too, and stops its servers
-                process.wait()
-                raise
-    records = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    with (LOGS / f"{name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return Result(Counter(), 0, [], "this part is being run by somebody else in this checkout")
+        results.unlink(missing_ok=True)
+        if part.modules:
+            status = run_process(command, part.environment, log)
+        records = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     tests = [record for record in records if "test" in record]
     result = Result(
         Counter(record["outcome"] for record in tests),
