@@ -41,6 +41,7 @@ LOCK_TURNS = 3
 LOCK_HELD_S = 0.03
 BARRIER_CLOSED_S = 0.2
 BAR = 40  # characters
+HOLDS, WAITS = "█░" if "utf" in (sys.stdout.encoding or "").lower() else "#."
 NTH = ("1st", "2nd", "3rd")
 INTERRUPTED = 130  # what shells report for a program that Ctrl-C has ended
 TREE = (
@@ -167,7 +168,7 @@ class Demo:
         held = sorted((from_s, to_s) for each in turns.values() for _, from_s, to_s in each)
         expect(len(held) == 2 * LOCK_TURNS, "every turn came")
         expect(all(first[1] <= second[0] for first, second in pairwise(held)), "one holds it at a time")
-        shown = table("client", "█ holds the lock   ░ waits", "held from - to, ms")
+        shown = table("client", f"{HOLDS} holds the lock   {WAITS} waits", "held from - to, ms")
         for name, each in turns.items():
             shown.add_row(
                 name, bar(each, held[-1][1]), "  ".join(f"{1e3 * h:.0f}-{1e3 * e:.0f}" for _, h, e in each)
@@ -301,8 +302,8 @@ def bar(turns: Sequence[tuple[float, float, float]], end_s: float) -> Text:
     cells = [" "] * BAR
     for asked_s, held_s, released_s in turns:
         asked, held, released = (round(at / end_s * BAR) for at in (asked_s, held_s, released_s))
-        cells[asked:held] = "░" * (held - asked)
-        cells[held:released] = "█" * (released - held)
+        cells[asked:held] = WAITS * (held - asked)
+        cells[held:released] = HOLDS * (released - held)
     return Text("".join(cells), "green")
 
 
