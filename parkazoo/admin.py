@@ -47,6 +47,7 @@ DRAFT = ROOT + "/draft"
 PROBE = "parkazoo-probe-"
 APART = "bootstrap"  # the name of a bootstrap ensemble that carries no znodes
 TIMEOUT_S = 15.0
+SESSION_TIMEOUT_S = 10.0
 TCP_TIMEOUT_S = 3.0
 CREATES_AT_ONCE = 256  # keeps a transaction far below the servers' limit of 1 MiB
 READS_AT_ONCE = 64
@@ -173,7 +174,9 @@ class _Client:
         self.name = name
         self.hosts = hosts
         self.timeout_s = timeout_s
-        self.zk = KazooClient(hosts=hosts, logger=log, **options)
+        # kazoo also waits that long for a server that accepts connections and says nothing
+        session_timeout_s = min(SESSION_TIMEOUT_S, timeout_s)
+        self.zk = KazooClient(hosts=hosts, logger=log, **{"timeout": session_timeout_s, **options})
 
     def __str__(self) -> str:
         return f"ensemble {self.name} ({self.hosts})" if self.name else self.hosts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import json
 import os
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
+from unittest.mock import ANY
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoNodeError
@@ -24,39 +26,46 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_digest_acl
 
 from parkazoo import admin
 from parkazoo.admin import DRAFT, check_map, init_map, read_map
+from parkazoo.cli import main
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT, Placement
+from tests.kazoo_suite.certificates import make_certificates
 
 CONF = Path(__file__).parents[2] / "conf"
 FEW_FENCES = 8
 UNREACHABLE_TIMEOUT_S = 3.0
 COMMAND_TIMEOUT_S = 120.0
 IDENTITY = ("digest", "admin:secret-of-admin")
-STRUCTURE = (MIRRORS, FENCES, DONE)
 
 
 class Crash(BaseException):
     """The process that makes the map ends here."""
 
 
+_cluster = LocalCluster(ensembles=3, servers=1, make_map=False)
+_plain: list[KazooClient] = []
+
+
+def setUpModule() -> None:
+    unittest.addModuleCleanup(_cluster.stop)
+    _cluster.start()
+    for ensemble in _cluster.ensembles:
+        client = KazooClient(ensemble.hosts, auth_data=[IDENTITY])
+        unittest.addModuleCleanup(client.close)
+        unittest.addModuleCleanup(client.stop)
+        client.start(30)
+        _plain.append(client)
+
+
 class Ensembles(unittest.TestCase):
     """Three ensembles of one server, empty before each test; only as many fences as a test needs."""
 
-    cluster: LocalCluster
-
     @classmethod
     def setUpClass(cls) -> None:
-        cls.cluster = LocalCluster(ensembles=3, servers=1, make_map=False)
-        cls.addClassCleanup(cls.cluster.stop)
-        cls.cluster.start()
-        cls.plain = [KazooClient(each.hosts, auth_data=[IDENTITY]) for each in cls.cluster.ensembles]
-        for client in cls.plain:
-            cls.addClassCleanup(client.close)
-            cls.addClassCleanup(client.stop)
-            client.start(30)
-        cls.a, cls.b, cls.c = (each.hosts for each in cls.cluster.ensembles)
+        cls.plain = _plain
+        cls.a, cls.b, cls.c = (each.hosts for each in _cluster.ensembles)
         cls.all = {"a": cls.a, "b": cls.b, "c": cls.c}
 
     def setUp(self) -> None:
@@ -97,6 +106,23 @@ def dump(client: KazooClient, path: str = "/") -> dict[str, tuple[bytes, int, in
         if child != "/zookeeper":
             found |= dump(client, child)
     return found
+
+
+def run_command(*arguments: str, **environment: str) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of ``parkazoo``, run in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", ["parkazoo", *arguments]),
+        mock.patch.dict(os.environ, {"COLUMNS": "200", **environment}),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code
+    assert isinstance(status, int)
+    return status, out.getvalue(), err.getvalue()
 
 
 def free_port() -> int:
@@ -573,9 +599,89 @@ class CheckTest(Ensembles):
         self.assert_found(("b", "is ensemble c of"), ("c", "is ensemble b of"))
 
 
+class TlsTest(unittest.TestCase):
+    """Connections by TLS, and an identity that is the client's certificate."""
+
+    def test_tls(self) -> None:
+        stack = contextlib.ExitStack()
+        self.addCleanup(stack.close)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        certificates = make_certificates()
+        files = {"ca": certificates.ca, "server": certificates.server}
+        files |= {"cert": certificates.client_certificate, "key": certificates.client_key}
+        for name, data in files.items():
+            (folder / f"{name}.pem").write_bytes(data)
+        zoo_cfg = {
+            "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+            "client.portUnification": "true",
+            "ssl.keyStore.location": str(folder / "server.pem"),
+            "ssl.trustStore.location": str(folder / "ca.pem"),
+            "authProvider.x509": "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+        }
+        options = {"use_ssl": True, "ca": str(folder / "ca.pem")}
+        options |= {"certfile": str(folder / "cert.pem"), "keyfile": str(folder / "key.pem")}
+        cluster = stack.enter_context(LocalCluster(ensembles=2, servers=1, make_map=False, zoo_cfg=zoo_cfg))
+        hosts = {each.name: each.hosts for each in cluster.ensembles}
+        made = init_map(cluster.hosts, hosts, closed=True, **options)
+        self.assertEqual(init_map(cluster.hosts, hosts, closed=True, **options), made)
+        self.assertEqual(check_map(cluster.hosts, **options), [])
+        with self.assertRaisesRegex(ClusterMapError, "no right to use"):
+            read_map(cluster.hosts)
+        arguments = [f"--{name}={folder}/{name}.pem" for name in ("ca", "cert", "key")]
+        status, out, err = run_command("map", "show", "--hosts", cluster.hosts, *arguments)
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn(made.cluster, out)
+
+
+class ThreeServersTest(unittest.TestCase):
+    """Ensembles of three servers: each one is asked, because a wrong one hides among the others."""
+
+    def test_three_servers(self) -> None:
+        with LocalCluster(ensembles=2, servers=3, make_map=False) as cluster:
+            a, b = cluster.ensembles
+            (a1, a2, a3), (b1, b2, b3) = (each.hosts.split(",") for each in cluster.ensembles)
+            for ensembles, pattern in (
+                (
+                    {"a": f"{a1},{a2},{b3}", "b": f"{b1},{b2}"},
+                    "is not in one ensemble with the other servers of a",
+                ),
+                ({"a": f"{a1},{a2},{b3}", "b": f"{b1},{b2},{a3}"}, "is not in one ensemble with|are one ensemble"),
+                ({"a": a1, "b": a2}, "a and b are one ensemble"),
+                ({"a": f"{a1},{a2}", "b": f"{b1},{b2}", "c": b3}, "b and c are one ensemble"),
+            ):
+                with self.subTest(ensembles), self.assertRaisesRegex(ClusterMapError, pattern):
+                    init_map(a1, ensembles)
+            for ensemble in (a, b):
+                with contextlib.closing(KazooClient(ensemble.hosts)) as client:
+                    client.start(30)
+                    self.assertEqual(client.get_children("/"), ["zookeeper"])
+                    client.stop()
+            made = init_map(f"{a3},{a1}", {"a": a.hosts, "b": b.hosts})
+            self.assertEqual((made.bootstrap, read_map(a2)), ("a", made))
+            self.assertEqual(check_map(a.hosts), [])
+
+            follower = a.followers()[0]
+            follower.freeze()
+            findings = check_map(a.hosts, timeout_s=UNREACHABLE_TIMEOUT_S)
+            self.assertEqual([(each.ensemble, each.problem) for each in findings], [("a", ANY)])
+            self.assertRegex(findings[0].problem, f"{follower.address}: (serves no requests|timed out)")
+            self.assertEqual(init_map(a.hosts, {"a": a.hosts, "b": b.hosts}), made)
+            follower.thaw()
+
+            for server in b.servers[:2]:
+                server.kill()
+            found = check_map(a.hosts, timeout_s=UNREACHABLE_TIMEOUT_S)
+            self.assertEqual(
+                [each.ensemble for each in found if "cannot be reached" in each.problem], ["b"], found
+            )
+            self.assertRegex(
+                found[0].problem, f"{b1}: Connection refused, .*{b3}: answers, but not as .*no quorum"
+            )
+
+
 class CommandTest(Ensembles):
-    def run_command(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
-        """Exit status, stdout and stderr of ``parkazoo``."""
+    def run_process(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
+        """The same in a process of its own, as a user has it."""
         process = subprocess.run(
             [sys.executable, "-c", "from parkazoo.cli import main; main()", *arguments],
             capture_output=True,
@@ -592,24 +698,24 @@ class CommandTest(Ensembles):
 
     def test_init_show_check_where(self) -> None:
         init = ("map", "init", "--bootstrap", self.a, *self.ensembles())
-        status, out, err = self.run_command(*init)
+        status, out, err = self.run_process(*init)
         self.assertEqual((status, err), (0, ""))
         cluster_map = read_map(self.a)
         for text in (cluster_map.cluster, *self.all.values(), f'ParKazooClient("{self.a}")'):
             self.assertIn(text, out)
-        self.assertEqual(self.run_command(*init)[:2], (0, out))
+        self.assertEqual(self.run_process(*init)[:2], (0, out))
 
-        status, out, _ = self.run_command("map", "show", "--hosts", self.a)
+        status, out, _ = self.run_process("map", "show", "--hosts", self.a)
         self.assertEqual(status, 0)
         self.assertIn(cluster_map.cluster, out)
         self.assertRegex(out, rf"a\s.*{self.a}.*znodes, the map")
         self.assertRegex(out, rf"b\s.*{self.b}.*znodes\s")
-        self.assertEqual(self.run_command("map", "show", PARKAZOO_HOSTS=self.a)[:2], (0, out))
+        self.assertEqual(self.run_process("map", "show", PARKAZOO_HOSTS=self.a)[:2], (0, out))
 
-        status, out, _ = self.run_command("map", "check", "--hosts", self.a)
+        status, out, _ = self.run_process("map", "check", "--hosts", self.a)
         self.assertEqual((status, out), (0, "the map and the ensembles agree\n"))
         self.plain[1].delete(f"{FENCES}/17")
-        status, out, _ = self.run_command("map", "check", "--hosts", self.a)
+        status, out, _ = self.run_process("map", "check", "--hosts", self.a)
         self.assertEqual(status, 1)
         self.assertRegex(out, f"b .*missing: {FENCES}/17.*map init")
 
@@ -630,22 +736,22 @@ class CommandTest(Ensembles):
                 ),
             ),
         ):
-            status, out, _ = self.run_command("where", path + "/", "--hosts", self.a)
+            status, out, _ = run_command("where", path + "/", "--hosts", self.a)
             self.assertEqual(status, 0)
             self.assertIn("native" if path == native else "mirrored", out)
             for place in places:
                 self.assertRegex(out, rf"{'abc'[place.ensemble]}\W+{re.escape(place.path)}\s")
             self.assertEqual("fence" in out, path == mirrored)
-        relative = self.run_command("where", mirrored[1:], "--hosts", self.a)
+        relative = run_command("where", mirrored[1:], "--hosts", self.a)
         self.assertEqual(relative[1], out)
 
     def test_where_of_bad_paths(self) -> None:
         init_map(self.a, self.all)
         for path in ("/parkazoo", "/parkazoo/map", "/a/.parkazoo", "/a/../b", "."):
-            status, out, err = self.run_command("where", path, "--hosts", self.a)
+            status, out, err = run_command("where", path, "--hosts", self.a)
             self.assertEqual((status, out), (1, ""))
             self.assertRegex(err, "^error: .*(reserved|is no path)")
-        self.assertEqual(self.run_command("where", "/", "--hosts", self.a)[0], 0)
+        self.assertEqual(run_command("where", "/", "--hosts", self.a)[0], 0)
 
     def test_examples(self) -> None:
         """Each file of conf/ makes a map, with these ensembles' addresses in place of its own."""
@@ -664,7 +770,7 @@ class CommandTest(Ensembles):
             with tempfile.TemporaryDirectory() as folder:
                 copy = Path(folder, file.name)
                 copy.write_text(text)
-                status, _, err = self.run_command("map", "init", "--file", str(copy))
+                status, _, err = run_command("map", "init", "--file", str(copy))
             self.assertEqual((status, err), (0, ""))
             self.assertEqual(read_map(self.a).placement, tuple(plan["ensembles"]))
 
@@ -683,16 +789,16 @@ class CommandTest(Ensembles):
             with self.subTest(text), tempfile.TemporaryDirectory() as folder:
                 file = Path(folder, "plan.json")
                 file.write_text(text, encoding="latin-1")
-                status, out, err = self.run_command("map", "init", "--file", str(file))
+                status, out, err = run_command("map", "init", "--file", str(file))
                 self.assertEqual((status, out), (1, ""))
                 self.assertRegex(err, f"^error: .*{pattern}")
 
     def test_errors(self) -> None:
-        status, out, err = self.run_command("map", "show", "--hosts", self.a)
+        status, out, err = run_command("map", "show", "--hosts", self.a)
         self.assertEqual((status, out), (1, ""))
         self.assertEqual(err, f"error: no cluster map at {MAP} on {self.a}: make one with `parkazoo map init`\n")
         nobody = f"127.0.0.1:{free_port()}"
-        status, out, err = self.run_command("map", "check", "--hosts", nobody, "--timeout", "1")
+        status, out, err = run_command("map", "check", "--hosts", nobody, "--timeout", "1")
         self.assertEqual(
             (status, out, err), (1, "", f"error: no ZooKeeper answers within 1 s: {nobody}: Connection refused\n")
         )
@@ -712,14 +818,12 @@ class CommandTest(Ensembles):
             ("where", "--hosts", self.a),
         ):
             with self.subTest(arguments):
-                status, out, err = self.run_command(*arguments, PARKAZOO_HOSTS="")
+                status, out, err = run_command(*arguments, PARKAZOO_HOSTS="")
                 self.assertEqual((status, out), (2, ""), err)
                 self.assertIn("Error", err)
 
     def test_closed(self) -> None:
-        status, _, err = self.run_command(
-            "map", "init", "--bootstrap", self.a, "--ensemble", f"a={self.a}", "--closed"
-        )
+        status, _, err = run_command("map", "init", "--bootstrap", self.a, "--ensemble", f"a={self.a}", "--closed")
         self.assertEqual(status, 1)
         self.assertIn("--auth", err)
         auth = ":".join(IDENTITY)
@@ -730,15 +834,15 @@ class CommandTest(Ensembles):
             ("map", "check", "--hosts", self.a, "--auth", auth),
             ("where", "/x", "--hosts", self.a, "--auth", auth),
         ):
-            status, out, err = self.run_command(*arguments)
+            status, out, err = run_command(*arguments)
             self.assertEqual((status, err), (0, ""))
             said.append(out)
-        self.assertEqual(self.run_command("map", "show", "--hosts", self.a, PARKAZOO_AUTH=auth)[0], 0)
-        status, out, err = self.run_command("map", "show", "--hosts", self.a)
+        self.assertEqual(run_command("map", "show", "--hosts", self.a, PARKAZOO_AUTH=auth)[0], 0)
+        status, out, err = run_command("map", "show", "--hosts", self.a)
         self.assertEqual((status, out), (1, ""))
         self.assertIn("no right to use", err)
         for bad in ("secret-without-scheme", "digest:", ":secret-of-admin"):
-            status, out, err = self.run_command("map", "show", "--hosts", self.a, "--auth", bad)
+            status, out, err = run_command("map", "show", "--hosts", self.a, "--auth", bad)
             self.assertEqual((status, out), (2, ""))
             said.append(err)
         self.assertNotIn("secret", "".join(said))
