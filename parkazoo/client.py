@@ -179,6 +179,8 @@ class ParKazooClient(KazooClient):
         self._session_callback(state)
         if state in SETTLED:
             self._settled.set()
+        else:
+            self._settled.clear()  # a start() from now on waits
 
     @property
     def client_id(self) -> tuple[int, bytes] | None:

@@ -78,6 +78,7 @@ class Session:
         self.failure: Exception | None = None
         self.driver: Driver | None = None
         self.is_stopping = False
+        self._has_expired = False
         self._serial = Serial()
         self._states = {self.bootstrap: KeeperState.CONNECTING}
         self._unknown = {self.bootstrap}  # members that have not yet said which ensemble they are
@@ -152,6 +153,8 @@ class Session:
                 self._states[member] = KeeperState.CONNECTING
                 self._unknown.add(member)
                 member.begin()
+                if self._has_expired:  # what is to be resumed has ended on the bootstrap ensemble: end it here too
+                    self._renew(member)
         self._introduce(self.bootstrap)
 
     def _introduce(self, member: Member) -> None:
@@ -238,12 +241,15 @@ class Session:
         self._serial(partial(self._take, member, state))
 
     def _take(self, member: Member, state: str) -> None:
+        if state in CONNECTED and (member.is_renewing or member.client_state not in CONNECTED):
+            return  # it was, and is about to tell what it is now
         self._states[member] = state
         if self.is_stopping:
             return
         if state in CONNECTED and member in self._unknown:
             self._introduce(member)
         if state == KeeperState.EXPIRED_SESSION:
+            self._has_expired = True
             if self.driver is not None:
                 self._client.session_changed(state)
             for other in self.members:

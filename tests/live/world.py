@@ -119,6 +119,12 @@ class LiveTest(unittest.TestCase):
 class Seen(list[Any]):
     """A watch or listener that remembers what it was called with."""
 
+    def __bool__(self) -> bool:
+        return True  # kazoo takes a false one for none
+
+    def __hash__(self) -> int:  # type: ignore[override] - kazoo keeps them in sets
+        return id(self)
+
     def __call__(self, event: Any) -> None:
         self.append(event)
 
