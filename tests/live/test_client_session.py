@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -25,23 +24,10 @@ from parkazoo import ParKazooClient
 from parkazoo.local import LocalServer
 from parkazoo.protocol.session import pack_password
 from tests.handlers import make_handler
-from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
+from tests.live.world import DEADLINE_S, LiveTest, Seen, sockets, wait_until
 
 CONNECTED, SUSPENDED, LOST = KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.LOST
 PASSWORD_BYTES = 16
-
-
-def sockets() -> set[str]:
-    """This process's sockets. A socket can be gone by the time that it is looked at."""
-    found = set()
-    for entry in Path("/proc/self/fd").iterdir():
-        try:
-            target = str(entry.readlink())
-        except OSError:
-            continue
-        if target.startswith("socket:"):
-            found.add(target)
-    return found
 
 
 class SessionTest(LiveTest):

@@ -9,6 +9,7 @@ import time
 import unittest
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
@@ -131,6 +132,19 @@ class Seen(list[Any]):
     def wait(self, count: int = 1) -> list[Any]:
         wait_until(lambda: len(self) >= count, f"{count} events, seen {list(self)}")
         return list(self)
+
+
+def sockets() -> set[str]:
+    """This process's sockets. A socket can be gone by the time that it is looked at."""
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            target = str(entry.readlink())
+        except OSError:
+            continue
+        if target.startswith("socket:"):
+            found.add(target)
+    return found
 
 
 def seed() -> int:

@@ -1,0 +1,238 @@
+"""start(): with one ensemble, with three; and with what is wrong: a clear error in time, nothing left running."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import warnings
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import AuthFailedError, ConfigurationError, ConnectionClosedError, NoNodeError
+from kazoo.security import CREATOR_ALL_ACL
+
+from parkazoo import ClusterMapError, ParKazooClient
+from parkazoo.admin import init_map
+from parkazoo.local import LocalCluster, free_ports
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.placement import ENSEMBLE, MAP
+from tests.handlers import make_handler
+from tests.live.world import DEADLINE_S, LiveTest, Seen, sockets, wait_until
+
+ADMIN = ("digest", "admin:secret")
+BLANK: LocalCluster
+
+
+def setUpModule() -> None:
+    global BLANK  # noqa: PLW0603 - unittest's way of a fixture
+    BLANK = LocalCluster(ensembles=1, servers=1, make_map=False)
+    BLANK.start()
+
+
+def tearDownModule() -> None:
+    BLANK.stop()
+
+
+class TestNoStart(LiveTest):
+    """Maps on a server of their own, below which there is nothing else."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.hosts = BLANK.hosts
+        self.plain = self._begin(KazooClient(self.hosts, handler=make_handler(), auth_data=[ADMIN]), True)
+        if self.plain.exists("/parkazoo"):
+            self.plain.delete("/parkazoo", recursive=True)
+
+    def write(self, document: bytes, record: bytes | None = None) -> None:
+        for path, data in ((MAP, document), (ENSEMBLE, record)):
+            if data is not None:
+                self.plain.ensure_path(path)
+                self.plain.set(path, data)
+
+    def fails(self, kind: type[BaseException], *words: str, timeout_s: float = DEADLINE_S, **options: Any) -> None:
+        """start() raises `kind` with these words, in time, and leaves nothing behind."""
+        ParKazooClient(self.hosts, handler=make_handler())  # what is made once
+        before = threading.active_count(), len(sockets())
+        client = ParKazooClient(options.pop("hosts", self.hosts), handler=make_handler(), **options)
+        began = time.monotonic()
+        with self.assertRaises(kind) as caught:
+            client.start(timeout_s)
+        self.assertLess(time.monotonic() - began, timeout_s + DEADLINE_S)
+        for word in words:
+            self.assertIn(word, str(caught.exception))
+        self.assertFalse(client.connected)
+        self.assertRaises((kind, ConnectionClosedError), client.get, "/")
+        client.stop()
+        client.close()
+        wait_until(
+            lambda: threading.active_count() <= before[0] and len(sockets()) <= before[1],
+            f"{threading.enumerate()} and {sockets()}, at first {before}",
+        )
+
+    def map_of(self, **ensembles: str) -> ClusterMap:
+        return ClusterMap("test", ensembles, tuple(ensembles), next(iter(ensembles)))
+
+    def record(self, cluster: str = "test", name: str = "a") -> bytes:
+        return json.dumps({"cluster": cluster, "name": name}).encode()
+
+    def test_no_map(self) -> None:
+        self.fails(ClusterMapError, MAP, self.hosts, "parkazoo map init")
+        self.assertTrue(issubclass(ClusterMapError, ConfigurationError))
+
+    def test_damaged_maps(self) -> None:
+        good = self.map_of(a=self.hosts).to_json()
+        for document in (b"", b"\xff\xfe", b"{", b"[]", b"null", good[:-20], good.replace(b'"hash"', b'"hush"')):
+            with self.subTest(document):
+                self.write(document)
+                self.fails(ClusterMapError, MAP, self.hosts, "damaged")
+
+    def test_newer_format(self) -> None:
+        self.write(json.dumps({**json.loads(self.map_of(a=self.hosts).to_json()), "format": 2}).encode())
+        self.fails(ClusterMapError, MAP, self.hosts, "format 2", "upgrade")
+
+    def test_other_hash(self) -> None:
+        self.write(self.map_of(a=self.hosts).to_json().replace(b"sha256", b"md5"))
+        self.fails(ClusterMapError, MAP, self.hosts, "md5")
+
+    def test_unknown_placement(self) -> None:
+        document = json.loads(self.map_of(a=self.hosts).to_json())
+        self.write(json.dumps({**document, "placement": ["a", "b"]}).encode())
+        self.fails(ClusterMapError, MAP, self.hosts, "ensemble b")
+
+    def test_wrong_servers(self) -> None:
+        self.write(self.map_of(a=self.hosts).to_json())
+        self.fails(ClusterMapError, self.hosts, ENSEMBLE, "parkazoo map check")
+        for record in (b"", b"{}", b"\xff", self.record(cluster="another"), self.record(name="b")):
+            with self.subTest(record):
+                self.write(self.map_of(a=self.hosts).to_json(), record)
+                self.fails(ClusterMapError, self.hosts, ENSEMBLE, "parkazoo map check")
+        other = self.cluster.ensembles[1].hosts
+        self.write(self.map_of(a=self.hosts, b=other).to_json(), self.record())
+        self.fails(ClusterMapError, other, ENSEMBLE, "parkazoo map check")
+
+    def test_nobody_there(self) -> None:
+        (port,) = free_ports(1)
+        dead = f"127.0.0.1:{port}"
+        timeout = make_handler().timeout_exception
+        self.fails(timeout, dead, hosts=dead, timeout_s=0.5)
+        self.fails(timeout, "no.such.host.invalid", hosts="no.such.host.invalid:2181", timeout_s=0.5)
+        self.write(self.map_of(a=self.hosts, b=dead).to_json(), self.record())
+        self.fails(timeout, "ensemble b", dead, timeout_s=1)
+
+    def test_no_right_to_read_the_map(self) -> None:
+        self.write(self.map_of(a=self.hosts).to_json(), self.record())
+        self.plain.set_acls(MAP, CREATOR_ALL_ACL)
+        self.fails(ClusterMapError, MAP, self.hosts, "auth_data")
+        client = self.parkazoo(hosts=self.hosts, auth_data=[ADMIN])
+        self.assertEqual(client.cluster_map.names, ("a",))
+
+    def test_refused_credentials(self) -> None:
+        self.write(self.map_of(a=self.hosts).to_json(), self.record())
+        client = ParKazooClient(self.hosts, handler=make_handler(), auth_data=[("no such scheme", "x")])
+        self.addCleanup(client.close)
+        self.assertRaises(AuthFailedError, client.start, DEADLINE_S)
+
+    def test_start_async_without_a_map(self) -> None:
+        """Nobody waits for start(): then every operation says what is wrong."""
+        client = self.parkazoo(hosts=self.hosts, start=False)
+        seen = Seen()
+        client.add_listener(seen)
+        client.start_async()
+        early = client.get_async("/")
+        self.assertRaises(ClusterMapError, early.get, timeout=DEADLINE_S)
+        wait_until(lambda: client.client_state == "CLOSED", "closed")
+        self.assertRaises(ClusterMapError, client.get, "/")
+        self.assertNotIn("CONNECTED", seen)
+
+    def test_a_map_that_comes_later(self) -> None:
+        """The same client starts once the cause is gone."""
+        client = self.parkazoo(hosts=self.hosts, start=False)
+        self.assertRaises(ClusterMapError, client.start, DEADLINE_S)
+        init_map(self.hosts, {"a": self.hosts})
+        client.start(DEADLINE_S)
+        self.assertIsNotNone(client.exists("/"))
+
+    def test_one_ensemble_with_data(self) -> None:
+        """It is read and written as it stands, by the plain clients beside it too, and it holds its own map."""
+        plain = self.plain
+        plain.create("/old/app", b"data", makepath=True)
+        plain.create("/old/app/child")
+        init_map(self.hosts, {"only": self.hosts})
+        client = self.parkazoo(hosts=self.hosts)
+        self.assertEqual(client.cluster_map.ensembles, {"only": self.hosts})
+        self.assertEqual(client.get("/old/app"), plain.get("/old/app"))
+        self.assertEqual(client.get_children("/old/app"), ["child"])
+        self.assertEqual(sorted(client.get_children("/")), ["old", "zookeeper"])
+        number, password = client.client_id
+        self.assertEqual(len(password), 16)
+        client.create("/old/app/child/new", b"x", ephemeral=True)
+        self.assertEqual(plain.get("/old/app/child/new")[1].ephemeralOwner, number)
+        transaction = client.transaction()
+        transaction.create("/new")
+        transaction.create("/old/other")
+        transaction.delete("/old/app/child/new")
+        self.assertEqual(transaction.commit(), ["/new", "/old/other", True])
+        self.assertEqual(plain.get_children("/new"), [])
+        client.delete("/old", recursive=True)
+        client.delete("/new")
+        self.assertEqual(sorted(plain.get_children("/")), ["parkazoo", "zookeeper"])
+
+    def test_a_missing_chroot(self) -> None:
+        self.write(self.map_of(a=self.hosts).to_json(), self.record())
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            client = self.parkazoo("/chroot", hosts=self.hosts)
+        self.assertTrue(any("chroot" in str(each.message) for each in caught))
+        self.assertRaises(NoNodeError, client.create, "/x")
+        client.ensure_path("/x")
+        self.assertEqual(client.get_children("/"), ["x"])
+        self.plain.delete("/chroot", recursive=True)
+
+
+class TestThree(LiveTest):
+    def test_configuration(self) -> None:
+        """All three are in the map, each has a session, and each knows who it is."""
+        client = self.parkazoo()
+        names = tuple(ensemble.name for ensemble in self.cluster.ensembles)
+        self.assertEqual(client.cluster_map.names, names)
+        self.assertEqual(client.cluster_map.placement, names)
+        for index, ensemble in enumerate(self.cluster.ensembles):
+            self.assertEqual(client.cluster_map.ensembles[ensemble.name], ensemble.hosts)
+            self.assertTrue(client.members[ensemble.name].connected)
+            record = json.loads(self.kazoo(index).get(ENSEMBLE)[0])
+            self.assertEqual(record, {"cluster": client.cluster_map.cluster, "name": ensemble.name})
+
+    def test_any_ensemble_is_no_bootstrap(self) -> None:
+        """The map is on one of them alone: pointed at another, the client says so."""
+        client = self.parkazoo(hosts=self.cluster.ensembles[1].hosts, start=False)
+        with self.assertRaises(ClusterMapError) as caught:
+            client.start(DEADLINE_S)
+        self.assertIn(self.cluster.ensembles[1].hosts, str(caught.exception))
+
+    def test_two_handlers(self) -> None:
+        """Clients do not share a handler by accident."""
+        first, second = self.parkazoo(), self.parkazoo()
+        self.assertIsNot(first.handler, second.handler)
+        first.stop()
+        self.assertIsNotNone(second.exists("/"))
+
+    def test_connected_in_parallel(self) -> None:
+        """A start makes one connection to each ensemble, and the others do not wait for each other."""
+        client = self.parkazoo(start=False)
+        begun = Seen()
+        all_begun = client.handler.event_object()
+        connect = client._connection._connect
+
+        def hook(host: str, hostip: str, port: int) -> Any:
+            begun(port)
+            if len(begun) > 1:  # the bootstrap ensemble's comes first, to read the map
+                if len(begun) == self.ensembles:
+                    all_begun.set()
+                all_begun.wait(DEADLINE_S)
+            return connect(host, hostip, port)
+
+        client._connection._connect = hook
+        client.start(DEADLINE_S)
+        self.assertTrue(all_begun.is_set())
+        self.assertEqual(len(begun), self.ensembles)
