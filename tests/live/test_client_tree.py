@@ -1,0 +1,465 @@
+"""The tree over three ensembles behaves like one ZooKeeper's: mapping, stats, deletes, transactions."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from kazoo.exceptions import (
+    BadVersionError,
+    KazooException,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
+
+from parkazoo import CrossEnsembleError
+from parkazoo.protocol.placement import PIN, Placement, escape
+from tests.live.world import DEADLINE_S, LiveTest, Seen
+
+TIMES = ("czxid", "mzxid", "pzxid", "ctime", "mtime")
+
+
+class TreeTest(LiveTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.client = self.parkazoo()
+        self.root = self.new_root(self.client)
+
+    def native_and_not(self) -> list[str]:
+        return [self.directory(self.root, is_native) for is_native in (True, False)]
+
+    def types(self, results: list[Any]) -> list[Any]:
+        return [type(each) if isinstance(each, Exception) else each for each in results]
+
+
+class TestMapping(TreeTest):
+    def test_stable(self) -> None:
+        """Every client finds every znode where the first one put it: on the ensemble that the map says."""
+        for number in range(30):
+            self.client.create(f"{self.root}/{number}/x", b"%d" % number, makepath=True)
+        other = self.parkazoo()
+        plain = [self.kazoo(index) for index in range(self.ensembles)]
+        used = set()
+        for number in range(30):
+            path = f"{self.root}/{number}/x"
+            self.assertEqual(other.get(path)[0], b"%d" % number)
+            place = self.home(path)
+            used.add(place.ensemble)
+            for index, each in enumerate(plain):
+                self.assertEqual(each.exists(place.path) is not None, index == place.ensemble)
+        self.assertEqual(used, set(range(self.ensembles)))
+
+    def test_ensembles_are_members_of_the_map(self) -> None:
+        for number in range(100):
+            self.assertIn(self.placement.of(f"/{number}/x"), range(self.ensembles))
+        self.assertEqual([*self.client.members], [*self.client.cluster_map.names])
+
+    def test_trailing_slash(self) -> None:
+        for path in self.native_and_not():
+            self.client.create(path, b"data")
+            self.client.create(f"{path}/child/", b"child")
+            self.assertEqual(self.client.get(path + "/"), self.client.get(path))
+            self.assertEqual(self.client.get_children(path + "/"), ["child"])
+            self.assertEqual(self.client.get(f"{path}/child")[0], b"child")
+            self.assertEqual(self.client.exists(f"{path}/child/"), self.client.exists(f"{path}/child"))
+            self.client.delete(f"{path}/child/")
+            self.client.delete(path + "/")
+
+    def test_siblings(self) -> None:
+        for path in self.native_and_not():
+            self.client.create(path)
+            places = {self.home(self.client.create(f"{path}/{number}")).ensemble for number in range(20)}
+            self.assertEqual(places, {self.placement.of_children(path)})
+
+
+class TestTree(TreeTest):
+    def test_stats(self) -> None:
+        """A directory's stat is what one ZooKeeper tells, whichever call gives it, whatever has happened."""
+        plain = self.kazoo()
+        twin = self.new_root(plain)
+        for is_native, path in zip((True, False), self.native_and_not(), strict=True):
+            path2 = f"{twin}/{is_native}"
+
+            def step(name: str, *args: Any, path: str = path, path2: str = path2, **options: Any) -> None:
+                for client, base in ((self.client, path), (plain, path2)):
+                    getattr(client, name)(base + args[0], *args[1:], **options)
+                stats = [self.all_stats(self.client, path), self.all_stats(plain, path2)]
+                self.assertEqual(stats[0], stats[1], f"after {name}{args}")
+
+            step("create", "", b"data")
+            step("set", "", b"newer")
+            step("create", "/a", b"")
+            step("create", "/b", b"", ephemeral=True)
+            step("create", "/s", b"", sequence=True)
+            step("set", "", b"newest")
+            step("create", "/a/deep/er", b"", makepath=True)
+            step("delete", "/a", recursive=True)
+            step("delete", "/b")
+            step("set_acls", "", self.client.get_acls(self.root)[0])
+            step("delete", "/s0000000002")
+            step("set", "", b"")
+            step("create", "/s", b"", sequence=True)
+            step("delete", "/s0000000003")
+            step("delete", "")
+            step("create", "", b"again")
+            step("create", "/s", b"", sequence=True)
+            self.assertEqual(self.client.get_children(path), ["s0000000000"])
+
+    def all_stats(self, client: Any, path: str) -> Any:
+        """The stat by each call, without what two ensembles cannot have in common; they must all agree."""
+        stat = client.exists(path)
+        if stat is not None:
+            names, listed = client.get_children(path, include_data=True)
+            self.assertEqual({stat, client.get(path)[1], listed, client.get_acls(path)[1]}, {stat})
+            self.assertEqual(len(names), stat.numChildren)
+            self.assertEqual(sorted(names), sorted(client.get_children(path)))
+        return stat and stat._replace(**dict.fromkeys(TIMES, 0))
+
+    def test_times(self) -> None:
+        """What a child changes in its parent, and what it does not."""
+        for path in self.native_and_not():
+            self.client.create(path)
+            first = self.client.exists(path)
+            self.assertEqual(first.pzxid, first.czxid)
+            self.client.create(f"{path}/a")
+            second = self.client.exists(path)
+            self.assertEqual((second.czxid, second.mzxid, second.mtime), (first.czxid, first.mzxid, first.mtime))
+            self.client.create(f"{path}/b")
+            self.assertGreater(self.client.exists(path).pzxid, second.pzxid)
+
+    def test_exceptions(self) -> None:
+        for path in self.native_and_not():
+            client = self.client
+            with self.subTest(path):
+                for call in (client.get, client.get_children, client.get_acls, client.delete):
+                    self.assertRaises(NoNodeError, call, path)
+                self.assertRaises(NoNodeError, client.set, path, b"")
+                self.assertRaises(NoNodeError, client.set_acls, path, client.get_acls(self.root)[0])
+                self.assertRaises(NoNodeError, client.create, f"{path}/child")
+                self.assertRaises(NoNodeError, client.create, f"{path}/child/deep")
+                self.assertIsNone(client.exists(path))
+                self.assertIsNone(client.exists(f"{path}/child"))
+                client.create(path)
+                self.assertRaises(NodeExistsError, client.create, path)
+                self.assertRaises(NodeExistsError, client.create, path, makepath=True)
+                client.create(f"{path}/child")
+                self.assertRaises(NotEmptyError, client.delete, path)
+                self.assertRaises(BadVersionError, client.delete, path, 7)
+                self.assertRaises(BadVersionError, client.set, path, b"", 7)
+                self.assertRaises(BadVersionError, client.set_acls, path, client.get_acls(path)[0], 7)
+                self.assertRaises(NodeExistsError, client.create, f"{path}/child")
+                client.delete(f"{path}/child")
+                self.assertRaises(BadVersionError, client.delete, path, 7)
+                self.assertIsNotNone(client.exists(path))
+                client.set(path, b"", 0)
+                client.delete(path, 1)
+                self.assertIsNone(client.exists(path))
+
+    def test_ephemerals_refuse_children(self) -> None:
+        for path in self.native_and_not():
+            self.client.create(path, ephemeral=True)
+            for options in ({}, {"makepath": True}, {"sequence": True}, {"include_data": True}):
+                self.assertRaises(NoChildrenForEphemeralsError, self.client.create, f"{path}/x", **options)
+            self.assertEqual(self.client.get_children(path), [])
+            transaction = self.client.transaction()
+            transaction.create(f"{path}/x")
+            self.assertEqual(self.types(transaction.commit()), [NoChildrenForEphemeralsError])
+            self.client.delete(path)
+
+    def test_sequence_numbers(self) -> None:
+        """They go up over deletes and other creates, as long as the directory lives, for all clients."""
+        other = self.parkazoo()
+        for path in self.native_and_not():
+            self.client.create(path)
+            self.assertEqual(self.client.create(f"{path}/n-", sequence=True), f"{path}/n-0000000000")
+            self.assertEqual(other.create(f"{path}/n-", sequence=True), f"{path}/n-0000000001")
+            self.client.create(f"{path}/plain")
+            for name in self.client.get_children(path):
+                other.delete(f"{path}/{name}")
+            self.assertEqual(other.create(f"{path}/", sequence=True, ephemeral=True), f"{path}/0000000003")
+            made = self.client.create(f"{path}/m", b"x", sequence=True, include_data=True)
+            self.assertEqual(made[0], f"{path}/m0000000004")
+            self.assertEqual(made[1].dataLength, 1)
+
+    def test_makepath_and_ensure_path(self) -> None:
+        client = self.client
+        deep = f"{self.root}/1/2/3/4/5/6/7/8"
+        self.assertEqual(client.create(deep, b"deep", makepath=True), deep)
+        self.assertEqual(client.get(deep)[0], b"deep")
+        self.assertTrue(client.ensure_path(deep))
+        self.assertTrue(client.ensure_path(f"{deep}/9/10"))
+        self.assertEqual(client.create(f"{self.root}/x/y/s", sequence=True, makepath=True)[-11:], "s0000000000")
+        path, stat = client.create(f"{self.root}/p/q/r", b"12", makepath=True, include_data=True)
+        self.assertEqual((path, stat.dataLength), (f"{self.root}/p/q/r", 2))
+
+    def test_recursive_delete(self) -> None:
+        plain = [self.kazoo(index) for index in range(self.ensembles)]
+        top = f"{self.root}/top"
+        for names in itertools.product("abc", repeat=3):
+            self.client.ensure_path("/".join((top, *names)))
+        self.client.delete(top, recursive=True)
+        self.assertIsNone(self.client.exists(top))
+        self.assertEqual(self.client.get_children(self.root), [])
+        self.client.delete(self.root)
+        for each in plain:  # nothing is left anywhere
+            self.assertEqual([n for n in each.get_children("/parkazoo/mirrors") if self.root[1:] in n], [])
+            self.assertEqual(each.get_children("/parkazoo/done"), [])
+            self.assertNotIn(self.root[1:], each.get_children("/"))
+        self.client.create(self.root)
+
+    def test_root(self) -> None:
+        client = self.client
+        names, stat = client.get_children("/", include_data=True)
+        self.assertEqual(sorted(names), sorted(client.get_children("/")))
+        self.assertIn("zookeeper", names)
+        self.assertIn(self.root[1:], names)
+        self.assertNotIn("parkazoo", names)
+        self.assertEqual(stat.numChildren, len(names))
+        self.assertEqual(client.exists("/").numChildren, len(names))
+        self.assertEqual(client.get("/")[1].numChildren, len(names))
+        home = self.kazoo(self.placement.of_children("/"))
+        self.assertIsNotNone(home.exists(self.root))
+        self.assertRaises(KazooException, client.delete, "/")
+
+    def test_zookeeper(self) -> None:
+        """What ZooKeeper tells of itself is told by the bootstrap ensemble."""
+        bootstrap = self.kazoo(0)
+        for path in ("/zookeeper", "/zookeeper/config", "/zookeeper/quota"):
+            self.assertEqual(self.client.get(path), bootstrap.get(path))
+            self.assertEqual(self.client.get_children(path), bootstrap.get_children(path))
+        self.assertEqual(self.client.exists("/zookeeper"), bootstrap.exists("/zookeeper"))
+
+    def test_chroot(self) -> None:
+        for base in self.native_and_not():
+            self.client.create(base)
+            client = self.parkazoo(base)
+            self.assertEqual(client.create("/a/b", b"x", makepath=True), "/a/b")
+            self.assertEqual(self.client.get(f"{base}/a/b")[0], b"x")
+            self.assertEqual(client.get_children("/"), ["a"])
+            self.assertEqual(client.get_children("/a"), ["b"])
+            self.assertEqual(client.create("/a/s", sequence=True), "/a/s0000000001")
+            self.assertEqual(client.create("/a/c/t", sequence=True, makepath=True), "/a/c/t0000000000")
+            self.assertEqual(client.create("/first", include_data=True)[0], "/first")
+            self.assertEqual(client.create("/first/child"), "/first/child")
+            transaction = client.transaction()
+            transaction.create("/a/c/u")
+            transaction.create("/a/c/v", sequence=True)
+            transaction.check("/a/c/t0000000000", 0)
+            self.assertEqual(transaction.commit(), ["/a/c/u", "/a/c/v0000000002", True])
+            transaction = client.transaction()
+            transaction.create("/fresh/child")
+            self.client.create(f"{base}/fresh")
+            self.assertEqual(transaction.commit(), ["/fresh/child"])
+            self.assertEqual(client.exists("/").numChildren, len(client.get_children("/")))
+            client.delete("/a", recursive=True)
+            self.assertIsNone(client.exists("/a"))
+
+    def test_include_data(self) -> None:
+        """A create tells the stat, and the create after that finds what it needs."""
+        for path in self.native_and_not():
+            made, stat = self.client.create(path, b"abc", include_data=True)
+            self.assertEqual((made, stat), (path, self.client.exists(path)))
+            child, stat = self.client.create(f"{path}/first", b"abcd", include_data=True)
+            self.assertEqual((child, stat), (f"{path}/first", self.client.exists(child)))
+
+    def test_names_that_are_hard_to_escape(self) -> None:
+        for name in ("%2F", "%", "%25", "a%2Fb", "..", "parkazoo", "mirrors", "ü", "日本", " ", "\u2028"):
+            if name == "..":
+                continue
+            path = f"{self.root}/{name}/{name}/{name}"
+            self.client.create(path, name.encode(), makepath=True)
+            self.assertEqual(self.client.get(path)[0], name.encode())
+            self.assertEqual(self.client.get_children(path.rpartition("/")[0]), [name])
+        self.assertEqual(len(self.client.get_children(self.root)), 10)
+        self.client.delete(self.root, recursive=True)
+        self.client.create(self.root)
+
+    def test_a_directory_that_comes_and_goes(self) -> None:
+        """Two clients make, fill, empty and delete one directory; nothing is ever left behind."""
+        clients = [self.client, self.parkazoo()]
+        path = self.directory(self.root, is_native=False)
+        outcomes: set[Any] = set()
+        finished = Seen()
+
+        def work(client: Any, name: str) -> None:
+            try:
+                for _ in range(60):
+                    for call in (
+                        lambda: client.create(path),
+                        lambda: client.create(f"{path}/{name}"),
+                        lambda: client.get_children(path),
+                        lambda: client.delete(f"{path}/{name}"),
+                        lambda: client.delete(path),
+                    ):
+                        outcomes.add(self.raises_as(call))
+            finally:
+                finished(name)
+
+        for number, client in enumerate(clients):
+            client.handler.spawn(work, client, str(number))
+        finished.wait(len(clients))
+        self.assertLessEqual(outcomes, {None, NoNodeError, NodeExistsError, NotEmptyError})
+        self.client.ensure_path(path)
+        self.client.delete(path, recursive=True)
+        for index in range(self.ensembles):
+            plain = self.kazoo(index)
+            self.assertNotIn(escape(path), plain.get_children("/parkazoo/mirrors"))
+            self.assertEqual(plain.get_children("/parkazoo/done"), [])
+
+
+class TestTransactions(TreeTest):
+    def commit(self, *operations: tuple[Any, ...]) -> list[Any]:
+        transaction = self.client.transaction()
+        for name, *args in operations:
+            getattr(transaction, name)(*args)
+        return self.types(transaction.commit())
+
+    def test_basic(self) -> None:
+        self.assertEqual(self.commit(), [])
+        with self.client.transaction() as transaction:
+            transaction.create(f"{self.root}/with", b"x")
+        self.assertEqual(self.client.get(f"{self.root}/with")[0], b"x")
+        transaction = self.client.transaction()
+        transaction.delete(f"{self.root}/with")
+        self.assertEqual(transaction.commit_async().get(timeout=DEADLINE_S), [True])
+        self.assertRaises(ValueError, transaction.commit)
+        self.assertRaises(ValueError, transaction.create, f"{self.root}/late")
+
+    def test_siblings(self) -> None:
+        for path in self.native_and_not():
+            self.client.create(path)
+            results = self.commit(
+                ("create", f"{path}/a", b"a"),
+                ("create", f"{path}/b", b"b"),
+                ("check", f"{path}/a", 0),
+                ("set_data", f"{path}/b", b"bb"),
+                ("delete", f"{path}/a"),
+            )
+            self.assertEqual(results[:3], [f"{path}/a", f"{path}/b", True])
+            self.assertEqual((results[3].version, results[3].dataLength), (1, 2))
+            self.assertIs(results[4], True)
+            self.assertEqual(self.client.get_children(path), ["b"])
+            self.assertEqual(results[3], self.client.exists(f"{path}/b"))
+
+    def test_failures(self) -> None:
+        """As kazoo's: an error in each place, nothing done."""
+        for path in self.native_and_not():
+            self.client.create(f"{path}/there", makepath=True)
+            for operation, error in (
+                (("create", f"{path}/there"), NodeExistsError),
+                (("check", f"{path}/there", 5), BadVersionError),
+                (("check", f"{path}/missing", -1), NoNodeError),
+                (("delete", f"{path}/missing"), NoNodeError),
+                (("set_data", f"{path}/missing", b""), NoNodeError),
+                (("set_data", f"{path}/there", b"", 3), BadVersionError),
+            ):
+                results = self.commit(("create", f"{path}/new"), operation, ("create", f"{path}/newer"))
+                self.assertEqual(results, [RolledBackError, error, RuntimeInconsistency])
+                self.assertEqual(self.client.get_children(path), ["there"])
+
+    def test_promotion_around_it(self) -> None:
+        path = self.directory(self.root, is_native=False)
+        self.assertEqual(
+            self.commit(("create", f"{path}/x"), ("create", f"{path}/y")), [NoNodeError, RuntimeInconsistency]
+        )
+        self.client.create(path)
+        self.assertEqual(
+            self.commit(("create", f"{path}/x"), ("create", f"{path}/y"), ("create", f"{path}/x")),
+            [RolledBackError, RolledBackError, NodeExistsError],
+        )
+        self.assertEqual(self.client.get_children(path), [])
+        self.assertEqual(self.commit(("create", f"{path}/x"), ("create", f"{path}/y")), [f"{path}/x", f"{path}/y"])
+        self.assertEqual(sorted(self.client.get_children(path)), ["x", "y"])
+
+    def test_delete_of_a_directory(self) -> None:
+        """A promoted one, an empty one, one with children; also with a version, and twice in a transaction."""
+        for path in self.native_and_not():
+            self.client.create(path)
+            inner = [self.directory(path, is_native) for is_native in (True, False)]
+            for each in inner:
+                self.client.create(f"{each}/x", makepath=True)
+            deletes = [("delete", each) for each in inner]
+            self.assertEqual(
+                self.commit(("create", f"{path}/n"), *deletes),
+                [RolledBackError, NotEmptyError, RuntimeInconsistency],
+            )
+            self.client.delete(f"{inner[0]}/x")
+            self.assertEqual(self.commit(*deletes), [RolledBackError, NotEmptyError])
+            self.assertEqual(
+                sorted(self.client.get_children(path)), sorted(each.rpartition("/")[2] for each in inner)
+            )
+            self.client.delete(f"{inner[1]}/x")
+            self.assertEqual(
+                self.commit(("delete", inner[0], 3), ("delete", inner[1])), [BadVersionError, RuntimeInconsistency]
+            )
+            self.assertEqual(
+                self.commit(("delete", inner[1], 3), ("delete", inner[0])), [BadVersionError, RuntimeInconsistency]
+            )
+            self.assertEqual(self.commit(*deletes, ("create", inner[0], b"new")), [True, True, inner[0]])
+            self.assertEqual(self.client.get(inner[0])[0], b"new")
+            self.assertEqual(self.client.get_children(inner[0]), [])
+            self.client.create(f"{inner[0]}/again")
+            for index in range(self.ensembles):
+                names = self.kazoo(index).get_children("/parkazoo/mirrors")
+                self.assertFalse([n for n in names if n.endswith(inner[1].rpartition("/")[2]) and path[1:] in n])
+
+    def test_a_failed_delete_leaves_no_mark(self) -> None:
+        path = self.directory(self.root, is_native=False)
+        self.client.create(f"{path}/x", makepath=True)
+        self.client.delete(f"{path}/x")
+        self.assertEqual(
+            self.commit(("delete", path), ("check", self.root + "/no", -1)), [RolledBackError, NoNodeError]
+        )
+        home = self.home(path)
+        plain = self.kazoo(home.ensemble)
+        self.assertEqual(plain.get_children(f"{home.path}/{PIN}"), [])
+        self.assertEqual(self.client.create(f"{path}/x"), f"{path}/x")
+
+    def test_across_ensembles(self) -> None:
+        """Refused before anything is sent, with each path and its ensemble, and the ways out."""
+        paths: dict[int, str] = {}
+        for number in itertools.count():
+            path = f"{self.root}/{number}"
+            paths.setdefault(self.placement.of_children(path), path)
+            if len(paths) == self.ensembles:
+                break
+        for path in paths.values():
+            self.client.create(path)
+        transaction = self.client.transaction()
+        for path in paths.values():
+            transaction.create(f"{path}/child")
+        transaction.check(next(iter(paths.values())), 0)
+        with self.assertRaises(CrossEnsembleError) as caught:
+            transaction.commit()
+        error = caught.exception
+        self.assertIsInstance(error, KazooException)
+        names = self.client.cluster_map.names
+        expected = [("Create", f"{path}/child", names[index]) for index, path in paths.items()]
+        self.assertEqual([*error.operations[:-1]], expected)
+        for operation, path, ensemble in error.operations:
+            self.assertRegex(str(error), rf"{operation} +{path} +on {ensemble}\n")
+        for word in ("Nothing was sent", "siblings", "LockingQueue"):
+            self.assertIn(word, str(error))
+        for path in paths.values():
+            self.assertEqual(self.client.get_children(path), [])
+        self.assertRaises(ValueError, transaction.commit)
+        with self.assertRaises(CrossEnsembleError), self.client.transaction() as again:
+            for path in paths.values():
+                again.delete(f"{path}/child")
+
+    def test_below_a_chroot(self) -> None:
+        """Paths in the error are whole: they are what the map places."""
+        client = self.parkazoo(self.root)
+        placement = Placement(self.ensembles)
+        parents = {placement.of_children(f"{self.root}/{number}"): f"/{number}" for number in range(40)}
+        transaction = client.transaction()
+        for parent in parents.values():
+            transaction.delete(f"{parent}/x")
+        with self.assertRaises(CrossEnsembleError) as caught:
+            transaction.commit()
+        for parent in parents.values():
+            self.assertIn(f"{parent}/x", str(caught.exception))
