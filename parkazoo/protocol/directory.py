@@ -134,7 +134,12 @@ def promote(d: Directory, child: Request | None = None, known: KnownACL | None =
     home, mirror = d.home.ensemble, d.mirror.ensemble
     while True:
         fence = yield from read_fence(d)  # before the marks are looked at; if it is stale, the last step fails
-        expected = yield from _read_acl(d, known)
+        try:
+            expected = yield from _read_acl(d, known)
+        except (NoNodeError, NoAuthError):  # so says a server that may lag; a write, even one that fails, ends that
+            with suppress(NoNodeError, NoAuthError, BadVersionError):
+                yield from ask(home, Delete(d.pin, IMPOSSIBLE))
+            expected = yield from _read_acl(d, known)
         try:
             yield from ask(home, Create(d.pin, b"", pin_acl(expected), 0))  # a write: a read may be stale
         except NodeExistsError:

@@ -70,6 +70,7 @@ def get_children(tree: Tree, request: Request) -> Operation[Any]:
         if path == "/":
             names = [name for name in names if name != ROOT[1:]]
         return (names, (yield from whole_stat(tree, path, stat))) if has_stat else names
+    is_known = tree.is_promoted(path)  # then nothing is claimed any more, and a delete may have forgotten it since
     watch: DirectoryWatch | None = None
     has_succeeded = False
     try:
@@ -86,7 +87,7 @@ def get_children(tree: Tree, request: Request) -> Operation[Any]:
                     has_succeeded = True
                     return ([], tree.own(home.ensemble, with_mirror(stat, None))) if has_stat else []
             else:
-                if not tree.is_promoted(path):
+                if not is_known:
                     tree.remember(path)
                 return (answer[0], with_mirror(stat, answer[1])) if has_stat else answer
     finally:

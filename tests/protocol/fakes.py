@@ -1,0 +1,135 @@
+"""One client over the model: the real driver and the real session's watches, over members without sockets."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.protocol.states import WatchedEvent
+
+from parkazoo.driver import Driver
+from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.tree import Tree
+from parkazoo.session import Session
+from tests.protocol.model import ANYONE, Marks, Model, Who
+
+
+class Result:
+    """A reply that remembers. It must be told once."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def set(self, value: Any = None) -> None:
+        self.told.append(value)
+
+    def set_exception(self, exception: Exception) -> None:
+        self.told.append(exception)
+
+    @property
+    def value(self) -> Any:
+        (value,) = self.told
+        return value
+
+
+class FakeMember:
+    """A connection: requests wait in `outbox` for the server, answers and events in `inbox` for the client."""
+
+    def __init__(self, client: Client, ensemble: int) -> None:
+        self.client = client
+        self.ensemble = ensemble
+        self.outbox: deque[tuple[Any, Any]] = deque()
+        self.inbox: deque[Callable[[], None]] = deque()
+        self._child_watchers = client.model.watchers(client.who, ensemble, "child")
+        self._data_watchers = client.model.watchers(client.who, ensemble, "data")
+        self._session_id = client.who.owners[ensemble]
+
+    def submit(self, request: Any, reply: Any) -> None:
+        self.outbox.append((request, reply))
+
+    def serve(self) -> None:
+        """The server executes the oldest request."""
+        request, reply = self.outbox.popleft()
+        self.client.sent.append((self.ensemble, request))
+        answer = self.client.model.execute(self.ensemble, request, self.client.who)
+        self.inbox.append(lambda: self._answer(reply, answer))
+
+    def _answer(self, reply: Any, answer: Any) -> None:
+        if reply is None:
+            return
+        if isinstance(answer, Exception):
+            reply.set_exception(answer)
+        else:
+            reply.set(answer)
+
+    def deliver(self) -> None:
+        """The client reads the oldest answer or event."""
+        self.inbox.popleft()()
+
+
+class Client:
+    """A client of the model. Nothing happens by itself: see :meth:`choices`.
+
+    ``callbacks`` stands for kazoo's watch thread: what is called there, in order.
+    """
+
+    logger = logging.getLogger(__name__)
+
+    def __init__(self, placement: Placement, model: Model, who: Who = ANYONE, marks: str = "mark") -> None:
+        self.model = model
+        self.who = who
+        self.sent: list[tuple[int, Any]] = []
+        self.callbacks: deque[Callable[[], None]] = deque()
+        self.handler = self
+        self.members = [FakeMember(self, ensemble) for ensemble in range(placement.ensembles)]
+        self.session = Session(self, lambda *args: self.members[0], None)  # type: ignore[arg-type,return-value]
+        self.session.members = tuple(self.members)  # type: ignore[assignment]
+        names = [f"e{ensemble}" for ensemble in range(placement.ensembles)]
+        session = self.session
+        self.tree = Tree(placement, names, Marks(marks), session._watch, session._settle, session._own)
+        self.driver = session.driver = Driver(self.tree, self.members)
+        others = model.on_event
+
+        def on_event(who: Who, ensemble: int, watch: Any, event: WatchedEvent) -> None:
+            if who == self.who:
+                self.members[ensemble].inbox.append(lambda: self.callbacks.append(lambda: watch(event)))
+            else:
+                others(who, ensemble, watch, event)
+
+        model.on_event = on_event
+
+    def describe_hosts(self) -> str:
+        return ""
+
+    def dispatch_callback(self, callback: Any) -> None:
+        self.callbacks.append(lambda: callback.func(*callback.args))
+
+    def call(self, request: Any) -> Result:
+        result = Result()
+        self.driver.call(request, result)
+        return result
+
+    def choices(self) -> list[Callable[[], None]]:
+        """What can happen next, each by a call."""
+        choices: list[Callable[[], None]] = [member.serve for member in self.members if member.outbox]
+        choices += [member.deliver for member in self.members if member.inbox]
+        if self.callbacks:
+            choices.append(self._call_back)
+        return choices
+
+    def _call_back(self) -> None:
+        self.callbacks.popleft()()
+
+    def run(self, dice: random.Random | None = None) -> None:
+        """Until nothing can happen any more."""
+        while choices := self.choices():
+            (dice.choice(choices) if dice else choices[0])()
+
+    def get(self, request: Any) -> Any:
+        """Issue a request and run until all is quiet; the result or the error."""
+        result = self.call(request)
+        self.run()
+        return result.value

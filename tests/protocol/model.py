@@ -1,0 +1,450 @@
+"""ZooKeeper in memory: it answers kazoo's requests as ensembles of servers would, and fires watches.
+
+It knows data, versions, ACLs, ephemerals, sequence numbers, multis and their lists of errors, and, if asked,
+followers that lag. A :class:`Model` of one ensemble is also the specification that several are judged by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from kazoo.exceptions import (
+    BadArgumentsError,
+    BadVersionError,
+    InvalidACLError,
+    KazooException,
+    NoAuthError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    UnimplementedError,
+)
+from kazoo.protocol.states import EventType, KeeperState, WatchedEvent, ZnodeStat
+from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions
+
+from parkazoo.kazoo_private import (
+    Auth,
+    CheckVersion,
+    Create,
+    Create2,
+    Delete,
+    Exists,
+    GetACL,
+    GetChildren,
+    GetChildren2,
+    GetData,
+    RolledBackError,
+    RuntimeInconsistency,
+    SetACL,
+    SetData,
+    Sync,
+    Transaction,
+)
+from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, ROOT, Placement, split
+from parkazoo.protocol.tree import Tree
+
+EPHEMERAL, SEQUENCE = 1, 2
+READS = (Exists, GetData, GetACL, GetChildren, GetChildren2)
+WORLD = Id("world", "anyone")
+
+
+class Who(NamedTuple):
+    """A session. With `has_all` the servers check no ACL.
+
+    :param owners: the session's number on each ensemble.
+    """
+
+    owners: tuple[int, ...] = (7, 8, 9, 10, 11)
+    ids: frozenset[Id] = frozenset()
+    has_all: bool = True
+
+
+ANYONE = Who()
+
+
+class Znode(NamedTuple):
+    data: bytes
+    acl: tuple[ACL, ...]
+    owner: int
+    czxid: int
+    mzxid: int
+    pzxid: int
+    version: int = 0
+    aversion: int = 0
+    created: int = 0  # children, ever: the next sequence number
+    children: frozenset[str] = frozenset()
+
+    @property
+    def stat(self) -> ZnodeStat:
+        return ZnodeStat(
+            czxid=self.czxid,
+            mzxid=self.mzxid,
+            ctime=self.czxid,
+            mtime=self.mzxid,
+            version=self.version,
+            cversion=2 * self.created - len(self.children),
+            aversion=self.aversion,
+            ephemeralOwner=self.owner,
+            dataLength=len(self.data),
+            numChildren=len(self.children),
+            pzxid=self.pzxid,
+        )
+
+
+class Model:
+    """Ensembles in memory. What a client has been shown, and what it watches, hangs on its :class:`Who`.
+
+    ``on_event`` is called with session, ensemble, watch and event when a watch fires.
+
+    :param has_lag: remember the past, so that :meth:`execute` can answer a read as the follower would that is
+        as far behind as the session allows.
+    """
+
+    def __init__(self, ensembles: int, has_lag: bool = False) -> None:
+        root = Znode(b"", tuple(OPEN_ACL_UNSAFE), 0, 0, 0, 0)
+        self.nodes: list[dict[str, Znode]] = [{"/": root} for _ in range(ensembles)]
+        self.zxids = [0] * ensembles
+        self.has_lag = has_lag
+        self.past: list[list[dict[str, Znode]]] = [[dict(nodes)] for nodes in self.nodes]
+        self.seen: dict[tuple[Who, int], int] = {}  # the oldest state that a session may still be shown
+        # (session, ensemble, "data" or "child", path) -> watches, as in kazoo's tables
+        self.watches: dict[tuple[Who, int, str, str], set[Any]] = {}
+        self.on_event: Callable[[Who, int, Any, WatchedEvent], None] = lambda who, ensemble, watch, event: None
+        self._undo: dict[str, Znode | None] | None = None
+        self._fired: list[tuple[int, str, str]] = []
+
+    def copy(self) -> Model:
+        twin = Model.__new__(Model)
+        twin.nodes = [dict(nodes) for nodes in self.nodes]
+        twin.zxids = list(self.zxids)
+        twin.has_lag = self.has_lag
+        twin.past = [list(states) for states in self.past]
+        twin.seen = dict(self.seen)
+        twin.watches = {key: set(watches) for key, watches in self.watches.items()}
+        twin.on_event = self.on_event
+        twin._undo = None
+        twin._fired = []
+        return twin
+
+    def key(self) -> Hashable:
+        """What tells this state from others; not the zxids, which no operation depends on."""
+        state: tuple[Hashable, ...] = tuple(map(_nodes_key, self.nodes))
+        if self.has_lag:
+            seen = tuple(sorted((who.owners, ensemble, at) for (who, ensemble), at in self.seen.items()))
+            state += (tuple(tuple(map(_nodes_key, states)) for states in self.past), seen)
+        return state
+
+    # ---- requests ------------------------------------------------------------------------------
+
+    def execute(self, ensemble: int, request: Any, who: Who = ANYONE, is_lagging: bool = False) -> Any:
+        """The answer to one request: what kazoo would put into the async result, or the exception."""
+        if isinstance(request, READS):
+            nodes = self.nodes[ensemble]
+            if is_lagging:
+                nodes = self.past[ensemble][self.seen.get((who, ensemble), 0)]
+            else:
+                self.seen[who, ensemble] = len(self.past[ensemble]) - 1
+            try:
+                answer = self._read(nodes, request, who)
+            except KazooException as error:
+                return error
+            if getattr(request, "watcher", None):
+                kind = "child" if isinstance(request, (GetChildren, GetChildren2)) else "data"
+                self.watches.setdefault((who, ensemble, kind, request.path), set()).add(request.watcher)
+            return answer
+        self._fired = []
+        answer = self._write_all(ensemble, request, who)
+        if self.has_lag:
+            self.past[ensemble].append(dict(self.nodes[ensemble]))
+        self.seen[who, ensemble] = len(self.past[ensemble]) - 1  # a write, even a failed one, catches up
+        for fired in self._fired:
+            self._fire(*fired)
+        return answer
+
+    def _write_all(self, ensemble: int, request: Any, who: Who) -> Any:
+        if isinstance(request, Sync):
+            return request.path
+        if isinstance(request, Auth):
+            return True
+        self.zxids[ensemble] += 1
+        if not isinstance(request, Transaction):
+            try:
+                return self._write(ensemble, request, who)
+            except KazooException as error:
+                return error
+        self._undo, results = {}, []
+        for index, operation in enumerate(request.operations):
+            try:
+                result = self._write(ensemble, operation, who)
+            except KazooException as error:
+                self._roll_back(ensemble, self._undo)
+                self._fired = []
+                after = len(request.operations) - index - 1
+                results = [RolledBackError() for _ in range(index)]
+                results += [error, *(RuntimeInconsistency() for _ in range(after))]
+                break
+            results.append(Placement.logical(result) if isinstance(result, str) else result)
+        self._undo = None
+        return results
+
+    def _roll_back(self, ensemble: int, undo: dict[str, Znode | None]) -> None:
+        for path, znode in undo.items():
+            if znode is None:
+                self.nodes[ensemble].pop(path, None)
+            else:
+                self.nodes[ensemble][path] = znode
+
+    def _read(self, nodes: dict[str, Znode], request: Any, who: Who) -> Any:
+        if isinstance(request, Exists):
+            return nodes[request.path].stat if request.path in nodes else None
+        znode = _find(nodes, request.path)
+        if isinstance(request, GetACL):
+            _check(znode, Permissions.READ | Permissions.ADMIN, who)
+            return _masked(znode, who), znode.stat
+        _check(znode, Permissions.READ, who)
+        if isinstance(request, GetData):
+            return znode.data, znode.stat
+        names = sorted(znode.children)
+        return (names, znode.stat) if isinstance(request, GetChildren2) else names
+
+    def _write(self, ensemble: int, request: Any, who: Who) -> Any:
+        nodes, zxid = self.nodes[ensemble], self.zxids[ensemble]
+        if isinstance(request, (Create, Create2)):
+            path = self._create(ensemble, request, who)
+            return (path, nodes[path].stat) if isinstance(request, Create2) else path
+        if isinstance(request, Delete):
+            self._delete(ensemble, request, who)
+            return True
+        if isinstance(request, SetACL):
+            acl = _fixed(request.acls, who)
+            znode = _find(nodes, request.path)
+            _check(znode, Permissions.ADMIN, who)
+            _check_version(znode.aversion, request.version)
+            self._put(ensemble, request.path, znode._replace(acl=acl, aversion=znode.aversion + 1))
+            return nodes[request.path].stat
+        if not isinstance(request, (SetData, CheckVersion)):
+            raise UnimplementedError
+        znode = _find(nodes, request.path)
+        _check(znode, Permissions.WRITE if isinstance(request, SetData) else Permissions.READ, who)
+        _check_version(znode.version, request.version)
+        if isinstance(request, CheckVersion):
+            return True
+        changed = znode._replace(data=request.data or b"", version=znode.version + 1, mzxid=zxid)
+        self._put(ensemble, request.path, changed)
+        self._fired.append((ensemble, EventType.CHANGED, request.path))
+        return changed.stat
+
+    def _create(self, ensemble: int, request: Any, who: Who) -> str:
+        nodes, zxid = self.nodes[ensemble], self.zxids[ensemble]
+        acl = _fixed(request.acl, who)
+        parent_path, name = split(request.path)
+        parent = _find(nodes, parent_path)
+        _check(parent, Permissions.CREATE, who)
+        path = request.path
+        if request.flags & SEQUENCE:
+            path += f"{parent.created:010d}"
+            name += f"{parent.created:010d}"
+        if path in nodes:
+            raise NodeExistsError
+        if parent.owner:
+            raise NoChildrenForEphemeralsError
+        owner = who.owners[ensemble] if request.flags & EPHEMERAL else 0
+        children = parent.children | {name}
+        self._put(ensemble, path, Znode(request.data or b"", acl, owner, zxid, zxid, zxid))
+        self._put(
+            ensemble, parent_path, parent._replace(pzxid=zxid, created=parent.created + 1, children=children)
+        )
+        self._fired += [(ensemble, EventType.CREATED, path), (ensemble, EventType.CHILD, parent_path)]
+        return str(path)
+
+    def _delete(self, ensemble: int, request: Any, who: Who) -> None:
+        nodes, path = self.nodes[ensemble], request.path
+        if path == "/":
+            raise BadArgumentsError
+        parent_path, name = split(path)
+        parent = _find(nodes, parent_path)
+        _check(parent, Permissions.DELETE, who)
+        znode = _find(nodes, path)
+        _check_version(znode.version, request.version)
+        if znode.children:
+            raise NotEmptyError
+        self._put(ensemble, path, None)
+        self._put(
+            ensemble,
+            parent_path,
+            parent._replace(pzxid=self.zxids[ensemble], children=parent.children - {name}),
+        )
+        self._fired += [(ensemble, EventType.DELETED, path), (ensemble, EventType.CHILD, parent_path)]
+
+    def _put(self, ensemble: int, path: str, znode: Znode | None) -> None:
+        nodes = self.nodes[ensemble]
+        if self._undo is not None:
+            self._undo.setdefault(path, nodes.get(path))
+        if znode is None:
+            del nodes[path]
+        else:
+            nodes[path] = znode
+
+    # ---- watches -------------------------------------------------------------------------------
+
+    def _fire(self, ensemble: int, event: str, path: str) -> None:
+        kinds = {EventType.CHILD: ("child",), EventType.DELETED: ("data", "child")}.get(event, ("data",))
+        for key in list(self.watches):
+            if key[1] == ensemble and key[2] in kinds and key[3] == path:
+                seen = WatchedEvent(event, KeeperState.CONNECTED, Placement.logical(path))
+                for watch in self.watches.pop(key):
+                    self.on_event(key[0], ensemble, watch, seen)
+
+    def watchers(self, who: Who, ensemble: int, kind: str) -> WatchTable:
+        """A session's watches on one ensemble as kazoo keeps them: path to set."""
+        return WatchTable(self.watches, (who, ensemble, kind))
+
+
+class WatchTable:
+    """A view of the model's watches that looks like a KazooClient's table of them."""
+
+    def __init__(self, watches: dict[tuple[Who, int, str, str], set[Any]], key: tuple[Who, int, str]) -> None:
+        self._watches = watches
+        self._key = key
+
+    def get(self, path: str, default: Any = None) -> Any:
+        return self._watches.get((*self._key, path), default)
+
+    def values(self) -> Iterator[set[Any]]:
+        return (watches for key, watches in self._watches.items() if key[:3] == self._key)
+
+
+def _find(nodes: dict[str, Znode], path: str) -> Znode:
+    if path not in nodes:
+        raise NoNodeError
+    return nodes[path]
+
+
+def _check_version(version: int, wanted: int) -> None:
+    if wanted not in (-1, version):
+        raise BadVersionError
+
+
+def _check(znode: Znode, perms: int, who: Who) -> None:
+    if not who.has_all and not any(acl.perms & perms and acl.id in who.ids | {WORLD} for acl in znode.acl):
+        raise NoAuthError
+
+
+def _fixed(acls: Iterable[ACL], who: Who) -> tuple[ACL, ...]:
+    """An ACL as the servers store it."""
+    fixed: list[ACL] = []
+    for acl in acls:
+        if acl.id.scheme == "auth":
+            if not who.ids:
+                raise InvalidACLError
+            fixed += [ACL(acl.perms, each) for each in sorted(who.ids)]
+        elif acl.id == WORLD or (acl.id.scheme == "digest" and acl.id.id.count(":") == 1):
+            fixed.append(acl)
+        else:
+            raise InvalidACLError
+    if not fixed:
+        raise InvalidACLError
+    return tuple(dict.fromkeys(fixed))
+
+
+def _masked(znode: Znode, who: Who) -> list[ACL]:
+    """An ACL as the servers show it: digests are for those with ADMIN."""
+    try:
+        _check(znode, Permissions.ADMIN, who)
+    except NoAuthError:
+        return [
+            ACL(acl.perms, Id("digest", acl.id.id.split(":")[0] + ":x")) if acl.id.scheme == "digest" else acl
+            for acl in znode.acl
+        ]
+    return list(znode.acl)
+
+
+def _nodes_key(nodes: dict[str, Znode]) -> Hashable:
+    return frozenset((path, z.data, z.acl, z.owner, z.version, z.aversion, z.created) for path, z in nodes.items())
+
+
+# ---- what tests need around it ----------------------------------------------------------------
+
+
+def freeze(answer: Any) -> Hashable:
+    """An answer or a result as a value: without zxids, an error as its name."""
+    if isinstance(answer, Exception):
+        return type(answer).__name__
+    if isinstance(answer, ZnodeStat):
+        return ("stat", answer.version, answer.cversion, answer.aversion, answer.dataLength, answer.numChildren)
+    if isinstance(answer, (list, tuple)):
+        return tuple(freeze(each) for each in answer)
+    return answer  # type: ignore[no-any-return]
+
+
+def prepared(placement: Placement, directories: Iterable[str] = (), has_lag: bool = False) -> Model:
+    """Ensembles with what `parkazoo map init` makes on each, the fences only of `directories`."""
+    model = Model(placement.ensembles, has_lag)
+    for ensemble in range(placement.ensembles):
+        for path in (ROOT, MIRRORS, FENCES, DONE):
+            must(model.execute(ensemble, Create(path, b"", OPEN_ACL_UNSAFE, 0)))
+    for fence in {placement.fence(directory) for directory in directories}:
+        must(model.execute(fence.ensemble, Create(fence.path, b"", OPEN_ACL_UNSAFE, 0)))
+    return model
+
+
+def must(answer: Any) -> Any:
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def find_directory(placement: Placement, is_native: bool, parent: str = "/", name: str = "d") -> str:
+    """A path below `parent` that is native, or is not."""
+    start = "/" if parent == "/" else parent + "/"
+    return next(p for n in range(1000) if placement.is_native(p := f"{start}{name}{n}") is is_native)
+
+
+class Marks:
+    """Names for marks: never twice the same from one, nor from two with different prefixes."""
+
+    def __init__(self, prefix: str = "mark") -> None:
+        self.prefix = prefix
+        self.count = 0
+
+    def __call__(self) -> str:
+        self.count += 1
+        return f"{self.prefix}{self.count}"
+
+
+def make_tree(placement: Placement, marks: str = "mark", who: Who = ANYONE, **others: Any) -> Tree:
+    """A tree whose ``ephemeralOwner`` is the session's on the first ensemble."""
+
+    def own(ensemble: int, stat: Any) -> Any:
+        is_ours = stat.ephemeralOwner and stat.ephemeralOwner == who.owners[ensemble]
+        return stat._replace(ephemeralOwner=who.owners[0]) if is_ours else stat
+
+    def unwatched(*args: Any) -> Any:
+        raise AssertionError("this test has no watches")
+
+    names = [f"e{index}" for index in range(placement.ensembles)]
+    watch, settle = others.get("watch", unwatched), others.get("settle", unwatched)
+    return Tree(placement, names, Marks(marks), watch, settle, own)
+
+
+def run(model: Model, operation: Any, who: Who = ANYONE, log: list[Any] | None = None) -> Any:
+    """Run a generator to its end, alone; its result, or its error raised. `log` gets its requests."""
+    answers: Any = None
+    while True:
+        try:
+            steps = operation.send(answers)
+        except StopIteration as stop:
+            return stop.value
+        if log is not None:
+            log += steps
+        answers = [model.execute(ensemble, request, who) for ensemble, request in steps]
+
+
+def outcome(model: Model, operation: Any, who: Who = ANYONE, log: list[Any] | None = None) -> Any:
+    """As :func:`run`, but an error is returned."""
+    try:
+        return run(model, operation, who, log)
+    except Exception as error:
+        return error

@@ -1,0 +1,398 @@
+"""What each operation sends: which ensembles, which znodes there, how many requests."""
+
+from __future__ import annotations
+
+import unittest
+from typing import Any
+
+from kazoo.exceptions import (
+    ConnectionLoss,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+)
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from parkazoo.kazoo_private import (
+    Auth,
+    Create,
+    Create2,
+    Delete,
+    Exists,
+    GetACL,
+    GetChildren,
+    GetChildren2,
+    GetData,
+    Reconfig,
+    SetACL,
+    SetData,
+    Sync,
+    Transaction,
+)
+from parkazoo.protocol.operations import OTHER, PLANS
+from parkazoo.protocol.placement import DONE, Placement
+from parkazoo.protocol.tree import Tree
+from tests.protocol.model import EPHEMERAL, Model, find_directory, make_tree, outcome, prepared
+
+PLACEMENT = Placement(3)
+MIRRORED = find_directory(PLACEMENT, False)
+NATIVE = find_directory(PLACEMENT, True)
+X = MIRRORED + "/x"
+
+
+def create(path: str, flags: int = 0) -> Create:
+    return Create(path, b"", OPEN_ACL_UNSAFE, flags)
+
+
+PROMOTE = [
+    "M Create x",
+    "M Exists fence",
+    "H GetACL home",
+    "H Create pin",
+    "H GetACL home",
+    "M [SetData fence, Create mirror, Create x]",
+]
+PROBE = ["H Delete home", "M [Delete mirror, CheckVersion fence]"]
+DELETE = [
+    *PROBE,
+    "H Delete pin",
+    "H Create mark",
+    "M SetData fence",
+    "H GetChildren pin",
+    "M [CheckVersion fence, Delete mirror]",
+    "H [Delete mark, Delete pin, Delete home]",
+]
+HELP = [
+    "M SetData fence",
+    "M Exists mirror",
+    "H [Delete mark, Delete pin, Delete home, Create done]",
+]
+
+
+class RequestTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.model: Model = prepared(PLACEMENT, [MIRRORED, NATIVE])
+        self.tree: Tree = make_tree(PLACEMENT)
+
+    def perform(self, request: Any, tree: Tree | None = None) -> tuple[Any, list[str]]:
+        """The outcome and the requests, in words."""
+        log: list[Any] = []
+        plan = PLANS.get(request.type, OTHER)
+        result = outcome(self.model, plan.operation(tree or self.tree, request), log=log)
+        return result, [self.words(ensemble, each) for ensemble, each in log]
+
+    def abandon(self, request: Any, steps: int) -> list[str]:
+        """Stop an operation of another client after a number of requests."""
+        operation = PLANS[request.type].operation(make_tree(PLACEMENT, "abandoned"), request)
+        answers: Any = None
+        words = []
+        for _ in range(steps):
+            sent = operation.send(answers)
+            answers = [self.model.execute(*step) for step in sent]
+            words += [self.words(*step) for step in sent]
+        return words
+
+    def words(self, ensemble: int, request: Any) -> str:
+        """H or M, for the ensemble of the home or that of the mirror, then kind and znode."""
+        if ensemble == PLACEMENT.of(MIRRORED):
+            where = "H"
+        else:
+            where = "M" if ensemble == PLACEMENT.of_children(MIRRORED) else str(ensemble)
+        if isinstance(request, Transaction):
+            return f"{where} [{', '.join(self.kind(each) for each in request.operations)}]"
+        return f"{where} {self.kind(request)}"
+
+    def kind(self, request: Any) -> str:
+        d = self.tree.directory(MIRRORED)
+        assert d is not None
+        names = {d.home.path: "home", d.mirror.path: "mirror", d.pin: "pin", d.fence: "fence"}
+        path = getattr(request, "path", "")
+        if path.startswith(d.pin + "/"):
+            name = "mark"
+        elif path.startswith(DONE + "/"):
+            name = "done"
+        else:
+            name = names.get(path) or path.removeprefix(d.mirror.path + "/")
+        return f"{type(request).__name__} {name}"
+
+    def expect(self, request: Any, words: list[str], result: Any = ...) -> Any:
+        got, sent = self.perform(request)
+        self.assertEqual(sent, words)
+        if isinstance(result, type):
+            self.assertIsInstance(got, result)
+        elif result is not ...:
+            self.assertEqual(got, result)
+        else:
+            self.assertNotIsInstance(got, Exception)
+        return got
+
+
+class TestLeaf(RequestTest):
+    """Everything on a leaf is one request to the ensemble of its parent's children."""
+
+    def test_in_a_native_directory(self) -> None:
+        self.perform(create(NATIVE))
+        leaf, where = f"{NATIVE}/x", PLACEMENT.of_children(NATIVE)
+        for request in self.each_of(leaf):
+            log: list[Any] = []
+            got = outcome(self.model, PLANS[request.type].operation(self.tree, request), log=log)
+            self.assertNotIsInstance(got, Exception, request)
+            self.assertEqual(log, [(where, request)])  # the physical path is the user's
+
+    def test_in_a_promoted_directory(self) -> None:
+        self.perform(create(MIRRORED))
+        self.perform(create(X))
+        for request in self.each_of(MIRRORED + "/y"):
+            self.expect(request, [f"M {type(request).__name__} y"])
+
+    def each_of(self, leaf: str) -> list[Any]:
+        return [
+            create(leaf),
+            GetData(leaf, None),
+            SetData(leaf, b"1", -1),
+            Exists(leaf, None),
+            GetACL(leaf),
+            Delete(leaf, -1),
+            Create2(leaf, b"", OPEN_ACL_UNSAFE, 0),
+            SetACL(leaf, OPEN_ACL_UNSAFE, -1),
+        ]
+
+    def test_what_is_not_there(self) -> None:
+        self.expect(GetData(MIRRORED, None), ["H GetData home"], NoNodeError)
+        self.expect(Exists(MIRRORED, None), ["H Exists home"], None)
+        self.expect(SetData(MIRRORED, b"", -1), ["H SetData home"], NoNodeError)
+        self.expect(Delete(MIRRORED, -1), ["H Delete home"], NoNodeError)
+        self.expect(GetChildren(MIRRORED, None), ["M GetChildren mirror", "H GetChildren2 home"], NoNodeError)
+
+
+class TestDirectory(RequestTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.perform(create(MIRRORED))
+
+    def test_reads_without_a_mirror(self) -> None:
+        self.expect(GetData(MIRRORED, None), ["H GetData home"])
+        self.expect(Exists(MIRRORED, None), ["H Exists home"])
+        self.expect(GetChildren(MIRRORED, None), ["M GetChildren mirror", "H GetChildren2 home"], [])
+        self.expect(
+            GetChildren2(MIRRORED, None), ["H GetChildren2 home", "M GetChildren2 mirror", "H GetChildren2 home"]
+        )
+
+    def test_reads_with_a_mirror(self) -> None:
+        self.perform(create(X))
+        self.expect(GetData(MIRRORED, None), ["H GetData home", "M Exists mirror"])
+        self.expect(Exists(MIRRORED, None), ["H Exists home", "M Exists mirror"])
+        self.expect(GetACL(MIRRORED), ["H GetACL home", "M Exists mirror"])
+        self.expect(SetData(MIRRORED, b"", -1), ["H SetData home", "M Exists mirror"])
+        self.expect(GetChildren(MIRRORED, None), ["M GetChildren mirror"], ["x"])
+        self.expect(GetChildren2(MIRRORED, None), ["H GetChildren2 home", "M GetChildren2 mirror"])
+
+    def test_reads_of_a_native_directory(self) -> None:
+        self.perform(create(NATIVE))
+        self.perform(create(NATIVE + "/x"))
+        for request in (
+            GetData(NATIVE, None),
+            Exists(NATIVE, None),
+            GetACL(NATIVE),
+            SetData(NATIVE, b"", -1),
+            GetChildren(NATIVE, None),
+            GetChildren2(NATIVE, None),
+            SetACL(NATIVE, OPEN_ACL_UNSAFE, -1),
+        ):
+            _, sent = self.perform(request)
+            self.assertEqual(len(sent), 1, sent)
+        self.assertIsInstance(self.perform(Delete(NATIVE, -1))[0], NotEmptyError)
+        self.perform(Delete(NATIVE + "/x", -1))
+        self.assertEqual(len(self.perform(Delete(NATIVE, -1))[1]), 1)
+
+    def test_first_child(self) -> None:
+        self.expect(create(X), PROMOTE)
+        self.expect(create(X), ["M Create x"], NodeExistsError)
+        self.expect(create(MIRRORED + "/y"), ["M Create y"])
+
+    def test_first_child_with_its_stat(self) -> None:
+        """kazoo cannot read a Create2 in a multi's answer, so the child comes after."""
+        request = Create2(X, b"ab", OPEN_ACL_UNSAFE, 0)
+        words = ["M Create2 x", *PROMOTE[1:-1], "M [SetData fence, Create mirror]", "M Create2 x"]
+        _, stat = self.expect(request, words)
+        self.assertEqual((stat.dataLength, stat.version), (2, 0))
+
+    def test_first_child_pays_for_the_fence(self) -> None:
+        fence = PLACEMENT.fence(MIRRORED)
+        self.model.execute(fence.ensemble, Delete(fence.path, -1))
+        words = [*PROMOTE[:2], "M Create fence", "M Exists fence", *PROMOTE[2:]]
+        self.expect(create(X), words)
+
+    def test_child_of_what_is_not_there(self) -> None:
+        self.perform(Delete(MIRRORED, -1))
+        got, sent = self.perform(create(X))
+        self.assertIsInstance(got, NoNodeError)
+        self.assertEqual(sent, [*PROMOTE[:3], "H Delete pin", "H GetACL home"])
+
+    def test_child_of_an_ephemeral(self) -> None:
+        self.perform(Delete(MIRRORED, -1))
+        self.perform(create(MIRRORED, EPHEMERAL))
+        self.expect(create(X), PROMOTE[:4], NoChildrenForEphemeralsError)
+
+    def test_promotion_that_was_abandoned(self) -> None:
+        self.abandon(create(X), 4)
+        self.expect(create(X), [*PROMOTE[:4], "H GetChildren pin", *PROMOTE[4:]])
+
+    def test_delete_refused(self) -> None:
+        self.perform(create(X))
+        self.expect(Delete(MIRRORED, -1), PROBE, NotEmptyError)
+        home = PLACEMENT.home(MIRRORED)
+        pin = PLACEMENT.pin(MIRRORED)
+        self.assertEqual(self.model.nodes[home.ensemble][pin.path].children, frozenset())
+
+    def test_delete(self) -> None:
+        self.perform(create(X))
+        self.perform(Delete(X, -1))
+        self.expect(Delete(MIRRORED, -1), DELETE, True)
+        for nodes in self.model.nodes:
+            self.assertFalse([path for path in nodes if MIRRORED[1:] in path])
+
+    def test_delete_of_a_leaf(self) -> None:
+        self.expect(Delete(MIRRORED, -1), ["H Delete home"], True)
+
+    def test_a_create_helps_an_abandoned_delete(self) -> None:
+        self.perform(create(X))
+        self.perform(Delete(X, -1))
+        self.assertEqual(self.abandon(Delete(MIRRORED, -1), 7), DELETE[:7])
+        words = [*PROMOTE[:4], "H GetChildren pin", *HELP, "M Exists fence", "H GetACL home", "H Delete pin"]
+        self.expect(create(X), [*words, "H GetACL home"], NoNodeError)
+
+    def test_a_listing_helps_an_abandoned_delete(self) -> None:
+        self.perform(create(X))
+        self.perform(Delete(X, -1))
+        self.abandon(Delete(MIRRORED, -1), 7)
+        look = ["M GetChildren mirror", "H GetChildren2 home"]
+        self.expect(Exists(MIRRORED, None), ["H Exists home", "M Exists mirror"])  # still there
+        self.expect(GetChildren(MIRRORED, None), [*look, "H GetChildren pin", *HELP, *look], NoNodeError)
+        self.expect(Exists(MIRRORED, None), ["H Exists home"], None)
+
+    def test_marks_of_a_directory_that_has_children_stay(self) -> None:
+        """An abandoned delete that had not come to the mirror holds nobody up."""
+        self.perform(create(X))
+        self.perform(Delete(X, -1))
+        self.abandon(Delete(MIRRORED, -1), 6)
+        self.expect(create(X), ["M Create x"])
+        self.expect(GetChildren(MIRRORED, None), ["M GetChildren mirror"], ["x"])
+        self.expect(Delete(MIRRORED, -1), PROBE, NotEmptyError)
+
+    def test_a_delete_takes_abandoned_marks_along(self) -> None:
+        self.perform(create(X))
+        self.perform(Delete(X, -1))
+        self.abandon(Delete(MIRRORED, -1), 5)
+        self.expect(Delete(MIRRORED, -1), [*DELETE[:-1], "H [Delete mark, Delete mark, Delete pin, Delete home]"])
+
+    def test_set_acls(self) -> None:
+        request = SetACL(MIRRORED, OPEN_ACL_UNSAFE, -1)
+        self.expect(request, ["H SetACL home"])
+        self.perform(create(X))
+        words = ["H SetACL home", "M SetData fence", "M SetACL mirror", "H SetACL pin", "H GetACL home"]
+        self.expect(request, words)
+
+    def test_sync(self) -> None:
+        got, sent = self.perform(Sync(MIRRORED))
+        self.assertEqual((got, sorted(sent)), (MIRRORED, ["H Sync /", "M Sync /"]))
+        log: list[Any] = []
+        self.assertEqual(outcome(self.model, PLANS[Sync.type].operation(self.tree, Sync(NATIVE)), log=log), NATIVE)
+        self.assertEqual(log, [(PLACEMENT.of(NATIVE), Sync("/"))])
+
+    def test_transaction_of_siblings(self) -> None:
+        self.perform(create(X))
+        self.expect(
+            Transaction([create(MIRRORED + "/y"), Delete(X, -1), SetData(MIRRORED + "/y", b"", -1)]),
+            ["M [Create y, Delete x, SetData y]"],
+        )
+
+
+class TestEverywhere(RequestTest):
+    def test_credentials_go_to_every_ensemble(self) -> None:
+        _, sent = self.perform(Auth(0, "digest", "u:p"))
+        self.assertEqual(len(sent), PLACEMENT.ensembles)
+
+    def test_what_is_unknown_goes_to_the_bootstrap_ensemble(self) -> None:
+        placement = Placement(3, bootstrap=2)
+        log: list[Any] = []
+        request = Reconfig("", "", "", -1)
+        outcome(self.model, OTHER.operation(make_tree(placement), request), log=log)
+        self.assertEqual(log, [(2, request)])
+
+    def test_one_ensemble_is_plain_zookeeper(self) -> None:
+        """With one ensemble every request goes out as it came in."""
+        placement = Placement(1)
+        model, tree = prepared(placement), make_tree(placement)
+        for request in (
+            create("/a"),
+            create("/a/b"),
+            create("/a/b/c"),
+            GetChildren("/a", None),
+            GetChildren2("/a", None),
+            GetData("/a/b", None),
+            SetACL("/a/b", OPEN_ACL_UNSAFE, -1),
+            Transaction([create("/a/x"), Delete("/a/b/c", -1), Delete("/a/b", -1), Delete("/a/x", -1)]),
+            Delete("/a", -1),
+            Exists("/a", None),
+        ):
+            log: list[Any] = []
+            got = outcome(model, PLANS[request.type].operation(tree, request), log=log)
+            self.assertNotIsInstance(got, Exception)
+            self.assertEqual(log, [(0, request)])
+
+    def test_the_root(self) -> None:
+        where = PLACEMENT.of_children("/")
+        log: list[Any] = []
+        names = outcome(self.model, PLANS[GetChildren.type].operation(self.tree, GetChildren("/", None)), log=log)
+        self.assertEqual((names, log), ([], [(where, GetChildren("/", None))]))
+
+
+class TestConnectionLoss(RequestTest):
+    """A lost connection ends an operation there and then: nothing is tried again by itself."""
+
+    SITUATIONS = (
+        ("first child", [create(MIRRORED)], create(X)),
+        ("first child, with stat", [create(MIRRORED)], Create2(X, b"", OPEN_ACL_UNSAFE, 0)),
+        ("delete", [create(MIRRORED), create(X), Delete(X, -1)], Delete(MIRRORED, -1)),
+        ("get", [create(MIRRORED), create(X)], GetData(MIRRORED, None)),
+        ("listing", [create(MIRRORED)], GetChildren2(MIRRORED, None)),
+        ("set_acls", [create(MIRRORED), create(X)], SetACL(MIRRORED, OPEN_ACL_UNSAFE, -1)),
+        ("sync", [], Sync(MIRRORED)),
+        ("credentials", [], Auth(0, "digest", "u:p")),
+        ("transaction", [create(MIRRORED)], Transaction([create(X), create(MIRRORED + "/y")])),
+        (
+            "transaction with a delete",
+            [create(MIRRORED), create(X), Delete(X, -1)],
+            Transaction([Delete(MIRRORED, -1)]),
+        ),
+    )
+
+    def test_every_step(self) -> None:
+        for name, before, request in self.SITUATIONS:
+            self.setUp()
+            for each in before:
+                self.perform(each)
+            count = len(self.perform(request)[1])
+            for lost in range(count):
+                with self.subTest(name, lost=lost):
+                    self.setUp()
+                    for each in before:
+                        self.perform(each)
+                    self.assertLess(self.lose(request, lost), count - lost + 1)
+
+    def lose(self, request: Any, lost: int) -> int:
+        """Answer the request number `lost` by ConnectionLoss; how many were sent with or after it."""
+        operation = PLANS[request.type].operation(self.tree, request)
+        answers: Any = None
+        sent = 0
+        with self.assertRaises(ConnectionLoss):
+            while True:
+                steps = operation.send(answers)
+                self.assertLessEqual(sent, lost, "it sent more after the loss")
+                answers = []
+                for step in steps:
+                    answers.append(ConnectionLoss() if sent == lost else self.model.execute(*step))
+                    sent += 1
+        return sent - lost
