@@ -123,7 +123,11 @@ class Seen(list[Any]):
     def __bool__(self) -> bool:
         return True  # kazoo takes a false one for none
 
-    def __hash__(self) -> int:  # type: ignore[override] - kazoo keeps them in sets
+    def __eq__(self, other: object) -> bool:
+        """A list's, but two watches are the same only if they are one."""
+        return self is other if isinstance(other, Seen) else super().__eq__(other)
+
+    def __hash__(self) -> int:  # type: ignore[override] - kazoo keeps watches in sets
         return id(self)
 
     def __call__(self, event: Any) -> None:

@@ -1,0 +1,414 @@
+"""Watches: the right event, on the path that the user named, exactly once."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
+from kazoo.protocol.states import Callback, EventType, KeeperState
+from kazoo.recipe.cache import TreeCache
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from parkazoo.protocol.placement import PIN
+from tests.live.world import DEADLINE_S, LiveTest, Seen, seed, wait_until
+
+CREATED, CHANGED, DELETED, CHILD, NONE = (
+    EventType.CREATED,
+    EventType.CHANGED,
+    EventType.DELETED,
+    EventType.CHILD,
+    EventType.NONE,
+)
+
+
+class WatchTest(LiveTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.other = self.parkazoo()  # who makes the changes
+        self.root = self.new_root(self.other)
+        self.client = self.parkazoo()  # who watches
+
+    def settle(self, client: Any, *paths: str) -> None:
+        """Return when every event of what has been done has been told."""
+        for _ in range(3):  # a watch may look again before it tells
+            for path in (self.root, *paths):
+                client.sync(path)
+            told = client.handler.event_object()
+            client.handler.dispatch_callback(Callback("watch", told.set, ()))
+            told.wait(DEADLINE_S)
+            self.assertTrue(told.is_set())
+
+    def directories(self) -> Iterator[tuple[str, str]]:
+        """An empty directory of each kind."""
+        native = self.directory(self.root, is_native=True)
+        self.other.create(native)
+        yield "native", native
+        base = self.directory(self.root, is_native=False)
+        promoted, unpromoted, pinned, emptied = (f"{base}{kind}" for kind in self.suffixes(base, 4))
+        for path in (promoted, unpromoted, pinned, emptied):
+            self.other.create(path)
+        self.other.create(f"{promoted}/other")
+        yield "promoted", promoted
+        yield "unpromoted", unpromoted
+        home = self.home(pinned)
+        self.kazoo(home.ensemble).create(
+            f"{home.path}/{PIN}", acl=OPEN_ACL_UNSAFE
+        )  # a promotion that was interrupted
+        yield "pinned", pinned
+        self.other.create(f"{emptied}/x")
+        self.other.delete(f"{emptied}/x")
+        yield "emptied", emptied
+
+    def suffixes(self, base: str, count: int) -> list[str]:
+        """Endings that leave `base` a directory over two ensembles."""
+        found = [f"-{n}" for n in range(100) if not self.placement.is_native(f"{base}-{n}")]
+        return found[:count]
+
+    def check(self, seen: Seen, path: str, *expected: str) -> None:
+        seen.wait(len(expected))
+        self.settle(self.client, path)
+        self.assertEqual([(event.type, event.path) for event in seen], [(each, path) for each in expected])
+        self.assertEqual({event.state for event in seen}, {KeeperState.CONNECTED})
+
+
+class TestOneShot(WatchTest):
+    def watched(self, leave: Callable[[str, Any], Any]) -> Iterator[tuple[str, str, Seen]]:
+        for kind, path in self.directories():
+            with self.subTest(kind):
+                seen = Seen()
+                leave(path, seen)
+                yield kind, path, seen
+
+    def leave_child_watch(self, path: str, watch: Any) -> Any:
+        return self.client.get_children(path, watch=watch)
+
+    def test_child_created(self) -> None:
+        """By another client, with and without the stat; a second child is told to nobody."""
+        for include_data in (False, True):
+            for _, path, seen in self.watched(
+                lambda p, w, i=include_data: self.client.get_children(p, watch=w, include_data=i)
+            ):
+                self.other.create(f"{path}/a")
+                self.other.create(f"{path}/b")
+                self.check(seen, path, CHILD)
+                self.assertIn("a", self.client.get_children(path))
+            self.other.delete(self.root, recursive=True)
+            self.other.create(self.root)
+
+    def test_own_child(self) -> None:
+        for _, path, seen in self.watched(self.leave_child_watch):
+            self.client.create(f"{path}/a", include_data=True)
+            self.client.delete(f"{path}/a")
+            self.check(seen, path, CHILD)
+
+    def test_child_of_a_transaction(self) -> None:
+        for _, path, seen in self.watched(self.leave_child_watch):
+            transaction = self.other.transaction()
+            transaction.create(f"{path}/a")
+            transaction.create(f"{path}/b")
+            transaction.commit()
+            self.check(seen, path, CHILD)
+
+    def test_child_deleted(self) -> None:
+        for _, path in self.directories():
+            self.other.create(f"{path}/leaf")
+            seen, leaf = Seen(), Seen()
+            self.client.get_children(path, watch=seen)
+            self.client.get(f"{path}/leaf", watch=leaf)
+            self.client.get_children(f"{path}/leaf", watch=leaf)
+            self.other.delete(f"{path}/leaf")
+            self.check(seen, path, CHILD)
+            self.check(leaf, f"{path}/leaf", DELETED, DELETED)  # one for the data, one for the children
+
+    def test_directory_deleted(self) -> None:
+        for kind, path, seen in self.watched(self.leave_child_watch):
+            if kind == "promoted":
+                self.other.delete(f"{path}/other")
+                self.check(seen, path, CHILD)
+                seen.clear()
+                self.client.get_children(path, watch=seen)
+            self.other.delete(path)
+            self.check(seen, path, DELETED)
+
+    def test_directory_deleted_in_a_transaction(self) -> None:
+        for kind, path, seen in self.watched(self.leave_child_watch):
+            if kind == "promoted":
+                continue  # not empty
+            transaction = self.other.transaction()
+            transaction.delete(path)
+            transaction.create(path)
+            self.assertEqual(transaction.commit(), [True, path])
+            self.check(seen, path, DELETED)
+
+    def test_deleted_and_made_again(self) -> None:
+        for kind, path, seen in self.watched(self.leave_child_watch):
+            if kind != "promoted":
+                self.other.delete(path)
+                self.other.create(path)
+                self.other.create(f"{path}/new")
+                self.check(seen, path, DELETED)
+                self.assertEqual(self.leave_child_watch(path, seen), ["new"])
+                seen.clear()
+                self.other.delete(f"{path}/new")
+                self.check(seen, path, CHILD)
+
+    def test_data(self) -> None:
+        for leave in (self.client.get, self.client.exists):
+            for _, path, seen in self.watched(lambda p, w, leave=leave: leave(p, watch=w)):
+                self.other.create(f"{path}/child")  # no business of a data watch
+                self.other.set_acls(path, OPEN_ACL_UNSAFE)
+                self.settle(self.client, path)
+                self.assertEqual(seen, [])
+                self.other.set(path, b"new")
+                self.other.set(path, b"newer")
+                self.check(seen, path, CHANGED)
+                seen.clear()
+                leave(path, watch=seen)
+                self.other.delete(path, recursive=True)
+                self.check(seen, path, DELETED)
+
+    def test_exists(self) -> None:
+        for is_native in (True, False):
+            path = self.directory(self.root, is_native)
+            seen = Seen()
+            self.assertIsNone(self.client.exists(path, watch=seen))
+            self.other.create(path)
+            self.other.set(path, b"")
+            self.check(seen, path, CREATED)
+            below = self.directory(path, is_native=False)
+            seen = Seen()
+            self.assertIsNone(self.client.exists(below, watch=seen))
+            self.other.create(below)
+            self.check(seen, below, CREATED)
+
+    def test_data_and_children_at_once(self) -> None:
+        for kind, path, seen in self.watched(self.leave_child_watch):
+            data = Seen()
+            self.client.get(path, watch=data)
+            self.other.set(path, b"x")
+            self.check(data, path, CHANGED)
+            self.assertEqual(seen, [])
+            self.other.create(f"{path}/{kind}")
+            self.check(seen, path, CHILD)
+
+    def test_twice_the_same_function(self) -> None:
+        """kazoo calls a function once for an event, however often it was left."""
+        for _, path, seen in self.watched(self.leave_child_watch):
+            for _ in range(3):
+                self.client.get_children(path, watch=seen)
+            self.other.create(f"{path}/a")
+            self.check(seen, path, CHILD)
+
+    def test_several_functions(self) -> None:
+        for _, path, seen in self.watched(self.leave_child_watch):
+            more = [Seen() for _ in range(3)]
+            for each in more:
+                self.client.get_children(path, watch=each)
+            self.other.create(f"{path}/a")
+            for each in (seen, *more):
+                self.check(each, path, CHILD)
+
+    def test_failed_calls_leave_nothing(self) -> None:
+        for is_native in (True, False):
+            path = self.directory(self.root, is_native)
+            seen = Seen()
+            self.assertRaises(NoNodeError, self.client.get_children, path, watch=seen)
+            self.assertRaises(NoNodeError, self.client.get, path, watch=seen)
+            self.other.create(f"{path}/a", makepath=True)
+            self.other.delete(path, recursive=True)
+            self.settle(self.client, path)
+            self.assertEqual(seen, [])
+
+    def test_leaves_nothing_on_the_servers(self) -> None:
+        """A watch writes nothing: a directory that is only watched stays as it is."""
+        path = self.directory(self.root, is_native=False)
+        self.other.create(path)
+        for _ in range(3):
+            self.client.get_children(path, watch=Seen())
+        home = self.home(path)
+        self.assertEqual(self.kazoo(home.ensemble).get_children(home.path), [])
+
+    def test_below_a_chroot(self) -> None:
+        for kind, path in self.directories():
+            with self.subTest(kind):
+                below = path[len(self.root) :]
+                client = self.parkazoo(self.root)
+                seen, data = Seen(), Seen()
+                client.get_children(below, watch=seen)
+                client.exists(below, watch=data)
+                self.other.create(f"{path}/a")
+                self.other.set(path, b"")
+                for events, expected in ((seen, CHILD), (data, CHANGED)):
+                    events.wait()
+                    self.settle(client, below)
+                    self.assertEqual([(event.type, event.path) for event in events], [(expected, below)])
+
+    def test_lost_connections(self) -> None:
+        """Each watch is told NONE, once, and never again."""
+        watches = []
+        for kind, path in self.directories():
+            for leave in (self.client.get_children, self.client.get, self.client.exists):
+                seen = Seen()
+                leave(path, watch=seen)
+                watches.append((kind, path, seen))
+        sockets = [member._connection._socket for member in self.client.members.values()]
+        self.client._connection._socket.shutdown(socket.SHUT_RDWR)
+        for index, member in enumerate(self.client.members.values()):
+            wait_until(
+                lambda m=member, i=index: m.connected and m._connection._socket not in (None, sockets[i]),
+                "a new socket",
+            )
+        wait_until(lambda: self.client.connected, "connected again")
+        for _, _, seen in watches:
+            seen.wait()
+        for _, path, _ in watches:
+            self.other.set(path, b"")
+            self.other.create(f"{path}/n", sequence=True)
+        for kind, path, seen in watches:
+            self.settle(self.client, path)
+            self.assertEqual([(event.type, event.path) for event in seen], [(NONE, None)], kind)
+
+    def test_stop(self) -> None:
+        """kazoo tells watches NONE when the client is stopped; so does each of ours, once."""
+        watches = []
+        for _, path in self.directories():
+            seen = Seen()
+            self.client.get_children(path, watch=seen)
+            self.client.get(path, watch=seen)
+            watches.append(seen)
+        self.client.stop()
+        self.client.start(DEADLINE_S)
+        self.settle(self.client)
+        for seen in watches:
+            self.assertLessEqual({event.type for event in seen}, {NONE})
+            self.assertLessEqual(len(seen), 2)
+
+
+class TestManyEvents(WatchTest):
+    NAMES = ("a", "b", "c")
+
+    def test_no_event_is_lost(self) -> None:
+        """Whoever reads again at every event knows, in the end, what is there."""
+        number = seed()
+        print(f"test_no_event_is_lost: PARKAZOO_TEST_SEED={number}")
+        root = self.other.create(f"/watches-{number}")
+        paths = [f"{root}/{first}" for first in self.NAMES]
+        paths += [f"{path}/{second}" for path in paths for second in self.NAMES]
+        known: dict[str, Any] = {}
+        events: list[int] = [0]
+
+        def follow(path: str) -> Callable[..., None]:
+            def look(event: Any = None) -> None:
+                events[0] += event is not None
+                try:
+                    known[path] = sorted(self.client.get_children(path, watch=look))
+                except NoNodeError:
+                    known[path] = None
+                    if self.client.exists(path, watch=look) is not None:
+                        look()
+
+            return look
+
+        for path in paths:
+            follow(path)()
+        done = Seen()
+
+        def change(client: Any, dice: random.Random) -> None:
+            try:
+                for _ in range(300):
+                    path = dice.choice(paths)
+                    call = client.create if dice.random() < 0.6 else client.delete
+                    if dice.random() < 0.5:
+                        path += "/x"
+                    self.raises_as(lambda call=call, path=path: call(path))
+            finally:
+                done(None)
+
+        for offset, client in enumerate((self.other, self.parkazoo())):
+            client.handler.spawn(change, client, random.Random(number + offset))
+        done.wait(2)
+
+        def real(path: str) -> Any:
+            try:
+                return sorted(self.other.get_children(path))
+            except NoNodeError:
+                return None
+
+        expected = {path: real(path) for path in paths}
+        wait_until(lambda: known == expected, f"{expected}, seed {number}")
+        self.assertGreater(events[0], 50)
+
+
+class TestRecipes(WatchTest):
+    def test_children_watch(self) -> None:
+        for kind, path in self.directories():
+            with self.subTest(kind):
+                seen = Seen()
+                self.client.ChildrenWatch(path, seen)
+                seen.wait()
+                for name in ("a", "b"):
+                    self.other.create(f"{path}/{name}")
+                    wait_until(lambda n=name, s=seen: n in s[-1], f"{name} seen")
+                self.other.delete(f"{path}/a")
+                wait_until(lambda s=seen: "a" not in s[-1], "a gone")
+
+    def collect(self, seen: list[Any]) -> Callable[[Any, Any], None]:
+        return lambda data, stat: seen.append(data)
+
+    def test_data_watch(self) -> None:
+        for is_native in (True, False):
+            path = self.directory(self.root, is_native)
+            seen: list[Any] = []
+            self.client.DataWatch(path, self.collect(seen))
+            wait_until(lambda s=seen: s == [None], "nothing there")
+            self.other.create(path, b"1")
+            wait_until(lambda s=seen: s[-1] == b"1", "created")
+            self.other.create(f"{path}/child")
+            self.other.set(path, b"2")
+            wait_until(lambda s=seen: s[-1] == b"2", "set")
+            self.other.delete(path, recursive=True)
+            wait_until(lambda s=seen: s[-1] is None, "deleted")
+            self.assertEqual(seen, [None, b"1", b"2", None])
+
+    def test_tree_cache(self) -> None:
+        """It follows a tree over all ensembles, and leaves no watch behind when it is closed."""
+        cache = TreeCache(self.client, self.root)
+        self.addCleanup(cache.close)
+        cache.start()
+        dice = random.Random(1)
+        for _ in range(150):
+            path = self.root + "".join("/" + dice.choice("abc") for _ in range(dice.randrange(1, 4)))
+            try:
+                if dice.random() < 0.6:
+                    self.other.create(path, b"%d" % dice.randrange(100), makepath=True)
+                elif dice.random() < 0.5:
+                    self.other.set(path, b"%d" % dice.randrange(100))
+                else:
+                    self.other.delete(path)
+            except (NoNodeError, NodeExistsError, NotEmptyError):
+                pass
+
+        def real(path: str) -> dict[str, bytes]:
+            found = {path: self.other.get(path)[0]}
+            for name in self.other.get_children(path):
+                found |= real(f"{path}/{name}")
+            return found
+
+        def cached(path: str) -> dict[str, bytes]:
+            data = cache.get_data(path)
+            found = {} if data is None else {path: data.data}
+            for name in cache.get_children(path) or ():
+                found |= cached(f"{path}/{name}")
+            return found
+
+        expected = real(self.root)
+        self.assertGreater(len(expected), 5)
+        wait_until(lambda: cached(self.root) == expected, "the same tree")
+        cache.close()
+        self.settle(self.client)
+        for path in expected:
+            self.assertEqual(len(self.client._data_watchers[path]), 0)
+            self.assertEqual(len(self.client._child_watchers[path]), 0)
