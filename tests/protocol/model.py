@@ -128,6 +128,12 @@ class Model:
         twin._fired = []
         return twin
 
+    def remembering(self) -> Model:
+        """This state, with a past that begins now."""
+        twin = self.copy()
+        twin.has_lag, twin.past, twin.seen = True, [[dict(nodes)] for nodes in self.nodes], {}
+        return twin
+
     def key(self) -> Hashable:
         """What tells this state from others; not the zxids, which no operation depends on."""
         state: tuple[Hashable, ...] = tuple(map(_nodes_key, self.nodes))
