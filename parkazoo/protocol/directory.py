@@ -107,13 +107,15 @@ class KnownACL(NamedTuple):
 
 def _read_acl(d: Directory, known: KnownACL | None) -> Operation[Sequence[ACL]]:
     if known is not None:
-        stat = yield from ask(d.home.ensemble, Exists(d.home.path, None))  # needs no right, unlike GetACL
+        stat = yield from ask(d.home.ensemble, Exists(d.home.path, None))  # READ, where GetACL would need ADMIN
         if stat is None:
             raise NoNodeError
         if stat.aversion == known.aversion:
             return known.acl
-    acl, _ = yield from ask(d.home.ensemble, GetACL(d.home.path))
-    if any(who.scheme == "digest" and who.id.endswith(":x") for _, who in acl):
+    acl: Sequence[ACL] | None = None
+    with suppress(NoAuthError):
+        acl, _ = yield from ask(d.home.ensemble, GetACL(d.home.path))
+    if acl is None or any(who.scheme == "digest" and who.id.endswith(":x") for _, who in acl):
         raise NoAuthError(
             f"{d.path} has no child yet, and the first one needs an identity that may read the directory's "
             "whole ACL (ADMIN): let one create it, or set the ACL again"
@@ -136,7 +138,10 @@ def promote(d: Directory, child: Request | None = None, known: KnownACL | None =
         fence = yield from read_fence(d)  # before the marks are looked at; if it is stale, the last step fails
         try:
             expected = yield from _read_acl(d, known)
-        except (NoNodeError, NoAuthError):  # so says a server that may lag; a write, even one that fails, ends that
+        except (
+            NoNodeError,
+            NoAuthError,
+        ):  # so says a server that may lag; a write, even one that fails, ends that
             with suppress(NoNodeError, NoAuthError, BadVersionError):
                 yield from ask(home, Delete(d.pin, IMPOSSIBLE))
             expected = yield from _read_acl(d, known)

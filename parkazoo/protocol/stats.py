@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kazoo.exceptions import NoAuthError
+
 from parkazoo.kazoo_private import Exists
 from parkazoo.protocol.steps import Operation, ask
 from parkazoo.protocol.tree import Tree
@@ -18,7 +20,11 @@ def whole_stat(tree: Tree, path: str, stat: Any) -> Operation[Any]:
     d = tree.directory(path)
     if d is None:
         return stat._replace(numChildren=stat.numChildren - 1) if path == "/" else stat  # less /parkazoo
-    return with_mirror(stat, (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))))
+    try:
+        mirror = yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))
+    except NoAuthError:  # what we may do without READ, a set or get_acls, has been done and must not fail for this
+        mirror = None
+    return with_mirror(stat, mirror)
 
 
 def with_mirror(stat: Any, mirror: Any) -> Any:
