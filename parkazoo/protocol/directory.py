@@ -138,10 +138,8 @@ def promote(d: Directory, child: Request | None = None, known: KnownACL | None =
         fence = yield from read_fence(d)  # before the marks are looked at; if it is stale, the last step fails
         try:
             expected = yield from _read_acl(d, known)
-        except (
-            NoNodeError,
-            NoAuthError,
-        ):  # so says a server that may lag; a write, even one that fails, ends that
+        except (NoNodeError, NoAuthError):
+            # So says a server that may lag. Once a write is answered, even one that fails, it does no more.
             with suppress(NoNodeError, NoAuthError, BadVersionError):
                 yield from ask(home, Delete(d.pin, IMPOSSIBLE))
             expected = yield from _read_acl(d, known)
