@@ -1,0 +1,281 @@
+"""LockingQueue: an entry is never lost, and never given twice while its holder lives."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from typing import Any
+
+from kazoo.exceptions import KazooException
+from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
+
+from parkazoo import CrossEnsembleError
+from parkazoo.protocol.placement import Placement
+from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
+
+SHORT_S = 0.2
+
+
+class QueueTest(LiveTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.client = self.parkazoo()
+        self.root = self.new_root(self.client)
+        self.path = f"{self.root}/queue"
+
+    def queue(self, client: Any = None) -> Any:
+        return (client or self.parkazoo()).LockingQueue(self.path)
+
+    def expire(self, client: Any) -> None:
+        """End the session on the ensemble that has the entries, and wait until the client has another."""
+        ensemble = self.placement.of_children(f"{self.path}/entries")
+        member = list(client.members.values())[ensemble]
+        session = member.client_id
+
+        def has_ended() -> bool:
+            thief = self.kazoo(ensemble, client_id=session)
+            is_other = thief.client_id != session
+            thief.stop()
+            thief.close()
+            return is_other
+
+        wait_until(has_ended, "the end of the session")
+        wait_until(lambda: client.connected and member.client_id != session, "a new session")
+
+
+class TestLockingQueue(QueueTest):
+    def test_one_by_one(self) -> None:
+        queue = self.queue(self.client)
+        self.assertEqual(len(queue), 0)
+        self.assertIsNone(queue.get(0))
+        self.assertFalse(queue.holds_lock())
+        self.assertFalse(queue.consume())
+        self.assertFalse(queue.release())
+        queue.put(b"one")
+        queue.put_all([b"two", b"three"])
+        self.assertEqual(len(queue), 3)
+        for value in (b"one", b"two", b"three"):
+            self.assertEqual(queue.get(DEADLINE_S), value)
+            self.assertEqual(queue.get(DEADLINE_S), value)  # it is still being processed
+            self.assertTrue(queue.holds_lock())
+            self.assertTrue(queue.consume())
+            self.assertFalse(queue.holds_lock())
+            self.assertFalse(queue.consume())
+        self.assertEqual(len(queue), 0)
+        self.assertEqual(self.client.get_children(f"{self.path}/entries"), [])
+
+    def test_bad_input(self) -> None:
+        plain = KazooLockingQueue(self.kazoo(), f"{self.root}-plain")
+        ours = self.queue(self.client)
+        for name, args in (
+            ("put", ("text",)),
+            ("put", (None,)),
+            ("put", (b"x", -1)),
+            ("put", (b"x", 1000)),
+            ("put", (b"x", "1")),
+            ("put", (b"x", None)),
+            ("put_all", (b"text",)),
+            ("put_all", (["text"],)),
+            ("put_all", (None,)),
+            ("put_all", ([b"x"], 1000)),
+        ):
+            with self.subTest((name, args)):
+                expected = self.raises_as(lambda n=name, a=args: getattr(plain, n)(*a))
+                self.assertIsNotNone(expected)
+                self.assertEqual(self.raises_as(lambda n=name, a=args: getattr(ours, n)(*a)), expected)
+        self.assertEqual(len(ours), 0)
+
+    def test_priorities(self) -> None:
+        queue = self.queue(self.client)
+        for value, priority in ((b"later", 900), (b"usual", 100), (b"first", 1), (b"second", 1), (b"now", 0)):
+            queue.put(value, priority=priority)
+        found = []
+        while (value := queue.get(SHORT_S)) is not None:
+            found.append(value)
+            self.assertTrue(queue.consume())
+        self.assertEqual(found, [b"now", b"first", b"second", b"usual", b"later"])
+
+    def test_timeout(self) -> None:
+        queue, other = self.queue(), self.queue()
+        began = time.monotonic()
+        self.assertIsNone(queue.get(SHORT_S))
+        self.assertGreaterEqual(time.monotonic() - began, SHORT_S)
+        other.put(b"x")
+        self.assertEqual(other.get(DEADLINE_S), b"x")
+        self.assertIsNone(queue.get(SHORT_S))  # the only entry is taken
+        other.release()
+        self.assertEqual(queue.get(DEADLINE_S), b"x")
+
+    def test_waiting_for_an_entry(self) -> None:
+        """A consumer that waits gets what is put, released, or left behind by a session that has ended."""
+        waiting, client = self.parkazoo(), self.parkazoo()
+        holder = self.queue(client)
+        for _ in range(3):
+            got = Seen()
+            consumer = self.queue(waiting)
+            waiting.handler.spawn(lambda got=got, consumer=consumer: got(consumer.get(DEADLINE_S)))
+            holder.put(b"x")
+            self.assertEqual(got.wait(), [b"x"])
+            self.assertTrue(consumer.consume())
+        holder.put(b"y")
+        self.assertEqual(holder.get(DEADLINE_S), b"y")
+        got = Seen()
+        consumer = self.queue(waiting)
+        waiting.handler.spawn(lambda: got(consumer.get(DEADLINE_S)))
+        holder.release()
+        self.assertEqual(got.wait(), [b"y"])
+        consumer.release()
+        self.assertEqual(holder.get(DEADLINE_S), b"y")
+        got = Seen()
+        consumer = self.queue(waiting)
+        waiting.handler.spawn(lambda: got(consumer.get(DEADLINE_S)))
+        client.stop()
+        self.assertEqual(got.wait(), [b"y"])
+        self.assertTrue(consumer.consume())
+
+    def test_held_by_one(self) -> None:
+        holder, other = self.queue(), self.queue()
+        holder.put(b"x")
+        self.assertEqual(holder.get(DEADLINE_S), b"x")
+        self.assertIsNone(other.get(SHORT_S))
+        self.assertFalse(other.holds_lock())
+        self.assertFalse(other.consume())
+        self.assertTrue(holder.holds_lock())
+        self.assertEqual(len(other), 1)
+        self.assertTrue(holder.consume())
+        self.assertIsNone(other.get(SHORT_S))
+
+    def test_a_lost_lock(self) -> None:
+        """The holder's session ends: the entry is given again, and only to the new holder it belongs."""
+        client = self.parkazoo()
+        loser, winner = self.queue(client), self.queue()
+        loser.put(b"x")
+        self.assertEqual(loser.get(DEADLINE_S), b"x")
+        self.expire(client)
+        self.assertFalse(loser.holds_lock())
+        self.assertEqual(winner.get(DEADLINE_S), b"x")
+        self.assertFalse(loser.consume())
+        self.assertFalse(loser.release())
+        self.assertTrue(winner.holds_lock())
+        self.assertEqual(len(winner), 1)
+        self.assertTrue(winner.consume())
+        self.assertEqual(len(winner), 0)
+
+    def test_a_lost_lock_without_a_new_holder(self) -> None:
+        client = self.parkazoo()
+        queue = self.queue(client)
+        queue.put(b"x")
+        self.assertEqual(queue.get(DEADLINE_S), b"x")
+        self.expire(client)
+        self.assertFalse(queue.consume())
+        self.assertEqual(len(queue), 1)
+        other = self.queue()
+        self.assertEqual(other.get(DEADLINE_S), b"x")
+        self.assertTrue(other.consume())
+
+    def test_many_consumers(self) -> None:
+        """Some of whom give entries back, and some of whom lose their sessions while they hold one."""
+        count, dice = 120, random.Random(1)
+        consumed: Counter[bytes] = Counter()
+        held: dict[bytes, Any] = {}
+        doubled, errors, finished = Seen(), Seen(), Seen()
+
+        def produce(client: Any, name: str) -> None:
+            queue = self.queue(client)
+            for number in range(0, count, 2):
+                queue.put(b"%s-%d" % (name.encode(), number), priority=dice.randrange(90, 110))
+                queue.put_all([b"%s-%d" % (name.encode(), number + 1)])
+            finished(name)
+
+        def consume(client: Any) -> None:
+            while sum(consumed.values()) < 2 * count:
+                try:
+                    queue = self.queue(client)
+                    value = queue.get(SHORT_S)
+                    if value is None:
+                        continue
+                    if held.setdefault(value, queue) is not queue:
+                        doubled(value)
+                    chance = dice.random()
+                    client.handler.sleep_func(0.002 * dice.random())
+                    held.pop(value, None)
+                    if chance < 0.15:
+                        queue.release()
+                    elif chance < 0.2:
+                        client.restart()  # its session is over, and so are its locks
+                    elif queue.consume():
+                        consumed[value] += 1
+                    else:
+                        errors(f"{value!r}: the lock was lost")
+                except KazooException as error:
+                    errors(error)
+            finished("consumer")
+
+        clients = [self.parkazoo() for _ in range(6)]
+        for name, client in (("p", clients[0]), ("q", clients[1])):
+            client.handler.spawn(produce, client, name)
+        for client in clients[2:]:
+            client.handler.spawn(consume, client)
+        finished.wait(len(clients))
+        self.assertEqual(errors, [])
+        self.assertEqual(doubled, [])
+        self.assertEqual(len(consumed), 2 * count)
+        self.assertEqual({*consumed.values()}, {1})
+        self.assertEqual(len(self.queue()), 0)
+
+    def test_below_a_chroot(self) -> None:
+        client = self.parkazoo(self.root)
+        queue = client.LockingQueue("/queue")
+        queue.put(b"x")
+        self.assertEqual(self.queue().get(DEADLINE_S), b"x")
+        self.assertIsNone(queue.get(SHORT_S))
+
+    def test_two_queues_of_one_client(self) -> None:
+        """A lock is the queue object's, not the client's."""
+        first, second = self.queue(self.client), self.queue(self.client)
+        first.put(b"x")
+        self.assertEqual(first.get(DEADLINE_S), b"x")
+        self.assertIsNone(second.get(SHORT_S))
+        self.assertFalse(second.consume())
+        self.assertTrue(first.consume())
+
+    def test_kazoo_s_own_class(self) -> None:
+        """Its transaction goes across ensembles, where its two directories do; the error names the way out."""
+        path = next(
+            path
+            for path in (f"{self.root}/{number}" for number in range(100))
+            if Placement(3).of_children(f"{path}/entries") != Placement(3).of_children(f"{path}/taken")
+        )
+        queue = KazooLockingQueue(self.client, path)
+        queue.put(b"x")
+        self.assertEqual(queue.get(DEADLINE_S), b"x")
+        with self.assertRaises(CrossEnsembleError) as caught:
+            queue.consume()
+        self.assertIn("client.LockingQueue", str(caught.exception))
+
+
+class TestOneEnsemble(LiveTest):
+    ensembles = 1
+
+    def test_shared_with_plain_kazoo(self) -> None:
+        """With one ensemble the queue has kazoo's shape: plain clients use it too."""
+        ours = self.parkazoo()
+        path = f"{self.new_root(ours)}/queue"
+        plain = self.kazoo()
+        mine, theirs = ours.LockingQueue(path), plain.LockingQueue(path)
+        mine.put(b"1")
+        theirs.put(b"2")
+        mine.put(b"3")
+        self.assertEqual((len(mine), len(theirs)), (3, 3))
+        self.assertEqual(theirs.get(DEADLINE_S), b"1")
+        self.assertEqual(mine.get(DEADLINE_S), b"2")
+        self.assertTrue(theirs.consume())
+        self.assertTrue(mine.holds_lock())
+        self.assertTrue(mine.consume())
+        self.assertEqual(theirs.get(DEADLINE_S), b"3")
+        self.assertIsNone(mine.get(SHORT_S))
+        self.assertTrue(theirs.release())
+        self.assertEqual(mine.get(DEADLINE_S), b"3")
+        self.assertTrue(mine.consume())
+        self.assertEqual(sorted(plain.get_children(path)), ["entries", "taken"])
