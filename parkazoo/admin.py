@@ -249,8 +249,12 @@ def _connected(
     """Clients by name, connected in parallel, and those that were not connected in time."""
     clients = [_Client(name, hosts, options, timeout_s) for name, hosts in hosts_by_name.items()]
     deadline = time.monotonic() + timeout_s
+    started: list[_Client] = []  # kazoo cannot stop one whose start was interrupted
     try:
-        lives = [client.start() for client in clients]
+        lives = []
+        for client in clients:
+            lives.append(client.start())
+            started.append(client)
         for live in lives:
             live.wait(max(0.0, deadline - time.monotonic()))
         yield (
@@ -258,7 +262,7 @@ def _connected(
             [client for client, live in zip(clients, lives, strict=True) if not live.is_set()],
         )
     finally:
-        _for_each(clients, _Client.stop)
+        _for_each(started, _Client.stop)
 
 
 def _for_each(items: Sequence[Any], function: Callable[[Any], T]) -> list[T]:
@@ -498,7 +502,7 @@ def _each_server(
 
 def _verify_nothing_lost(cluster_map: ClusterMap, clients: Mapping[str, _Client]) -> None:
     """No ensemble has a znode at a place where this map would not look for it."""
-    placement = _placement(cluster_map)
+    placement = cluster_map.make_placement()
     lost = []
     for index, name in enumerate(cluster_map.names):
         if found := _lost(clients[name], index, placement):
@@ -508,10 +512,6 @@ def _verify_nothing_lost(cluster_map: ClusterMap, clients: Mapping[str, _Client]
             f"znodes would be out of reach with several ensembles: {'; '.join(lost)}. Begin with empty ensembles "
             "and copy the znodes with a ParKazooClient, or make a map of the one ensemble that has data"
         )
-
-
-def _placement(cluster_map: ClusterMap) -> Placement:
-    return Placement(len(cluster_map.placement), cluster_map.names.index(cluster_map.bootstrap))
 
 
 def _lost(client: _Client, index: int, placement: Placement) -> list[str]:

@@ -22,7 +22,6 @@ from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo import CrossEnsembleError, ParKazooClient
 from parkazoo.local import INSTALL, LocalCluster, LocalClusterError
-from parkazoo.protocol.placement import Placement
 
 try:
     from rich import box
@@ -97,7 +96,7 @@ class Demo:
         self.anna = anna
         self.ben = ben
         self.map = anna.cluster_map
-        self.placement = Placement(len(self.map.placement), self.map.names.index(self.map.bootstrap))
+        self.placement = self.map.make_placement()
 
     # ---- where a znode is ----------------------------------------------------------------------
 

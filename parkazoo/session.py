@@ -25,7 +25,7 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts
 from parkazoo.protocol.operations import look_again
-from parkazoo.protocol.placement import ENSEMBLE, MAP, Placement
+from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.session import pack_password, state_of, unpack_password
 from parkazoo.protocol.steps import Request
 from parkazoo.protocol.tree import Directory, Tree
@@ -191,7 +191,7 @@ class Session:
             self._open(self.cluster_map)
 
     def _open(self, cluster_map: ClusterMap) -> None:
-        placement = Placement(len(cluster_map.placement), cluster_map.names.index(cluster_map.bootstrap))
+        placement = cluster_map.make_placement()
         tree = Tree(placement, cluster_map.names, _new_mark, self._watch, self._settle, self._own)
         driver = Driver(tree, self.members)
         while True:

@@ -16,7 +16,7 @@ from rich.text import Text
 from parkazoo.admin import TIMEOUT_S, check_map, init_map, read_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import FORMAT, HASH, ClusterMap, unique_keys
-from parkazoo.protocol.placement import PIN, ROOT, Place, Placement, is_reserved
+from parkazoo.protocol.placement import PIN, ROOT, Place, is_reserved
 
 PLAN_KEYS = {"bootstrap", "ensembles"}
 FILE = {"exists": True, "dir_okay": False, "readable": True}
@@ -134,7 +134,7 @@ def where(
     znode = _normalised(path)
     cluster_map = _read(hosts, _connection(auth, timeout, ca, cert, key))
     names = cluster_map.names
-    placement = Placement(len(cluster_map.placement), names.index(cluster_map.bootstrap))
+    placement = cluster_map.make_placement()
 
     def add(what: str, place: Place) -> None:
         table.add_row(what, names[place.ensemble], Text(place.path, overflow="fold"))

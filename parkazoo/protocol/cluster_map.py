@@ -28,6 +28,7 @@ from ipaddress import IPv6Address
 from typing import Any
 
 from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.placement import Placement
 
 FORMAT = 1
 HASH = "sha256"
@@ -113,6 +114,10 @@ class ClusterMap:
     def identity(self, name: str) -> dict[str, str]:
         """What ``/parkazoo/ensemble`` of the ensemble `name` holds, as JSON."""
         return {"cluster": self.cluster, "name": name}
+
+    def make_placement(self) -> Placement:
+        """Where znodes live by this map; the ensembles' indexes are those of :attr:`names`."""
+        return Placement(len(self.placement), self.names.index(self.bootstrap))
 
     def to_json(self) -> bytes:
         """The bytes to store at ``/parkazoo/map``."""

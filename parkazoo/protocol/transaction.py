@@ -14,6 +14,7 @@ from kazoo.exceptions import (
 
 from parkazoo.errors import CrossEnsembleError
 from parkazoo.kazoo_private import (
+    CheckVersion,
     Create,
     Delete,
     RolledBackError,
@@ -27,6 +28,8 @@ from parkazoo.protocol.steps import Operation, Request, commit
 from parkazoo.protocol.tree import Directory, Tree, parent_of
 
 REFUSALS = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError, NotEmptyError)
+
+METHODS = {Create.type: "create", Delete.type: "delete", SetData.type: "set_data", CheckVersion.type: "check"}
 
 
 def transaction(tree: Tree, request: Request) -> Operation[list[Any]]:
@@ -75,7 +78,7 @@ def _place(tree: Tree, operations: Sequence[Request]) -> tuple[int, list[Request
     if len(ensembles) > 1:
         raise CrossEnsembleError(
             [
-                (type(operation).__name__, operation.path, tree.names[place.ensemble])
+                (METHODS[operation.type], operation.path, tree.names[place.ensemble])
                 for operation, place in zip(operations, places, strict=True)
             ]
         )

@@ -69,6 +69,13 @@ class Sockets:
             if sock is not None:
                 sock.shutdown(how)
 
+    def __eq__(self, other: object) -> bool:
+        """Equal to each of them, for handlers that look for the connection's socket among those of a select."""
+        return any(other is sock for sock in self._sockets)
+
+    def __hash__(self) -> int:
+        return id(self)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sockets[0], name)
 
