@@ -438,7 +438,7 @@ class TestTransactions(TreeTest):
         error = caught.exception
         self.assertIsInstance(error, KazooException)
         names = self.client.cluster_map.names
-        expected = [("Create", f"{path}/child", names[index]) for index, path in paths.items()]
+        expected = [("create", f"{path}/child", names[index]) for index, path in paths.items()]
         self.assertEqual([*error.operations[:-1]], expected)
         for operation, path, ensemble in error.operations:
             self.assertRegex(str(error), rf"{operation} +{path} +on {ensemble}\n")

@@ -95,7 +95,7 @@ class TestAcrossEnsembles(TransactionTest):
     def test_it_names_each_path_and_its_ensemble(self) -> None:
         got = self.perform(Transaction([CheckVersion(X, 0), create(D)]))
         where = [f"e{PLACEMENT.of(path)}" for path in (X, D)]
-        self.assertEqual(got.operations, (("CheckVersion", X, where[0]), ("Create", D, where[1])))
+        self.assertEqual(got.operations, (("check", X, where[0]), ("create", D, where[1])))
         for word in (X, D, *where, "Nothing was sent"):
             self.assertIn(word, str(got))
 
