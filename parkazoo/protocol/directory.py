@@ -98,6 +98,11 @@ def is_secret(acl: Sequence[ACL]) -> bool:
     )
 
 
+def is_masked(acl: Iterable[ACL]) -> bool:
+    """Whether a server has hidden the digests of this ACL: written back, it would shut everybody out."""
+    return any(who.scheme == "digest" and who.id.endswith(":x") for _, who in acl)
+
+
 class KnownACL(NamedTuple):
     """The home's ACL as we set it, and the aversion that it had then."""
 
@@ -115,7 +120,7 @@ def _read_acl(d: Directory, known: KnownACL | None) -> Operation[Sequence[ACL]]:
     acl: Sequence[ACL] | None = None
     with suppress(NoAuthError):
         acl, _ = yield from ask(d.home.ensemble, GetACL(d.home.path))
-    if acl is None or any(who.scheme == "digest" and who.id.endswith(":x") for _, who in acl):
+    if acl is None or is_masked(acl):
         raise NoAuthError(
             f"{d.path} has no child yet, and the first one needs an identity that may read the directory's "
             "whole ACL (ADMIN): let one create it, or set the ACL again"

@@ -8,7 +8,6 @@ its first request is sent: nothing, if that is all that it will need.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import NoAuthError, NoNodeError
@@ -201,8 +200,13 @@ def set_acls(tree: Tree, request: Request) -> Operation[Any]:
     acl, version, mirror = request.acls, stat.aversion, None
     while True:
         yield from protocol.bump_fence(d)  # a promotion that read the old ACL must not land after this
-        with suppress(NoNodeError):
+        refusal = None
+        try:
             mirror = yield from ask(d.mirror.ensemble, SetACL(d.mirror.path, acl, -1))
+        except NoNodeError:
+            pass
+        except NoAuthError as error:  # no matter if somebody has set it after us
+            refusal = error
         answers = yield (
             (home.ensemble, SetACL(d.pin, protocol.pin_acl(acl), -1)),
             (home.ensemble, GetACL(home.path)),
@@ -214,7 +218,9 @@ def set_acls(tree: Tree, request: Request) -> Operation[Any]:
         if isinstance(answers[1], Exception):
             raise answers[1]
         acl, now = answers[1]
-        if now.aversion == version:
+        if now.aversion == version and refusal is not None:
+            raise refusal
+        if now.aversion == version or protocol.is_masked(acl):
             break
         version = now.aversion
     return with_mirror(stat, mirror)

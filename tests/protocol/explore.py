@@ -15,7 +15,7 @@ from parkazoo.kazoo_private import Create, Create2
 from parkazoo.protocol.operations import PLANS
 from parkazoo.protocol.placement import MIRRORS, PIN, Placement, unescape
 from parkazoo.protocol.steps import Step
-from tests.protocol.model import Model, Who, freeze, make_tree, must, outcome
+from tests.protocol.model import ANYONE, Model, Who, freeze, make_tree, must, outcome
 
 
 class Violation(AssertionError):
@@ -259,19 +259,20 @@ class Explorer:
             if event.is_return:
                 calls[which][1:3] = [event.result, time]
             else:
-                calls[which] = [self.programs[event.process][event.operation], None, None, time]
-        pending = [*calls.values(), *([request, None, None, -1] for request in self.abandoned)]
+                request = self.programs[event.process][event.operation]
+                calls[which] = [request, None, None, time, self.whos[event.process]]
+        pending = [*calls.values(), *([request, None, None, -1, ANYONE] for request in self.abandoned)]
 
         def fits(specification: Model, left: frozenset[int]) -> bool:
             returns = [pending[i][2] for i in left if pending[i][2] is not None]
             if not returns and self._sees(specification, observed):
                 return True
             for i in left:
-                request, result, returned, called = pending[i]
+                request, result, returned, called, who = pending[i]
                 if returns and called > min(returns):
                     continue
                 after = specification.copy()
-                got = self.judge(request, freeze(after.execute(0, request)))
+                got = self.judge(request, freeze(after.execute(0, request, who)))
                 if (returned is None or got == result) and fits(after, left - {i}):
                     return True
             return False

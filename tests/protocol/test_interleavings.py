@@ -11,7 +11,7 @@ import unittest
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from kazoo.security import ACL, OPEN_ACL_UNSAFE, Permissions
+from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions
 
 from parkazoo.kazoo_private import (
     Create,
@@ -29,11 +29,12 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.placement import Placement
 from tests.protocol.explore import Explorer, Violation, issue
-from tests.protocol.model import SEQUENCE, WORLD, Model, find_directory, must, prepared
+from tests.protocol.model import SEQUENCE, WORLD, Model, Who, find_directory, must, prepared
 
 PLACEMENT = Placement(2)
 D = find_directory(PLACEMENT, False)
 X, Y = D + "/x", D + "/y"
+ALICE, BOB = Id("digest", "alice:YWxpY2U="), Id("digest", "bob:Ym9i")
 CLOSED = [ACL(Permissions.ALL & ~Permissions.WRITE, WORLD)]
 
 
@@ -148,6 +149,32 @@ class TestInterleavings(unittest.TestCase):
         self.explore_all([SetACL(D, CLOSED, -1)], [create(X)], at_end=mirror_is_alike)
         self.explore_all([SetACL(D, CLOSED, -1)], [RMDIR], longest=14, at_end=mirror_is_alike)
         self.explore_all([SetACL(D, CLOSED, -1)], [SetACL(D, OPEN_ACL_UNSAFE, -1)], at_end=mirror_is_alike)
+
+    def test_set_acls_that_takes_the_others_rights(self) -> None:
+        """Whoever is overtaken neither fails nor writes the hidden digests of the other's ACL to the mirror."""
+        both = [ACL(Permissions.ALL, ALICE), ACL(Permissions.ALL, BOB)]
+        pairs = (
+            ([ACL(Permissions.ALL, ALICE), ACL(Permissions.ADMIN, BOB)], [ACL(Permissions.ALL, BOB)]),
+            (both, [ACL(Permissions.ALL, BOB), ACL(Permissions.READ, ALICE)]),
+            ([ACL(Permissions.ALL, ALICE)], [ACL(Permissions.ALL, BOB)]),
+        )
+        whos = [Who((number,) * 5, frozenset([user]), has_all=False) for number, user in ((70, ALICE), (80, BOB))]
+
+        def mirror_is_alike(model: Model, has_crashed: bool) -> None:
+            home, mirror = PLACEMENT.home(D), PLACEMENT.children(D)
+            acls = [model.nodes[place.ensemble][place.path].acl for place in (home, mirror)]
+            if acls[0] != acls[1]:
+                raise Violation(f"the home has {acls[0]}, the mirror {acls[1]}")
+
+        for of_alice, of_bob in pairs:
+            model, specification = prepared(PLACEMENT, [D]), Model(1)
+            for request in (Create(D, b"", both, 0), create(X)):
+                issue(PLACEMENT, model, request)
+                must(specification.execute(0, request))
+            programs = [[SetACL(D, of_alice, -1)], [SetACL(D, of_bob, -1)]]
+            Explorer(
+                PLACEMENT, model, specification, programs, judge, crashes=0, whos=whos, at_end=mirror_is_alike
+            ).explore()
 
     def test_listing(self) -> None:
         """Also with deletes that were begun and abandoned."""
