@@ -101,6 +101,9 @@ class Client:
 
         model.on_event = on_event
 
+    def unchroot(self, path: str) -> str:
+        return Placement.logical(path)
+
     def describe_hosts(self) -> str:
         return ""
 

@@ -203,13 +203,15 @@ class Model:
                 self.nodes[ensemble][path] = znode
 
     def _read(self, nodes: dict[str, Znode], request: Any, who: Who) -> Any:
-        if isinstance(request, Exists):
-            return nodes[request.path].stat if request.path in nodes else None
+        if isinstance(request, Exists) and request.path not in nodes:
+            return None
         znode = _find(nodes, request.path)
         if isinstance(request, GetACL):
             _check(znode, Permissions.READ | Permissions.ADMIN, who)
             return _masked(znode, who), znode.stat
         _check(znode, Permissions.READ, who)
+        if isinstance(request, Exists):
+            return znode.stat
         if isinstance(request, GetData):
             return znode.data, znode.stat
         names = sorted(znode.children)

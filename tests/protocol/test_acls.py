@@ -211,9 +211,17 @@ class TestSecret(AclTest):
         self.assertNotIn(MIRROR.path, self.model.nodes[MIRROR.ensemble])
 
     def test_creator_who_is_not_shown_it_either(self) -> None:
-        self.done(create(D, [ACL(CREATE, BOB), ACL(ALL, ALICE)]), bob)
-        self.assertEqual(self.acl_of(MIRROR), [ACL(CREATE, BOB), ACL(ALL, ALICE)])
+        acl = [ACL(READ | CREATE, BOB), ACL(ALL, ALICE)]  # bob would be shown "alice:x"
+        self.done(create(D, acl), bob)
+        self.assertEqual(self.acl_of(MIRROR), acl)
         self.done(create(D + "/x"), bob)
+
+    def test_creator_without_read(self) -> None:
+        """Even whether it is still the same ACL is hidden then: somebody with ADMIN has to begin."""
+        self.done(create(D, [ACL(CREATE, BOB), ACL(ALL, ALICE)]), bob)
+        self.assertIsInstance(self.perform(create(D + "/x"), bob), NoAuthError)
+        self.done(create(D + "/x"), alice)
+        self.done(create(D + "/y"), bob)
 
     def test_promoted_by_whoever_sets_it(self) -> None:
         self.done(create(D, CREATOR_ALL_ACL), alice)
@@ -240,6 +248,15 @@ class TestSecret(AclTest):
 
     def test_creator_may_not_create_there(self) -> None:
         """The directory is made all the same."""
-        self.done(create(D, [ACL(CREATE, BOB)]), alice)
+        self.done(create(D, [ACL(CREATE, BOB), ACL(READ, ALICE)]), alice)
         self.assertNotIn(MIRROR.path, self.model.nodes[MIRROR.ensemble])
         self.assertIsNotNone(self.done(Exists(D, None), alice))
+
+    def test_stats_without_read(self) -> None:
+        """What may be done without READ is done, though the number of children stays hidden."""
+        acl = [ACL(ALL, ALICE), ACL(WRITE | ADMIN, BOB)]
+        self.done(create(D, acl), alice)
+        self.done(create(D + "/x"), alice)
+        self.assertEqual(self.done(SetData(D, b"1", -1), bob).version, 1)
+        self.assertEqual(self.done(GetACL(D), bob)[0], acl)
+        self.refused(Exists(D, None), bob)

@@ -12,6 +12,7 @@ from kazoo.exceptions import (
     NoNodeError,
     NotEmptyError,
 )
+from kazoo.protocol.serialization import Reconfig
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import (
@@ -24,7 +25,6 @@ from parkazoo.kazoo_private import (
     GetChildren,
     GetChildren2,
     GetData,
-    Reconfig,
     SetACL,
     SetData,
     Sync,

