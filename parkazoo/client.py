@@ -112,10 +112,13 @@ class ParKazooClient(KazooClient):
             if error is None and self._state == KeeperState.AUTH_FAILED:
                 error = AuthFailedError()
             if error is None:
-                error = self.handler.timeout_exception(
+                error = _timeout(
+                    self.handler,
                     f"Connection time-out: no session with {session.describe_missing()} within {timeout} s: "
-                    f"are the servers running and reachable, and is {MAP} right? See `parkazoo map check`"
+                    f"are the servers running and reachable, and is {MAP} right? See `parkazoo map check`",
                 )
+                if not str(error):
+                    error.seconds = timeout  # gevent's tells its message only beside a number of seconds
             self.stop()
             self.close()
             raise error
@@ -287,3 +290,11 @@ class ParKazooClient(KazooClient):
 
     def _notify_pending(self, state: str) -> None:
         """Overrides kazoo's: each member fails its own requests."""
+
+
+def _timeout(handler: Any, message: str) -> Any:
+    """The handler's timeout_exception, with a message that can be read: gevent's shows none."""
+    kind = handler.timeout_exception
+    if str(kind(message)) != message:
+        kind = type(kind.__name__, (kind,), {"__str__": lambda self: message})
+    return kind(message)

@@ -16,10 +16,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from parkazoo.local import LocalClusterError, find_java, find_zookeeper, free_ports
+
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build" / "tests"
 OUTCOMES = ("passed", "failed", "listed", "skipped")
 LOG_LINES_SHOWN = 15
+SERVERS = 9
+PORTS_OF_A_SERVER = 3
+CLIENT = ("tests/live/test_client*.py",)
 SUITE = ("tests/kazoo_suite/suite.py",)
 
 
@@ -33,6 +38,7 @@ class Part:
     about: str
     files: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
+    has_servers: bool = True
 
     @property
     def modules(self) -> list[str]:
@@ -41,12 +47,11 @@ class Part:
 
 
 PARTS = {
-    "protocol": Part("no server", ("tests/test_*.py", "tests/protocol/test_*.py", "tests/wire/test_*.py")),
+    "protocol": Part("no server", ("tests/protocol/test_*.py",), has_servers=False),
     "live": Part("real ensembles", ("tests/live/test_*.py",)),
-    "gevent": Part(
-        "the live client tests, everything patched by gevent",
-        ("tests/live/test_client*.py",),
-        {"PARKAZOO_TEST_HANDLER": "gevent-patched"},
+    "gevent": Part("the live client tests with gevent's handler", CLIENT, {"PARKAZOO_TEST_HANDLER": "gevent"}),
+    "gevent-patched": Part(
+        "the same, everything patched by gevent", CLIENT, {"PARKAZOO_TEST_HANDLER": "gevent-patched"}
     ),
     "recipes": Part("every program of recipes/", ("tests/recipes/test_*.py",)),
     "kazoo-3": Part("kazoo's own tests: ParKazooClient, 3 ensembles", SUITE, {"PARKAZOO_SUITE": "3"}),
@@ -112,6 +117,16 @@ def run(name: str, part: Part, text: str, is_verbose: bool) -> Result:
     return result
 
 
+def prepare(console: Console) -> None:
+    """See that servers can be started, before hundreds of tests say that they cannot.
+
+    :raises LocalClusterError: no Java, no ZooKeeper and no network, no free ports.
+    """
+    find_java()
+    find_zookeeper(lambda said: console.print(f"  {said}", markup=False, highlight=False))
+    free_ports(SERVERS * PORTS_OF_A_SERVER)
+
+
 def files_of_no_part() -> list[str]:
     """Test files that no part would run."""
     covered = {module for part in PARTS.values() for module in part.modules}
@@ -153,11 +168,17 @@ def main() -> int:
     console = Console()
     results = {}
     try:
+        if any(PARTS[name].has_servers for name in options.parts or PARTS):
+            prepare(console)
         for name in options.parts or PARTS:
             console.rule(f"{name}: {PARTS[name].about}", align="left", style="dim")
             results[name] = result = run(name, PARTS[name], options.text, options.is_verbose)
             if result.trouble:
                 console.print(f"  FAILED {name}: {result.trouble}", markup=False, highlight=False)
+    except LocalClusterError as error:
+        console.print(f"no test was run: {error}", markup=False, highlight=False)
+        print("0 passed, 1 failed")
+        return 1
     except KeyboardInterrupt:
         console.print("\ninterrupted")
         return 130
