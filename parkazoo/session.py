@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 from kazoo.exceptions import (
     AuthFailedError,
@@ -83,6 +84,9 @@ class Session:
         self._states = {self.bootstrap: KeeperState.CONNECTING}
         self._unknown = {self.bootstrap}  # members that have not yet said which ensemble they are
         self._lock = threading.Lock()
+        # The watches on directories without a mirror, by path, wherever they are: also those that just look again
+        # and are in no table. Only kazoo's watch thread uses it.
+        self._armed: dict[str, WeakSet[DirectoryWatch]] = {}
         self._early: deque[tuple[Request, Reply | None]] = deque()  # operations issued before the session is open
 
     # ---- operations ------------------------------------------------------------------------------
@@ -299,10 +303,17 @@ class Session:
         return stat
 
     def _watch(self, d: Directory, watcher: Callable[[Any], Any]) -> DirectoryWatch:
-        return DirectoryWatch(watcher, partial(self._look_again, d), partial(self._withdraw, d))
+        watch = DirectoryWatch(watcher, partial(self._look_again, d), partial(self._withdraw, d))
+        watch.path = d.path
+        return watch
 
     def _settle(self, watch: DirectoryWatch, has_succeeded: bool) -> None:
-        self._dispatch(partial(watch.settle, has_succeeded))
+        def settle() -> None:
+            if has_succeeded:
+                self._armed.setdefault(watch.path, WeakSet()).add(watch)
+            watch.settle(has_succeeded)
+
+        self._dispatch(settle)
 
     def _dispatch(self, call: Callable[[], None]) -> None:
         self._client.handler.dispatch_callback(Callback("watch", call, ()))
@@ -318,21 +329,17 @@ class Session:
         self.driver.run(look_again(d, watch), Then(told))
 
     def _withdraw(self, d: Directory, watch: DirectoryWatch, has_fired: bool) -> None:
-        for table, path in (
-            (self.members[d.home.ensemble]._child_watchers, d.home.path),
-            (self.members[d.mirror.ensemble]._data_watchers, d.mirror.path),
-        ):
-            watchers = table.get(path, set())
-            for other in list(watchers):
-                if other is watch or (
-                    has_fired
-                    and isinstance(other, DirectoryWatch)
-                    and other.is_armed
-                    and other.watcher == watch.watcher
-                ):
-                    watchers.discard(other)
-                    other.end()
-        watch.end()
+        armed = self._armed.get(d.path, WeakSet())
+        withdrawn = [watch]
+        if has_fired:
+            withdrawn += [each for each in armed if each.is_armed and each.watcher == watch.watcher]
+        for each in withdrawn:
+            self.members[d.home.ensemble]._child_watchers.get(d.home.path, set()).discard(each)
+            self.members[d.mirror.ensemble]._data_watchers.get(d.mirror.path, set()).discard(each)
+            armed.discard(each)
+            each.end()
+        if not armed:
+            self._armed.pop(d.path, None)
 
 
 def _new_mark() -> str:

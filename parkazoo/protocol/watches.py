@@ -26,7 +26,7 @@ class DirectoryWatch:
         the same function on the same directory, for kazoo calls a function once for an event.
     """
 
-    __slots__ = ("_early", "_look", "_state", "_withdraw", "home_czxid", "watcher")
+    __slots__ = ("__weakref__", "_early", "_look", "_state", "_withdraw", "home_czxid", "path", "watcher")
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class DirectoryWatch:
         withdraw: Callable[[DirectoryWatch, bool], None],
     ) -> None:
         self.watcher = watcher
+        self.path = ""
         self.home_czxid = 0  # of the life of the directory that is watched
         self._look = look
         self._withdraw = withdraw
