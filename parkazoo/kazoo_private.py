@@ -12,6 +12,7 @@ from kazoo.loggingsupport import BLATHER
 from kazoo.protocol.connection import _CONNECTION_DROP as CONNECTION_DROP
 from kazoo.protocol.connection import _SESSION_EXPIRED as SESSION_EXPIRED
 from kazoo.protocol.connection import AUTH_XID, CLOSE_RESPONSE, ConnectionHandler
+from kazoo.protocol.paths import join, normpath
 from kazoo.protocol.serialization import (
     Auth,
     CheckVersion,
@@ -40,7 +41,6 @@ CLIENT_ATTRIBUTES = (
     "_connection",
     "_data_watchers",
     "_live",
-    "_make_state_change",
     "_notify_pending",
     "_pending",
     "_protocol_version",
@@ -66,9 +66,7 @@ CONNECTION_ATTRIBUTES = (
     "_write",
     "_write_sock",
     "_xid",
-    "connection_stopped",
     "sasl_options",
-    "zk_loop",
 )
 
 __all__ = [
@@ -99,4 +97,6 @@ __all__ = [
     "capture_exceptions",
     "int_int_struct",
     "int_struct",
+    "join",
+    "normpath",
 ]

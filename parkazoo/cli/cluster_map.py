@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from kazoo.protocol.paths import join, normpath
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, check_map, init_map, read_map
 from parkazoo.errors import ClusterMapError
+from parkazoo.kazoo_private import join, normpath
 from parkazoo.protocol.cluster_map import FORMAT, HASH, ClusterMap, unique_keys
 from parkazoo.protocol.placement import PIN, ROOT, Place, is_reserved
 

@@ -20,7 +20,8 @@ class LockingQueue(KazooLockingQueue):
 
     An entry is deleted by nobody but a holder of its lock, in one transaction with the lock, so it is never
     lost; and it is locked by a create in one transaction with the check that it is there, so it is never given
-    to two while its holder's session lives.
+    to two while its holder's session lives. (As with kazoo, a holder whose session expires in the middle of
+    `consume` may still consume the entry that by then has been given to another.)
     """
 
     _LOCK_PREFIX = "taken-"
