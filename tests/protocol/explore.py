@@ -58,8 +58,10 @@ class Explorer:
     :param whos: the processes' sessions.
     :param observe: requests that a client makes at the end; they must fit the history too.
     :param mirrors_per_life: how often a directory may get its mirror while it lives; None for any number.
-    :param longest: how many answers a process gets before it is left alone.
+    :param longest: how many answers a process, or each, gets before it is left alone.
     :param abandoned: requests that were abandoned in the state to begin with: each may come true later.
+    :param first: the processes whose requests come first, in this order; from there on all orders are tried.
+    :param stopped: the processes that have crashed by then.
     :param at_end: called with each last state, before anything is observed, and whether a process crashed.
     """
 
@@ -75,8 +77,10 @@ class Explorer:
         observe: Sequence[Any] = (),
         mirrors_per_life: int | None = 1,
         at_end: Callable[[Model, bool], None] = lambda model, has_crashed: None,
-        longest: int = 24,
+        longest: int | Sequence[int] = 24,
         abandoned: Sequence[Any] = (),
+        first: Sequence[int] = (),
+        stopped: Sequence[int] = (),
     ) -> None:
         self.placement = placement
         self.model = model
@@ -88,8 +92,10 @@ class Explorer:
         self.observe = observe
         self.mirrors_per_life = mirrors_per_life
         self.at_end = at_end
-        self.longest = longest
+        self.longest = [longest] * len(programs) if isinstance(longest, int) else longest
         self.abandoned = abandoned
+        self.first = first
+        self.stopped = stopped
         self.states = 0
         self.cut = 0
         self.ends = 0
@@ -128,7 +134,11 @@ class Explorer:
     # ---- exploration ---------------------------------------------------------------------------
 
     def explore(self) -> None:
-        start = self.model, tuple(_Process() for _ in self.programs), (), self._mirrors(self.model, {})
+        start: Any = self.model, tuple(_Process() for _ in self.programs), (), self._mirrors(self.model, {})
+        for index in self.first:
+            start = self._move(*start, index, self._position(index, start[1][index]), False)
+        for index in self.stopped:
+            start = start[0], _with(start[1], index, start[1][index]._replace(is_alive=False)), *start[2:]
         stack = [start]
         seen = {self._key(*start)}
         while stack:
@@ -156,7 +166,7 @@ class Explorer:
             position = self._position(index, process)
             if not process.is_alive or not position.steps:
                 continue
-            if len(process.answers) >= self.longest:  # two that undo each other's work could go on for ever
+            if len(process.answers) >= self.longest[index]:  # two that undo each other's work could go on for ever
                 self.cut += 1
                 continue
             if may_crash and not (position.is_fresh and not process.partial):

@@ -214,6 +214,33 @@ class TestInterleavings(unittest.TestCase):
                 self.explore_all([first], [second], crashes=0, longest=12)
 
 
+class TestThree(unittest.TestCase):
+    """Three clients, from the moment at which two of them are in each other's way."""
+
+    def test_promotion_delete_and_help(self) -> None:
+        """The promotion has seen no mark; then the delete left its own and stopped; the third one helps."""
+        for state, promotion in (("leaf", 4), ("promotion abandoned", 5)):
+            for marked, request in itertools.product(range(4, 8), (GetChildren(D, None), create(Y), RMDIR)):
+                with self.subTest(state, marked=marked, request=request):
+                    first = [0] * promotion + [1] * marked
+                    explore(
+                        state, [create(X)], [RMDIR], [request], crashes=0, first=first, stopped=[1], longest=18
+                    )
+
+    def test_a_delete_that_comes_late(self) -> None:
+        """It is about to delete the mirror when another deletes the directory, and makes it again."""
+        again = [
+            RMDIR,
+            MKDIR,
+            create(X),
+            Delete(X, -1),
+            create(D + "/s", SEQUENCE),
+            Delete(D + "/s0000000001", -1),
+        ]
+        for steps in range(4, 8):
+            explore("empty", [RMDIR], again, crashes=0, longest=[11, 40], first=[0] * steps)
+
+
 class TestLag(unittest.TestCase):
     """A server may answer a read from the past, as far as the session's own requests allow."""
 
