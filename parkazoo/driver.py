@@ -91,17 +91,18 @@ class _Run(Turn):
         try:
             steps = self._generator.send(answers) if answers else next(self._generator)
         except StopIteration as stop:
-            self._end()
             if self._reply is not None:
                 self._reply.set(stop.value)
-        except Exception as error:
             self._end()
+        except Exception as error:
             if self._reply is not None:
                 self._reply.set_exception(error)
+            self._end()
         else:
             self._driver.send(steps, self)
 
     def _end(self) -> None:
+        """After the reply: whoever has waited for this operation is answered later than it."""
         if self.claims:
             self._driver.leave(self, {})
 

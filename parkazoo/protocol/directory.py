@@ -28,6 +28,7 @@ from parkazoo.protocol.placement import DONE
 from parkazoo.protocol.steps import Operation, Request, ask, commit
 from parkazoo.protocol.tree import Directory, Tree
 
+ANY_VERSION = -1
 IN_TRANSACTION = "transaction"
 IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
 
@@ -270,7 +271,13 @@ def delete_directory(tree: Tree, d: Directory, version: int) -> Operation[bool]:
             return bool((yield from ask(d.home.ensemble, Delete(d.home.path, version))))
         except NotEmptyError:  # the pin; it also proves the right to delete the home, and its version
             pass
-        mark = yield from begin_delete(tree, d, str(version))
+        try:
+            mark = yield from begin_delete(tree, d, str(version))
+        except NotEmptyError:
+            if version == ANY_VERSION:
+                raise
+            # It had children after its version was seen. Seen again, the version was the same in between too.
+            return bool((yield from ask(d.home.ensemble, Delete(d.home.path, version))))
         if mark is None:
             continue
         while marks := (yield from remove_mirror(d, mark)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kazoo.exceptions import NoAuthError, NoNodeError
+from kazoo.exceptions import NoAuthError, NoNodeError, NotReadOnlyCallError
 
 from parkazoo.kazoo_private import (
     Auth,
@@ -28,13 +28,16 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol import directory as protocol
-from parkazoo.protocol.order import ADD, LIST, OWN, READ, REMOVE, WRITE, Claims, children, merge, node
-from parkazoo.protocol.placement import PIN, ROOT, split
+from parkazoo.protocol.order import ADD, COUNT, LIST, OWN, READ, REMOVE, WRITE, Claims, children, merge, node
+from parkazoo.protocol.placement import PIN, ROOT, join, split
 from parkazoo.protocol.stats import whole_stat, with_mirror
 from parkazoo.protocol.steps import Operation, Request, ask
 from parkazoo.protocol.transaction import transaction
 from parkazoo.protocol.tree import Directory, Tree, parent_of
 from parkazoo.protocol.watches import DirectoryWatch
+
+EPHEMERAL = 1  # in a create's flags
+
 
 # ---- what is read ----------------------------------------------------------------------------
 
@@ -113,7 +116,7 @@ def _no_children(d: Directory, watch: DirectoryWatch | None) -> Operation[Any]:
         try:
             yield from protocol.help_delete(d, marks)
             return None
-        except NoAuthError:
+        except (NoAuthError, NotReadOnlyCallError):
             pass  # the delete is not ours to finish, and the directory is empty
     if watch and (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, watch))) is not None:
         return None
@@ -171,8 +174,9 @@ def create(tree: Tree, request: Request) -> Operation[Any]:
         if d is not None and not is_known:
             tree.remember(parent)
         break
-    if protocol.is_secret(request.acl) and not request.flags:
-        yield from protocol.promote_secret(tree, request.path, request.acl, 0)
+    if protocol.is_secret(request.acl) and not request.flags & EPHEMERAL:
+        created = result[0] if isinstance(request, Create2) else result
+        yield from protocol.promote_secret(tree, join(parent, split(created)[1]), request.acl, 0)
     if isinstance(request, Create2):
         return result[0], (yield from whole_stat(tree, request.path, result[1]))
     return result
@@ -242,16 +246,20 @@ def _keeps_nothing(tree: Tree, request: Request) -> Claims:
 
 
 def _read_claims(tree: Tree, request: Request) -> Claims:
+    return {node(request.path): READ, children(request.path): COUNT}
+
+
+def _list_claims(tree: Tree, request: Request) -> Claims:
     return {node(request.path): READ, children(request.path): LIST}
 
 
 def _set_claims(tree: Tree, request: Request) -> Claims:
-    return {node(request.path): WRITE, children(request.path): LIST}
+    return {node(request.path): WRITE, children(request.path): COUNT}
 
 
-def _keeps_list(tree: Tree, request: Request) -> Claims:
+def _keeps_count(tree: Tree, request: Request) -> Claims:
     """Data comes with the first request, the number of children perhaps with a second."""
-    return {} if tree.placement.is_native(request.path) else {children(request.path): LIST}
+    return {} if tree.placement.is_native(request.path) else {children(request.path): COUNT}
 
 
 def _keeps_all_if_two(tree: Tree, request: Request) -> Claims:
@@ -259,7 +267,7 @@ def _keeps_all_if_two(tree: Tree, request: Request) -> Claims:
         return {}
     if tree.is_promoted(request.path) and not isinstance(request, GetChildren2):
         return {}
-    return _read_claims(tree, request)
+    return _list_claims(tree, request)
 
 
 def _create_claims(tree: Tree, request: Request) -> Claims:
@@ -305,7 +313,7 @@ def _transaction_keeps(tree: Tree, request: Request) -> Claims:
     for operation in request.operations:
         plan = PLANS.get(operation.type)
         kept += (plan.kept(tree, operation) if plan else {}).items()
-    if any(mode != LIST for _, mode in kept):  # the multi may be sent again
+    if any(mode != COUNT for _, mode in kept):  # the multi may be sent again
         return _transaction_claims(tree, request)
     return merge(kept)
 
@@ -332,14 +340,14 @@ PLANS: Mapping[int, Plan] = {
     Create.type: Plan(create, _create_claims, _create_keeps),
     Create2.type: Plan(create, _create_claims, _create_keeps),
     Delete.type: Plan(delete, _delete_claims, _if_mirrored(_delete_claims)),
-    Exists.type: Plan(exists, _read_claims, _keeps_list),
-    GetData.type: Plan(get, _read_claims, _keeps_list),
-    GetACL.type: Plan(get, _read_claims, _keeps_list),
-    SetData.type: Plan(set_data, _set_claims, _keeps_list),
+    Exists.type: Plan(exists, _read_claims, _keeps_count),
+    GetData.type: Plan(get, _read_claims, _keeps_count),
+    GetACL.type: Plan(get, _read_claims, _keeps_count),
+    SetData.type: Plan(set_data, _set_claims, _keeps_count),
     SetACL.type: Plan(set_acls, _set_acls_claims, _if_mirrored(_set_acls_claims)),
-    GetChildren.type: Plan(get_children, _read_claims, _keeps_all_if_two),
-    GetChildren2.type: Plan(get_children, _read_claims, _keeps_all_if_two),
-    Sync.type: Plan(sync, _read_claims, _keeps_nothing),
+    GetChildren.type: Plan(get_children, _list_claims, _keeps_all_if_two),
+    GetChildren2.type: Plan(get_children, _list_claims, _keeps_all_if_two),
+    Sync.type: Plan(sync, _list_claims, _keeps_nothing),
     Auth.type: Plan(_everywhere, _claims_nothing, _keeps_nothing),
     Transaction.type: Plan(transaction, _transaction_claims, _transaction_keeps),
 }

@@ -9,14 +9,17 @@ A claim is a key and a mode. Two keys belong to a path: the znode itself, and it
     key                 mode      who                                         conflicts with
     node(path)          READ      needs it to be there, reads its data        WRITE
                         WRITE     creates, deletes or changes it              READ WRITE
-    children(path)      LIST      reads the list or its length                ADD REMOVE OWN
-                        ADD       creates a child                             LIST ADD OWN
-                        REMOVE    deletes a child                             LIST OWN
-                        OWN       makes or deletes the place they live in     LIST ADD REMOVE OWN
+    children(path)      COUNT     reads their number, for a stat              LIST ADD REMOVE OWN
+                        LIST      reads the list                              COUNT ADD REMOVE OWN
+                        ADD       creates a child                             COUNT LIST ADD OWN
+                        REMOVE    deletes a child                             COUNT LIST OWN
+                        OWN       makes or deletes the place they live in     COUNT LIST ADD REMOVE OWN
 
-ADD conflicts with ADD because sequence numbers are given in the order of the creates. Claims on one key are
-granted first come, first served, and an operation starts when all of its claims are granted. Operations enter
-with all their claims at once, so the queues agree on who was first and nobody waits in a circle.
+ADD conflicts with ADD because sequence numbers are given in the order of the creates. LIST conflicts with COUNT
+for those who ask for a znode's data, then for its children, and expect the answers in that order, as kazoo's
+TreeCache does. Claims on one key are granted first come, first served, and an operation starts when all of its
+claims are granted. Operations enter with all their claims at once, so the queues agree on who was first and nobody
+waits in a circle.
 
 A create with a sequence number claims node(prefix), for it does not know its znode's name yet. So whoever names
 a znode that ends in ten digits may mean what an earlier create makes, and waits for that create to be sent.
@@ -30,14 +33,15 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
-READ, WRITE, LIST, ADD, REMOVE, OWN = (1 << bit for bit in range(6))
+READ, WRITE, COUNT, LIST, ADD, REMOVE, OWN = (1 << bit for bit in range(7))
 CONFLICTS = {
     READ: WRITE,
     WRITE: READ | WRITE,
-    LIST: ADD | REMOVE | OWN,
-    ADD: LIST | ADD | OWN,
-    REMOVE: LIST | OWN,
-    OWN: LIST | ADD | REMOVE | OWN,
+    COUNT: LIST | ADD | REMOVE | OWN,
+    LIST: COUNT | ADD | REMOVE | OWN,
+    ADD: COUNT | LIST | ADD | OWN,
+    REMOVE: COUNT | LIST | OWN,
+    OWN: COUNT | LIST | ADD | REMOVE | OWN,
 }
 SEQUENCE_DIGITS = 10
 Claims = Mapping[str, int]

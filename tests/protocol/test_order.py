@@ -9,6 +9,7 @@ import unittest
 from parkazoo.protocol.order import (
     ADD,
     CONFLICTS,
+    COUNT,
     LIST,
     OWN,
     READ,
@@ -23,9 +24,9 @@ from parkazoo.protocol.order import (
 )
 
 SEED = 20240917
-NODE_MODES, CHILD_MODES = (READ, WRITE), (LIST, ADD, REMOVE, OWN)
+NODE_MODES, CHILD_MODES = (READ, WRITE), (COUNT, LIST, ADD, REMOVE, OWN)
 # The pairs that may run at the same time; all others of a key wait for each other.
-TOGETHER = {(READ, READ), (LIST, LIST), (REMOVE, REMOVE), (ADD, REMOVE), (REMOVE, ADD)}
+TOGETHER = {(READ, READ), (COUNT, COUNT), (LIST, LIST), (REMOVE, REMOVE), (ADD, REMOVE), (REMOVE, ADD)}
 
 
 class TestConflicts(unittest.TestCase):
@@ -133,7 +134,7 @@ class TestMerge(unittest.TestCase):
                     self.assertEqual(merged, pair[0])
 
     def test_names_that_a_sequence_number_may_make(self) -> None:
-        claims = {node("/a/s0000000012"): READ, children("/a/s0000000012"): LIST}
+        claims = {node("/a/s0000000012"): READ, children("/a/s0000000012"): COUNT}
         self.assertEqual(with_prefixes(claims), {**claims, node("/a/s"): READ})
         plain = {node("/a/s000000012"): READ, node("/a"): WRITE}
         self.assertEqual(with_prefixes(plain), plain)
