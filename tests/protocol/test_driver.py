@@ -8,6 +8,7 @@ import random
 import threading
 import unittest
 from collections import deque
+from functools import partial
 from typing import Any
 
 from kazoo.exceptions import ConnectionLoss, NoNodeError, NotEmptyError
@@ -27,6 +28,7 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.placement import Placement
+from parkazoo.session import Then
 from tests.protocol.fakes import Client, Result
 from tests.protocol.model import SEQUENCE, Model, find_directory, make_tree, prepared
 
@@ -62,6 +64,18 @@ class TestPipelines(unittest.TestCase):
             paths = [f"/a{number}", f"/a{number}/b", f"/a{number}/b/c"]
             answers = self.answers(dice, [], *(create(p, p.encode()) for p in paths), GetData(paths[-1], None))
             self.assertEqual(answers[3][0], paths[-1].encode())
+
+    def test_data_before_children(self) -> None:
+        """Whoever asks for a znode's data, then for its children, is answered in that order."""
+        for dice in self.repeat():
+            client = Client(PLACEMENT, prepared(PLACEMENT))
+            client.get(create(D))
+            client.get(create(D + "/x"))
+            answered: list[str] = []
+            for request, name in ((GetData(D, None), "data"), (GetChildren(D, None), "children")):
+                client.driver.call(request, Then(partial(lambda told, name, _: told.append(name), answered, name)))
+            client.run(dice)
+            self.assertEqual(answered, ["data", "children"])
 
     def test_there_and_back(self) -> None:
         x = D + "/x"
