@@ -1,0 +1,157 @@
+"""What a load is: work that client processes do while faults happen, and the judge of what they recorded.
+
+Every process writes a journal, one JSON line for each record, which survives its KILL. Times are seconds of the
+machine's monotonic clock, which all processes share.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.retry import KazooRetry
+
+from parkazoo import ParKazooClient
+
+CONNECT_TIMEOUT_S = 5.0
+
+
+class Record(NamedTuple):
+    """A line of a journal.
+
+    :param life: 0 for a worker's first process; each KILL is followed by another, one higher.
+    """
+
+    at_s: float
+    worker: int
+    life: int
+    what: str
+    fields: Mapping[str, Any]
+
+
+class Fault(NamedTuple):
+    """What was done to whom, from when to when.
+
+    :param kind: of a server: ``kill``, ``freeze``, ``restart``, ``cut off``; of a whole ensemble: ``ensemble down``;
+        of a client process: ``kill client``, ``freeze client``; of one session on one ensemble: ``expire``.
+    """
+
+    began_s: float
+    ended_s: float
+    kind: str
+    target: str
+
+
+class Run(NamedTuple):
+    """What a load is judged by. Records are those of this load alone, in the order of their times."""
+
+    records: Sequence[Record]
+    faults: Sequence[Fault]
+    session_timeout_s: float
+
+
+class Judgement(NamedTuple):
+    """What became of a promise: nothing is wrong if `problems` is empty.
+
+    :param figures: what was counted, for the table: ``{"acquired": 812, "processes killed": 7}``.
+    """
+
+    problems: Sequence[str]
+    figures: Mapping[str, int | float | str]
+
+
+class Worker:
+    """One process of a load, as the load sees it.
+
+    :param root: a znode for this load alone.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        life: int,
+        root: str,
+        hosts: str,
+        session_timeout_s: float,
+        journal: Path,
+        dice: random.Random,
+    ) -> None:
+        self.number = number
+        self.life = life
+        self.root = root
+        self.dice = dice
+        self._hosts = hosts
+        self._session_timeout_s = session_timeout_s
+        self._journal = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._over = threading.Event()
+
+    def is_over(self) -> bool:
+        """Whether to finish what was begun, and return."""
+        return self._over.is_set()
+
+    def pause(self, seconds: float) -> None:
+        """Wait, at most until all is over."""
+        self._over.wait(seconds)
+
+    def end(self) -> None:
+        self._over.set()
+
+    def record(self, what: str, **fields: Any) -> None:
+        """Write a line to the journal, at once: record what you begin before you begin it."""
+        line = json.dumps([time.monotonic(), self.number, self.life, what, fields])
+        os.write(self._journal, line.encode() + b"\n")
+
+    def connect(self, **options: Any) -> ParKazooClient:
+        """A started client. Its states and sessions are recorded; it keeps trying until all is over."""
+        retry = KazooRetry(max_tries=-1, max_delay=1.0)
+        options = {"timeout": self._session_timeout_s, "connection_retry": retry} | options
+        while True:
+            client = ParKazooClient(self._hosts, **options)
+            client.add_listener(lambda state: self._record_state(client, state))
+            try:
+                client.start(CONNECT_TIMEOUT_S)
+            except KazooTimeoutError:
+                if self.is_over():
+                    raise
+            else:
+                return client
+
+    def _record_state(self, client: ParKazooClient, state: str) -> None:
+        sessions = (
+            {name: [member.client_id[0], member.client_id[1].hex()] for name, member in client.members.items()}
+            if state == "CONNECTED"
+            else {}
+        )
+        self.record("state", state=state, sessions=sessions)
+
+
+class Load(Protocol):
+    """One of tests/faults/loads/: its module ends with an instance named LOAD.
+
+    :param about: the promise, as the table shows it.
+    :param processes: how many workers it has.
+    """
+
+    name: str
+    about: str
+    processes: int
+
+    def prepare(self, client: ParKazooClient, root: str) -> None:
+        """Before any fault; `root` exists."""
+
+    def work(self, worker: Worker) -> None:
+        """In each process, again in each life, until ``worker.is_over()``. A lost connection is its own business;
+        whatever it raises is a problem."""
+
+    def finish(self, client: ParKazooClient, root: str, record: Any) -> None:
+        """After all faults have ended and all workers too: record what is there, as worker -1."""
+
+    def judge(self, run: Run) -> Judgement:
+        """Pure: what the records say."""
