@@ -21,6 +21,7 @@ from parkazoo.protocol.steps import Request
 from parkazoo.recipe.queue import LockingQueue
 from parkazoo.session import Session
 from parkazoo.wire.facade import Connections, Watchers, child_places, data_places
+from parkazoo.wire.handler import Handler
 from parkazoo.wire.member import CLOSED_ERRORS, Member
 
 SETTLED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO, KeeperState.AUTH_FAILED, KeeperState.CLOSED)
@@ -45,7 +46,10 @@ class ParKazooClient(KazooClient):
     _first_session: tuple[int | None, bytes] = (None, b"")  # a client_id to begin with
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        given = self.__signature__.bind(*args, **kwargs)
+        if not given.arguments.get("handler"):
+            given.arguments["handler"] = Handler()
+        super().__init__(*given.args, **given.kwargs)
         self._settled = self.handler.event_object()
         connection: Any = self._connection
         self._connection: Any = Connections(self._members, connection.sasl_options)

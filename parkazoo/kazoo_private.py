@@ -11,11 +11,12 @@ from kazoo.handlers.utils import capture_exceptions
 from kazoo.loggingsupport import BLATHER
 from kazoo.protocol.connection import _CONNECTION_DROP as CONNECTION_DROP
 from kazoo.protocol.connection import _SESSION_EXPIRED as SESSION_EXPIRED
-from kazoo.protocol.connection import AUTH_XID, CLOSE_RESPONSE, ConnectionHandler
+from kazoo.protocol.connection import AUTH_XID, PING_XID, WATCH_XID, ConnectionHandler
 from kazoo.protocol.paths import join, normpath
 from kazoo.protocol.serialization import (
     Auth,
     CheckVersion,
+    Close,
     CloseInstance,
     Create,
     Create2,
@@ -25,6 +26,7 @@ from kazoo.protocol.serialization import (
     GetChildren,
     GetChildren2,
     GetData,
+    PingInstance,
     Reconfig,
     SetACL,
     SetData,

@@ -1,122 +1,238 @@
-"""kazoo's connection to one ensemble, with a wake-up that never blocks and requests sent in batches."""
+"""How a member comes to be connected: kazoo's code connects, on a worker; a Link carries it on the loop."""
 
 from __future__ import annotations
 
-import logging
-from contextlib import suppress
+import random
+import time
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from kazoo.exceptions import ConnectionDropped, SessionExpiredError
+from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredError
+from kazoo.protocol.states import KeeperState
 
-from parkazoo.kazoo_private import (
-    AUTH_XID,
-    CLOSE_RESPONSE,
-    CONNECTION_DROP,
-    SESSION_EXPIRED,
-    Auth,
-    CloseInstance,
-    ConnectionHandler,
-    int_int_struct,
-    int_struct,
-)
+from parkazoo.kazoo_private import ConnectionHandler
+from parkazoo.wire import loop as loops
+from parkazoo.wire.link import Link
+from parkazoo.wire.workers import Workers
 
-BATCH_REQUESTS = 128
-BATCH_BYTES = 1 << 16
-XID_MAX = (1 << 31) - 1
+CONNECTORS_OF_AN_ENSEMBLE = 12
+CLOSED_STATES = (KeeperState.CLOSED, KeeperState.AUTH_FAILED)
+
+_connectors: dict[Any, Workers] = {}
+
+
+class Backoff:
+    """What a KazooRetry waits between attempts, without waiting."""
+
+    def __init__(self, retry: Any) -> None:
+        self._retry = retry
+        self.reset()
+
+    def reset(self) -> None:
+        self._attempts = 0
+        self._delay_s = self._retry.delay
+        self._began_s = time.monotonic()
+
+    def next_delay_s(self) -> float | None:
+        """None if there is not to be another attempt."""
+        retry = self._retry
+        self._attempts += 1
+        delay_s: float = self._delay_s * random.uniform(1 - retry.max_jitter, 1 + retry.max_jitter)
+        self._delay_s = min(delay_s * retry.backoff, retry.max_delay)
+        if self._attempts == retry.max_tries:
+            return None
+        if retry.deadline is not None and time.monotonic() + delay_s >= self._began_s + retry.deadline:
+            return None
+        return delay_s
 
 
 class MemberConnection(ConnectionHandler):
-    """The connection of a :class:`~parkazoo.wire.member.Member`, which is its ``client``.
+    """The connection of a :class:`~parkazoo.wire.member.Member`, which is its ``client``, from start to stop."""
 
-    kazoo sends one byte through a socket pair for each request and reads it back with it; the pair blocks when
-    it is full (after 278 bytes here), and with it whoever holds something another thread waits for. Here a byte
-    only means "look at the queue", and there is at most about one of them.
-    """
+    _loop: loops.Loop | None = None
+    _link: Link | None = None
+
+    # ---- any thread ------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._is_signalled = False
-        super().start()
-        self._read_sock.setblocking(False)
-        self._write_sock.setblocking(False)
+        if not self.connection_stopped.is_set():
+            raise Exception("Unable to start, connection routine already active.")
+        self.connection_closed.clear()
+        self.connection_stopped.clear()
+        self._backoff = Backoff(self.retry_sleeper)
+        self._servers: Iterator[tuple[str, str, int]] = iter(())
+        self._is_trying = True
+        self._retry_number = 0
+        self._loop = loops.join(self.handler)
+        self._read_sock, self._write_sock = self._loop.read_sock, self._loop.write_sock
+        self._run(self._look_up)
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Whether it has stopped within the time."""
+        self.connection_stopped.wait(timeout)
+        return bool(self.connection_stopped.is_set())
+
+    def close(self) -> None:
+        if not self.connection_stopped.is_set():
+            raise Exception("Cannot close connection until it is stopped")
+        self.connection_closed.set()
+        self._read_sock = self._write_sock = None
+
+    def submit(self, request: Any, reply: Any) -> bool:
+        """Send a request, or queue it until that is possible; False if the connection has stopped."""
+        link = self._link
+        if link is not None and hasattr(request, "serialize"):  # kazoo's test hooks have none
+            try:
+                if link.send(request, reply):
+                    return True
+            except Exception as error:  # a value that kazoo's types let through, such as a version of 2**40
+                if reply is not None:
+                    reply.set_exception(error)
+                return True
+        self.client._queue.append((request, reply))
+        return self.wake()
 
     def wake(self) -> bool:
-        """Have the connection thread look at the queue; False if the connection is closed."""
-        if self._is_signalled:
-            return self._write_sock is not None
-        sock = self._write_sock
-        if sock is None:
-            return False
-        self._is_signalled = True
-        try:
-            sock.send(b"\0")
-        except BlockingIOError:
-            pass  # full: it will wake
-        except OSError:
-            return False
-        return True
+        """Have what is queued, a close too, looked at; False if the connection has stopped."""
+        link, loop = self._link, self._loop
+        if link is not None:
+            link.wake()
+        elif self.client._stopped.is_set() and loop is not None:
+            loop.call(self._give_up)
+        return self._write_sock is not None and not self.connection_stopped.is_set()
 
-    def _connect(self, host: str, hostip: str, port: int) -> Any:
-        """Overrides kazoo's, and lets programs that replace ``client._connection._connect`` (Patroni) in."""
-        timeouts = self.client.connect_hook(super()._connect, host, hostip, port)
-        if self.client._queue or self.client.is_renewing:
-            self._is_signalled = False
-            self.wake()
-        return timeouts
+    # ---- on a worker -----------------------------------------------------------------------------
 
-    def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
-        """Overrides kazoo's: called when there is a byte to read; sends what is queued, up to a batch."""
-        client = self.client
-        with suppress(BlockingIOError):
-            self._read_sock.recv(4096)
-        self._is_signalled = False  # before the queue is looked at: what is queued from now on wakes again
-        if client.is_renewing:
-            self._close_session(read_timeout, connect_timeout)
-        batch = bytearray()
-        try:
-            for _ in range(BATCH_REQUESTS):
-                if not client._queue or len(batch) > BATCH_BYTES:
-                    break
-                batch += self._next_request()
-            else:
-                self.wake()  # replies are read before the next batch
-        finally:
-            if batch:
-                self._write(batch, connect_timeout)
-        if client._queue:
-            self.wake()
-
-    def _next_request(self) -> bytes:
-        """Move a request from the queue to those that wait for an answer; its bytes."""
-        client = self.client
-        request, reply = client._queue.popleft()
-        if request is SESSION_EXPIRED:
-            raise SessionExpiredError("Session expired: Testing")
-        if request is CONNECTION_DROP:
-            raise ConnectionDropped("Connection dropped: Testing")
-        try:
-            body = request.serialize()
-        except Exception as error:  # a value that kazoo's types let through, such as a version of 2**40
-            if reply is not None:
-                reply.set_exception(error)
-            return b""
-        if request.type == Auth.type:
-            xid = AUTH_XID
+    def _run(self, call: Any) -> None:
+        """On a worker, for it blocks; a server that does not answer must not hold up other ensembles' clients."""
+        if self.handler.name in loops.SELECTORS:
+            self.handler.spawn(call)
         else:
-            self._xid: int = self._xid % XID_MAX + 1
-            xid = self._xid
-        if self.logger.isEnabledFor(logging.DEBUG):
-            self.logger.debug("Sending request(xid=%s): %s", xid, _without_secrets(request))
-        client._pending.append((request, reply, xid))
-        return int_struct.pack(len(body) + 8) + int_int_struct.pack(xid, request.type) + body
+            hosts = tuple(self.client.hosts)
+            if hosts not in _connectors:
+                _connectors[hosts] = Workers("parkazoo-connect", CONNECTORS_OF_AN_ENSEMBLE)
+            _connectors[hosts].run(call)
 
-    def _close_session(self, read_timeout: float, connect_timeout: float) -> None:
-        """Close the session on its servers, so that its ephemerals are gone, and begin another."""
-        self.client._queue.appendleft((CloseInstance, None))
-        self._write(self._next_request(), connect_timeout)
-        while self._read_socket(read_timeout) != CLOSE_RESPONSE:
-            pass
-        raise SessionExpiredError("Closed, together with the client's other sessions")
+    def _look_up(self) -> None:
+        self._servers = iter(self._expand_client_hosts())
+        self._try_servers()
 
+    def _try_servers(self) -> None:
+        """Try the servers that have not been tried, until one accepts."""
+        outcome: Any = None
+        try:
+            for host, ip, port in self._servers:
+                if self.client._stopped.is_set() or (outcome := self._try(host, ip, port)) is not None:
+                    break
+        except Exception as error:
+            self.logger.exception("Unhandled exception in connection loop")
+            outcome = error
+        assert self._loop is not None
+        self._loop.call(partial(self._have_tried, outcome))
 
-def _without_secrets(request: Any) -> Any:
-    return request._replace(auth="...") if isinstance(request, Auth) else request
+    def _try(self, host: str, ip: str, port: int) -> Any:
+        """The time-outs in ms that hold from now on; None if it did not work, an exception if it never will."""
+        client = self.client
+        self._socket = None
+        if self._rw_server:
+            (host, port), self._rw_server = self._rw_server, None
+            ip = host
+        if client._state != KeeperState.CONNECTING:
+            client._session_callback(KeeperState.CONNECTING)
+        try:
+            self._xid = 0
+            with self._socket_error_handling():
+                timeouts = client.connect_hook(super()._connect, host, ip, port)
+            self._backoff.reset()
+            return timeouts
+        except (ConnectionDropped, self.handler.timeout_exception) as error:
+            self.logger.warning("Connection dropped: %s", error)
+            if client._state != KeeperState.CONNECTING:
+                client._session_callback(KeeperState.CONNECTING)
+        except AuthFailedError as error:
+            self.logger.warning("AUTH_FAILED closing: %s", error)
+            client._session_callback(KeeperState.AUTH_FAILED)
+            self._close_socket()
+            return error
+        except SessionExpiredError:
+            self._backoff.reset()
+            self.logger.warning("Session has expired")
+            client._session_callback(KeeperState.EXPIRED_SESSION)
+        self._close_socket()
+        return None
+
+    def _close_socket(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+
+    # ---- on the loop -----------------------------------------------------------------------------
+
+    def _have_tried(self, outcome: Any) -> None:
+        self._is_trying = False
+        if isinstance(outcome, Exception):
+            self._finish()
+        elif outcome is not None:
+            self._begin_link(outcome[0] / 1000)
+        else:
+            self._wait_to_retry()
+
+    def _begin_link(self, read_timeout_s: float) -> None:
+        assert self._loop is not None
+        self._link = Link(
+            self.client, self._socket, self._loop, self._read_watch_event, read_timeout_s, self._link_ended
+        )
+        self._link.begin()
+
+    def _wait_to_retry(self) -> None:
+        delay_s = self._backoff.next_delay_s()
+        if self.client._stopped.is_set():
+            self._finish()
+        elif delay_s is None:
+            self.logger.warning("Failed connecting to Zookeeper within the connection retry policy.")
+            self._finish()
+        else:
+            assert self._loop is not None
+            self._retry_number += 1
+            self._loop.call_later(delay_s, partial(self._retry, self._retry_number))
+
+    def _retry(self, number: int) -> None:
+        if number == self._retry_number and not self.connection_stopped.is_set():
+            self._is_trying = True
+            self._run(self._look_up)
+
+    def _give_up(self) -> None:
+        """The client is to stop: it has if there is no session to close. A worker that tries will see it by itself."""
+        if self._link is None and not self._is_trying:
+            self._retry_number += 1
+            self._finish()
+
+    def _link_ended(self, error: Exception | None) -> None:
+        client = self.client
+        self._link = None
+        if error is None:
+            self.logger.info("Closing connection")
+            self._finish()
+            return
+        if isinstance(error, SessionExpiredError):
+            self._backoff.reset()
+            self.logger.warning("Session has expired")
+            client._session_callback(KeeperState.EXPIRED_SESSION)
+        else:
+            self.logger.warning("Connection dropped: %s", error)
+            if client._state != KeeperState.CONNECTING:
+                client._session_callback(KeeperState.CONNECTING)
+        if client._stopped.is_set():
+            self._finish()
+        else:
+            self._is_trying = True
+            self._run(self._try_servers)
+
+    def _finish(self) -> None:
+        if self.connection_stopped.is_set():
+            return
+        loop, self._loop = self._loop, None
+        self.connection_stopped.set()
+        self.client._session_callback(KeeperState.CLOSED)
+        assert loop is not None
+        loops.leave(loop)

@@ -74,8 +74,7 @@ class Member(KazooClient):
             if reply is not None:
                 reply.set_exception(CLOSED_ERRORS[state]())
             return
-        self._queue.append((request, reply))
-        if not self._connection.wake() or self._state in CLOSED_ERRORS:
+        if not self._connection.submit(request, reply) or self._state in CLOSED_ERRORS:
             self._notify_pending(self._state)  # it closed meanwhile, perhaps without seeing this request
 
     def _call(self, request: Request, async_object: Reply | None) -> bool:

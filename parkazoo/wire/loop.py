@@ -1,0 +1,145 @@
+"""One loop reads and writes all sockets of a process: a thread, or a greenlet of each gevent hub.
+
+It runs while a connection uses it. Nothing that it calls may block.
+"""
+
+from __future__ import annotations
+
+import heapq
+import importlib
+import itertools
+import logging
+import selectors
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+DRAIN_BYTES = 4096
+# Which selectors wait as a handler of kazoo does; all others are taken for threads.
+SELECTORS = {
+    "sequential_gevent_handler": "gevent.selectors",
+    "sequential_eventlet_handler": "eventlet.green.selectors",
+}
+
+
+class Loop:
+    """Use :func:`join` and :meth:`leave`. All but `call`, `wake` and `is_here` is for the loop's own thread."""
+
+    def __init__(self, handler: Any) -> None:
+        self.users = 1
+        self.read_sock, self.write_sock = handler.create_socket_pair()
+        self.read_sock.setblocking(False)
+        self.write_sock.setblocking(False)
+        self._selector = importlib.import_module(SELECTORS.get(handler.name, "selectors")).DefaultSelector()
+        self._selector.register(self.read_sock, READ, self._drain)
+        self._calls: deque[Callable[[], None]] = deque()
+        self._last_calls: list[Callable[[], None]] = []
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        self._is_signalled = False
+        self._thread: int | None = None  # while it is awake
+        handler.spawn(self._run)
+
+    def call(self, call: Callable[[], None]) -> None:
+        """Make a call on the loop, soon."""
+        self._calls.append(call)
+        self.wake()
+
+    def wake(self) -> None:
+        if not self._is_signalled:
+            self._is_signalled = True
+            try:
+                self.write_sock.send(b"\0")
+            except OSError:  # full: it will wake; or closed, because nobody uses it any more
+                pass
+
+    def is_here(self) -> bool:
+        """Whether the caller is called by the loop."""
+        return self._thread == threading.get_ident()
+
+    def call_at_end(self, call: Callable[[], None]) -> None:
+        """Make a call when all that is ready now has been read."""
+        self._last_calls.append(call)
+
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        heapq.heappush(self._timers, (time.monotonic() + delay_s, next(self._numbers), call))
+
+    def watch(self, sock: Any, call: Callable[[int], None]) -> None:
+        """Call when `sock` can be read, or written after :meth:`set_events`."""
+        self._selector.register(sock, READ, call)
+
+    def set_events(self, sock: Any, events: int) -> None:
+        self._selector.modify(sock, events, self._selector.get_key(sock).data)
+
+    def forget(self, sock: Any) -> None:
+        self._selector.unregister(sock)
+
+    def _drain(self, events: int) -> None:
+        try:
+            self.read_sock.recv(DRAIN_BYTES)
+        except BlockingIOError:
+            pass
+
+    def _run(self) -> None:
+        while self.users or self._calls:
+            timeout = 0.0 if self._calls else None
+            if self._timers and timeout is None:
+                timeout = max(0.0, self._timers[0][0] - time.monotonic())
+            self._thread = None
+            ready = self._selector.select(timeout)
+            self._thread = threading.get_ident()
+            self._is_signalled = False  # before anything is looked at: what comes from now on wakes again
+            for key, events in ready:
+                self._make(key.data, events)
+            while self._calls:
+                self._make(self._calls.popleft())
+            now = time.monotonic()
+            while self._timers and self._timers[0][0] <= now:
+                self._make(heapq.heappop(self._timers)[2])
+            while self._last_calls:
+                self._make(self._last_calls.pop())
+        self._selector.close()
+        self.read_sock.close()
+        self.write_sock.close()
+
+    def _make(self, call: Callable[..., None], *arguments: Any) -> None:
+        try:
+            call(*arguments)
+        except Exception:
+            log.exception("Unhandled exception in %r", call)
+
+
+_loops: dict[Any, Loop] = {}
+_lock = threading.Lock()
+
+
+def join(handler: Any) -> Loop:
+    """The loop for connections with such a handler. Call :func:`leave` when done."""
+    with _lock:
+        key = _key(handler)
+        loop = _loops.get(key)
+        if loop is None:
+            loop = _loops[key] = Loop(handler)
+        else:
+            loop.users += 1
+        return loop
+
+
+def leave(loop: Loop) -> None:
+    with _lock:
+        loop.users -= 1
+        if not loop.users:
+            for key in [key for key, each in _loops.items() if each is loop]:
+                del _loops[key]
+            loop.wake()
+
+
+def _key(handler: Any) -> Any:
+    if handler.name not in SELECTORS:
+        return None
+    return handler.name, threading.get_ident()  # a hub belongs to a thread

@@ -1,0 +1,95 @@
+"""Threads for what blocks, made when they are first needed; they end when they have had nothing to do for a while."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+IDLE_S = 2.0
+
+
+class Workers:
+    """A pool of daemon threads.
+
+    :param most: how many threads there may be; None for as many as there are calls.
+    """
+
+    def __init__(self, name: str, most: int | None = None) -> None:
+        self._name = name
+        self._most = most
+        self._calls: deque[Callable[[], None]] = deque()
+        self._changed = threading.Condition()
+        self._threads = 0
+        self._idle = 0
+
+    def run(self, call: Callable[[], None]) -> None:
+        with self._changed:
+            self._calls.append(call)
+            if self._idle >= len(self._calls):
+                self._changed.notify()
+            elif self._most is None or self._threads < self._most:
+                self._threads += 1
+                threading.Thread(target=self._work, name=self._name, daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                if not self._calls:
+                    self._idle += 1
+                    self._changed.wait_for(lambda: bool(self._calls), IDLE_S)
+                    self._idle -= 1
+                if not self._calls:
+                    self._threads -= 1
+                    return
+                call = self._calls.popleft()
+            try:
+                call()
+            except Exception:
+                log.exception("Unhandled exception in %r", call)
+            del call  # release before it is idle
+
+
+class Strand:
+    """Makes calls one at a time, in order, on any thread of a pool. Stands where kazoo's handler has a queue."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._calls: deque[Callable[[], None]] = deque()
+        self._is_busy = False
+        self._changed = threading.Condition()
+        self._thread: int | None = None
+
+    def put(self, call: Callable[[], None]) -> None:
+        with self._changed:
+            self._calls.append(call)
+            if self._is_busy:
+                return
+            self._is_busy = True
+        self._workers.run(self._work)
+
+    def join(self) -> None:
+        """Wait until all calls are made; on one of them, do not wait."""
+        if self._thread == threading.get_ident():
+            return
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_busy)
+
+    def _work(self) -> None:
+        self._thread = threading.get_ident()
+        while True:
+            with self._changed:
+                if not self._calls:
+                    self._is_busy = False
+                    self._thread = None
+                    self._changed.notify_all()
+                    return
+                call = self._calls.popleft()
+            try:
+                call()
+            except Exception:
+                log.exception("Exception in worker queue thread")
+            del call
