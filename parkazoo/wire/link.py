@@ -185,6 +185,9 @@ class Link:
         if self._has_ended:
             return
         now = time.monotonic()
+        if self._sock.fileno() < 0:  # some programs do that
+            self.end(ConnectionDropped("the socket has been closed"))
+            return
         if now - self._last_read > self._read_timeout_s:
             self.end(ConnectionDropped("outstanding heartbeat ping not received"))
             return

@@ -71,7 +71,11 @@ class Loop:
 
     def watch(self, sock: Any, call: Callable[[int], None]) -> None:
         """Call when `sock` can be read, or written after :meth:`set_events`."""
-        self._selector.register(sock, READ, call)
+        try:
+            self._selector.register(sock, READ, call)
+        except KeyError:  # another had this number until a program closed it
+            self._selector.get_key(sock.fileno()).data(READ)
+            self._selector.register(sock, READ, call)
 
     def set_events(self, sock: Any, events: int) -> None:
         self._selector.modify(sock, events, self._selector.get_key(sock).data)
