@@ -12,6 +12,7 @@ import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -39,7 +40,7 @@ class Record(NamedTuple):
 class Fault(NamedTuple):
     """What was done to whom, from when to when.
 
-    :param kind: of a server: ``kill``, ``freeze``, ``restart``, ``cut off``; of a whole ensemble: ``ensemble down``;
+    :param kind: of a server: ``kill``, ``freeze``, ``restart``, ``cut off``; of all of an ensemble: ``ensemble down``;
         of a client process: ``kill client``, ``freeze client``; of one session on one ensemble: ``expire``.
     """
 
@@ -114,7 +115,7 @@ class Worker:
         options = {"timeout": self._session_timeout_s, "connection_retry": retry} | options
         while True:
             client = ParKazooClient(self._hosts, **options)
-            client.add_listener(lambda state: self._record_state(client, state))
+            client.add_listener(partial(self._record_state, client))
             try:
                 client.start(CONNECT_TIMEOUT_S)
             except KazooTimeoutError:
