@@ -38,24 +38,36 @@ class Record(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What was done to whom, from when to when.
+    """What was done to whom: from when to when anything of it could be felt, its coming and going included.
 
-    :param kind: of a server: ``kill``, ``freeze``, ``restart``, ``cut off``; of all of an ensemble: ``ensemble down``;
+    :param kind: of a server: ``kill``, ``freeze``, ``restart``, ``cut off``; of an ensemble: ``ensemble down``;
         of a client process: ``kill client``, ``freeze client``; of one session on one ensemble: ``expire``.
+    :param target: ``a2``; ``a``; ``lock/3``, a load and the number of its worker; ``lock/3 on a``.
+    :param manner: ``leader`` or ``follower``; how the ensemble went down; ``short`` or ``long`` (than the session
+        timeout).
+    :param since_s: the fault was complete from then
+    :param until_s: until then, when it began to be undone. A server that was killed serves again only at `ended_s`.
     """
 
     began_s: float
     ended_s: float
     kind: str
     target: str
+    manner: str = ""
+    since_s: float = 0.0
+    until_s: float = 0.0
 
 
 class Run(NamedTuple):
-    """What a load is judged by. Records are those of this load alone, in the order of their times."""
+    """What a load is judged by. Records are those of this load alone, in the order of their times.
+
+    :param is_timed: whether durations are judged too: not in a test, where they are only told.
+    """
 
     records: Sequence[Record]
     faults: Sequence[Fault]
     session_timeout_s: float
+    is_timed: bool = False
 
 
 class Judgement(NamedTuple):
