@@ -46,7 +46,7 @@ class Fault(NamedTuple):
     :param manner: ``leader`` or ``follower``; how the ensemble went down; ``short`` or ``long`` (than the session
         timeout).
     :param since_s: the fault was complete from then
-    :param until_s: until then, when it began to be undone. A server that was killed serves again only at `ended_s`.
+    :param until_s: until then, when it began to be undone; a server that was killed serves again by `ended_s`.
     """
 
     began_s: float
