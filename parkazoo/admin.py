@@ -42,6 +42,7 @@ from parkazoo.protocol.placement import (
     join,
     split,
 )
+from parkazoo.wire.log import DiscreetLog
 
 DRAFT = ROOT + "/draft"
 PROBE = "parkazoo-probe-"
@@ -176,7 +177,7 @@ class _Client:
         self.timeout_s = timeout_s
         # kazoo also waits that long for a server that accepts connections and says nothing
         session_timeout_s = min(SESSION_TIMEOUT_S, timeout_s)
-        self.zk = KazooClient(hosts=hosts, logger=log, **{"timeout": session_timeout_s, **options})
+        self.zk = KazooClient(hosts=hosts, logger=DiscreetLog(log), **{"timeout": session_timeout_s, **options})
 
     def __str__(self) -> str:
         return f"ensemble {self.name} ({self.hosts})" if self.name else self.hosts

@@ -14,9 +14,11 @@ from kazoo.protocol.connection import _SESSION_EXPIRED as SESSION_EXPIRED
 from kazoo.protocol.connection import AUTH_XID, CLOSE_RESPONSE, ConnectionHandler
 from kazoo.protocol.paths import join, normpath
 from kazoo.protocol.serialization import (
+    SASL,
     Auth,
     CheckVersion,
     CloseInstance,
+    Connect,
     Create,
     Create2,
     Delete,
@@ -74,10 +76,12 @@ __all__ = [
     "BLATHER",
     "CLOSE_RESPONSE",
     "CONNECTION_DROP",
+    "SASL",
     "SESSION_EXPIRED",
     "Auth",
     "CheckVersion",
     "CloseInstance",
+    "Connect",
     "ConnectionHandler",
     "Create",
     "Create2",

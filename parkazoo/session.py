@@ -281,15 +281,16 @@ class Session:
         return self.bootstrap._session_id, self.bootstrap._session_passwd + packed
 
     def describe_missing(self) -> str:
-        """Who has not been reached, for the message of a time-out."""
+        """Who has not been reached and why, for the message of a time-out."""
         missing = [
-            f"ensemble {member.name} ({format_hosts(member.hosts)})"
+            f"{self._describe(member)} ({format_hosts(member.hosts)}{member.trouble and f'; {member.trouble}'})"
             for member in self.members
             if self._states[member] not in CONNECTED
         ]
-        if self.cluster_map is None and missing:
-            missing = [f"the bootstrap ensemble ({self._client.describe_hosts()})"]
         return " and ".join(missing) or "all ensembles at once"
+
+    def _describe(self, member: Member) -> str:
+        return f"ensemble {member.name}" if self.cluster_map else "the bootstrap ensemble"
 
     # ---- what the tree needs ---------------------------------------------------------------------
 

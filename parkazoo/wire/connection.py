@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from typing import Any
 
@@ -57,7 +56,12 @@ class MemberConnection(ConnectionHandler):
 
     def _connect(self, host: str, hostip: str, port: int) -> Any:
         """Overrides kazoo's, and lets programs that replace ``client._connection._connect`` (Patroni) in."""
-        timeouts = self.client.connect_hook(super()._connect, host, hostip, port)
+        try:
+            timeouts = self.client.connect_hook(super()._connect, host, hostip, port)
+        except Exception as error:
+            self.client.trouble = f"{host}:{port} {error}"
+            raise
+        self.client.trouble = ""
         if self.client._queue or self.client.is_renewing:
             self._is_signalled = False
             self.wake()
@@ -104,8 +108,7 @@ class MemberConnection(ConnectionHandler):
         else:
             self._xid: int = self._xid % XID_MAX + 1
             xid = self._xid
-        if self.logger.isEnabledFor(logging.DEBUG):
-            self.logger.debug("Sending request(xid=%s): %s", xid, _without_secrets(request))
+        self.logger.debug("Sending request(xid=%s): %s", xid, request)
         client._pending.append((request, reply, xid))
         return int_struct.pack(len(body) + 8) + int_int_struct.pack(xid, request.type) + body
 
@@ -116,7 +119,3 @@ class MemberConnection(ConnectionHandler):
         while self._read_socket(read_timeout) != CLOSE_RESPONSE:
             pass
         raise SessionExpiredError("Closed, together with the client's other sessions")
-
-
-def _without_secrets(request: Any) -> Any:
-    return request._replace(auth="...") if isinstance(request, Auth) else request

@@ -19,6 +19,7 @@ from parkazoo.driver import Reply
 from parkazoo.kazoo_private import CloseInstance
 from parkazoo.protocol.steps import Request
 from parkazoo.wire.connection import MemberConnection
+from parkazoo.wire.log import DiscreetLog
 
 CLOSED_ERRORS = {
     KeeperState.AUTH_FAILED: AuthFailedError,
@@ -57,8 +58,9 @@ class Member(KazooClient):
         self.connect_hook = connect_hook
         self.auth_data = auth_data
         self.is_renewing = False
+        self.trouble = ""  # why the last attempt to connect failed
         self._connection = MemberConnection(
-            self, self._conn_retry.copy(), logger=self.logger, sasl_options=sasl_options
+            self, self._conn_retry.copy(), logger=DiscreetLog(self.logger), sasl_options=sasl_options
         )
 
     def begin(self) -> None:
