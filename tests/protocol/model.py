@@ -60,12 +60,15 @@ class Who(NamedTuple):
     ids: frozenset[Id] = frozenset()
     has_all: bool = True
 
+    def may(self, perms: int, znode: Znode) -> bool:
+        return self.has_all or any(acl.perms & perms and acl.id in self.ids | {WORLD} for acl in znode.acl)
+
 
 ANYONE = Who()
 
 
 class Znode(NamedTuple):
-    data: bytes
+    data: bytes | None
     acl: tuple[ACL, ...]
     owner: int
     czxid: int
@@ -87,7 +90,7 @@ class Znode(NamedTuple):
             cversion=2 * self.created - len(self.children),
             aversion=self.aversion,
             ephemeralOwner=self.owner,
-            dataLength=len(self.data),
+            dataLength=len(self.data or b""),
             numChildren=len(self.children),
             pzxid=self.pzxid,
         )
@@ -111,9 +114,10 @@ class Model:
         self.seen: dict[tuple[Who, int], int] = {}  # the oldest state that a session may still be shown
         # (session, ensemble, "data" or "child", path) -> watches, as in kazoo's tables
         self.watches: dict[tuple[Who, int, str, str], set[Any]] = {}
+        self.armed: set[tuple[Who, int, str, str]] = set()  # the same as the servers know it
         self.on_event: Callable[[Who, int, Any, WatchedEvent], None] = lambda who, ensemble, watch, event: None
         self._undo: dict[str, Znode | None] | None = None
-        self._fired: list[tuple[int, str, str]] = []
+        self._fired: list[tuple[int, str, str, Znode]] = []
 
     def copy(self) -> Model:
         twin = Model.__new__(Model)
@@ -123,6 +127,7 @@ class Model:
         twin.past = [list(states) for states in self.past]
         twin.seen = dict(self.seen)
         twin.watches = {key: set(watches) for key, watches in self.watches.items()}
+        twin.armed = set(self.armed)
         twin.on_event = self.on_event
         twin._undo = None
         twin._fired = []
@@ -158,7 +163,9 @@ class Model:
                 return error
             if getattr(request, "watcher", None):
                 kind = "child" if isinstance(request, (GetChildren, GetChildren2)) else "data"
-                self.watches.setdefault((who, ensemble, kind, request.path), set()).add(request.watcher)
+                key = who, ensemble, kind, request.path
+                self.watches.setdefault(key, set()).add(request.watcher)
+                self.armed.add(key)
             return answer
         self._fired = []
         answer = self._write_all(ensemble, request, who)
@@ -239,9 +246,9 @@ class Model:
         _check_version(znode.version, request.version)
         if isinstance(request, CheckVersion):
             return True
-        changed = znode._replace(data=request.data or b"", version=znode.version + 1, mzxid=zxid)
+        changed = znode._replace(data=request.data, version=znode.version + 1, mzxid=zxid)
         self._put(ensemble, request.path, changed)
-        self._fired.append((ensemble, EventType.CHANGED, request.path))
+        self._fired.append((ensemble, EventType.CHANGED, request.path, znode))
         return changed.stat
 
     def _create(self, ensemble: int, request: Any, who: Who) -> str:
@@ -260,11 +267,15 @@ class Model:
             raise NoChildrenForEphemeralsError
         owner = who.owners[ensemble] if request.flags & EPHEMERAL else 0
         children = parent.children | {name}
-        self._put(ensemble, path, Znode(request.data or b"", acl, owner, zxid, zxid, zxid))
+        znode = Znode(request.data, acl, owner, zxid, zxid, zxid)
+        self._put(ensemble, path, znode)
         self._put(
             ensemble, parent_path, parent._replace(pzxid=zxid, created=parent.created + 1, children=children)
         )
-        self._fired += [(ensemble, EventType.CREATED, path), (ensemble, EventType.CHILD, parent_path)]
+        self._fired += [
+            (ensemble, EventType.CREATED, path, znode),
+            (ensemble, EventType.CHILD, parent_path, parent),
+        ]
         return str(path)
 
     def _delete(self, ensemble: int, request: Any, who: Who) -> None:
@@ -284,7 +295,10 @@ class Model:
             parent_path,
             parent._replace(pzxid=self.zxids[ensemble], children=parent.children - {name}),
         )
-        self._fired += [(ensemble, EventType.DELETED, path), (ensemble, EventType.CHILD, parent_path)]
+        self._fired += [
+            (ensemble, EventType.DELETED, path, znode),
+            (ensemble, EventType.CHILD, parent_path, parent),
+        ]
 
     def _put(self, ensemble: int, path: str, znode: Znode | None) -> None:
         nodes = self.nodes[ensemble]
@@ -297,13 +311,17 @@ class Model:
 
     # ---- watches -------------------------------------------------------------------------------
 
-    def _fire(self, ensemble: int, event: str, path: str) -> None:
+    def _fire(self, ensemble: int, event: str, path: str, znode: Znode) -> None:
+        """Watches are used up, but those who may not read the znode are not told."""
         kinds = {EventType.CHILD: ("child",), EventType.DELETED: ("data", "child")}.get(event, ("data",))
-        for key in list(self.watches):
-            if key[1] == ensemble and key[2] in kinds and key[3] == path:
-                seen = WatchedEvent(event, KeeperState.CONNECTED, Placement.logical(path))
-                for watch in self.watches.pop(key):
-                    self.on_event(key[0], ensemble, watch, seen)
+        seen = WatchedEvent(event, KeeperState.CONNECTED, Placement.logical(path))
+        armed = {key for key in self.armed if key[1:] in [(ensemble, kind, path) for kind in kinds]}
+        self.armed -= armed
+        for who in {key[0] for key in armed}:
+            if who.may(Permissions.READ, znode):
+                watches = [self.watches.pop((who, ensemble, kind, path), set()) for kind in kinds]
+                for watch in set().union(*watches):
+                    self.on_event(who, ensemble, watch, seen)
 
     def watchers(self, who: Who, ensemble: int, kind: str) -> WatchTable:
         """A session's watches on one ensemble as kazoo keeps them: path to set."""
@@ -336,14 +354,14 @@ def _check_version(version: int, wanted: int) -> None:
 
 
 def _check(znode: Znode, perms: int, who: Who) -> None:
-    if not who.has_all and not any(acl.perms & perms and acl.id in who.ids | {WORLD} for acl in znode.acl):
+    if not who.may(perms, znode):
         raise NoAuthError
 
 
 def _fixed(acls: Iterable[ACL], who: Who) -> tuple[ACL, ...]:
     """An ACL as the servers store it."""
     fixed: list[ACL] = []
-    for acl in acls:
+    for acl in dict.fromkeys(acls):
         if acl.id.scheme == "auth":
             if not who.ids:
                 raise InvalidACLError
@@ -354,7 +372,7 @@ def _fixed(acls: Iterable[ACL], who: Who) -> tuple[ACL, ...]:
             raise InvalidACLError
     if not fixed:
         raise InvalidACLError
-    return tuple(dict.fromkeys(fixed))
+    return tuple(fixed)
 
 
 def _masked(znode: Znode, who: Who) -> list[ACL]:
