@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from kazoo.client import KazooClient
@@ -43,6 +44,7 @@ from parkazoo.protocol.placement import (
     split,
 )
 from parkazoo.wire.log import DiscreetLog
+from parkazoo.wire.tls import make_context
 
 DRAFT = ROOT + "/draft"
 PROBE = "parkazoo-probe-"
@@ -94,6 +96,7 @@ def init_map(
     :param timeout_s: seconds to wait for the connections, and for each answer.
     :param client_options: further arguments for KazooClient (TLS, SASL), apart from ``handler``.
     :raises ClusterMapError: if anything is not as it must be. It says what, and what to do.
+    :raises ConfigurationError: files of the TLS options cannot be used.
     """
     wanted = _plan(bootstrap, ensembles)
     if closed and not (auth or client_options.get("sasl_options") or client_options.get("certfile")):
@@ -183,6 +186,8 @@ class _Client:
         return f"ensemble {self.name} ({self.hosts})" if self.name else self.hosts
 
     def start(self) -> Any:
+        if self.zk.use_ssl:
+            make_context(self.zk)  # only to see that it can be made
         return self.zk.start_async()
 
     def stop(self) -> None:
@@ -274,10 +279,12 @@ def _for_each(items: Sequence[Any], function: Callable[[Any], T]) -> list[T]:
         return list(pool.map(function, items))
 
 
-def _refusal(server: tuple[str, int]) -> str:
-    """Why `server` accepts no connection; empty if it does."""
+def _refusal(client: KazooClient, server: tuple[str, int]) -> str:
+    """Why `server` accepts no connection with the options of `client`; empty if it does."""
     try:
-        socket.create_connection(server, TCP_TIMEOUT_S).close()
+        with socket.create_connection(server, TCP_TIMEOUT_S) as plain:
+            if client.use_ssl:
+                make_context(client).wrap_socket(plain, server_hostname=server[0]).close()
     except OSError as error:
         return error.strerror or str(error)
     return ""
@@ -290,7 +297,7 @@ def _reasons(client: _Client) -> str:
     servers = parse_hosts(client.hosts)
     return ", ".join(
         f"{format_hosts([server])}: {refusal or 'answers, but not as a ZooKeeper that serves (no quorum? TLS?)'}"
-        for server, refusal in zip(servers, _for_each(servers, _refusal), strict=True)
+        for server, refusal in zip(servers, _for_each(servers, partial(_refusal, client.zk)), strict=True)
     )
 
 
@@ -489,7 +496,8 @@ def _each_server(
         for name, client in clients.items()
         for server in parse_hosts(client.hosts)
     }
-    refusals = _for_each([server for _, server in servers.values()], _refusal)
+    any_client = next(iter(clients.values())).zk
+    refusals = _for_each([server for _, server in servers.values()], partial(_refusal, any_client))
     failed = {
         address: (name, refusal)
         for (address, (name, _)), refusal in zip(servers.items(), refusals, strict=True)
