@@ -43,8 +43,8 @@ class Fault(NamedTuple):
     :param kind: of a server: ``kill``, ``freeze``, ``restart``, ``cut off``; of an ensemble: ``ensemble down``;
         of a client process: ``kill client``, ``freeze client``; of one session on one ensemble: ``expire``.
     :param target: ``a2``; ``a``; ``lock/3``, a load and the number of its worker; ``lock/3 on a``.
-    :param manner: ``leader`` or ``follower``; how the ensemble went down; ``short`` or ``long`` (than the session
-        timeout).
+    :param manner: ``leader`` or ``follower``; how the ensemble went down; ``brief`` or ``long`` (as seen from
+        the session timeout).
     :param since_s: the fault was complete from then
     :param until_s: until then, when it began to be undone; a server that was killed serves again by `ended_s`.
     """
