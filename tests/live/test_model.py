@@ -31,6 +31,7 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from tests.live.world import DEADLINE_S, LiveTest, seed
+from tests.protocol.fakes import Watches
 from tests.protocol.model import EPHEMERAL, SEQUENCE, WORLD, Model, Who, must
 
 REQUESTS, ROUNDS = 250, 32
@@ -138,8 +139,13 @@ class TestModel(LiveTest):
             for client, names in zip(self.clients, SESSIONS, strict=True)
         ]
         self.model = Model(1)
-        self.model.on_event = lambda who, ensemble, watch, event: watch(event)
+        self.watches = {who: Watches() for who in self.whos}
+        self.model.on_event = self.tell
         self.zxids, self.times = Alike(), Alike()
+
+    def tell(self, who: Who, ensemble: int, event: WatchedEvent) -> None:
+        for watch in self.watches[who].take(event):
+            watch(event)
 
     def ask(self, client: Any, request: Any) -> Any:
         result = client.handler.async_result()
@@ -195,6 +201,7 @@ class TestModel(LiveTest):
                 if getattr(request, "watcher", None):
                     twin = request._replace(watcher=Watcher(at, ours))
                 expected = self.model.execute(0, twin, self.whos[session])
+                self.watches[self.whos[session]].answered(twin, expected)
                 got = self.ask(self.clients[session], request)
                 if isinstance(request, (GetChildren, GetChildren2)) and not isinstance(got, Exception):
                     (got if isinstance(request, GetChildren) else got[0]).sort()

@@ -67,7 +67,7 @@ class WatchTest(unittest.TestCase):
         self.assertEqual(self.seen, list(events))
 
     def watches_left(self) -> list[Any]:
-        return [watch for watches in self.model.watches.values() for watch in watches]
+        return [watch for member in self.client.members for watch in member.watches.left()]
 
 
 class TestWithoutMirror(WatchTest):
