@@ -24,7 +24,14 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import InvalidACLError, KazooException, NoAuthError, NodeExistsError, NoNodeError
+from kazoo.exceptions import (
+    AuthFailedError,
+    InvalidACLError,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+)
 from kazoo.protocol.states import KeeperState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
@@ -44,6 +51,7 @@ from parkazoo.protocol.placement import (
     split,
 )
 from parkazoo.wire.log import DiscreetLog
+from parkazoo.wire.sasl import verify_sasl
 from parkazoo.wire.tls import make_context
 
 DRAFT = ROOT + "/draft"
@@ -54,6 +62,7 @@ SESSION_TIMEOUT_S = 10.0
 TCP_TIMEOUT_S = 3.0
 CREATES_AT_ONCE = 256  # keeps a transaction far below the servers' limit of 1 MiB
 READS_AT_ONCE = 64
+REFUSED = "the servers refuse the identity"
 SHOWN = 5
 
 Auth = Sequence[tuple[str, str]]
@@ -96,7 +105,7 @@ def init_map(
     :param timeout_s: seconds to wait for the connections, and for each answer.
     :param client_options: further arguments for KazooClient (TLS, SASL), apart from ``handler``.
     :raises ClusterMapError: if anything is not as it must be. It says what, and what to do.
-    :raises ConfigurationError: files of the TLS options cannot be used.
+    :raises ConfigurationError: the TLS or SASL options cannot be used.
     """
     wanted = _plan(bootstrap, ensembles)
     if closed and not (auth or client_options.get("sasl_options") or client_options.get("certfile")):
@@ -188,6 +197,8 @@ class _Client:
     def start(self) -> Any:
         if self.zk.use_ssl:
             make_context(self.zk)  # only to see that it can be made
+        if self.zk._connection.sasl_options is not None:
+            verify_sasl(self.zk._connection.sasl_options)
         return self.zk.start_async()
 
     def stop(self) -> None:
@@ -208,6 +219,8 @@ class _Client:
             raise ClusterMapError(
                 f"no right to use {path} on {self}: give the identity that has it in auth (--auth)"
             ) from None
+        except AuthFailedError:
+            raise ClusterMapError(f"{self}: {REFUSED}") from None
         except InvalidACLError:
             raise ClusterMapError(f"{self} knows no identity of this client: give one in auth (--auth)") from None
         except (KazooException, self.zk.handler.timeout_exception) as error:
@@ -293,7 +306,7 @@ def _refusal(client: KazooClient, server: tuple[str, int]) -> str:
 def _reasons(client: _Client) -> str:
     """For a client that did not connect: why."""
     if client.zk.client_state == KeeperState.AUTH_FAILED:
-        return "the servers refuse the identity"
+        return REFUSED
     servers = parse_hosts(client.hosts)
     return ", ".join(
         f"{format_hosts([server])}: {refusal or 'answers, but not as a ZooKeeper that serves (no quorum? TLS?)'}"

@@ -31,6 +31,7 @@ from parkazoo.wire.facade import Connections, Watchers, child_places, data_place
 from parkazoo.wire.listeners import Listeners
 from parkazoo.wire.member import CLOSED_ERRORS, Member
 from parkazoo.wire.routine import end_after_fork, is_current
+from parkazoo.wire.sasl import verify_sasl
 from parkazoo.wire.tls import make_context
 
 SETTLED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO, KeeperState.AUTH_FAILED, KeeperState.CLOSED)
@@ -139,7 +140,7 @@ class ParKazooClient(KazooClient):
         :raises ClusterMapError: no map, a damaged one, one of a newer format, or servers that are not the
             ensemble that the map means; at once.
         :raises AuthFailedError: an ensemble refuses the credentials.
-        :raises ConfigurationError: files of the TLS options cannot be used; at once.
+        :raises ConfigurationError: the TLS or SASL options cannot be used; at once.
         :raises: the handler's ``timeout_exception``, which names the ensembles that were not reached, and why.
             After an error nothing is left running.
         """
@@ -171,7 +172,7 @@ class ParKazooClient(KazooClient):
 
         :returns: an event that is set while the client is connected to every ensemble. If the cluster map
             cannot be used, the client ends up CLOSED, logs why, and every operation raises it.
-        :raises ConfigurationError: files of the TLS options cannot be used.
+        :raises ConfigurationError: the TLS or SASL options cannot be used.
         :raises ForkError: this is a child of the process that has started the client.
         :raises RuntimeError: a watch or completion callback of this client cannot start it.
         """
@@ -181,6 +182,8 @@ class ParKazooClient(KazooClient):
             return self._live
         if self.use_ssl:
             make_context(self)  # only to see that it can be made
+        if self._connection.sasl_options is not None:
+            verify_sasl(self._connection.sasl_options)
         if self._is_in_callback():
             raise RuntimeError(
                 "a watch or completion callback cannot start its own client: client.handler.spawn(client.start)"
