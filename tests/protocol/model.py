@@ -312,7 +312,7 @@ class Model:
         kind = "child" if isinstance(request, (GetChildren, GetChildren2)) else "data"
         self.watches.add((who, ensemble, kind, request.path))
         for before, after in pairwise(states):
-            event = _difference(kind, before.get(request.path), after.get(request.path))
+            event = difference(kind, before.get(request.path), after.get(request.path))
             if event is not None:
                 self._fire(ensemble, event, request.path, after.get(request.path) or before[request.path], who)
                 break
@@ -328,7 +328,7 @@ class Model:
                 self.on_event(who, ensemble, WatchedEvent(event, KeeperState.CONNECTED, path))
 
 
-def _difference(kind: str, before: Znode | None, after: Znode | None) -> str | None:
+def difference(kind: str, before: Znode | None, after: Znode | None) -> str | None:
     """The event that tells a watch of a change."""
     if before is None or after is None:
         return None if before is after else EventType.CREATED if before is None else EventType.DELETED
