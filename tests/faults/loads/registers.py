@@ -95,10 +95,10 @@ class Recorder:
         return self._call(request, _Answered(reply, lambda answer: self._answer(number, request, answer)))
 
     def _answer(self, number: int, request: Any, answer: Any) -> None:
-        sessions = [member.client_id[0] for member in self._client.members.values()]
         if isinstance(answer, UNKNOWN):
             self._record("answer", number=number, unknown=type(answer).__name__)
         else:
+            sessions = [member._session_id for member in self._client.members.values()]
             self._record("answer", number=number, result=_result(request, answer), sessions=sessions)
 
     def _describe(self, request: Any) -> Call | None:
