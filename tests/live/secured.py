@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import unittest
 from collections.abc import Iterator, Mapping
@@ -81,7 +82,8 @@ class SecuredTest(unittest.TestCase):
         session = client.members[ensemble].client_id
 
         def has_ended() -> bool:  # whoever connected last has the session: the client may have been faster
-            thief = KazooClient(hosts, client_id=session, **options)
+            silence = logging.Logger("thief", logging.CRITICAL)
+            thief = KazooClient(hosts, client_id=session, logger=silence, **options)
             thief.start(DEADLINE_S)
             is_other = thief.client_id != session
             thief.stop()
