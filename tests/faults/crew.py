@@ -150,8 +150,8 @@ class Crew:
             self._problem(member, f"does not end within {END_TIMEOUT_S:g} s")
             self.kill(member)
         for member in self.members:
-            crashes = [each.fields["trace"] for each in member.records() if each.what == "crashed"]
-            for trace in crashes:
+            crashes = (each.fields["trace"] for each in member.records() if each.what == "crashed")
+            for trace in {*crashes}:
                 self._problem(member, f"crashed: {trace.strip().splitlines()[-1]}")
 
     def _problem(self, member: Member, what: str) -> None:

@@ -35,10 +35,26 @@ def work(load: Load, worker: Worker) -> None:
         load.work(worker)
         worker.record("ended", asked=worker.is_over())
     except BaseException:
-        logging.exception("%s crashed", load.name)
-        worker.record("crashed", trace=traceback.format_exc())
+        logging.exception("%s crashed", load.name)  # which Crashes records
     finally:
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+class Crashes(logging.Handler):
+    """Records each exception that nobody has expected: what ends a thread, and what kazoo logs as an error."""
+
+    def __init__(self, worker: Worker) -> None:
+        super().__init__(logging.ERROR)
+        self._worker = worker
+        threading.excepthook = lambda hook: self._record(hook.exc_value)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self._record(record.exc_info[1])
+
+    def _record(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._worker.record("crashed", trace="".join(traceback.format_exception(error)))
 
 
 def main() -> None:
@@ -57,6 +73,7 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited by every thread
     dice = random.Random(given.seed)
     worker = Worker(given.number, given.life, given.root, given.hosts, given.timeout, given.journal, dice)
+    logging.getLogger().addHandler(Crashes(worker))
     thread = threading.Thread(target=work, args=(load_named(given.load), worker), name="load")
     thread.start()
     signal.sigwait({signal.SIGTERM})
