@@ -137,11 +137,10 @@ class Worker:
                 return client
 
     def _record_state(self, client: ParKazooClient, state: str) -> None:
-        sessions = (
-            {name: [member.client_id[0], member.client_id[1].hex()] for name, member in client.members.items()}
-            if state == "CONNECTED"
-            else {}
-        )
+        sessions = {}
+        if state == "CONNECTED":
+            ids = {name: member.client_id for name, member in client.members.items()}
+            sessions = {name: [id_[0], id_[1].hex()] for name, id_ in ids.items() if id_}  # else it has just ended
         self.record("state", state=state, sessions=sessions)
 
 
