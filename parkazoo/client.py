@@ -248,7 +248,8 @@ class ParKazooClient(KazooClient):
         """Overrides kazoo's: a listener may wait for what this client does."""
         if self.state != state:
             self.state = state
-            self._listeners.tell(state)
+            if self.state_listeners:
+                self._listeners.tell(state)
 
     def _call_listeners(self, state: str) -> None:
         for listener in list(self.state_listeners):
@@ -262,7 +263,11 @@ class ParKazooClient(KazooClient):
             self.logger.exception("Error in connection state listener")
 
     def _is_in_callback(self) -> bool:
-        return any(is_current(worker) for worker in getattr(self.handler, "_workers", ()))
+        return any(is_current(worker) for worker in self._workers())
+
+    def _workers(self) -> list[Any]:
+        """What calls watches and completion callbacks: threads or greenlets of kazoo's handlers."""
+        return getattr(self.handler, "_workers", [])
 
     def check_process(self) -> None:
         """Whether this client can be used in this process.
@@ -280,15 +285,15 @@ class ParKazooClient(KazooClient):
         if self._session is None or self._stopped.is_set():
             return
         self._fork_error = ForkError(
-            f"this client is connected in process {self._process}; its child, process {os.getpid()}, needs a client "
-            "of its own, made after the fork"
+            f"this client is connected in process {self._process}; its child {os.getpid()} needs a client of its "
+            "own, made after the fork"
         )
         self._state, self.state = KeeperState.CLOSED, KazooState.LOST
         self._live, self._stopped = self.handler.event_object(), self.handler.event_object()
         self._stopped.set()
         self._session.abandon(self._fork_error)
         self.handler._running = False  # completion callbacks are called at once, and the exit waits for nothing
-        for worker in getattr(self.handler, "_workers", ()):
+        for worker in self._workers():
             end_after_fork(worker)
 
     @property

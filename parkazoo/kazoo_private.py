@@ -1,9 +1,9 @@
 """Every name of kazoo 2.11 that ParKazoo uses beyond kazoo's documented interface, and nowhere else.
 
 The package's requirements pin kazoo's minor version for the sake of this file. It has two parts: names that
-can be imported, and, in CLIENT_ATTRIBUTES and CONNECTION_ATTRIBUTES, attributes that are read, replaced or
-overridden on KazooClient and ConnectionHandler; tests/protocol/test_kazoo_private.py checks that kazoo still
-has each of them.
+can be imported, and, in CLIENT_ATTRIBUTES, CONNECTION_ATTRIBUTES and HANDLER_ATTRIBUTES, attributes that are
+read, replaced or overridden on KazooClient, ConnectionHandler and handlers;
+tests/protocol/test_kazoo_private.py checks that kazoo still has each of them.
 """
 
 from kazoo.exceptions import RolledBackError, RuntimeInconsistency
@@ -41,8 +41,10 @@ CLIENT_ATTRIBUTES = (
     "_child_watchers",
     "_conn_retry",
     "_connection",
+    "_create_async_inner",
     "_data_watchers",
     "_live",
+    "_make_state_change",
     "_notify_pending",
     "_pending",
     "_protocol_version",
@@ -61,6 +63,7 @@ CLIENT_ATTRIBUTES = (
 )
 CONNECTION_ATTRIBUTES = (
     "_connect",
+    "_connection_routine",
     "_read_socket",
     "_read_sock",
     "_send_request",
@@ -69,6 +72,10 @@ CONNECTION_ATTRIBUTES = (
     "_write_sock",
     "_xid",
     "sasl_options",
+)
+HANDLER_ATTRIBUTES = (
+    "_running",
+    "_workers",
 )
 
 __all__ = [

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from kazoo.exceptions import (
     AuthFailedError,
@@ -85,8 +85,8 @@ class Session:
         self._unknown = {self.bootstrap}  # members that have not yet said which ensemble they are
         self._lock = threading.Lock()
         # The watches on directories without a mirror, by path, wherever they are: also those that just look again
-        # and are in no table. Only kazoo's watch thread uses it.
-        self._armed: dict[str, WeakSet[DirectoryWatch]] = {}
+        # and are in no table. Each watch holds its path's set. Only kazoo's watch thread uses it.
+        self._armed: WeakValueDictionary[str, WeakSet[DirectoryWatch]] = WeakValueDictionary()
         self._early: deque[tuple[Request, Reply | None]] = deque()  # operations issued before the session is open
 
     # ---- operations ------------------------------------------------------------------------------
@@ -238,6 +238,13 @@ class Session:
         for member in self.members:
             member._connection.close()
 
+    def abandon(self, error: Exception) -> None:
+        """See :meth:`ParKazooClient.abandon`."""
+        self.failure = error
+        self.is_stopping = True
+        for member in self.members:
+            member.abandon()
+
     # ---- states ----------------------------------------------------------------------------------
 
     def member_changed(self, member: Member, state: str) -> None:
@@ -311,7 +318,8 @@ class Session:
     def _settle(self, watch: DirectoryWatch, has_succeeded: bool) -> None:
         def settle() -> None:
             if has_succeeded:
-                self._armed.setdefault(watch.path, WeakSet()).add(watch)
+                watch.peers = self._armed.setdefault(watch.path, WeakSet())
+                watch.peers.add(watch)
             watch.settle(has_succeeded)
 
         self._dispatch(settle)
@@ -337,10 +345,9 @@ class Session:
         for each in withdrawn:
             self.members[d.home.ensemble]._child_watchers.get(d.home.path, set()).discard(each)
             self.members[d.mirror.ensemble]._data_watchers.get(d.mirror.path, set()).discard(each)
+            self.members[d.mirror.ensemble]._child_watchers.get(d.mirror.path, set()).discard(each)
             armed.discard(each)
             each.end()
-        if not armed:
-            self._armed.pop(d.path, None)
 
 
 def _new_mark() -> str:

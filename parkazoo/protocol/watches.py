@@ -26,7 +26,7 @@ class DirectoryWatch:
         the same function on the same directory, for kazoo calls a function once for an event.
     """
 
-    __slots__ = ("__weakref__", "_early", "_look", "_state", "_withdraw", "home_czxid", "path", "watcher")
+    __slots__ = ("__weakref__", "_early", "_look", "_state", "_withdraw", "home_czxid", "path", "peers", "watcher")
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class DirectoryWatch:
     ) -> None:
         self.watcher = watcher
         self.path = ""
+        self.peers: Any = None  # the armed watches of this path, which live as long as one of them
         self.home_czxid = 0  # of the life of the directory that is watched
         self._look = look
         self._withdraw = withdraw

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +19,7 @@ from parkazoo.kazoo_private import (
     int_int_struct,
     int_struct,
 )
+from parkazoo.wire.routine import end_after_fork
 
 BATCH_REQUESTS = 128
 BATCH_BYTES = 1 << 16
@@ -32,11 +34,25 @@ class MemberConnection(ConnectionHandler):
     only means "look at the queue", and there is at most about one of them.
     """
 
+    _read_sock: Any
+    _write_sock: Any
+
     def start(self) -> None:
         self._is_signalled = False
         super().start()
         self._read_sock.setblocking(False)
         self._write_sock.setblocking(False)
+
+    def abandon(self) -> None:
+        """In a child process: close what it has of the parent's sockets, without a word to the servers."""
+        for sock in (self._socket, self._read_sock, self._write_sock):
+            if sock is not None:
+                with suppress(OSError):  # it had been closed
+                    os.close(sock.detach())
+        self._read_sock = self._write_sock = None
+        self.connection_stopped = self.handler.event_object()
+        self.connection_stopped.set()
+        end_after_fork(self._connection_routine)
 
     def wake(self) -> bool:
         """Have the connection thread look at the queue; False if the connection is closed."""

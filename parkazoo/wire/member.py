@@ -43,6 +43,9 @@ class Member(KazooClient):
     owner's user does.
     """
 
+    _live: Any
+    _stopped: Any
+
     def __init__(
         self,
         owner: Owner,
@@ -97,6 +100,13 @@ class Member(KazooClient):
             self._stopped.set()
             self._queue.append((CloseInstance, None))
             self._connection.wake()
+
+    def abandon(self) -> None:
+        """In a child process: the connection is the parent's."""
+        self._state = KeeperState.CLOSED
+        self._live, self._stopped = self.handler.event_object(), self.handler.event_object()
+        self._stopped.set()
+        self._connection.abandon()
 
     def unchroot(self, path: str) -> str:
         """The owner's name for a physical path: called for watches' events and transactions' results."""
