@@ -243,7 +243,12 @@ def _look_at_inert(folder: Place, name: str) -> Operation[Seen]:
     stat = yield from ask(place.ensemble, Exists(place.path, None))
     if stat is None or not stat.numChildren:
         return NOTHING
-    return Seen([Finding(FOREIGN, place.ensemble, place.path, f"{stat.numChildren} children below it")])
+    try:
+        return Seen(_foreign(place, (yield from ask(place.ensemble, GetChildren(place.path, None)))))
+    except NoNodeError:
+        return NOTHING
+    except NoAuthError:
+        return Seen(hidden=[place])
 
 
 def _look_at_done(ensemble: int, now_ms: int, name: str) -> Operation[Seen]:
