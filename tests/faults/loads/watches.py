@@ -88,7 +88,7 @@ class WatchesLoad:
         for (worker, life, path, aspect), found in readings.items():
             problems += histories[path].disorder(f"worker {worker}, life {life}", aspect, found)
         for (worker, life, _), watch in watches.items():
-            problems += watch.untruths(histories[watch.path], run.session_timeout_s)
+            problems += watch.untruths(histories[watch.path])
             problems += watch.losses(readings[worker, life, watch.path, watch.aspect], run.session_timeout_s)
         types = Counter(each.fields["type"] for each in run.records if each.what == "event")
         if not types.keys() & {*EVENTS.values()}:
@@ -343,7 +343,7 @@ class History:
 
 @dataclass
 class Watch:
-    """:param armed: what was read when it was set; None if that failed."""
+    """:param armed: what was read when it was set. None: it failed; after a lost connection it may be set."""
 
     name: str
     life: Life
@@ -353,18 +353,15 @@ class Watch:
     is_refused: bool = False
     events: list[Record] = field(default_factory=list)
 
-    def untruths(self, history: History, session_timeout_s: float) -> list[str]:
+    def untruths(self, history: History) -> list[str]:
         if len(self.events) > 1:
             return [f"{self.name} was told {len(self.events)} times"]
         if not self.events:
             return []
         event = self.events[0]
-        if self.armed is None:
-            is_certain = self.is_refused or self.life.last_s > event.at_s + session_timeout_s
-            return (
-                [f"{self.name} was told at {event.at_s:.3f} s, though it had been refused"] if is_certain else []
-            )
-        if event.fields["type"] == NONE:
+        if self.is_refused:
+            return [f"{self.name} was told at {event.at_s:.3f} s, though it had been refused"]
+        if self.armed is None or event.fields["type"] == NONE:
             return []
         states = history.aspect(self.aspect)
         for (began_s, _, value), (next_s, kind, _) in itertools.pairwise(states):
