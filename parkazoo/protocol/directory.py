@@ -9,6 +9,7 @@ directory is the one in which it was seen.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ from parkazoo.protocol.tree import Directory, Tree
 ANY_VERSION = -1
 IN_TRANSACTION = "transaction"
 IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
+VERSION = re.compile("[0-9]{1,10}")
 
 
 def read_fence(d: Directory) -> Operation[int]:
@@ -324,4 +326,4 @@ def help_delete(d: Directory, marks: Sequence[str]) -> Operation[None]:
 def _version_of(mark: str) -> int:
     """The version that a delete asked for; any (-1) if somebody made the mark by hand."""
     version = mark.rpartition(".")[2]
-    return int(version) if version.isdecimal() else -1
+    return min(int(version), IMPOSSIBLE) if VERSION.fullmatch(version) else ANY_VERSION
