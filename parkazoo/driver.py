@@ -164,9 +164,9 @@ class Driver:
         try:
             has_claims = bool(self._order or plan.kept(self.tree, request))
             claims = with_prefixes(plan.claims(self.tree, request)) if has_claims else {}
-        except ValueError as error:  # a path that has no UTF-8, and so no place
+        except ValueError as no_place:  # a path that has no UTF-8
             if reply is not None:
-                reply.set_exception(error)
+                reply.set_exception(no_place)
             return
         if has_claims:
             with self._lock:
