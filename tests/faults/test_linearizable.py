@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
 import unittest
 import uuid
+from typing import Any
 
 from tests.faults.linearizable import Operation, TooManyOrdersError, find_refusal
+from tests.faults.load import Fault, Judgement, Record, Run
+from tests.faults.loads.registers import LOAD
 from tests.faults.porcupine.__main__ import VERDICTS, digest, judge
 from tests.faults.porcupine.corpus import FLAWS, make_corpus
 
@@ -81,3 +85,87 @@ class RefusalTest(unittest.TestCase):
         history += [Operation(2, None, ("set", "d", str(number), -1), None) for number in range(30)]
         with self.assertRaises(TooManyOrdersError):
             find_refusal([*history, Operation(3, 4, ("get", "d"), ("no such", 15))], configurations_max=10_000)
+
+
+class Journal:
+    """What clients of the registers load would have recorded, one second apart."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self._numbers = itertools.count()
+
+    def call(self, worker: int, *call: Any) -> tuple[int, int]:
+        number = next(self._numbers)
+        self._add(worker, "call", number=number, call=list(call))
+        return worker, number
+
+    def answer(self, called: tuple[int, int], result: Any, session: int = 7) -> None:
+        worker, number = called
+        self._add(worker, "answer", number=number, result=result, sessions=[session])
+
+    def did(self, worker: int, *call: Any, result: Any, session: int = 7) -> None:
+        self.answer(self.call(worker, *call), result, session)
+
+    def _add(self, worker: int, what: str, **fields: Any) -> None:
+        self.records.append(Record(float(len(self.records)), worker, 0, what, fields))
+
+    def judge(self, *faults: Fault) -> Judgement:
+        return LOAD.judge(Run(self.records, faults, 4.0))
+
+
+class RegistersTest(unittest.TestCase):
+    """What the load's journals are taken for."""
+
+    def setUp(self) -> None:
+        self.journal = Journal()
+        self.journal.did(1, "create", "0.1.d", "old", result="ok")
+
+    def refusals(self, *faults: Fault) -> int:
+        return len(self.journal.judge(*faults).problems)
+
+    def freeze(self) -> Fault:
+        return Fault(0.0, 9.0, "freeze", "a1", "leader", 0.0, 9.0)
+
+    def test_acknowledged_write_that_is_not_there(self) -> None:
+        self.journal.did(-1, "sync", "", result="ok")
+        self.journal.did(-1, "children", "", result=["0.2.d"])
+        self.assertEqual(self.refusals(), 2)  # and nobody has created the other
+
+    def test_stale_read_behind_a_sync(self) -> None:
+        self.journal.did(1, "set", "0.1.d", "new", -1, result=1)
+        self.journal.did(2, "sync", "0.1.d", result="ok")
+        self.journal.did(2, "get", "0.1.d", result=["old", 0])
+        self.assertEqual(self.refusals(), 1)
+        judgement = self.journal.judge(self.freeze())
+        self.assertEqual(judgement.problems, [])
+        self.assertEqual(judgement.figures["groups stale behind a deposed leader"], 1)
+
+    def test_stale_read_behind_a_write(self) -> None:
+        self.journal.did(1, "set", "0.1.d", "new", -1, result=1)
+        self.journal.did(2, "set", "0.1.e", "", -1, result="NoNodeError")
+        self.journal.did(2, "create", "0.1.e", "", result="ok")
+        self.journal.did(2, "get", "0.1.d", result=["old", 0])
+        self.assertEqual(self.refusals(self.freeze()), 1)
+
+    def test_sync_that_is_not_awaited(self) -> None:
+        self.journal.did(1, "set", "0.1.d", "new", -1, result=1)
+        sync = self.journal.call(2, "sync", "0.1.d")
+        get = self.journal.call(2, "get", "0.1.d")
+        self.journal.answer(sync, "ok")
+        self.journal.answer(get, ["old", 0])
+        self.assertEqual(self.refusals(), 1)
+
+    def test_read_that_need_not_be_new(self) -> None:
+        self.journal.did(2, "sync", "0.1.d", result="ok")
+        self.journal.did(1, "set", "0.1.d", "new", -1, result=1)
+        self.journal.did(2, "get", "0.1.d", result=["old", 0])
+        self.journal.did(3, "get", "0.1.d", result=["old", 0])
+        self.journal.did(3, "sync", "0.1.d", result="ok")
+        self.journal.did(3, "get", "0.1.d", result=["old", 0], session=8)
+        judgement = self.journal.judge()
+        self.assertEqual(judgement.problems, [])
+        self.assertEqual(judgement.figures["reads not judged"], 2)
+
+    def test_error_that_no_zookeeper_raises(self) -> None:
+        self.journal.did(1, "set", "0.1.d", "new", -1, result="APIError")
+        self.assertEqual(self.journal.judge().problems, ["('set', '0.1.d', 'new', -1) raised APIError"])
