@@ -124,16 +124,24 @@ def _no_children(d: Directory, watch: DirectoryWatch | None) -> Operation[Any]:
 
 
 def look_again(d: Directory, watch: DirectoryWatch) -> Operation[str | None]:
-    """The pin of a watched directory came or went: the event to tell of, or None after watching on."""
+    """The pin or the mirror of a watched directory came: the event to tell of, or None after watching on.
+
+    A mirror alone is nothing to tell of: it may have been made for a transaction that then failed.
+    """
     try:
         _, stat = yield from ask(d.home.ensemble, GetChildren2(d.home.path, watch))
     except NoNodeError:
         return "DELETED"
     if stat.czxid != watch.home_czxid:  # deleted, and made again since
         return "DELETED"
-    if (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, watch))) is not None:
-        return "CHILD"
-    return None
+    while True:
+        try:
+            _, mirror = yield from ask(d.mirror.ensemble, GetChildren2(d.mirror.path, watch))
+        except NoNodeError:
+            if (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, watch))) is None:
+                return None
+        else:
+            return "CHILD" if mirror.cversion else None
 
 
 def sync(tree: Tree, request: Request) -> Operation[str]:

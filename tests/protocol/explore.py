@@ -89,6 +89,7 @@ class Explorer:
     :param stopped: the processes that have crashed by then.
     :param at_end: called with each last state, before anything is observed, and whether a process crashed.
     :param most: how many states are visited before the rest is left out.
+    :param judges_watches: whether what watches are told must be one ZooKeeper's.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Explorer:
         first: Sequence[int] = (),
         stopped: Sequence[int] = (),
         most: int | None = None,
+        judges_watches: bool = True,
     ) -> None:
         self.placement = placement
         self.model = model
@@ -126,6 +128,7 @@ class Explorer:
         self.first = first
         self.stopped = stopped
         self.most = most
+        self.judges_watches = judges_watches
         self.states = 0
         self.moves = 0
         self.cut = 0
@@ -214,11 +217,11 @@ class Explorer:
     def _end(self, model: Model, processes: Any, history: Any, mirrors: Any) -> None:
         self.ends += 1
         self.at_end(model, any(not process.is_alive for process in processes))
-        told = {
-            index: self._position(index, process).told
-            for index, process in enumerate(processes)
-            if process.is_alive
-        }
+        told = {}
+        for index, process in enumerate(processes if self.judges_watches else ()):
+            position = self._position(index, process)
+            if process.is_alive and not any(position.outboxes):  # else it was cut, and may not know yet
+                told[index] = position.told
         self._judge(model, history, told)
 
     def _key(self, model: Model, processes: Any, history: Any, mirrors: Any) -> Hashable:
