@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import logging
 import random
 import sys
 import threading
@@ -475,7 +476,8 @@ def _mirrors(ensembles: Mapping[str, KazooClient]) -> Iterator[tuple[str, str]]:
         )
 
 
-def print_judgement(console: Console, judgement: Judgement) -> None:
+def print_judgement(judgement: Judgement) -> None:
+    console = Console()
     table = Table(title="crash stress", title_justify="left", show_header=False)
     for name, figure in judgement.figures.items():
         table.add_row(name, str(figure))
@@ -489,11 +491,12 @@ def main() -> int:
     parser.add_argument("--crashes", type=int, default=2000, help="%(default)s by default")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     options = parser.parse_args()
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # it has much to say about servers that begin
     console = Console()
     console.print(f"seed {options.seed}", highlight=False)
     with LocalCluster(ensembles=3, servers=3, progress=console.print) as cluster:
         judgement = run(cluster, options.crashes, options.seed, console.print)
-    print_judgement(console, judgement)
+    print_judgement(judgement)
     return int(bool(judgement.problems))
 
 
