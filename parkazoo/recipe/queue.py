@@ -156,10 +156,7 @@ class LockingQueue(KazooLockingQueue):
             return None
         errors = [error for error in results if isinstance(error, Exception) and not _is_other_s(error)]
         if any(isinstance(error, (NoNodeError, BadVersionError, NodeExistsError)) for error in errors):
-            if attempts == 1:
-                return None
-            self.client.sync(lock)  # a lost connection may have hidden that we got it
-            if not self._is_ours(lock):
+            if attempts == 1 or not self._is_ours(lock):  # a lost connection may have hidden that we got it
                 return None
             value, stat = self.client.retry(self.client.get, path)
             self._version = stat.version

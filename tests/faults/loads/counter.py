@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+from tests.faults import fresh
 from tests.faults.holding import LOST, retry_of_conflicts, until_answered
 from tests.faults.load import Judgement, Run, Worker
 
@@ -27,6 +28,7 @@ class CounterLoad:
     processes = 3
 
     def prepare(self, client: Any, root: str) -> None:
+        fresh.prepare(client, root)
         client.Counter(f"{root}/sum").__add__(0)
 
     def work(self, worker: Worker) -> None:
@@ -34,7 +36,7 @@ class CounterLoad:
         counter = client.Counter(f"{worker.root}/sum")
 
         def read() -> int:
-            client.sync(counter.path)
+            fresh.refresh(client, worker.root, worker.root)
             return int(counter.value)
 
         while not worker.is_over():

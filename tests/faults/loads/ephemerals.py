@@ -1,6 +1,7 @@
 """Ephemerals: gone from every ensemble within twice the session timeout after their session, and never before.
 
-Workers make ephemerals in directories of every ensemble; the first worker lists these, each time after a sync.
+Workers make ephemerals in directories of every ensemble; the first worker lists these, as they are at that time
+(tests/faults/fresh.py).
 
 Judged: an ephemeral is in every listing from its creation on until its delete was begun, or until a later create
 of the same session in the same directory was begun (which proves that the session lived on that ensemble); and
@@ -19,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from tests.faults import fresh
 from tests.faults.holding import LOST, beating
 from tests.faults.load import Fault, Judgement, Record, Run, Worker
 
@@ -35,6 +37,7 @@ class EphemeralsLoad:
     processes = 4
 
     def prepare(self, client: Any, root: str) -> None:
+        fresh.prepare(client, root)
         for directory in _directories(client, root):
             client.create(directory)
 
@@ -52,7 +55,7 @@ class EphemeralsLoad:
         while not worker.is_over():
             for each in directories.items():
                 with suppress(*LOST):
-                    _look(client, *each, worker.record)
+                    _look(client, worker.root, *each, worker.record)
             worker.pause(POLL_S)
         client.stop()
 
@@ -86,7 +89,7 @@ class EphemeralsLoad:
     def finish(self, client: Any, root: str, record: Any) -> None:
         deadline_s = time.monotonic() + WAIT_FOR_DEAD_S
         directories = _directories(client, root)
-        while sum(len(_look(client, *each, record)) for each in directories.items()):
+        while sum(len(_look(client, root, *each, record)) for each in directories.items()):
             if time.monotonic() > deadline_s:
                 break
             time.sleep(POLL_S)
@@ -142,9 +145,9 @@ def _directories(client: Any, root: str) -> dict[str, str]:
     raise AssertionError
 
 
-def _look(client: Any, directory: str, ensemble: str, record: Any) -> list[str]:
+def _look(client: Any, root: str, directory: str, ensemble: str, record: Any) -> list[str]:
     began_s = time.monotonic()
-    client.sync(directory)
+    fresh.refresh(client, root, directory)
     names: list[str] = client.get_children(directory)
     record("listed", directory=directory, ensemble=ensemble, began=began_s, names=names)
     return names

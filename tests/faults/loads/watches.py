@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
+from tests.faults import fresh
 from tests.faults.holding import LOST, Life, beating, lives, until_answered
 from tests.faults.load import Judgement, Record, Run, Worker
 
@@ -47,6 +48,7 @@ class WatchesLoad:
     processes = 3
 
     def prepare(self, client: Any, root: str) -> None:
+        fresh.prepare(client, root)
         for base in {path.rpartition("/")[0] for path in _directories(client, root)}:
             client.create(base)
 
@@ -185,7 +187,7 @@ class Writer:
 
     def _find(self, path: str) -> None:
         """Look what is there: nobody else changes it."""
-        self._client.sync(path)
+        fresh.refresh(self._client, self._worker.root, path.rpartition("/")[0], path)
         stat = None
         try:
             value, stat = self._client.get(path)
