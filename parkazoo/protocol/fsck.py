@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
+from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNodeError
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import (
@@ -240,9 +240,6 @@ def _look_at_folder(tree: Tree, folder: Place, now_ms: int) -> Operation[Seen]:
 def _look_at_inert(folder: Place, name: str) -> Operation[Seen]:
     """A znode that has no children."""
     place = Place(folder.ensemble, join(folder.path, name))
-    stat = yield from ask(place.ensemble, Exists(place.path, None))
-    if stat is None or not stat.numChildren:
-        return NOTHING
     try:
         return Seen(_foreign(place, (yield from ask(place.ensemble, GetChildren(place.path, None)))))
     except NoNodeError:
@@ -253,7 +250,10 @@ def _look_at_inert(folder: Place, name: str) -> Operation[Seen]:
 
 def _look_at_done(ensemble: int, now_ms: int, name: str) -> Operation[Seen]:
     path = join(DONE, name)
-    stat = yield from ask(ensemble, Exists(path, None))
+    try:
+        stat = yield from ask(ensemble, Exists(path, None))
+    except NoAuthError:
+        return Seen(hidden=[Place(ensemble, path)])
     if stat is None or stat.ctime > now_ms - STALE_AFTER_MS:
         return NOTHING
     return Seen([Finding(STALE_DONE, ensemble, path)])
@@ -303,16 +303,20 @@ def _native(tree: Tree, place: Place, path: str, names: list[str]) -> Seen:
 
 
 def _look_unlisted(tree: Tree, place: Place, path: str) -> Operation[Seen]:
-    """A znode whose children we may not list. It is no matter if it has none, or the pin alone."""
-    stat = yield from ask(place.ensemble, Exists(place.path, None))
-    if stat is None or not stat.numChildren:
-        return NOTHING
+    """A znode whose children we may not list. Its pin, if it has one, everybody may see."""
     hidden = Seen(hidden=[place])
     d = tree.directory(path)
-    if d is None or (yield from ask(place.ensemble, Exists(d.pin, None))) is None:
+    if d is None or not (yield from _is_there(place.ensemble, d.pin)):
         return hidden
-    directory = yield from _look_at_directory(d)
-    return directory if stat.numChildren == 1 else _merge(hidden, directory)
+    seen = yield from _look_at_directory(d)
+    return seen if seen.hidden else _merge(hidden, seen)
+
+
+def _is_there(ensemble: int, path: str) -> Operation[bool]:
+    try:
+        return (yield from ask(ensemble, Exists(path, None))) is not None
+    except NoAuthError:  # since ZooKeeper 3.9, of what may not be read
+        return True
 
 
 # ---- directories with a pin --------------------------------------------------------------------
@@ -409,15 +413,14 @@ def look_at_mirror(tree: Tree, ensemble: int, name: str) -> Operation[Seen]:
         should = tree.names[tree.placement.of_children(path)]
         return Seen([Finding(MISPLACED, *place, f"the children of {path} should be on {should}")])
     findings: list[Finding] = []
-    if (yield from ask(d.home.ensemble, Exists(d.pin, None))) is None:
-        findings = yield from _prove(d)
     try:
+        if not (yield from _is_there(d.home.ensemble, d.pin)):
+            findings = yield from _prove(d)
         names = yield from ask(ensemble, GetChildren(place.path, None))
     except NoNodeError:
         return Seen(findings)
     except NoAuthError:
-        stat = yield from ask(ensemble, Exists(place.path, None))
-        return Seen(findings, hidden=[place] if stat is not None and stat.numChildren else [])
+        return Seen(findings, hidden=[place])
     return _merge(Seen(findings), _native(tree, place, path, names))
 
 
@@ -436,13 +439,18 @@ def _prove(d: Directory) -> Operation[list[Finding]]:
     if before is None:
         return []
     home = d.home.ensemble
-    pin, stat = yield from _ask_together(home, Sync("/"), Exists(d.pin, None), Exists(d.home.path, None))
-    if pin is not None:
+    yield from ask(home, Sync("/"))
+    if (yield from _is_there(home, d.pin)):
         return []
+    try:
+        stat = yield from ask(home, Exists(d.home.path, None))
+        has_home = stat is not None and not stat.ephemeralOwner
+    except NoAuthError:
+        has_home = True
     (after,) = yield from _ask_together(d.mirror.ensemble, Sync("/"), Exists(d.mirror.path, None))
     if after is None or after.czxid != before.czxid:
         return []
-    if stat is not None and not stat.ephemeralOwner:
+    if has_home:
         return [Finding(MISSING_PINS, home, d.path, "", d)]
     if after.numChildren:
         return [Finding(ORPHANS, d.mirror.ensemble, d.mirror.path, f"{after.numChildren} children of {d.path}", d)]
@@ -529,25 +537,24 @@ def _mend_delete(finding: Finding) -> Operation[str]:
 
 
 def _mend_acls(finding: Finding) -> Operation[str]:
-    """As a set_acls goes on after its first step: fence, mirror, pin, and the home again."""
+    """As a set_acls goes on after its first step; but what another sets after we read the home is not set back."""
     d = _directory(finding)
-    home = d.home.ensemble
     for _ in range(ATTEMPTS):
         yield from protocol.bump_fence(d)  # a promotion that read another ACL must not land after this
+        mirror = yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))
         try:
-            ((acl, stat),) = yield from _ask_together(home, Sync("/"), GetACL(d.home.path))
+            pin, (acl, _) = yield from _ask_together(
+                d.home.ensemble, Sync("/"), Exists(d.pin, None), GetACL(d.home.path)
+            )
         except NoNodeError:
             return ""
         if protocol.is_masked(acl):
             raise NoAuthError
-        for place, each in ((d.mirror, acl), (Place(home, d.pin), protocol.pin_acl(acl))):
-            with suppress(NoNodeError):
-                yield from ask(place.ensemble, SetACL(place.path, each, -1))
-        try:
-            _, now = yield from ask(home, GetACL(d.home.path))  # the writes came first: it is not older than them
-        except NoNodeError:
-            return ""
-        if (now.czxid, now.aversion) == (stat.czxid, stat.aversion):
+        with suppress(BadVersionError, NoNodeError):
+            if mirror is not None:
+                yield from ask(d.mirror.ensemble, SetACL(d.mirror.path, acl, mirror.aversion))
+            if pin is not None:
+                yield from ask(d.home.ensemble, SetACL(d.pin, protocol.pin_acl(acl), pin.aversion))
             return ""
     return _busy()
 
