@@ -1,5 +1,6 @@
 # make demo    three ensembles of three ZooKeeper servers on this machine, and what ParKazoo does on them
 # make test    every test, against real servers
+# make faults  servers and clients killed, frozen and cut off for 10 minutes; [MINUTES=30] [SEED=1]
 # make check   ruff and mypy
 # make clean   remove the environment and whatever was built
 #
@@ -7,13 +8,16 @@
 
 PYTHON ?= python3
 
-.PHONY: demo test check clean
+.PHONY: demo test faults check clean
 
 demo: .venv/has-local
 	@.venv/bin/python -m parkazoo.demo
 
 test: .venv/has-dev
 	@.venv/bin/python -m tests
+
+faults: .venv/has-dev
+	@.venv/bin/python -m tests.faults $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
 check: .venv/has-dev
 	@.venv/bin/ruff check --quiet .

@@ -23,7 +23,9 @@ WIDTH = 115  # where no terminal has one
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("loads", metavar="LOAD", nargs="*", help=f"of {', '.join(all_loads())}; all by default")
+    parser.add_argument(
+        "loads", metavar="LOAD", nargs="*", help=f"of {', '.join(all_loads())}; all by default, and then stress"
+    )
     parser.add_argument(
         "--minutes", type=float, default=10.0, help="how long there are faults, %(default)g by default"
     )
@@ -51,6 +53,7 @@ def main() -> int:
             folder,
             tell,
             is_timed=not options.short,
+            has_stress=not options.loads,
         )
     except LocalClusterError as error:
         console.print(f"no run: {error}", markup=False, highlight=False)

@@ -23,8 +23,8 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
         console.print(f"Frozen in place of being cut off: {outcome.no_network}.", markup=False)
     console.print(f"The processors were busy {outcome.busy_share:.0%} of the time.\n", highlight=False)
     console.print(_loads_table(outcome))
-    for load, judgement in outcome.loads:
-        _print_problems(console, load.name, judgement.problems)
+    for name, (_, judgement) in outcome.judged.items():
+        _print_problems(console, name, judgement.problems)
     _print_problems(console, "run", outcome.problems)
 
 
@@ -37,9 +37,9 @@ def write_summary(path: Path, seed: int, minutes: float, outcome: Outcome) -> No
         "busy_share": outcome.busy_share,
         "no_network": outcome.no_network,
         "faults": _counts(outcome),
-        "loads": {
-            load.name: {"problems": [*judgement.problems], "figures": {**judgement.figures}}
-            for load, judgement in outcome.loads
+        "promises": {
+            name: {"problems": [*judgement.problems], "figures": {**judgement.figures}}
+            for name, (_, judgement) in outcome.judged.items()
         },
         "run": [*outcome.problems],
     }
@@ -79,9 +79,9 @@ def _loads_table(outcome: Outcome) -> Table:
     table.add_column("promise")
     table.add_column("figures")
     table.add_column("problems", justify="right")
-    for load, judgement in outcome.loads:
-        figures = "\n".join(f"{name}: {value}" for name, value in judgement.figures.items())
-        table.add_row(load.name, load.about, figures, str(len(judgement.problems)))
+    for name, (about, judgement) in outcome.judged.items():
+        figures = "\n".join(f"{what}: {value}" for what, value in judgement.figures.items())
+        table.add_row(name, about, figures, str(len(judgement.problems)))
     return table
 
 

@@ -7,38 +7,40 @@ import random
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from parkazoo import ParKazooClient
 from parkazoo.local import LocalCluster, find_java, find_zookeeper
-from tests.faults import loads
+from tests.faults import loads, stress
 from tests.faults.busy import Busy
 from tests.faults.crew import Crew, read_journal, root_of
 from tests.faults.load import Fault, Judgement, Load, Run, Worker
 from tests.faults.nemesis import Nemesis
 from tests.faults.network import Network, NetworkError
 from tests.faults.schedule import Pace
+from tests.faults.tree import ABOUT, judge_tree
 from tests.faults.worker import load_named
 
 ENSEMBLES, SERVERS = 3, 3
 START_TIMEOUT_S = 60.0
 DATA = "servers"
+STRESS = "Crashes between any two requests lose no child, leave no orphan, repeat no sequence number"
 FAULTS = "faults.jsonl"
 
 
 class Outcome(NamedTuple):
     """What came of a run.
 
-    :param loads: each load with what was judged of it.
+    :param judged: by name: what was promised, and what became of it.
     :param problems: of the run itself.
     :param no_network: why nothing could be cut off; empty if it could.
     :param busy_share: of the machine's processors' time, in the time of the faults.
     """
 
-    loads: Sequence[tuple[Load, Judgement]]
+    judged: Mapping[str, tuple[str, Judgement]]
     faults: Sequence[Fault]
     problems: Sequence[str]
     no_network: str
@@ -47,7 +49,7 @@ class Outcome(NamedTuple):
     @property
     def problem_count(self) -> int:
         """How many problems there are in all."""
-        return len(self.problems) + sum(len(judgement.problems) for _, judgement in self.loads)
+        return len(self.problems) + sum(len(judgement.problems) for _, judgement in self.judged.values())
 
 
 def all_loads() -> list[str]:
@@ -64,6 +66,7 @@ def run(
     tell: Callable[[str], None],
     *,
     is_timed: bool,
+    has_stress: bool,
 ) -> Outcome:
     """Everything, from the first server to the judgements. The journals are in `folder` afterwards.
 
@@ -94,9 +97,14 @@ def run(
         crew.wait_progress("after everything was healed")
         time.sleep(pace.quiet_end_s)
         crew.end()
-        tell("judging")
+        tell("reading what is there")
         _finish(cluster.hosts, crew, chosen, folder)
-    judged = [(load, _judge(load, crew, nemesis.faults, pace, is_timed=is_timed)) for load in chosen]
+        after = _after(cluster, pace, seed, tell, has_stress=has_stress and not nemesis.problems)
+    tell("judging")
+    judged = {
+        load.name: (load.about, _judge(load, crew, nemesis.faults, pace, is_timed=is_timed)) for load in chosen
+    }
+    judged |= after
     outcome = Outcome(judged, nemesis.faults, nemesis.problems, no_network, busy_share)
     if not outcome.problem_count:
         for data in (folder / DATA).glob("*/*/data"):
@@ -127,6 +135,19 @@ def _finish(hosts: str, crew: Crew, chosen: Sequence[Load], folder: Path) -> Non
         crew.endings[load.name] = read_journal(journal) if journal.exists() else []
     client.stop()
     client.close()
+
+
+def _after(
+    cluster: LocalCluster, pace: Pace, seed: int, tell: Callable[[str], None], *, has_stress: bool
+) -> dict[str, tuple[str, Judgement]]:
+    """What is looked at when there are neither loads nor faults any more."""
+    found = {}
+    if has_stress:
+        tell(f"{pace.crashes} crashes between two requests")
+        found["stress"] = (STRESS, stress.run(cluster, pace.crashes, seed, tell))
+    tell("fsck")
+    found["fsck"] = (ABOUT, judge_tree(cluster.hosts))
+    return found
 
 
 def _judge(load: Load, crew: Crew, faults: Sequence[Fault], pace: Pace, *, is_timed: bool) -> Judgement:

@@ -23,16 +23,18 @@ class Pace(NamedTuple):
     """Seconds: how long a fault lasts, and the time without any after it, each from and to.
 
     :param quiet_end_s: at the end, when all faults are over.
+    :param crashes: of clients between two requests, by stress.py, after all of it.
     """
 
     session_timeout_s: float
     fault_s: tuple[float, float]
     quiet_s: tuple[float, float]
     quiet_end_s: float
+    crashes: int
 
 
-FULL = Pace(session_timeout_s=6.0, fault_s=(1.0, 15.0), quiet_s=(2.0, 6.0), quiet_end_s=10.0)
-SHORT = Pace(session_timeout_s=3.0, fault_s=(1.0, 4.0), quiet_s=(0.5, 1.0), quiet_end_s=4.0)
+FULL = Pace(session_timeout_s=6.0, fault_s=(1.0, 15.0), quiet_s=(2.0, 6.0), quiet_end_s=10.0, crashes=2000)
+SHORT = Pace(session_timeout_s=3.0, fault_s=(1.0, 4.0), quiet_s=(0.5, 1.0), quiet_end_s=4.0, crashes=100)
 
 
 class Plan(NamedTuple):
