@@ -8,6 +8,7 @@ its first request is sent: nothing, if that is all that it will need.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import NoAuthError, NoNodeError, NotReadOnlyCallError
@@ -134,14 +135,13 @@ def look_again(d: Directory, watch: DirectoryWatch) -> Operation[str | None]:
         return "DELETED"
     if stat.czxid != watch.home_czxid:  # deleted, and made again since
         return "DELETED"
-    while True:
-        try:
+    mirror = None
+    while mirror is None:
+        with suppress(NoNodeError):
             _, mirror = yield from ask(d.mirror.ensemble, GetChildren2(d.mirror.path, watch))
-        except NoNodeError:
-            if (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, watch))) is None:
-                return None
-        else:
-            return "CHILD" if mirror.cversion else None
+        if mirror is None and (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, watch))) is None:
+            return None
+    return "CHILD" if mirror.cversion else None
 
 
 def sync(tree: Tree, request: Request) -> Operation[str]:

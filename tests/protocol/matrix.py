@@ -169,13 +169,13 @@ def scenario(state: str, programs: Sequence[Program], has_lag: bool = False, **o
     issue(PLACEMENT, model, *requests, steps=steps)
     for request in requests if steps is None else requests[:-1]:
         must(specification.execute(0, request))
+    others.setdefault("observe", [GetChildren(d, None), Exists(d, None)])
     return Explorer(
         PLACEMENT,
         model.remembering() if has_lag else model,
         specification,
         programs,
         judge,
-        observe=[GetChildren(d, None), Exists(d, None)],
         abandoned=[] if steps is None else [requests[-1]],
         **others,
     )
@@ -194,7 +194,7 @@ def cell(state: str, names: Sequence[str], trouble: Trouble, **others: Any) -> E
         losses=trouble.losses,
         mirrors_per_life=None if gap else 1,
         judges_watches=not gap,
-        at_end=_acls_are_alike if trouble == TROUBLES["lag"] else _nothing,
+        at_end=acls_are_alike if trouble == TROUBLES["lag"] else _nothing,
         **others,
     )
 
@@ -219,7 +219,8 @@ def _nothing(model: Model, has_crashed: bool) -> None:
     pass
 
 
-def _acls_are_alike(model: Model, has_crashed: bool) -> None:
+def acls_are_alike(model: Model, has_crashed: bool) -> None:
+    """Each mirror has its home's ACL; not what a client promises that crashed, or lost a connection."""
     for ensemble, nodes in enumerate(model.nodes):
         for name in nodes[MIRRORS].children:
             home = PLACEMENT.home(unescape(name))
