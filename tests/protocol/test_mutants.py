@@ -121,7 +121,7 @@ MUTANTS = {
             "READ_ACL_UNSAFE, 0))\n    except NoNodeError:",
             "READ_ACL_UNSAFE, 0))\n    except NodeExistsError:\n        pass\n    except NoNodeError:",
         ],
-        TWICE,
+        ORPHAN,
         "empty",
         [[RMDIR], [RMDIR, MKDIR, create(X), Delete(X, -1), RMDIR]],
         {"first": [0] * 7, "longest": [8, 40]},
@@ -133,7 +133,7 @@ MUTANTS = {
             "for each in marks:\n                yield from take_mark(d, each)\n"
             "            operations = last_step(d, [], version)",
         ],
-        ORPHAN,
+        TWICE,
         "empty",
         [[RMDIR], [create(X)]],
         {"first": [0] * 7},
