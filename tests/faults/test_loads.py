@@ -29,6 +29,7 @@ class JudgeTest(unittest.TestCase):
         faults: Sequence[Fault] = (),
         until_s: float = 60.0,
         silent: dict[int, tuple[float, float]] | None = None,
+        is_timed: bool = True,
     ) -> Judgement:
         lost = {worker: (began_s, ended_s) for worker, (began_s, ended_s) in (silent or {}).items()}
         records = [Record(at_s, worker, 0, what, fields) for at_s, worker, what, fields in lines]
@@ -38,7 +39,7 @@ class JudgeTest(unittest.TestCase):
                 if not began_s < at_s < ended_s:
                     records.append(Record(at_s, worker, 0, "beat", {}))
         records.sort(key=lambda each: each.at_s)
-        return load_named(self.load).judge(Run(records, faults, TIMEOUT_S))
+        return load_named(self.load).judge(Run(records, faults, TIMEOUT_S, is_timed))
 
     def accept(self, *lines: Line, **options: Any) -> Judgement:
         judgement = self.judge(*lines, **options)
@@ -311,7 +312,11 @@ class TestBarrier(JudgeTest):
 
     def test_held_up(self) -> None:
         late = [*self.removed(3, 5), *self.waited(2, 3, 5, 6), *self.waited(1, 3, 2, 16.1, "not passed")]
-        self.refuse("after its removal", *late, self.standing(4))
+        for is_timed in (False, True):
+            self.refuse("after its removal", *late, self.standing(4), is_timed=is_timed)
+        passed = [*self.removed(3, 5), *self.waited(2, 3, 5, 6), *self.waited(1, 3, 2, 16.1)]
+        self.refuse("after its removal", *passed, self.standing(4))
+        self.accept(*passed, self.standing(4), is_timed=False)
         self.accept(*late, line(8, 1, "state", state="SUSPENDED"), self.standing(4))
         self.accept(*late, self.standing(4), silent={1: (6, 12)})
 
@@ -400,7 +405,9 @@ class TestEphemerals(JudgeTest):
         for end in (line(4, 1, "closed"), line(4, 1, "state", state="LOST")):
             lines = [*self.made(1, "x", 2), self.listed(3, "x"), end]
             self.accept(*lines, self.listed(24, "x"), self.listed(25), self.end())
-            self.refuse("its session ended at 4", *lines, self.listed(24.2, "x"), self.listed(25), self.end())
+            late = [*lines, self.listed(24.2, "x"), self.listed(25), self.end()]
+            self.refuse("its session ended at 4", *late)
+            self.accept(*late, is_timed=False)
 
     def test_gone_late_after_a_kill(self) -> None:
         lines = [*self.made(1, "x", 2), self.listed(3, "x"), line(30, 1, "began")]
@@ -418,7 +425,8 @@ class TestEphemerals(JudgeTest):
 
     def test_never_gone(self) -> None:
         lines = [*self.made(1, "x", 2), self.listed(3, "x"), line(4, 1, "closed")]
-        self.refuse("its session ended at 4", *lines, self.end(59, "x"))
+        for is_timed in (False, True):
+            self.refuse("its session ended at 4", *lines, self.end(59, "x"), is_timed=is_timed)
 
     def test_gone_before(self) -> None:
         lines = [*self.made(1, "x", 2), self.listed(5), *self.made(1, "y", 6), self.end()]
@@ -495,9 +503,12 @@ class TestWatches(JudgeTest):
     def test_told_nothing(self) -> None:
         told = [self.armed(2, 2, "exists", 1), self.told(3.1, 2, "exists", "CHANGED")]
         silent = [self.armed(2, 1, "data", 1), self.read(4, "data", 2)]
-        self.refuse("was told nothing", *self.set_up(), *told, *silent)
+        for is_timed in (False, True):
+            self.refuse("was told nothing", *self.set_up(), *told, *silent, is_timed=is_timed)
         self.accept(*self.set_up(), *told, *silent, self.told(13, 1, "data", "NONE"))
-        self.refuse("was told nothing", *self.set_up(), *told, *silent, self.told(14.1, 1, "data", "CHANGED"))
+        late = self.told(14.1, 1, "data", "CHANGED")
+        self.refuse("was told nothing", *self.set_up(), *told, *silent, late)
+        self.accept(*self.set_up(), *told, *silent, late, is_timed=False)
         self.accept(*self.set_up(), *told, *silent, until_s=13)
 
     def test_read_in_disorder(self) -> None:

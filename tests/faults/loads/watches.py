@@ -7,8 +7,8 @@ each watch again when it has been told; besides they read without a watch.
 
 Judged, for each process and znode: what is read does not go back; a watch is told at most once, and not if it
 was refused; it is told of the change that comes next after what was read when it was set, and not before that
-was begun; and if the process reads something newer, it is told within a session timeout, of a lost connection if
-of nothing else.
+was begun; and if the process reads something newer, it is told, of a lost connection if of nothing else, within
+a session timeout, or at all if the run is not timed.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class WatchesLoad:
             problems += histories[path].disorder(f"worker {worker}, life {life}", aspect, found)
         for (worker, life, _), watch in watches.items():
             problems += watch.untruths(histories[watch.path])
-            problems += watch.losses(readings[worker, life, watch.path, watch.aspect], run.session_timeout_s)
+            problems += watch.losses(readings[worker, life, watch.path, watch.aspect], run)
         types = Counter(each.fields["type"] for each in run.records if each.what == "event")
         if not types.keys() & {*EVENTS.values()}:
             problems.append("nobody was told of anything")
@@ -375,12 +375,12 @@ class Watch:
             f"of {event.fields['of']} at {event.at_s:.3f} s, which is not what came next"
         ]
 
-    def losses(self, readings: Sequence[Reading], session_timeout_s: float) -> list[str]:
-        if self.armed is None:
+    def losses(self, readings: Sequence[Reading], run: Run) -> list[str]:
+        if self.armed is None or (self.events and not run.is_timed):
             return []
         told_s = self.events[0].at_s if self.events else float("inf")
         for reading in readings[bisect_right(readings, self.armed.at_s, key=lambda each: each.at_s) :]:
-            latest_s = reading.at_s + session_timeout_s
+            latest_s = reading.at_s + run.session_timeout_s
             if latest_s >= told_s:
                 break
             if reading.value != self.armed.value and not self.life.is_broken(reading.at_s, latest_s):
