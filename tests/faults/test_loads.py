@@ -252,6 +252,7 @@ class TestLockingQueue(JudgeTest):
         self, worker: int, item: str, since_s: float, until_s: float, *, ok: bool = True, losses: int = 0
     ) -> list[Line]:
         return [
+            line(since_s - 0.5, worker, "getting"),
             line(since_s, worker, "got", item=item),
             line(until_s, worker, "consuming", item=item),
             line(until_s + 0.5, worker, "consumed", item=item, ok=ok, losses=losses),
@@ -271,7 +272,7 @@ class TestLockingQueue(JudgeTest):
         self.refuse("item y is lost", *self.put("x", "y"), *self.used(1, "x", 2, 5), *other, self.left())
 
     def test_in_doubt(self) -> None:
-        for other in (self.used(2, "y", 6, 8, ok=False, losses=1), self.used(2, "y", 6, 8)[:2]):
+        for other in (self.used(2, "y", 6, 8, ok=False, losses=1), self.used(2, "y", 6, 8)[:3]):
             for left in ((), ("y",)):
                 self.accept(*self.put("x", "y"), *self.used(1, "x", 2, 5), *other, self.left(*left))
 
@@ -283,9 +284,11 @@ class TestLockingQueue(JudgeTest):
         self.refuse("x was consumed and is still there", *self.put("x"), *self.used(1, "x", 2, 5), self.left("x"))
 
     def test_given_to_two(self) -> None:
-        other = [line(3, 2, "got", item="x")]
+        other = [line(2.5, 2, "getting"), line(3, 2, "got", item="x")]
         self.refuse("while worker 1", *self.put("x"), *self.used(1, "x", 2, 5), *other, self.left())
         self.accept(*self.put("x"), *self.used(1, "x", 4, 5), *other, self.left())
+        frozen = [line(0.5, 2, "getting"), line(30, 2, "got", item="x")]
+        self.accept(*self.put("x"), *self.used(1, "x", 29, 31), *frozen, self.left(), silent={2: (1, 30)})
 
 
 class TestBarrier(JudgeTest):

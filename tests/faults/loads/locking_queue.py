@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from tests.faults.holding import LOST, until_answered
+from tests.faults.holding import LOST, beating, lives, until_answered
 from tests.faults.load import Judgement, Record, Run, Worker
 
 PATIENCE_S = 1.0
@@ -29,24 +29,28 @@ class LockingQueueLoad:
         client = worker.connect()
         queue = client.LockingQueue(f"{worker.root}/items")
         number = 0
-        while not worker.is_over():
-            if worker.dice.random() < 0.5:
-                number += 1
-                item = f"{worker.number}.{worker.life}.{number}"
-                worker.record("putting", item=item)
-                try:
-                    queue.put(item.encode(), worker.dice.randrange(100, 103))
-                except LOST:
-                    worker.record("lost")
-                else:
-                    worker.record("put", item=item)
-            elif not self._is_given_back(worker, queue):
-                queue = client.LockingQueue(f"{worker.root}/items")  # the old one goes on to give what it has lost
-            worker.pause(worker.dice.uniform(0.0, 0.1))
+        with beating(worker):
+            while not worker.is_over():
+                if worker.dice.random() < 0.5:
+                    number += 1
+                    self._put(worker, queue, f"{worker.number}.{worker.life}.{number}")
+                elif not self._is_given_back(worker, queue):
+                    queue = client.LockingQueue(f"{worker.root}/items")  # the old one still gives what it has lost
+                worker.pause(worker.dice.uniform(0.0, 0.1))
         client.stop()
+
+    def _put(self, worker: Worker, queue: Any, item: str) -> None:
+        worker.record("putting", item=item)
+        try:
+            queue.put(item.encode(), worker.dice.randrange(100, 103))
+        except LOST:
+            worker.record("lost")
+        else:
+            worker.record("put", item=item)
 
     def _is_given_back(self, worker: Worker, queue: Any) -> bool:
         """Get an item and consume or release it; False if it turned out to be lost."""
+        worker.record("getting")
         value = queue.get(PATIENCE_S)
         if value is None:
             return True
@@ -122,22 +126,22 @@ def _consumptions(run: Run) -> tuple[Counter[str], set[str]]:
 
 def _given_to_two(run: Run) -> list[str]:
     """Items that somebody was given between another's get and its consume, which was acknowledged."""
+    by_life = lives(run)
     problems = []
     given: dict[str, list[Record]] = defaultdict(list)
-    for record in run.records:
-        if record.what == "got":
-            given[record.fields["item"]].append(record)
-    last: dict[tuple[int, int, str], Record] = {}
+    last: dict[tuple[int, int, str], float] = {}
     for record in run.records:
         who = record.worker, record.life
-        if record.what in ("got", "consuming"):
-            last[(*who, record.what)] = record
+        if record.what == "got" and not by_life[who].is_broken(last[(*who, "getting")], record.at_s):
+            given[record.fields["item"]].append(record)
+        if record.what in ("getting", "got", "consuming"):
+            last[(*who, record.what)] = record.at_s
         elif record.what == "consumed" and record.fields["ok"]:
             item = record.fields["item"]
-            since_s, until_s = last[(*who, "got")].at_s, last[(*who, "consuming")].at_s
+            since_s, until_s = last[(*who, "got")], last[(*who, "consuming")]
             problems += [
-                f"item {item} was given to worker {other.worker}, life {other.life} at {other.at_s:.3f} s, while "
-                f"worker {record.worker}, life {record.life} held it from {since_s:.3f} to {until_s:.3f} s"
+                f"item {item} was given to {by_life[other.worker, other.life].name} at {other.at_s:.3f} s, while "
+                f"{by_life[who].name} held it from {since_s:.3f} to {until_s:.3f} s"
                 for other in given[item]
                 if since_s < other.at_s < until_s and (other.worker, other.life) != who
             ]
