@@ -142,7 +142,7 @@ def _after(
 ) -> dict[str, tuple[str, Judgement]]:
     """What is looked at when there are neither loads nor faults any more."""
     found = {}
-    if has_stress:
+    if has_stress and pace.crashes:
         tell(f"{pace.crashes} crashes between two requests")
         found["stress"] = (STRESS, stress.run(cluster, pace.crashes, seed, tell))
     tell("fsck")
