@@ -151,10 +151,11 @@ class Session:
         by_name = {cluster_map.bootstrap: self.bootstrap}
         for name, client_id in zip(others, resumed, strict=True):
             by_name[name] = self._make_member(self, name, cluster_map.ensembles[name], client_id)
-        self.members = tuple(by_name[name] for name in names)
+        for member in by_name.values():
+            self._states.setdefault(member, KeeperState.CONNECTING)
+        self.members = tuple(by_name[name] for name in names)  # now start() may tell that they are missing
         for member in self.members:
             if member is not self.bootstrap:
-                self._states[member] = KeeperState.CONNECTING
                 self._unknown.add(member)
                 member.begin()
                 if self._has_expired:  # what is to be resumed has ended on the bootstrap ensemble: end it here too

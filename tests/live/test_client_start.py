@@ -7,6 +7,7 @@ import threading
 import time
 import warnings
 from typing import Any
+from unittest import mock
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, ConfigurationError, ConnectionClosedError, NoNodeError
@@ -17,6 +18,7 @@ from parkazoo.admin import init_map
 from parkazoo.local import LocalCluster, free_ports
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, MAP
+from parkazoo.wire.member import Member
 from tests.handlers import make_handler
 from tests.live.world import DEADLINE_S, LiveTest, Seen, sockets, wait_until
 
@@ -216,6 +218,21 @@ class TestThree(LiveTest):
         self.assertIsNot(first.handler, second.handler)
         first.stop()
         self.assertIsNotNone(second.exists("/"))
+
+    def test_a_time_out_while_the_others_are_met(self) -> None:
+        """start() tells who is missing at any moment, also at that at which it has just read who there is."""
+        missing = Seen()
+
+        def begin(member: Member) -> None:
+            missing(member.owner.describe_missing())
+            begin_(member)
+
+        begin_ = Member.begin
+        with mock.patch.object(Member, "begin", begin):
+            self.parkazoo()
+        self.assertEqual(len(missing), 3)
+        self.assertIn("ensemble b", missing[1])
+        self.assertIn("ensemble c", missing[1])
 
     def test_connected_in_parallel(self) -> None:
         """A start makes one connection to each ensemble, and the others do not wait for each other."""
