@@ -18,8 +18,8 @@ from tests.faults.load import Load, Record
 ROOT = Path(__file__).resolve().parent.parent.parent
 POLL_S = 0.1
 TAKE_TIMEOUT_S = 30.0
-PROGRESS_TIMEOUT_S = 60.0
-END_TIMEOUT_S = 60.0
+PROGRESS_TIMEOUT_S = 120.0
+END_TIMEOUT_S = 120.0
 PROGRESS = 3  # records, so that one that is written before an operation hangs is none
 STACK_TIMEOUT_S = 2.0
 TAIL_BYTES = 1 << 20

@@ -20,7 +20,7 @@ from tests.faults.load import Fault
 from tests.faults.network import Network, NetworkError
 from tests.faults.schedule import KINDS, Pace, Plan, Step, schedule
 
-RECOVERY_TIMEOUT_S = 60.0
+RECOVERY_TIMEOUT_S = 120.0
 WORD_TIMEOUT_S = 0.5
 EXPIRE_TIMEOUT_S = 5.0
 ATTEMPTS = 20

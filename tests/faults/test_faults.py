@@ -125,24 +125,26 @@ class TestOneDown(unittest.TestCase):
         judged = LOAD.judge(Run(self.journal(0.006), self.FAULTS, 6.0, is_timed=True))
         self.assertEqual(judged.problems, [])
         self.assertNotIn("times", judged.figures)
-        self.assertGreater(judged.figures["operations on the others"], SAMPLES)
+        self.assertGreater(int(judged.figures["operations on the others"]), SAMPLES)
 
     def test_too_slow(self) -> None:
-        self.assertEqual(
-            self.problems(self.journal(0.030)), ["30.0 ms in place of 5.0 ms (medians) while one ensemble is down"]
-        )
+        (problem,) = self.problems(self.journal(0.030))
+        self.assertRegex(problem, "^5.0 ms, 30.0 ms with one down, which is more than 2 times as long")
 
     def test_no_time_is_judged_in_a_test_or_on_a_busy_machine(self) -> None:
-        self.assertEqual(self.problems(self.journal(0.030), is_timed=False), [])
         busy = Record(150.0, 0, 0, "busy", {"share": 1.0})
-        self.assertEqual(self.problems([*self.journal(0.030), busy]), [])
+        for journal in (self.journal(0.030), self.journal(0.006, error="ConnectionLoss")):
+            self.assertEqual(self.problems(journal, is_timed=False), [])
+            self.assertEqual(self.problems([*journal, busy]), [])
 
     def test_failed_though_its_ensemble_is_up(self) -> None:
         (problem,) = self.problems(self.journal(0.006, error="ConnectionLoss"))
         self.assertRegex(problem, "ensemble='c', error='ConnectionLoss'.* has failed")
 
     def test_failed_as_kazoo_does_not(self) -> None:
-        self.assertRegex(self.problems(self.journal(0.006, error="KeyError"))[0], "KeyError.* is not what kazoo")
+        self.assertRegex(
+            self.problems(self.journal(0.006, error="KeyError"), is_timed=False)[0], "KeyError.* is not what kazoo"
+        )
 
     def test_answered_though_its_ensemble_is_down(self) -> None:
         (problem,) = self.problems(self.journal(0.006, ensemble="b"))

@@ -98,16 +98,26 @@ class OneDown:
                         others.append((each, down))
         problems = [f"{each} is not what kazoo would raise" for each in done if each.error not in USUAL]
         problems += [f"{each} was answered" for each, down in dead if not each.error and down.holds(each.ended_s)]
-        problems += [f"{each} has failed" for each, down in others if each.error and down.holds(each.ended_s)]
-        slow, note = _slowness(usual, [each.ms for each, _ in others], downs, run)
+        failed = [each for each, down in others if each.error and down.holds(each.ended_s)]
+        busy = _busy_share(run, downs)
+        is_judged = run.is_timed and busy <= BUSY_SHARE
+        if is_judged:  # else connections may be lost because somebody waits for a processor
+            problems += [f"{each} has failed" for each in failed]
         figures: dict[str, int | float | str] = {
             "operations": len(done),
             "failed": sum(bool(each.error) for each in done),
             "times an ensemble was down": len(downs),
             "operations on the others": len(others),
-            **note,
+            "of them failed": len(failed),
+            "busy meanwhile": f"{busy:.0%}",
         }
-        return Judgement([*problems, *slow], figures)
+        if usual and others:
+            usual_ms, other_ms = statistics.median(usual), statistics.median(each.ms for each, _ in others)
+            figures["median"] = f"{usual_ms:.1f} ms, {other_ms:.1f} ms with one down"
+            is_judged = is_judged and min(len(usual), len(others)) >= SAMPLES
+            if is_judged and other_ms > TIMES * usual_ms + SLICE_MS:
+                problems.append(f"{figures['median']}, which is more than {TIMES} times as long")
+        return Judgement(problems, figures if is_judged else figures | {"times": "not judged"})
 
 
 def _measure(worker: Worker, client: ParKazooClient, ensemble: str, leaf: str) -> None:
@@ -158,24 +168,11 @@ class _Faults:
         return before > 0 and self._ended[before - 1] >= done.began_s
 
 
-def _slowness(
-    usual_ms: Sequence[float], others_ms: Sequence[float], downs: Sequence[Down], run: Run
-) -> tuple[list[str], dict[str, str]]:
-    """What is wrong with the times, and what there is to tell of them."""
-    if not usual_ms or not others_ms:
-        return [], {"median": "none"}
-    usual, other = statistics.median(usual_ms), statistics.median(others_ms)
-    shares = [
-        each.fields["share"]
-        for each in run.records
-        if each.what == "busy" and any(down.holds(each.at_s) for down in downs)
-    ]
-    busy = statistics.median(shares) if shares else 0.0
-    note = {"median": f"{usual:.1f} ms, {other:.1f} ms with one down", "busy": f"{busy:.0%}"}
-    is_judged = run.is_timed and busy <= BUSY_SHARE and min(len(usual_ms), len(others_ms)) >= SAMPLES
-    if is_judged and other > TIMES * usual + SLICE_MS:
-        return [f"{other:.1f} ms in place of {usual:.1f} ms (medians) while one ensemble is down"], note
-    return [], note if is_judged else note | {"times": "not judged"}
+def _busy_share(run: Run, downs: Sequence[Down]) -> float:
+    """Of the processors' time, while an ensemble was down: the median of the seconds."""
+    busy = (each for each in run.records if each.what == "busy")
+    shares = [each.fields["share"] for each in busy if any(down.holds(each.at_s) for down in downs)]
+    return statistics.median(shares) if shares else 0.0
 
 
 def leaves(root: str) -> list[str]:
