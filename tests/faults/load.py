@@ -100,8 +100,8 @@ class Worker:
         self.life = life
         self.root = root
         self.dice = dice
-        self._hosts = hosts
-        self._session_timeout_s = session_timeout_s
+        self.hosts = hosts
+        self.session_timeout_s = session_timeout_s
         self._journal = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._over = threading.Event()
 
@@ -124,9 +124,9 @@ class Worker:
     def connect(self, **options: Any) -> ParKazooClient:
         """A started client. Its states and sessions are recorded; it keeps trying until all is over."""
         retry = KazooRetry(max_tries=-1, max_delay=1.0)
-        options = {"timeout": self._session_timeout_s, "connection_retry": retry} | options
+        options = {"timeout": self.session_timeout_s, "connection_retry": retry} | options
         while True:
-            client = ParKazooClient(self._hosts, **options)
+            client = ParKazooClient(self.hosts, **options)
             client.add_listener(partial(self._record_state, client))
             try:
                 client.start(CONNECT_TIMEOUT_S)

@@ -418,6 +418,12 @@ class TestEphemerals(JudgeTest):
         self.accept(*lines, self.listed(24, "x"), self.end(), faults=killed)
         self.refuse("its session ended at 4", *lines, self.listed(24.2, "x"), self.end(), faults=killed)
 
+    def test_of_a_process_that_was_let_die(self) -> None:
+        words = {"name": "y", "directories": ["/d"]}
+        lines = [*self.made(1, "x", 2), line(3, 1, "bearing", **words), line(4, 1, "died", **words)]
+        self.accept(*lines, self.listed(24, "x", "y"), self.end(59, "x"))
+        self.refuse("/d/y is there at 24.1", *lines, self.listed(24.2, "x", "y"), self.end(59, "x"))
+
     def test_a_leader_that_failed(self) -> None:
         lines = [*self.made(1, "x", 2), self.listed(3, "x"), line(4, 1, "closed")]
         failed = [Fault(10, 15, "freeze", "a2", "leader")]

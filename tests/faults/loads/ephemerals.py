@@ -1,7 +1,7 @@
 """Ephemerals: gone from every ensemble within twice the session timeout after their session, and never before.
 
-Workers make ephemerals in directories of every ensemble; the first worker lists these, as they are at that time
-(tests/faults/fresh.py).
+Workers make ephemerals in directories of every ensemble, and let processes make some that are killed then; the
+first worker lists these, as they are at that time (tests/faults/fresh.py).
 
 Judged: an ephemeral is in every listing from its creation on until its delete was begun, or until a later create
 of the same session in the same directory was begun (which proves that the session lived on that ensemble); and
@@ -14,6 +14,8 @@ last listing is judged alone.)
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -28,6 +30,7 @@ from tests.faults.load import Fault, Judgement, Record, Run, Worker
 DIRECTORIES_OF_AN_ENSEMBLE = 2
 KEPT = 3  # of a worker in a directory
 SHARE_CLOSED = 0.01
+SHARE_MORTAL = 0.005
 POLL_S = 0.3
 WAIT_FOR_DEAD_S = 30.0
 
@@ -68,6 +71,8 @@ class EphemeralsLoad:
         while not worker.is_over() and worker.dice.random() >= SHARE_CLOSED:
             directory = worker.dice.choice(directories)
             mine = kept[directory]
+            if worker.dice.random() < SHARE_MORTAL:
+                self._let_die(worker, directories)
             try:
                 if len(mine) < KEPT:
                     name = f"{worker.number}.{time.monotonic():.6f}"
@@ -86,6 +91,15 @@ class EphemeralsLoad:
             worker.pause(worker.dice.uniform(0.0, 0.2))
         client.stop()
         worker.record("closed")
+
+    def _let_die(self, worker: Worker, directories: Sequence[str]) -> None:
+        """Have another process make ephemerals, and be killed."""
+        name = f"{worker.number}.{time.monotonic():.6f}"
+        worker.record("bearing", name=name, directories=directories)
+        paths = [f"{directory}/{name}" for directory in directories]
+        argv = [sys.executable, "-m", "tests.faults.mortal", worker.hosts, str(worker.session_timeout_s), *paths]
+        subprocess.run(argv, stderr=subprocess.DEVNULL, check=False)  # it tells when the servers do not answer
+        worker.record("died", name=name, directories=directories)
 
     def finish(self, client: Any, root: str, record: Any) -> None:
         deadline_s = time.monotonic() + WAIT_FOR_DEAD_S
@@ -189,16 +203,17 @@ class Made:
         return is_of_servers and fault.target.startswith(self.ensemble) and fault.manner != "follower"
 
 
-def _made(run: Run) -> dict[str, Made]:
-    """What the journals say of each ephemeral, by name."""
-    made: dict[str, Made] = {}
+def _made(run: Run) -> dict[tuple[str, str], Made]:
+    """What the journals say of each ephemeral, by directory and name."""
+    made: dict[tuple[str, str], Made] = {}
     creating: dict[int, tuple[float, Made]] = {}  # by worker: what it is about to make
     living: dict[int, list[Made]] = defaultdict(list)  # by worker: what its session has made, or may have
     epochs: dict[int, int] = defaultdict(int)
     for record in run.records:
         worker, fields = record.worker, record.fields
         if record.what == "creating":
-            each = made[fields["name"]] = Made(fields["directory"], fields["name"])
+            each = Made(fields["directory"], fields["name"])
+            made[each.directory, each.name] = each
             creating[worker] = record.at_s, each
         elif record.what == "created":
             began_s, each = creating.pop(worker)
@@ -211,10 +226,16 @@ def _made(run: Run) -> dict[str, Made]:
         elif record.what == "lost" and worker in creating:
             living[worker].append(creating.pop(worker)[1])
         elif record.what == "deleting":
-            made[fields["name"]].deleting_s = record.at_s
+            made[fields["directory"], fields["name"]].deleting_s = record.at_s
+        elif record.what == "bearing":
+            for directory in fields["directories"]:
+                made[directory, fields["name"]] = Made(directory, fields["name"])
+        elif record.what == "died":
+            for directory in fields["directories"]:
+                made[directory, fields["name"]].ended_s = record.at_s
         elif record.what == "listed":
-            for name in made.keys() & set(fields["names"]):
-                made[name].ensemble = fields["ensemble"]
+            for key in made.keys() & {(fields["directory"], name) for name in fields["names"]}:
+                made[key].ensemble = fields["ensemble"]
         elif record.what in ("began", "closed") or fields.get("state") == "LOST":
             if record.what == "began" and worker in creating:
                 living[worker].append(creating.pop(worker)[1])

@@ -14,6 +14,7 @@ from tests.faults.holding import LOST, beating, lives, until_answered
 from tests.faults.load import Judgement, Record, Run, Worker
 
 PATIENCE_S = 1.0
+SHARE_PUT = 0.4
 SHARE_RELEASED = 0.2
 
 
@@ -31,7 +32,7 @@ class LockingQueueLoad:
         number = 0
         with beating(worker):
             while not worker.is_over():
-                if worker.dice.random() < 0.5:
+                if worker.dice.random() < SHARE_PUT:
                     number += 1
                     self._put(worker, queue, f"{worker.number}.{worker.life}.{number}")
                 elif not self._is_given_back(worker, queue):
