@@ -56,6 +56,7 @@ class ParKazooClient(KazooClient):
     _session: Session | None = None
     _first_session: tuple[int | None, bytes] = (None, b"")  # a client_id to begin with
     _fork_error: ForkError | None = None  # in a child process
+    _workers: tuple[Any, ...] = ()  # the handler's, which call watches and completion callbacks
     _live: Any
     _stopped: Any
     state: Any
@@ -68,7 +69,8 @@ class ParKazooClient(KazooClient):
         self._data_watchers = Watchers(partial(self._places, data_places))
         self._child_watchers = Watchers(partial(self._places, child_places))
         self._direct = Direct(self)
-        self._listeners = Listeners(self.handler, self._call_listeners, self._session_timeout / 1000 * PATIENCE)
+        self.patience_s = self._session_timeout / 1000 * PATIENCE
+        self._listeners = Listeners(self.handler, self._call_listeners, self.patience_s)
         self.Lock = partial(Lock, self)
         self.ReadLock = partial(ReadLock, self)
         self.WriteLock = partial(WriteLock, self)
@@ -121,6 +123,12 @@ class ParKazooClient(KazooClient):
     def ensure_path_async(self, *args: Any, **kwargs: Any) -> Any:
         result = self.handler.async_result()
         self._direct.ensure_path_async(*args, **kwargs).pass_on(result)
+        return result
+
+    @wraps(KazooClient.sync_async)
+    def sync_async(self, path: str) -> Any:
+        result = self.handler.async_result()
+        self._direct.sync_async(path).pass_on(result)
         return result
 
     def transaction(self) -> RetriableTransaction:
@@ -195,6 +203,7 @@ class ParKazooClient(KazooClient):
         self._writer_stopped.clear()
         self._settled.clear()
         self.handler.start()
+        self._workers = tuple(getattr(self.handler, "_workers", ()))
         number, password = self._first_session
         self._state = KeeperState.CONNECTING
         self._session = Session(self, self._make_member, (number, password) if number else None)
@@ -263,11 +272,7 @@ class ParKazooClient(KazooClient):
             self.logger.exception("Error in connection state listener")
 
     def _is_in_callback(self) -> bool:
-        return any(is_current(worker) for worker in self._workers())
-
-    def _workers(self) -> list[Any]:
-        """What calls watches and completion callbacks: threads or greenlets of kazoo's handlers."""
-        return getattr(self.handler, "_workers", [])
+        return any(is_current(worker) for worker in self._workers)
 
     def check_process(self) -> None:
         """Whether this client can be used in this process.
@@ -293,7 +298,7 @@ class ParKazooClient(KazooClient):
         self._stopped.set()
         self._session.abandon(self._fork_error)
         self.handler._running = False  # completion callbacks are called at once, and the exit waits for nothing
-        for worker in self._workers():
+        for worker in self._workers:
             end_after_fork(worker)
 
     @property

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kazoo.exceptions import ConfigurationError, ConnectionClosedError, KazooException
+from kazoo.exceptions import ConfigurationError, KazooException
 
 
 class ClusterMapError(ConfigurationError):
     """The cluster map is missing, damaged, of a newer format, or does not fit the ensembles it names."""
 
 
-class ForkError(ConnectionClosedError):
+class ForkError(KazooException):
     """A client that was started before a fork is used in the child process: its session is the parent's."""
 
 

@@ -249,8 +249,10 @@ class Session:
     # ---- states ----------------------------------------------------------------------------------
 
     def member_changed(self, member: Member, state: str) -> None:
-        """Called by the members, on their connection threads."""
-        self._serial(partial(self._take, member, state))
+        """Called by the members, on their connection threads; returns when listeners know."""
+        is_taken = self._client.handler.event_object()
+        self._serial(partial(self._take, member, state), is_taken.set)
+        is_taken.wait(self._client.patience_s)
 
     def _take(self, member: Member, state: str) -> None:
         if state in CONNECTED and (member.is_renewing or member.client_state not in CONNECTED):
@@ -282,8 +284,10 @@ class Session:
             self._client.session_changed(state_of(self._states.values()))
 
     @property
-    def client_id(self) -> tuple[int, bytes]:
-        """The first session's id; its password and, packed behind it, the other sessions."""
+    def client_id(self) -> tuple[int, bytes] | None:
+        """The first session's id; its password and, packed behind it, the others. None if one has ended."""
+        if not all(member._session_id for member in self.members):
+            return None
         others = [member for member in self.members if member is not self.bootstrap]
         packed = pack_password((member._session_id, member._session_passwd) for member in others)
         return self.bootstrap._session_id, self.bootstrap._session_passwd + packed

@@ -1,4 +1,4 @@
-"""kazoo's methods of several requests, without a detour over the thread that calls completion callbacks."""
+"""kazoo's methods of several steps, without a detour over the thread that calls completion callbacks."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from kazoo.client import KazooClient
 
 
 class Direct:
-    """A client as kazoo's `create_async` and `ensure_path_async` see it.
+    """A client as kazoo's methods see it that look at the answers before the user does.
 
-    They link their requests by completion callbacks. The handler calls these on one thread, so a completion
+    They do it in completion callbacks. The handler calls these on one thread, so a completion
     callback of the user's that waits for a `create` would wait for itself. Here the answer's thread calls them.
     """
 
     create_async = KazooClient.create_async
     ensure_path_async = KazooClient.ensure_path_async
     exists_async = KazooClient.exists_async
+    sync_async = KazooClient.sync_async
     _create_async_inner = KazooClient._create_async_inner
 
     def __init__(self, client: KazooClient) -> None:
