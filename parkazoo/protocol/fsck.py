@@ -586,7 +586,7 @@ def _directory(finding: Finding) -> Directory:
 
 
 def _busy() -> str:
-    return "clients are at work there: run fsck again"
+    return "clients are at work there, or something misplaced is in the way: see to that, and run fsck again"
 
 
 MENDS: Mapping[Kind, Callable[[Finding], Operation[str]]] = {

@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import unittest
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from unittest import mock
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
@@ -20,6 +22,7 @@ from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_digest_acl
 from parkazoo.admin import init_map
 from parkazoo.fsck import Report, check
 from parkazoo.local import LocalCluster
+from parkazoo.protocol import fsck
 from parkazoo.protocol.directory import pin_acl
 from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MIRRORS, PIN, escape, join
 from parkazoo.protocol.tree import Directory
@@ -28,6 +31,7 @@ from tests.live.world import DEADLINE_S, LiveTest, wait_until
 
 GRACE_S = 0.3
 ROUNDS = 5
+DAY_S = 24 * 3600
 
 
 class FsckTest(LiveTest):
@@ -238,6 +242,19 @@ class FsckTest(LiveTest):
         for path in paths:
             self.plain[1].delete(path, recursive=True)
         self.is_repaired("missing-structure", [("b", path) for path in paths])
+
+    def test_stale_done_record(self) -> None:
+        """Not before a day is over, by the servers' clock too."""
+        path = f"{DONE}/{new_mark('-1')}"
+        self.plain[1].create(path)
+        self.assertEqual(self.found(self.check()), {})
+        with mock.patch("parkazoo.fsck.time.time", lambda: time.time_ns() / 1e9 + 2 * DAY_S):
+            report = self.check(repair=True)
+        self.assertEqual(self.found(report), {"stale-done-records": [("b", path)]})
+        self.assertIn("clock", report.remaining[0].remains)
+        with mock.patch.object(fsck, "STALE_AFTER_MS", -DAY_S * 1000):
+            self.is_repaired("stale-done-records", [("b", path)])
+        self.assertIsNone(self.plain[1].exists(path))
 
     # ---- told ----------------------------------------------------------------------------------
 
