@@ -98,6 +98,29 @@ class BesideClientsTest(unittest.TestCase):
             mended += len([kind for kind in world.kinds if kind != "unfinished-promotions"])
         self.assertGreater(mended, RUNS // 10)
 
+    def test_deleted_and_made_again_meanwhile(self) -> None:
+        """Twice, at any moments of a look at its mirror: another mirror proves nothing of the one before."""
+        for moments in itertools.combinations_with_replacement(range(9), 4):
+            world = World(random.Random(0))
+            world.is_lagging = False
+            client, result = world.client(), Result()
+            make = [Create(path, b"", OPEN_ACL_UNSAFE, 0) for path in (PATH, X)]
+            delete = [Delete(path, -1) for path in (X, PATH)]
+            for request in make:
+                client.get(request)
+            d = world.fsck.tree.directory(PATH)
+            assert d is not None
+            world.fsck.driver.run(look_at_mirror(world.fsck.tree, d.mirror.ensemble, escape(PATH)), result)
+            for now in range(9):
+                for moment, requests in zip(moments, (delete, make, delete, make), strict=True):
+                    for request in requests if moment == now else ():
+                        self.assertNotIsInstance(client.get(request), Exception)
+                for _ in range(2):  # a request is served, and its answer read
+                    for step in world.fsck.choices()[-1:]:
+                        step()
+            world.fsck.run()
+            self.assertFalse(result.value.findings, moments)
+
     def test_after_crashes(self) -> None:
         """What clients leave that die anywhere is found as what it is, and mended."""
         found: set[str] = set()
@@ -146,8 +169,9 @@ class World:
     def __init__(self, dice: random.Random) -> None:
         self.dice = dice
         self.model = model = prepared(PLACEMENT, [PATH], has_lag=True)
+        self.is_lagging = True
         execute = model.execute
-        model.execute = lambda *request: execute(*request, is_lagging=dice.random() < 0.5)  # type: ignore[method-assign]
+        model.execute = lambda *request: execute(*request, is_lagging=self.is_lagging and dice.random() < 0.5)  # type: ignore[method-assign]
         self.numbers = itertools.count()
         self.fsck = self.client()
         self.kinds: list[str] = []
