@@ -4,12 +4,13 @@
 
 The servers are three ensembles of three; followers are frozen in turns, and lag when they go on. A crash is what
 the end of a client's process would be there: the request is sent or it is not, and nobody waits for the answer.
-Checked all the time, and once more at the end:
+Others are held up on the way, as if their process had been stopped. Checked all the time, and again at the end:
 
 - a child whose create was acknowledged is there, and its directory too, until its delete is begun; and it is gone
   once that is acknowledged;
 - no sequence number is given twice in the life of a directory (the czxid of its home);
-- no mirror is without its directory when nothing is under way, and nothing at all is left of what was deleted.
+- no mirror is without its directory when nothing is under way, fsck finds nothing once it has mended what crashes
+  may leave, and nothing at all is left of what was deleted.
 
 Directories are of three kinds. Some are set and deleted, others are deleted with a version and not set. Those of
 the third kind are set *and* deleted with a version, of which docs/protocol.md says under "Known gaps" that
@@ -47,15 +48,17 @@ from parkazoo import ParKazooClient
 from parkazoo.local import LocalCluster, LocalServer
 from parkazoo.protocol.placement import MIRRORS, Placement, escape, unescape
 from tests.faults.load import Judgement
+from tests.faults.tree import judge_tree
 
 ROOT = "/stress"
 SET, VERSIONED, GAP = "set", "versioned", "gap"
-DIRECTORIES_OF_A_KIND = 2
+DIRECTORIES_OF_A_KIND = 1
 CLIENTS = 6
 SEASON_S = 1.0
-STEPS = (*range(2, 10), 0)  # at which a crash comes, if there are so many; the first would leave nothing half done
+STEPS = (*range(2, 10), 0)  # at which a crash comes, if there are so many; before the second nothing is half done
 SESSION_TIMEOUT_S = 20.0  # far more than any server is frozen for
 START_TIMEOUT_S = 60.0
+HELD_S = 0.3
 FROZEN_S = (0.1, 0.6)
 THAWED_S = 0.1
 STALL_S = 120.0  # without a single crash
@@ -98,30 +101,46 @@ class Crashes:
     def __init__(self, client: ParKazooClient) -> None:
         session: Any = client._session
         session.driver._members = tuple(CrashingMember(member, self) for member in session.driver._members)
-        self._step = 0
-        self._is_sent = False
+        self._armed = Armed()
         self._steps = 0
         self.at_step = 0
+        self.is_held = False
 
     @contextmanager
-    def armed(self, step: int, *, is_sent: bool) -> Iterator[None]:
-        """Crash the next operation at that step, counted from 1, before or after it is sent."""
-        self._steps, self.at_step, self._step, self._is_sent = 0, 0, step, is_sent
+    def armed(self, armed: Armed) -> Iterator[None]:
+        """Do that to the next operation."""
+        self._steps, self.at_step, self.is_held, self._armed = 0, 0, False, armed
         try:
             yield
         finally:
-            self._step = 0
+            self._armed = Armed()
 
     def submit(self, member: Any, request: Any, reply: Any) -> None:
+        armed = self._armed
         self._steps += 1
-        if not self._step or self._steps < self._step:
+        if armed.crash and self._steps >= armed.crash:
+            self.at_step = armed.crash
+            if self._steps == armed.crash and armed.is_sent:
+                member.submit(request, Nobody())
+            reply.set_exception(CrashError())
+        elif self._steps == armed.hold:
+            self.is_held = True
+            threading.Timer(armed.hold_s, member.submit, (request, reply)).start()
+        else:
             member.submit(request, reply)
-            return
-        self.at_step = self._step
-        if self._is_sent:
-            member.submit(request, Nobody())
-            self._is_sent = False  # what is sent together with this request is not
-        reply.set_exception(CrashError())
+
+
+class Armed(NamedTuple):
+    """What becomes of an operation at which steps, counted from 1; 0 is never.
+
+    :param is_sent: whether the request of that step is sent before the crash.
+    :param hold: where it is held up, as if its process had been stopped.
+    """
+
+    crash: int = 0
+    is_sent: bool = False
+    hold: int = 0
+    hold_s: float = 0.0
 
 
 class CrashingMember(NamedTuple):
@@ -194,7 +213,8 @@ class Stress:
 
     def problem(self, text: str) -> None:
         with self._lock:
-            self.problems.append(text)
+            if text not in self.problems:
+                self.problems.append(text)
             if len(self.problems) >= PROBLEMS_MAX:
                 self.over.set()
 
@@ -251,11 +271,14 @@ class User:
 
         :returns: what the call returns or raises.
         """
-        is_sent = self._dice.random() < 0.5
-        step = self._dice.choice(STEPS)
+        dice = self._dice
+        armed = Armed(dice.choice(STEPS), dice.random() < 0.5, dice.choice(STEPS), dice.uniform(0, HELD_S))
         try:
-            with self._crashes.armed(step, is_sent=is_sent):
-                return call()
+            with self._crashes.armed(armed):
+                result = call()
+            if self._crashes.is_held:
+                self._stress.add("operations held up")
+            return result
         except CrashError as crash:
             self._stress.crashed(name, self._crashes.at_step)
             return crash
@@ -462,6 +485,7 @@ def _check_end(stress: Stress, cluster: LocalCluster, users: Sequence[User]) -> 
             client.sync(path)
             if client.exists(path) is None:
                 stress.problem(f"in the end ensemble {name} has a mirror of {path}, which does not exist")
+        stress.problems += [f"fsck: {problem}" for problem in judge_tree(cluster.hosts).problems]
         client.delete(ROOT, recursive=True)
         for name, path in _mirrors(ensembles):
             stress.problem(f"ensemble {name} has a mirror of {path}, which was deleted")
