@@ -1,6 +1,7 @@
 # make demo    three ensembles of three ZooKeeper servers on this machine, and what ParKazoo does on them
 # make test    every test, against real servers
 # make faults  servers and clients killed, frozen and cut off for 10 minutes; [MINUTES=30] [SEED=1]
+# make lives   1,000 lost connections and 100 expired sessions of one client, and what it holds before and after
 # make check   ruff and mypy
 # make clean   remove the environment and whatever was built
 #
@@ -8,7 +9,7 @@
 
 PYTHON ?= python3
 
-.PHONY: demo test faults check clean
+.PHONY: demo test faults lives check clean
 
 demo: .venv/has-local
 	@.venv/bin/python -m parkazoo.demo
@@ -18,6 +19,9 @@ test: .venv/has-dev
 
 faults: .venv/has-dev
 	@.venv/bin/python -m tests.faults $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
+
+lives: .venv/has-dev
+	@PARKAZOO_TEST_LIVES=1000 .venv/bin/nose2 --no-user-config tests.live.test_client_lives
 
 check: .venv/has-dev
 	@.venv/bin/ruff check --quiet .
