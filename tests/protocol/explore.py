@@ -182,9 +182,10 @@ class Explorer:
             state = stack.pop()
             self.states += 1
             is_end = True
-            for after in self._moves(*state):
+            for move, *args in self._moves(*state):
                 is_end = False
                 self.moves += 1
+                after = move(*state, *args)
                 key = self._key(*after)
                 if key not in seen:
                     seen.add(key)
@@ -198,10 +199,11 @@ class Explorer:
         :raises Violation: something does not hold.
         """
         state = self._start()
-        while after := list(self._moves(*state)):
+        while moves := list(self._moves(*state)):
             self.states += 1
             self.moves += 1
-            state = dice.choice(after)
+            move, *args = dice.choice(moves)
+            state = move(*state, *args)
         self._end(*state)
 
     def _start(self) -> Any:
@@ -249,7 +251,7 @@ class Explorer:
         return plain, tuple(lives)
 
     def _moves(self, model: Model, processes: Any, history: Any, mirrors: Any) -> Iterator[Any]:
-        state = model, processes, history, mirrors
+        """Methods and their arguments beyond the state."""
         may_crash = sum(not process.is_alive for process in processes) < self.crashes
         lost = sum(isinstance(what, ConnectionLoss) for process in processes for _, what in process.inputs)
         for index, process in enumerate(processes):
@@ -257,24 +259,29 @@ class Explorer:
                 continue
             position = self._position(index, process)
             if position.callbacks:
-                yield model, _with(processes, index, _given(process, -1, None)), history, mirrors
+                yield self._call_back, index
             for ensemble, inbox in enumerate(process.inboxes):
                 if inbox:
-                    yield self._deliver(*state, index, ensemble)
+                    yield self._deliver, index, ensemble
             if not any(position.outboxes):
                 continue
             if len(process.inputs) >= self.longest[index]:  # two that undo each other's work could go on for ever
                 self.cut += 1
                 continue
             if may_crash and process.called > len(position.results):
-                yield self._crash(*state, index)
+                yield self._crash, index
             for ensemble, outbox in enumerate(position.outboxes):
                 if len(outbox) > _answered(process.inboxes[ensemble]):
                     for is_lagging in (False, True) if model.has_lag else (False,):
-                        yield self._serve(*state, index, ensemble, is_lagging)
+                        yield self._serve, index, ensemble, is_lagging
                 if outbox and lost < self.losses:
-                    yield self._lose(*state, index, ensemble, True)
-                    yield self._lose(*state, index, ensemble, False)
+                    yield self._lose, index, ensemble, True
+                    yield self._lose, index, ensemble, False
+
+    def _call_back(self, model: Model, processes: Any, history: Any, mirrors: Any, index: int) -> Any:
+        """kazoo's watch thread makes its next call."""
+        process = _given(processes[index], -1, None)
+        return self._received(model, processes, history, mirrors, index, process)
 
     def _crash(self, model: Model, processes: Any, history: Any, mirrors: Any, index: int) -> Any:
         return model, _with(processes, index, processes[index]._replace(is_alive=False)), history, mirrors
@@ -518,7 +525,8 @@ class _Specification:
         self, model: Model, events: dict[tuple[int, int, str, str], tuple[str, ...]] | None = None
     ) -> None:
         self.model = model
-        self._events = events or {}  # (process, operation, "data" or "child", path) -> what happened since
+        # (process, operation, "data" or "child", path, whether the call succeeded) -> what happened since
+        self._events = events or {}
 
     def execute(self, call: _Call) -> tuple[_Specification, Any]:
         model, events = self.model.copy(), dict(self._events)
@@ -528,21 +536,23 @@ class _Specification:
             event = difference(key[2], before.get(key[3]), after.get(key[3]))
             if event is not None:
                 events[key] = (*seen, event)
-        is_left = call.returned is not None and not isinstance(got, Exception)
-        if is_left and getattr(call.request, "watcher", None):
+        if getattr(call.request, "watcher", None) and not isinstance(got, Exception):
             kind = "child" if isinstance(call.request, (GetChildren, GetChildren2)) else "data"
-            events[call.process, call.number, kind, call.request.path] = ()
+            events[call.process, call.number, kind, call.request.path, call.returned is not None] = ()
         return _Specification(model, events), got
 
     def told(self, told: dict[int, Any]) -> bool:
-        """Each watch was told once if anything happened, the first thing that did, or that all is over."""
-        for (process, number, _, _), events in self._events.items():
+        """Each watch was told once if anything happened, the first thing that did, or that all is over.
+
+        After a lost connection nobody knows whether there is a watch.
+        """
+        for (process, number, _, _, is_sure), events in self._events.items():
             seen = [event for of, event in told.get(process, ()) if of == number]
-            if process in told and len(seen) != min(1, len(events)):
+            if len(seen) > min(1, len(events)) or (process in told and is_sure and events and not seen):
                 return False
             if seen and not (seen[0] == events[0] or (seen[0] == EventType.DELETED and seen[0] in events)):
                 return False
-        watches = {(process, number) for process, number, _, _ in self._events}
+        watches = {(process, number) for process, number, *_ in self._events}
         return all((process, number) in watches for process, events in told.items() for number, _ in events)
 
 
