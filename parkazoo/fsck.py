@@ -202,7 +202,7 @@ class _Walk:
     ) -> None:
         session = client._session
         assert session is not None and session.driver is not None
-        self._session = session
+        self._client = client
         self._driver: Driver = session.driver
         self._tree = self._driver.tree
         self._report = report
@@ -258,9 +258,10 @@ class _Walk:
         except queue.Empty:
             if not self._under_way:
                 return
+            missing = [name for name, member in self._client.members.items() if not member.connected]
+            told = f"not connected to {', '.join(missing)}" if missing else "an ensemble is slow, or hangs"
             raise KazooTimeoutError(
-                f"no answer within {self._timeout_s:g} s from {self._session.describe_missing()}; "
-                "it is safe to try again"
+                f"no answer within {self._timeout_s:g} s ({told}); it is safe to try again"
             ) from None
         self._under_way -= 1
         if isinstance(answer, (ConnectionLoss, SessionExpiredError)):
