@@ -17,6 +17,7 @@ import itertools
 import subprocess
 import sys
 import time
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -111,37 +112,34 @@ class EphemeralsLoad:
 
     def judge(self, run: Run) -> Judgement:
         made = _made(run)
-        problems = []
+        listings: dict[str, list[Record]] = defaultdict(list)
+        for record in run.records:
+            if record.what == "listed":
+                listings[record.fields["directory"]].append(record)
+        deadlines_s = {key: each.deadline_s(run) for key, each in made.items()}
+        problems = [problem for each in made.values() for problem in each.absences(listings[each.directory])]
+        late: dict[tuple[str, str], float] = {}  # when it was seen
         slowest_s = 0.0
-        listings = [record for record in run.records if record.what == "listed"]
-        last = {record.fields["directory"]: record for record in listings}
-        for each in made.values():
-            deadline_s = each.deadline_s(run)
-            for record in listings:
-                if record.fields["directory"] != each.directory:
-                    continue
+        for directory, found in listings.items():
+            for record in found:
                 began_s = record.fields["began"]
-                if each.name in record.fields["names"]:
-                    if began_s > deadline_s and (run.is_timed or record is last[each.directory]):
-                        problems.append(
-                            f"{each} is there at {began_s:.3f} s, but its session ended at {each.ended_s:.3f} s"
-                        )
-                        break
-                    if deadline_s == each.ended_s + 2 * run.session_timeout_s:
-                        slowest_s = max(slowest_s, began_s - each.ended_s)
-                elif each.created_s < began_s and record.at_s < min(each.proved_s, each.deleting_s):
-                    problems.append(
-                        f"{each} is missing at {record.at_s:.3f} s, but its session lived at {each.proved_s:.3f} s"
-                    )
-                    break
+                for key in made.keys() & {(directory, name) for name in record.fields["names"]}:
+                    if began_s > deadlines_s[key] and (run.is_timed or record is found[-1]):
+                        late.setdefault(key, began_s)
+                    elif deadlines_s[key] == made[key].ended_s + 2 * run.session_timeout_s:
+                        slowest_s = max(slowest_s, began_s - made[key].ended_s)
+        problems += [
+            f"{made[key]} is there at {began_s:.3f} s, but its session ended at {made[key].ended_s:.3f} s"
+            for key, began_s in late.items()
+        ]
         if not made:
             problems.append("nothing was made")
-        if not any(record.worker < 0 for record in listings):
+        if not any(record.what == "listed" and record.worker < 0 for record in run.records):
             problems.append("nobody has looked what is left at the end")
         figures = {
             "made": len(made),
             "of ended sessions": sum(each.ended_s < each.deleting_s for each in made.values()),
-            "listings": len(listings),
+            "listings": sum(len(found) for found in listings.values()),
             "slowest to go / s": round(slowest_s, 1),
         }
         return Judgement(problems, figures)
@@ -188,6 +186,18 @@ class Made:
 
     def __str__(self) -> str:
         return f"{self.directory}/{self.name}"
+
+    def absences(self, listings: Sequence[Record]) -> list[str]:
+        """The first listing of its directory in which it is missing."""
+        first = bisect_right(listings, self.created_s, key=lambda each: each.at_s)
+        for record in listings[first:]:
+            if record.at_s >= min(self.proved_s, self.deleting_s):
+                break
+            if record.fields["began"] > self.created_s and self.name not in record.fields["names"]:
+                return [
+                    f"{self} is missing at {record.at_s:.3f} s, but its session lived at {self.proved_s:.3f} s"
+                ]
+        return []
 
     def deadline_s(self, run: Run) -> float:
         """From when on it must not be seen."""

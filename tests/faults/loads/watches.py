@@ -21,7 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
@@ -321,6 +321,15 @@ class History:
         found += [(each.began_s, each.kind, getattr(each, aspect)) for each in self.changes if each.kind in kinds]
         return found
 
+    @cached_property
+    def ends(self) -> dict[tuple[str, str], list[tuple[float, float, str]]]:
+        """By aspect and value: when it came, when it went, by which kind of change."""
+        found = defaultdict(list)
+        for aspect in ("data", "children"):
+            for (began_s, _, value), (next_s, kind, _) in itertools.pairwise(self.aspect(aspect)):
+                found[aspect, str(value)].append((began_s, next_s, kind))
+        return found
+
     def disorder(self, who: str, aspect: str, readings: Sequence[Reading]) -> list[str]:
         """Readings that go back, or show what was not yet there, or never."""
         states = self.aspect(aspect)
@@ -365,9 +374,8 @@ class Watch:
             return [f"{self.name} was told at {event.at_s:.3f} s, though it had been refused"]
         if self.armed is None or event.fields["type"] == NONE:
             return []
-        states = history.aspect(self.aspect)
-        for (began_s, _, value), (next_s, kind, _) in itertools.pairwise(states):
-            is_next = value == self.armed.value and began_s <= self.armed.at_s and next_s <= event.at_s
+        for began_s, next_s, kind in history.ends[self.aspect, str(self.armed.value)]:
+            is_next = began_s <= self.armed.at_s and next_s <= event.at_s
             if is_next and (EVENTS[kind], self.path) == (event.fields["type"], event.fields["of"]):
                 return []
         return [
