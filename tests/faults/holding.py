@@ -75,6 +75,12 @@ class Life:
         self._breaks = [
             record.at_s for record in records if record.what == "state" and record.fields["state"] != "CONNECTED"
         ]
+        states = [record for record in records if record.what == "state"]
+        self._outages = [
+            (lost.at_s, then.at_s)
+            for lost, then in itertools.pairwise([*states, records[-1]])
+            if lost.what == "state" and lost.fields["state"] != "CONNECTED"
+        ]
         mine = f"/{records[0].worker} "
         self._expiries = [
             (fault.began_s, fault.ended_s)
@@ -83,10 +89,12 @@ class Life:
         ]
 
     def is_broken(self, since_s: float, until_s: float) -> bool:
-        """Whether the session may have ended in that time."""
+        """Whether the session may have ended in that time, or was not CONNECTED all of it."""
         return (
-            any(since_s < at_s <= until_s for at_s in self._breaks)
-            or any(began_s < until_s and since_s < ended_s for began_s, ended_s in (*self._gaps, *self._expiries))
+            any(
+                began_s <= until_s and since_s < ended_s
+                for began_s, ended_s in (*self._outages, *self._gaps, *self._expiries)
+            )
             or self.last_s < until_s
         )
 

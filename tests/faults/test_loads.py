@@ -321,6 +321,8 @@ class TestBarrier(JudgeTest):
         self.refuse("after its removal", *passed, self.standing(4))
         self.accept(*passed, self.standing(4), is_timed=False)
         self.accept(*late, line(8, 1, "state", state="SUSPENDED"), self.standing(4))
+        away = [line(1.5, 1, "state", state="SUSPENDED"), line(16, 1, "state", state="CONNECTED")]
+        self.accept(*late, *away, self.standing(4))  # lost before it began to wait
         self.accept(*late, self.standing(4), silent={1: (6, 12)})
 
     def test_still_there(self) -> None:
