@@ -162,7 +162,7 @@ class Driver:
         plan = PLANS.get(request.type, OTHER)
         run = _Run(self, plan, request, reply)
         try:
-            has_claims = bool(self._order or plan.kept(self.tree, request))
+            has_claims = bool(plan.kept(self.tree, request) or self._order)
             claims = with_prefixes(plan.claims(self.tree, request)) if has_claims else {}
         except ValueError as no_place:  # a path that has no UTF-8
             if reply is not None:

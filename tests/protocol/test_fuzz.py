@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from kazoo.exceptions import BadArgumentsError, KazooException, NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE
@@ -186,6 +186,7 @@ class TestPaths(unittest.TestCase):
         self.assertTrue(is_reserved(placement.fence(path).path))
 
     @given(ENSEMBLES, st.lists(requests(), min_size=1, max_size=4), st.booleans())
+    @example(2, [Delete("/0*", 0), Delete("/\ud800", 0)], False)  # the second while the first is under way
     @fuzzed
     def test_operations(self, ensembles: int, several: list[Any], is_transaction: bool) -> None:
         """Each is answered, none raises; nothing of ours is touched, and nothing is held up afterwards."""
