@@ -153,13 +153,17 @@ class Session:
             by_name[name] = self._make_member(self, name, cluster_map.ensembles[name], client_id)
         for member in by_name.values():
             self._states.setdefault(member, KeeperState.CONNECTING)
-        self.members = tuple(by_name[name] for name in names)  # now start() may tell that they are missing
-        for member in self.members:
-            if member is not self.bootstrap:
-                self._unknown.add(member)
+        new = [by_name[name] for name in others]
+        with self._lock:
+            if self.is_stopping:  # a start() may have timed out meanwhile
+                return
+            self._unknown.update(new)
+            self.members = tuple(by_name[name] for name in names)  # now start() may tell that they are missing
+            for member in new:
                 member.begin()
-                if self._has_expired:  # what is to be resumed has ended on the bootstrap ensemble: end it here too
-                    self._renew(member)
+        if self._has_expired:  # what is to be resumed has ended on the bootstrap ensemble: end it here too
+            for member in new:
+                self._renew(member)
         self._introduce(self.bootstrap)
 
     def _introduce(self, member: Member) -> None:
