@@ -18,6 +18,7 @@ from tests.faults.holding import LOST, beating, lives, until_answered
 from tests.faults.load import Judgement, Record, Run, Worker
 
 PATIENCE_S = 10.0
+RETRY_S = 0.1
 
 
 class BarrierLoad:
@@ -65,6 +66,7 @@ class BarrierLoad:
                 has_passed = client.Barrier(f"{worker.root}/gates/{number}").wait(PATIENCE_S)
             except LOST:
                 worker.record("lost", gate=number)
+                worker.pause(RETRY_S)
             else:
                 worker.record("passed" if has_passed else "not passed", gate=number)
                 number += has_passed

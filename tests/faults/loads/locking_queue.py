@@ -8,6 +8,7 @@ lost may or may not have removed its item.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from functools import partial
 from typing import Any
 
 from tests.faults.holding import LOST, beating, lives, until_answered
@@ -52,7 +53,7 @@ class LockingQueueLoad:
     def _is_given_back(self, worker: Worker, queue: Any) -> bool:
         """Get an item and consume or release it; False if it turned out to be lost."""
         worker.record("getting")
-        value = queue.get(PATIENCE_S)
+        value = until_answered(partial(queue.get, PATIENCE_S))
         if value is None:
             return True
         item = value.decode()
