@@ -187,13 +187,11 @@ def promote_secret(tree: Tree, path: str, acl: Sequence[ACL], aversion: int) -> 
 # ---- delete -----------------------------------------------------------------------------------
 
 
-def begin_delete(tree: Tree, d: Directory, intent: str) -> Operation[str | None]:
-    """The plain delete of the home met the pin: see that a delete may go on, and leave our mark.
+def may_delete(d: Directory) -> Operation[bool]:
+    """The plain delete of the home met the pin: see whether a delete may go on. Nothing is changed.
 
-    :param intent: what others may do for us: finish the delete of this version, or, if it is
-        IN_TRANSACTION, call it off.
-    :returns: the mark's name; None if the directory has changed meanwhile: begin again.
-    :raises NotEmptyError, NoAuthError: nothing has changed.
+    :returns: False if the directory has changed meanwhile: begin again.
+    :raises NotEmptyError, NoAuthError: it may not.
     """
     probe = [Delete(d.mirror.path, -1), CheckVersion(d.fence, IMPOSSIBLE)]  # cannot succeed
     _, _, error = yield from commit(d.mirror.ensemble, probe)
@@ -202,9 +200,19 @@ def begin_delete(tree: Tree, d: Directory, intent: str) -> Operation[str | None]
     try:
         yield from ask(d.home.ensemble, Delete(d.pin, IMPOSSIBLE))  # may we, in the end?
     except BadVersionError:
-        pass
+        return True
     except NoNodeError:
-        return None
+        pass
+    return False
+
+
+def leave_mark(tree: Tree, d: Directory, intent: str) -> Operation[str | None]:
+    """The first step of a delete.
+
+    :param intent: what others may do for us: finish the delete of this version, or, if it is
+        IN_TRANSACTION, call it off.
+    :returns: the mark's name; None if the directory has changed meanwhile: begin again.
+    """
     mark = f"{tree.new_mark()}.{intent}"
     try:
         yield from ask(d.home.ensemble, Create(d.mark(mark), b"", READ_ACL_UNSAFE, 0))
@@ -274,7 +282,7 @@ def delete_directory(tree: Tree, d: Directory, version: int) -> Operation[bool]:
         except NotEmptyError:  # the pin; it also proves the right to delete the home, and its version
             pass
         try:
-            mark = yield from begin_delete(tree, d, str(version))
+            mark = (yield from leave_mark(tree, d, str(version))) if (yield from may_delete(d)) else None
         except NotEmptyError:
             if version == ANY_VERSION:
                 raise

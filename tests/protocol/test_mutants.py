@@ -114,7 +114,7 @@ MUTANTS = {
         directory.remove_mirror, [", Delete(d.mirror.path, -1)]", "]"], ORPHAN, "empty", [[RMDIR]]
     ),
     "a mark's name is used again": Mutant(
-        directory.begin_delete,
+        directory.leave_mark,
         [
             "{tree.new_mark()}",
             "mark",
