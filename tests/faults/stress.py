@@ -441,7 +441,8 @@ def run(cluster: LocalCluster, crashes: int, seed: int, tell: Callable[[str], No
         lag = Lag(stress, cluster, seed, stack)
         users[0].client.ensure_path(ROOT)
         began = time.monotonic()
-        threads = [threading.Thread(target=each.work, name=f"{each}", daemon=True) for each in (*users, lag)]
+        at_work: tuple[User | Lag, ...] = (*users, lag)
+        threads = [threading.Thread(target=each.work, name=f"{each}", daemon=True) for each in at_work]
         for thread in threads:
             thread.start()
         _wait(stress)
