@@ -26,7 +26,7 @@ SETTLE_S = 0.3
 PATIENCE_S = 1.0
 POLL_S = 0.05
 USE_S = (0.2, 1.5)
-SHARE_LEAVING = 0.1
+SHARE_LEAVING = 0.03
 
 
 class Partitioner(SetPartitioner):
