@@ -238,7 +238,7 @@ class ParKazooClient(KazooClient):
         else:
             self.handler.stop()
         if self._session is not None:
-            self._session.begin_stop()
+            self._session.stop()
             timeout_s = max(self._session_timeout // 1000, MIN_CLOSE_TIMEOUT_S)
             if not self._session.wait_stopped(timeout_s):
                 raise WriterNotClosedException(

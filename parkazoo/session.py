@@ -117,7 +117,7 @@ class Session:
 
     def _read_map(self, answer: Any) -> None:
         where = f"{MAP} on {self._client.describe_hosts()}"
-        if isinstance(answer, NOT_YET):
+        if isinstance(answer, NOT_YET) or self.is_stopping:
             return
         if isinstance(answer, NoNodeError):
             self._fail(ClusterMapError(f"no cluster map at {where}: make one with `parkazoo map init`"))
@@ -222,6 +222,12 @@ class Session:
             self._client.session_changed(state)
 
     # ---- end -------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Begin to stop in turn: a member that is just being made is stopped too."""
+        has_begun = self._client.handler.event_object()
+        self._serial(self.begin_stop, has_begun.set)
+        has_begun.wait(self._client.patience_s)
 
     def begin_stop(self) -> None:
         """Close every member's session, without waiting for it."""

@@ -232,6 +232,8 @@ class TestIdentity(SessionTest):
         first = self.parkazoo()
         session = first.client_id
         znodes = self.on_each(first, ephemeral=True)
+        for member in first.members.values():  # it must not take its session back
+            member.set_hosts("127.0.0.1:1")
         second = self.parkazoo(client_id=session)
         self.assertEqual(second.client_id[0], session[0])
         for path in znodes:

@@ -53,7 +53,7 @@ class TestNoStart(LiveTest):
                 self.plain.set(path, data)
 
     def fails(self, kind: type[BaseException], *words: str, timeout_s: float = DEADLINE_S, **options: Any) -> None:
-        """start() raises `kind` with these words, in time, and leaves nothing behind."""
+        """start() raises `kind` with these words, in time, and leaves nothing behind; nor does start_async()."""
         ParKazooClient(self.hosts, handler=make_handler())  # what is made once
         before = threading.active_count(), len(sockets())
         client = ParKazooClient(options.pop("hosts", self.hosts), handler=make_handler(), **options)
@@ -65,6 +65,14 @@ class TestNoStart(LiveTest):
             self.assertIn(word, str(caught.exception))
         self.assertFalse(client.connected)
         self.assertRaises((kind, ConnectionClosedError), client.get, "/")
+        self.ends(client, before)
+        client.start_async()
+        if kind is not client.handler.timeout_exception:
+            wait_until(lambda: client.client_state in ("CLOSED", "AUTH_FAILED"), "the failure")
+            self.assertRaises(kind, client.get, "/")
+        self.ends(client, before)
+
+    def ends(self, client: Any, before: tuple[int, int]) -> None:
         client.stop()
         client.close()
         wait_until(
@@ -131,9 +139,7 @@ class TestNoStart(LiveTest):
 
     def test_refused_credentials(self) -> None:
         self.write(self.map_of(a=self.hosts).to_json(), self.record())
-        client = ParKazooClient(self.hosts, handler=make_handler(), auth_data=[("no such scheme", "x")])
-        self.addCleanup(client.close)
-        self.assertRaises(AuthFailedError, client.start, DEADLINE_S)
+        self.fails(AuthFailedError, auth_data=[("no such scheme", "x")])
 
     def test_start_async_without_a_map(self) -> None:
         """Nobody waits for start(): then every operation says what is wrong."""
