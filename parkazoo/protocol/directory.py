@@ -25,7 +25,7 @@ from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, READ_ACL_UNSA
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
-from parkazoo.protocol.placement import DONE
+from parkazoo.protocol.placement import DONE, PIN
 from parkazoo.protocol.steps import Operation, Request, ask, commit
 from parkazoo.protocol.tree import Directory, Tree
 
@@ -33,6 +33,7 @@ ANY_VERSION = -1
 IN_TRANSACTION = "transaction"
 IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
 VERSION = re.compile("[0-9]{1,10}")
+LOST = (BadVersionError, NotEmptyError)  # a delete has, in its last step: to a set, or to a stranger's child
 
 
 def read_fence(d: Directory) -> Operation[int]:
@@ -202,8 +203,20 @@ def may_delete(d: Directory) -> Operation[bool]:
     except BadVersionError:
         return True
     except NoNodeError:
-        pass
+        yield from refuse_strangers(d)
     return False
+
+
+def refuse_strangers(d: Directory) -> Operation[None]:
+    """A client that knows nothing of us may have made a child below the home: then this is no race.
+
+    :raises NotEmptyError: there is one.
+    """
+    names: list[str] = []
+    with suppress(NoNodeError):
+        names = yield from ask(d.home.ensemble, GetChildren(d.home.path, None))
+    if any(name != PIN for name in names):
+        raise NotEmptyError
 
 
 def leave_mark(tree: Tree, d: Directory, intent: str) -> Operation[str | None]:
@@ -295,7 +308,7 @@ def delete_directory(tree: Tree, d: Directory, version: int) -> Operation[bool]:
             _, index, error = yield from commit(d.home.ensemble, operations)
             if error is None:
                 return True
-            is_lost = index == len(operations) - 1 and isinstance(error, BadVersionError)  # to a set
+            is_lost = index == len(operations) - 1 and isinstance(error, LOST)
             if is_lost or isinstance(error, NoAuthError):
                 if not (yield from take_mark(d, mark)):
                     break
@@ -321,10 +334,10 @@ def help_delete(d: Directory, marks: Sequence[str]) -> Operation[None]:
         return
     winner = min(marks)
     operations = last_step(d, marks, _version_of(winner))
-    announce = Create(f"{DONE}/{winner}", b"", OPEN_ACL_UNSAFE, 0)
+    announce = Create(f"{DONE}/{winner}", b"", READ_ACL_UNSAFE, 0)
     _, index, error = yield from commit(d.home.ensemble, [*operations, announce])
-    if index == len(operations) - 1 and isinstance(error, BadVersionError):
-        yield from take_mark(d, winner)  # that delete has lost to a set
+    if index == len(operations) - 1 and isinstance(error, LOST):
+        yield from take_mark(d, winner)
     elif index == len(operations):
         raise _unprepared(d)
     elif isinstance(error, NoAuthError):

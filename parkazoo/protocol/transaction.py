@@ -167,6 +167,8 @@ def _prepare(
     if index in deletes:  # the directory has changed since its mirror was deleted
         _, mark, _ = deletes.pop(index)
         yield from protocol.take_mark(d, mark)
+        if isinstance(error, NotEmptyError):
+            yield from protocol.refuse_strangers(d)
         return isinstance(error, (NoNodeError, NotEmptyError))
     if not isinstance(error, NotEmptyError):
         return False
