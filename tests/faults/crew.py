@@ -44,9 +44,12 @@ class Member:
 
     def sessions(self) -> dict[str, tuple[int, bytes]]:
         """The sessions of its last client, by ensemble: id and password. None if that is not connected."""
-        states = [each for each in self.records(TAIL_BYTES) if each.what == "state" and each.life == self.life]
+        states = self._states(TAIL_BYTES) or self._states()
         found = states[-1].fields["sessions"] if states else {}
         return {ensemble: (number, bytes.fromhex(word)) for ensemble, (number, word) in found.items()}
+
+    def _states(self, last_bytes: int = 0) -> list[Record]:
+        return [each for each in self.records(last_bytes) if each.what == "state" and each.life == self.life]
 
 
 class Crew:

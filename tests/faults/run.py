@@ -25,6 +25,8 @@ from tests.faults.tree import ABOUT, judge_tree
 from tests.faults.worker import load_named
 
 ENSEMBLES, SERVERS = 3, 3
+# A leader that hears nothing of its followers steps down before sessions that others renew can expire.
+ZOO_CFG = {"syncLimit": "5"}
 START_TIMEOUT_S = 60.0
 DATA = "servers"
 STRESS = "Crashes between any two requests lose no child, leave no orphan, repeat no sequence number"
@@ -82,7 +84,9 @@ def run(
         except NetworkError as error:
             no_network = str(error)
         options: dict[str, Any] = {"machine_of": network.machine_of} if network else {}
-        cluster = stack.enter_context(LocalCluster(ENSEMBLES, SERVERS, folder / DATA, progress=tell, **options))
+        cluster = stack.enter_context(
+            LocalCluster(ENSEMBLES, SERVERS, folder / DATA, zoo_cfg=ZOO_CFG, progress=tell, **options)
+        )
         _prepare(cluster.hosts, chosen)
         crew = stack.enter_context(Crew(chosen, folder, cluster.hosts, pace.session_timeout_s, seed))
         tell(f"{len(crew.members)} client processes")
