@@ -1,6 +1,6 @@
 """KazooClient over several ZooKeeper ensembles. Importing it does nothing else."""
 
 from parkazoo.client import ParKazooClient
-from parkazoo.errors import ClusterMapError, CrossEnsembleError
+from parkazoo.errors import ClusterMapError, CrossEnsembleError, ForkError
 
-__all__ = ["ClusterMapError", "CrossEnsembleError", "ParKazooClient"]
+__all__ = ["ClusterMapError", "CrossEnsembleError", "ForkError", "ParKazooClient"]

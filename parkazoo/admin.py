@@ -20,10 +20,18 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import InvalidACLError, KazooException, NoAuthError, NodeExistsError, NoNodeError
+from kazoo.exceptions import (
+    AuthFailedError,
+    InvalidACLError,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+)
 from kazoo.protocol.states import KeeperState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
@@ -42,6 +50,9 @@ from parkazoo.protocol.placement import (
     join,
     split,
 )
+from parkazoo.wire.log import DiscreetLog
+from parkazoo.wire.sasl import verify_sasl
+from parkazoo.wire.tls import make_context
 
 DRAFT = ROOT + "/draft"
 PROBE = "parkazoo-probe-"
@@ -51,6 +62,7 @@ SESSION_TIMEOUT_S = 10.0
 TCP_TIMEOUT_S = 3.0
 CREATES_AT_ONCE = 256  # keeps a transaction far below the servers' limit of 1 MiB
 READS_AT_ONCE = 64
+REFUSED = "the servers refuse the identity"
 SHOWN = 5
 
 Auth = Sequence[tuple[str, str]]
@@ -93,6 +105,7 @@ def init_map(
     :param timeout_s: seconds to wait for the connections, and for each answer.
     :param client_options: further arguments for KazooClient (TLS, SASL), apart from ``handler``.
     :raises ClusterMapError: if anything is not as it must be. It says what, and what to do.
+    :raises ConfigurationError: the TLS or SASL options cannot be used.
     """
     wanted = _plan(bootstrap, ensembles)
     if closed and not (auth or client_options.get("sasl_options") or client_options.get("certfile")):
@@ -176,12 +189,16 @@ class _Client:
         self.timeout_s = timeout_s
         # kazoo also waits that long for a server that accepts connections and says nothing
         session_timeout_s = min(SESSION_TIMEOUT_S, timeout_s)
-        self.zk = KazooClient(hosts=hosts, logger=log, **{"timeout": session_timeout_s, **options})
+        self.zk = KazooClient(hosts=hosts, logger=DiscreetLog(log), **{"timeout": session_timeout_s, **options})
 
     def __str__(self) -> str:
         return f"ensemble {self.name} ({self.hosts})" if self.name else self.hosts
 
     def start(self) -> Any:
+        if self.zk.use_ssl:
+            make_context(self.zk)  # only to see that it can be made
+        if self.zk._connection.sasl_options is not None:
+            verify_sasl(self.zk._connection.sasl_options)
         return self.zk.start_async()
 
     def stop(self) -> None:
@@ -202,6 +219,8 @@ class _Client:
             raise ClusterMapError(
                 f"no right to use {path} on {self}: give the identity that has it in auth (--auth)"
             ) from None
+        except AuthFailedError:
+            raise ClusterMapError(f"{self}: {REFUSED}") from None
         except InvalidACLError:
             raise ClusterMapError(f"{self} knows no identity of this client: give one in auth (--auth)") from None
         except (KazooException, self.zk.handler.timeout_exception) as error:
@@ -273,10 +292,12 @@ def _for_each(items: Sequence[Any], function: Callable[[Any], T]) -> list[T]:
         return list(pool.map(function, items))
 
 
-def _refusal(server: tuple[str, int]) -> str:
-    """Why `server` accepts no connection; empty if it does."""
+def _refusal(client: KazooClient, server: tuple[str, int]) -> str:
+    """Why `server` accepts no connection with the options of `client`; empty if it does."""
     try:
-        socket.create_connection(server, TCP_TIMEOUT_S).close()
+        with socket.create_connection(server, TCP_TIMEOUT_S) as plain:
+            if client.use_ssl:
+                make_context(client).wrap_socket(plain, server_hostname=server[0]).close()
     except OSError as error:
         return error.strerror or str(error)
     return ""
@@ -285,11 +306,11 @@ def _refusal(server: tuple[str, int]) -> str:
 def _reasons(client: _Client) -> str:
     """For a client that did not connect: why."""
     if client.zk.client_state == KeeperState.AUTH_FAILED:
-        return "the servers refuse the identity"
+        return REFUSED
     servers = parse_hosts(client.hosts)
     return ", ".join(
         f"{format_hosts([server])}: {refusal or 'answers, but not as a ZooKeeper that serves (no quorum? TLS?)'}"
-        for server, refusal in zip(servers, _for_each(servers, _refusal), strict=True)
+        for server, refusal in zip(servers, _for_each(servers, partial(_refusal, client.zk)), strict=True)
     )
 
 
@@ -488,7 +509,8 @@ def _each_server(
         for name, client in clients.items()
         for server in parse_hosts(client.hosts)
     }
-    refusals = _for_each([server for _, server in servers.values()], _refusal)
+    any_client = next(iter(clients.values())).zk
+    refusals = _for_each([server for _, server in servers.values()], partial(_refusal, any_client))
     failed = {
         address: (name, refusal)
         for (address, (name, _)), refusal in zip(servers.items(), refusals, strict=True)

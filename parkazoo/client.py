@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 import warnings
 from collections import deque
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
 from typing import Any
+from weakref import WeakSet
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, WriterNotClosedException
-from kazoo.protocol.states import KeeperState
+from kazoo.protocol.states import KazooState, KeeperState
 
 from parkazoo.driver import Reply
+from parkazoo.errors import ForkError
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts
 from parkazoo.protocol.placement import MAP, Placement
 from parkazoo.protocol.steps import Request
+from parkazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
 from parkazoo.recipe.queue import LockingQueue
+from parkazoo.recipe.transaction import RetriableTransaction
 from parkazoo.session import Session
+from parkazoo.wire.direct import Direct
 from parkazoo.wire.facade import Connections, Watchers, child_places, data_places
 from parkazoo.wire.handler import Handler
 from parkazoo.wire.member import CLOSED_ERRORS, Member
+from parkazoo.wire.routine import end_after_fork, is_current
+from parkazoo.wire.sasl import verify_sasl
+from parkazoo.wire.tls import make_context
 
 SETTLED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO, KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 MIN_CLOSE_TIMEOUT_S = 10  # kazoo's
+PATIENCE = 1 / 3  # of the session timeout: how long a connection thread may wait and keep its session
 
 
 class ParKazooClient(KazooClient):
@@ -44,6 +55,11 @@ class ParKazooClient(KazooClient):
     __signature__ = inspect.signature(KazooClient)
     _session: Session | None = None
     _first_session: tuple[int | None, bytes] = (None, b"")  # a client_id to begin with
+    _fork_error: ForkError | None = None  # in a child process
+    _workers: tuple[Any, ...] = ()  # the handler's, which call watches and completion callbacks
+    _live: Any
+    _stopped: Any
+    state: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         given = self.__signature__.bind(*args, **kwargs)
@@ -55,6 +71,13 @@ class ParKazooClient(KazooClient):
         self._connection: Any = Connections(self._members, connection.sasl_options)
         self._data_watchers = Watchers(partial(self._places, data_places))
         self._child_watchers = Watchers(partial(self._places, child_places))
+        self._direct = Direct(self)
+        self.patience_s = self._session_timeout / 1000 * PATIENCE
+        self._listeners = Listeners(self.handler, self._call_listeners, self.patience_s)
+        self.Lock = partial(Lock, self)
+        self.ReadLock = partial(ReadLock, self)
+        self.WriteLock = partial(WriteLock, self)
+        self.Semaphore = partial(Semaphore, self)
         self.LockingQueue = partial(LockingQueue, self)
 
     # ---- what is new ---------------------------------------------------------------------------
@@ -77,6 +100,7 @@ class ParKazooClient(KazooClient):
 
     def _call(self, request: Request, async_object: Reply | None) -> bool | None:
         """Every request of kazoo's public methods and recipes comes through here, as with kazoo."""
+        self._listeners.excuse()
         session = self._session
         if session is None or self._state in CLOSED_ERRORS:
             if async_object is not None:
@@ -92,6 +116,28 @@ class ParKazooClient(KazooClient):
             session.call(request, async_object)
         return None
 
+    @wraps(KazooClient.create_async)
+    def create_async(self, *args: Any, **kwargs: Any) -> Any:
+        result = self.handler.async_result()
+        self._direct.create_async(*args, **kwargs).pass_on(result)
+        return result
+
+    @wraps(KazooClient.ensure_path_async)
+    def ensure_path_async(self, *args: Any, **kwargs: Any) -> Any:
+        result = self.handler.async_result()
+        self._direct.ensure_path_async(*args, **kwargs).pass_on(result)
+        return result
+
+    @wraps(KazooClient.sync_async)
+    def sync_async(self, path: str) -> Any:
+        result = self.handler.async_result()
+        self._direct.sync_async(path).pass_on(result)
+        return result
+
+    def transaction(self) -> RetriableTransaction:
+        """A transaction as kazoo's, but on one ensemble; after a failure it can be committed again."""
+        return RetriableTransaction(self)
+
     def unchroot(self, path: str) -> str:
         """The user's name for a path as a server gives it: out of the mirror, below the chroot."""
         return str(super().unchroot(Placement.logical(path)))
@@ -105,7 +151,8 @@ class ParKazooClient(KazooClient):
         :raises ClusterMapError: no map, a damaged one, one of a newer format, or servers that are not the
             ensemble that the map means; at once.
         :raises AuthFailedError: an ensemble refuses the credentials.
-        :raises: the handler's ``timeout_exception``, which names the ensembles that were not reached.
+        :raises ConfigurationError: the TLS or SASL options cannot be used; at once.
+        :raises: the handler's ``timeout_exception``, which names the ensembles that were not reached, and why.
             After an error nothing is left running.
         """
         self.start_async()
@@ -136,9 +183,22 @@ class ParKazooClient(KazooClient):
 
         :returns: an event that is set while the client is connected to every ensemble. If the cluster map
             cannot be used, the client ends up CLOSED, logs why, and every operation raises it.
+        :raises ConfigurationError: the TLS or SASL options cannot be used.
+        :raises ForkError: this is a child of the process that has started the client.
+        :raises RuntimeError: a watch or completion callback of this client cannot start it.
         """
+        self.check_process()
+        self._listeners.excuse()
         if self._session is not None and not self._session.is_stopping:
             return self._live
+        if self.use_ssl:
+            make_context(self)  # only to see that it can be made
+        if self._connection.sasl_options is not None:
+            verify_sasl(self._connection.sasl_options)
+        if self._is_in_callback():
+            raise RuntimeError(
+                "a watch or completion callback cannot start its own client: client.handler.spawn(client.start)"
+            )
         self._safe_close()
         if self._session is not None:
             self._session.close()
@@ -146,10 +206,13 @@ class ParKazooClient(KazooClient):
         self._writer_stopped.clear()
         self._settled.clear()
         self.handler.start()
+        self._workers = tuple(getattr(self.handler, "_workers", ()))
         number, password = self._first_session
         self._state = KeeperState.CONNECTING
         self._session = Session(self, self._make_member, (number, password) if number else None)
         self._reset_session()
+        self._process = os.getpid()
+        _started.add(self)
         self._session.begin()
         return self._live
 
@@ -161,6 +224,7 @@ class ParKazooClient(KazooClient):
         """
         if self._stopped.is_set():
             return
+        self._listeners.excuse()
         if self._session is not None and self._session.driver is not None and self.connected:
             is_idle = self.handler.event_object()
             self._session.driver.when_idle(is_idle.set)
@@ -172,9 +236,12 @@ class ParKazooClient(KazooClient):
             self._session_callback(KeeperState.CLOSED)
 
     def _safe_close(self) -> None:
-        self.handler.stop()
+        if self._is_in_callback():
+            self.handler.spawn(self.handler.stop)  # it waits for the callback to return
+        else:
+            self.handler.stop()
         if self._session is not None:
-            self._session.begin_stop()
+            self._session.stop()
             timeout_s = max(self._session_timeout // 1000, MIN_CLOSE_TIMEOUT_S)
             if not self._session.wait_stopped(timeout_s):
                 raise WriterNotClosedException(
@@ -188,6 +255,54 @@ class ParKazooClient(KazooClient):
             self._settled.set()
         else:
             self._settled.clear()  # a start() from now on waits
+
+    def _make_state_change(self, state: str) -> None:
+        """Overrides kazoo's: a listener may wait for what this client does."""
+        if self.state != state:
+            self.state = state
+            if self.state_listeners:
+                self._listeners.tell(state)
+
+    def _call_listeners(self, state: str) -> None:
+        for listener in list(self.state_listeners):
+            self._call_listener(listener, state)
+
+    def _call_listener(self, listener: Callable[[str], Any], state: str) -> None:
+        try:
+            if listener(state) is True:
+                self.remove_listener(listener)
+        except Exception:
+            self.logger.exception("Error in connection state listener")
+
+    def _is_in_callback(self) -> bool:
+        return any(is_current(worker) for worker in self._workers)
+
+    def check_process(self) -> None:
+        """Whether this client can be used in this process.
+
+        :raises ForkError: this is a child of the process that has started the client.
+        """
+        if self._fork_error is not None:
+            raise self._fork_error
+
+    def abandon(self) -> None:
+        """Called in a child process, just after the fork: the session is the parent's, and is not to be touched.
+
+        Its threads are not here, but locks that they held may be: none is waited for.
+        """
+        if self._session is None or self._stopped.is_set():
+            return
+        self._fork_error = ForkError(
+            f"this client is connected in process {self._process}; its child {os.getpid()} needs a client of its "
+            "own, made after the fork"
+        )
+        self._state, self.state = KeeperState.CLOSED, KazooState.LOST
+        self._live, self._stopped = self.handler.event_object(), self.handler.event_object()
+        self._stopped.set()
+        self._session.abandon(self._fork_error)
+        self.handler._running = False  # completion callbacks are called at once, and the exit waits for nothing
+        for worker in self._workers:
+            end_after_fork(worker)
 
     @property
     def client_id(self) -> tuple[int, bytes] | None:
@@ -302,3 +417,15 @@ def _timeout(handler: Any, message: str) -> Any:
     if str(kind(message)) != message:
         kind = type(kind.__name__, (kind,), {"__str__": lambda self: message})
     return kind(message)
+
+
+_started: WeakSet[ParKazooClient] = WeakSet()
+
+
+def _abandon_all() -> None:
+    for client in list(_started):
+        client.abandon()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_abandon_all)

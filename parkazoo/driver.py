@@ -161,8 +161,14 @@ class Driver:
             return
         plan = PLANS.get(request.type, OTHER)
         run = _Run(self, plan, request, reply)
-        if self._order or plan.kept(self.tree, request):
-            claims = with_prefixes(plan.claims(self.tree, request))
+        try:
+            has_claims = bool(plan.kept(self.tree, request) or self._order)
+            claims = with_prefixes(plan.claims(self.tree, request)) if has_claims else {}
+        except ValueError as no_place:  # a path that has no UTF-8
+            if reply is not None:
+                reply.set_exception(no_place)
+            return
+        if has_claims:
             with self._lock:
                 run.claims = dict(claims)
                 can_start = self._order.enter(run)

@@ -11,6 +11,10 @@ class ClusterMapError(ConfigurationError):
     """The cluster map is missing, damaged, of a newer format, or does not fit the ensembles it names."""
 
 
+class ForkError(KazooException):
+    """A client that was started before a fork is used in the child process: its session is the parent's."""
+
+
 class CrossEnsembleError(KazooException):
     """A transaction names znodes that live on more than one ensemble. Nothing was sent.
 

@@ -1,9 +1,9 @@
 """Every name of kazoo 2.11 that ParKazoo uses beyond kazoo's documented interface, and nowhere else.
 
 The package's requirements pin kazoo's minor version for the sake of this file. It has two parts: names that
-can be imported, and, in CLIENT_ATTRIBUTES and CONNECTION_ATTRIBUTES, attributes that are read, replaced or
-overridden on KazooClient and ConnectionHandler; tests/protocol/test_kazoo_private.py checks that kazoo still
-has each of them.
+can be imported, and, in CLIENT_ATTRIBUTES, CONNECTION_ATTRIBUTES and HANDLER_ATTRIBUTES, attributes that are
+read, replaced or overridden on KazooClient, ConnectionHandler and handlers;
+tests/protocol/test_kazoo_private.py checks that kazoo still has each of them.
 """
 
 from kazoo.exceptions import RolledBackError, RuntimeInconsistency
@@ -14,10 +14,12 @@ from kazoo.protocol.connection import _SESSION_EXPIRED as SESSION_EXPIRED
 from kazoo.protocol.connection import AUTH_XID, PING_XID, WATCH_XID, ConnectionHandler
 from kazoo.protocol.paths import join, normpath
 from kazoo.protocol.serialization import (
+    SASL,
     Auth,
     CheckVersion,
     Close,
     CloseInstance,
+    Connect,
     Create,
     Create2,
     Delete,
@@ -41,8 +43,10 @@ CLIENT_ATTRIBUTES = (
     "_child_watchers",
     "_conn_retry",
     "_connection",
+    "_create_async_inner",
     "_data_watchers",
     "_live",
+    "_make_state_change",
     "_notify_pending",
     "_pending",
     "_protocol_version",
@@ -61,6 +65,7 @@ CLIENT_ATTRIBUTES = (
 )
 CONNECTION_ATTRIBUTES = (
     "_connect",
+    "_connection_routine",
     "_read_socket",
     "_read_sock",
     "_send_request",
@@ -70,16 +75,22 @@ CONNECTION_ATTRIBUTES = (
     "_xid",
     "sasl_options",
 )
+HANDLER_ATTRIBUTES = (
+    "_running",
+    "_workers",
+)
 
 __all__ = [
     "AUTH_XID",
     "BLATHER",
     "CLOSE_RESPONSE",
     "CONNECTION_DROP",
+    "SASL",
     "SESSION_EXPIRED",
     "Auth",
     "CheckVersion",
     "CloseInstance",
+    "Connect",
     "ConnectionHandler",
     "Create",
     "Create2",

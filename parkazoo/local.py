@@ -272,10 +272,14 @@ def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
     return True
 
 
-class _Supervisor:
-    """The owner's end of supervisor.py. Any thread may ask; answers come at once."""
+class Supervisor:
+    """The owner's end of supervisor.py. Any thread may ask; answers come at once.
 
-    def __init__(self, log: Path, lock: int, remove: Path | None) -> None:
+    :param locks: file descriptors that it keeps open.
+    :param remove: a folder that it removes at its end.
+    """
+
+    def __init__(self, log: Path, locks: Sequence[int] = (), remove: Path | None = None) -> None:
         self._turn = threading.Lock()
         self._number = 0
         with log.open("ab") as errors:
@@ -285,7 +289,7 @@ class _Supervisor:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 start_new_session=True,  # out of reach of the terminal's Ctrl-C
-                pass_fds=(lock,),
+                pass_fds=locks,
             )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -331,6 +335,18 @@ class _Supervisor:
             self._requests.close()
 
 
+class Machine(NamedTuple):
+    """Where a server runs.
+
+    :param address: it listens there.
+    :param argv: comes before the server's own command: ``("ip", "netns", "exec", "a1")``. With it, nobody else is
+        expected at the address.
+    """
+
+    address: str = HOST
+    argv: tuple[str, ...] = ()
+
+
 class _Ports(NamedTuple):
     client: int
     quorum: int = 0
@@ -343,16 +359,19 @@ class LocalServer:
     Methods raise LocalClusterError if the server is not in the state they need.
     """
 
-    def __init__(self, name: str, folder: Path, ports: _Ports, argv: Sequence[str], owner: _Supervisor) -> None:
+    def __init__(
+        self, name: str, folder: Path, ports: _Ports, argv: Sequence[str], machine: Machine, owner: Supervisor
+    ) -> None:
         self.name = name
         self._ports = ports
-        self._argv = [*argv]
+        self._machine = machine
+        self._argv = [*machine.argv, *argv]
         self._supervisor = owner
         self._pid: int | None = None
         self.data = folder
         self.log = folder / "zookeeper.log"
         self.port = ports.client
-        self.address = f"{HOST}:{ports.client}"
+        self.address = f"{machine.address}:{ports.client}"
 
     def __repr__(self) -> str:
         return f"<LocalServer {self.name} at {self.address}>"
@@ -451,10 +470,12 @@ class LocalServer:
         return TAKEN.search(self.log_tail(1000)) is not None
 
     def _is_port_free(self) -> bool:
+        if self._machine.argv:
+            return True
         with socket.socket() as candidate:
             candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
             try:
-                candidate.bind((HOST, self.port))
+                candidate.bind((self._machine.address, self.port))
             except OSError:
                 return False
         return True
@@ -525,6 +546,7 @@ class LocalCluster:
     :param zoo_cfg: lines for every server's ``zoo.cfg``, over the defaults.
     :param jvm_flags: more flags for every server's JVM.
     :param progress: called with a line of text whenever something is begun that takes time.
+    :param machine_of: for a server's name, where it runs; 127.0.0.1 by default.
     """
 
     def __init__(
@@ -537,6 +559,7 @@ class LocalCluster:
         zoo_cfg: Mapping[str, str] | None = None,
         jvm_flags: Sequence[str] = (),
         progress: Callable[[str], None] | None = None,
+        machine_of: Callable[[str], Machine] = lambda _: Machine(),
     ) -> None:
         if not 1 <= ensembles <= len(string.ascii_lowercase):
             raise ValueError(f"ensembles must be 1 to {len(string.ascii_lowercase)}, not {ensembles}")
@@ -549,7 +572,8 @@ class LocalCluster:
         self._zoo_cfg = {**ZOO_CFG, **(zoo_cfg or {})}
         self._jvm_flags = (*JVM_FLAGS, *jvm_flags)
         self._progress = progress or (lambda _: None)
-        self._supervisor: _Supervisor | None = None
+        self._machine_of = machine_of
+        self._supervisor: Supervisor | None = None
         self._folder: Path | None = None
         self.ensembles: tuple[LocalEnsemble, ...] = ()
 
@@ -589,7 +613,7 @@ class LocalCluster:
             try:
                 remembered = _recall(folder, self._names, self._size)
                 remove = None if self._given else folder
-                self._supervisor = _Supervisor(folder / SUPERVISOR_LOG, lock, remove)
+                self._supervisor = Supervisor(folder / SUPERVISOR_LOG, [lock], remove)
                 os.write(lock, str(self._supervisor.pid).encode())
             finally:
                 os.close(lock)  # the supervisor has its own
@@ -623,7 +647,7 @@ class LocalCluster:
         self.ensembles = ()
 
     def _start(
-        self, supervisor: _Supervisor, folder: Path, argv: Sequence[str], remembered: Mapping[str, list[_Ports]]
+        self, supervisor: Supervisor, folder: Path, argv: Sequence[str], remembered: Mapping[str, list[_Ports]]
     ) -> None:
         self._progress(f"starting {len(self._names) * self._size} ZooKeeper servers")
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -669,29 +693,30 @@ class LocalCluster:
         return [[_Ports(*(next(ports) for _ in range(each))) for _ in range(self._size)] for _ in range(ensembles)]
 
     def _spawn(
-        self, name: str, folder: Path, ports: Sequence[_Ports], argv: Sequence[str], owner: _Supervisor
+        self, name: str, folder: Path, ports: Sequence[_Ports], argv: Sequence[str], owner: Supervisor
     ) -> LocalEnsemble:
         servers = []
-        for number, each in enumerate(ports, 1):
-            server = LocalServer(f"{name}{number}", folder / str(number), each, argv, owner)
+        machines = [self._machine_of(f"{name}{number}") for number in range(1, len(ports) + 1)]
+        for number, (own, machine) in enumerate(zip(ports, machines, strict=True), 1):
+            server = LocalServer(f"{name}{number}", folder / str(number), own, argv, machine, owner)
             if not (server.data / "zoo.cfg").exists():
                 (server.data / "data").mkdir(parents=True)
                 (server.data / "data" / "myid").write_text(f"{number}\n")
                 (server.data / "logback.xml").write_text(LOGBACK)
-                (server.data / "zoo.cfg").write_text(self._zoo_cfg_of(each, ports))
+                (server.data / "zoo.cfg").write_text(self._zoo_cfg_of(number, ports, machines))
             server.log.unlink(missing_ok=True)
             server.launch()  # should its port be taken, all of the ensemble must change: see `_start`
             servers.append(server)
         return LocalEnsemble(name, servers)
 
-    def _zoo_cfg_of(self, own: _Ports, ports: Sequence[_Ports]) -> str:
+    def _zoo_cfg_of(self, own: int, ports: Sequence[_Ports], machines: Sequence[Machine]) -> str:
         lines = dict(self._zoo_cfg, dataDir="./data")  # relative, because the file's encoding is Latin-1
         if len(ports) == 1:
-            lines |= {"clientPort": str(own.client), "clientPortAddress": HOST}
+            lines |= {"clientPort": str(ports[own - 1].client), "clientPortAddress": machines[own - 1].address}
         else:
             lines["standaloneEnabled"] = "false"
-            for number, each in enumerate(ports, 1):
-                lines[f"server.{number}"] = f"{HOST}:{each.quorum}:{each.election};{HOST}:{each.client}"
+            for number, (each, (host, _)) in enumerate(zip(ports, machines, strict=True), 1):
+                lines[f"server.{number}"] = f"{host}:{each.quorum}:{each.election};{host}:{each.client}"
         return "".join(f"{key}={value}\n" for key, value in lines.items())
 
 

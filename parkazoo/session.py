@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from kazoo.exceptions import (
     AuthFailedError,
@@ -85,8 +85,8 @@ class Session:
         self._unknown = {self.bootstrap}  # members that have not yet said which ensemble they are
         self._lock = threading.Lock()
         # The watches on directories without a mirror, by path, wherever they are: also those that just look again
-        # and are in no table. Only kazoo's watch thread uses it.
-        self._armed: dict[str, WeakSet[DirectoryWatch]] = {}
+        # and are in no table. Each watch holds its path's set. Only kazoo's watch thread uses it.
+        self._armed: WeakValueDictionary[str, WeakSet[DirectoryWatch]] = WeakValueDictionary()
         self._early: deque[tuple[Request, Reply | None]] = deque()  # operations issued before the session is open
 
     # ---- operations ------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class Session:
 
     def _read_map(self, answer: Any) -> None:
         where = f"{MAP} on {self._client.describe_hosts()}"
-        if isinstance(answer, NOT_YET):
+        if isinstance(answer, NOT_YET) or self.is_stopping:
             return
         if isinstance(answer, NoNodeError):
             self._fail(ClusterMapError(f"no cluster map at {where}: make one with `parkazoo map init`"))
@@ -151,14 +151,19 @@ class Session:
         by_name = {cluster_map.bootstrap: self.bootstrap}
         for name, client_id in zip(others, resumed, strict=True):
             by_name[name] = self._make_member(self, name, cluster_map.ensembles[name], client_id)
-        self.members = tuple(by_name[name] for name in names)
-        for member in self.members:
-            if member is not self.bootstrap:
-                self._states[member] = KeeperState.CONNECTING
-                self._unknown.add(member)
+        for member in by_name.values():
+            self._states.setdefault(member, KeeperState.CONNECTING)
+        new = [by_name[name] for name in others]
+        with self._lock:
+            if self.is_stopping:  # a start() may have timed out meanwhile
+                return
+            self._unknown.update(new)
+            self.members = tuple(by_name[name] for name in names)  # now start() may tell that they are missing
+            for member in new:
                 member.begin()
-                if self._has_expired:  # what is to be resumed has ended on the bootstrap ensemble: end it here too
-                    self._renew(member)
+        if self._has_expired:  # what is to be resumed has ended on the bootstrap ensemble: end it here too
+            for member in new:
+                self._renew(member)
         self._introduce(self.bootstrap)
 
     def _introduce(self, member: Member) -> None:
@@ -218,6 +223,12 @@ class Session:
 
     # ---- end -------------------------------------------------------------------------------------
 
+    def stop(self) -> None:
+        """Begin to stop in turn: a member that is just being made is stopped too."""
+        has_begun = self._client.handler.event_object()
+        self._serial(self.begin_stop, has_begun.set)
+        has_begun.wait(self._client.patience_s)
+
     def begin_stop(self) -> None:
         """Close every member's session, without waiting for it."""
         with self._lock:
@@ -238,11 +249,20 @@ class Session:
         for member in self.members:
             member._connection.close()
 
+    def abandon(self, error: Exception) -> None:
+        """See :meth:`ParKazooClient.abandon`."""
+        self.failure = error
+        self.is_stopping = True
+        for member in self.members:
+            member.abandon()
+
     # ---- states ----------------------------------------------------------------------------------
 
     def member_changed(self, member: Member, state: str) -> None:
-        """Called by the members, on their connection threads."""
-        self._serial(partial(self._take, member, state))
+        """Called by the members, on their connection threads; returns when listeners know."""
+        is_taken = self._client.handler.event_object()
+        self._serial(partial(self._take, member, state), is_taken.set)
+        is_taken.wait(self._client.patience_s)
 
     def _take(self, member: Member, state: str) -> None:
         if state in CONNECTED and (member.is_renewing or member.client_state not in CONNECTED):
@@ -274,22 +294,25 @@ class Session:
             self._client.session_changed(state_of(self._states.values()))
 
     @property
-    def client_id(self) -> tuple[int, bytes]:
-        """The first session's id; its password and, packed behind it, the other sessions."""
+    def client_id(self) -> tuple[int, bytes] | None:
+        """The first session's id; its password and, packed behind it, the others. None if one has ended."""
+        if not all(member._session_id for member in self.members):
+            return None
         others = [member for member in self.members if member is not self.bootstrap]
         packed = pack_password((member._session_id, member._session_passwd) for member in others)
         return self.bootstrap._session_id, self.bootstrap._session_passwd + packed
 
     def describe_missing(self) -> str:
-        """Who has not been reached, for the message of a time-out."""
+        """Who has not been reached and why, for the message of a time-out."""
         missing = [
-            f"ensemble {member.name} ({format_hosts(member.hosts)})"
+            f"{self._describe(member)} ({format_hosts(member.hosts)}{member.trouble and f'; {member.trouble}'})"
             for member in self.members
             if self._states[member] not in CONNECTED
         ]
-        if self.cluster_map is None and missing:
-            missing = [f"the bootstrap ensemble ({self._client.describe_hosts()})"]
         return " and ".join(missing) or "all ensembles at once"
+
+    def _describe(self, member: Member) -> str:
+        return f"ensemble {member.name}" if self.cluster_map else "the bootstrap ensemble"
 
     # ---- what the tree needs ---------------------------------------------------------------------
 
@@ -310,7 +333,8 @@ class Session:
     def _settle(self, watch: DirectoryWatch, has_succeeded: bool) -> None:
         def settle() -> None:
             if has_succeeded:
-                self._armed.setdefault(watch.path, WeakSet()).add(watch)
+                watch.peers = self._armed.setdefault(watch.path, WeakSet())
+                watch.peers.add(watch)
             watch.settle(has_succeeded)
 
         self._dispatch(settle)
@@ -336,10 +360,9 @@ class Session:
         for each in withdrawn:
             self.members[d.home.ensemble]._child_watchers.get(d.home.path, set()).discard(each)
             self.members[d.mirror.ensemble]._data_watchers.get(d.mirror.path, set()).discard(each)
+            self.members[d.mirror.ensemble]._child_watchers.get(d.mirror.path, set()).discard(each)
             armed.discard(each)
             each.end()
-        if not armed:
-            self._armed.pop(d.path, None)
 
 
 def _new_mark() -> str:

@@ -53,6 +53,7 @@ PARTS = {
     "gevent-patched": Part(
         "the same, everything patched by gevent", CLIENT, {"PARKAZOO_TEST_HANDLER": "gevent-patched"}
     ),
+    "faults": Part("servers and clients killed, frozen, cut off: a short run", ("tests/faults/test_*.py",)),
     "recipes": Part("every program of recipes/", ("tests/recipes/test_*.py",)),
     "kazoo-3": Part("kazoo's own tests: ParKazooClient, 3 ensembles", SUITE, {"PARKAZOO_SUITE": "3"}),
     "kazoo-1": Part("kazoo's own tests: ParKazooClient, 1 ensemble", SUITE, {"PARKAZOO_SUITE": "1"}),

@@ -8,7 +8,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from rich.console import Console
 from rich.text import Text
 
-from parkazoo.cli import cluster_map, local
+from parkazoo.cli import cluster_map, fsck, local
 from parkazoo.local import LocalClusterError
 
 
@@ -21,6 +21,7 @@ def make_app() -> typer.Typer:
     )
     local.register(app)
     cluster_map.register(app)
+    fsck.register(app)
     return app
 
 

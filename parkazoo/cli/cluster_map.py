@@ -78,7 +78,9 @@ def init(
         raise typer.BadParameter("give --bootstrap and --ensemble, or --file alone")
     console = Console()
     with console.status("making the cluster map"):
-        cluster_map = init_map(bootstrap, ensembles, closed=closed, **_connection(auth, timeout, ca, cert, key))
+        cluster_map = init_map(
+            bootstrap, ensembles, closed=closed, **connection_options(auth, timeout, ca, cert, key)
+        )
     _print_map(console, cluster_map)
     console.print("\nUse it: ", end="")
     hosts = cluster_map.ensembles[cluster_map.bootstrap]
@@ -94,7 +96,7 @@ def show(
     key: Key = None,
 ) -> None:
     """Print the cluster map."""
-    _print_map(Console(), _read(hosts, _connection(auth, timeout, ca, cert, key)))
+    _print_map(Console(), _read(hosts, connection_options(auth, timeout, ca, cert, key)))
 
 
 def check(
@@ -108,7 +110,7 @@ def check(
     """Compare the cluster map with the ensembles, server by server. Status 1 if something is wrong."""
     console = Console()
     with console.status("asking every server"):
-        findings = check_map(hosts, **_connection(auth, timeout, ca, cert, key))
+        findings = check_map(hosts, **connection_options(auth, timeout, ca, cert, key))
     if not findings:
         console.print(Text("the map and the ensembles agree", style="green"))
         return
@@ -132,7 +134,7 @@ def where(
 ) -> None:
     """Tell on which ensemble a znode and its children live, and under which path there."""
     znode = _normalised(path)
-    cluster_map = _read(hosts, _connection(auth, timeout, ca, cert, key))
+    cluster_map = _read(hosts, connection_options(auth, timeout, ca, cert, key))
     names = cluster_map.names
     placement = cluster_map.make_placement()
 
@@ -169,7 +171,7 @@ def _read(hosts: str, connection: dict[str, Any]) -> ClusterMap:
         return read_map(hosts, **connection)
 
 
-def _connection(
+def connection_options(
     auth: Iterable[str] | None, timeout: float, ca: Path | None, cert: Path | None, key: Path | None
 ) -> dict[str, Any]:
     """The arguments that admin's functions have in common."""

@@ -9,6 +9,7 @@ directory is the one in which it was seen.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -24,13 +25,15 @@ from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, READ_ACL_UNSA
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
-from parkazoo.protocol.placement import DONE
+from parkazoo.protocol.placement import DONE, PIN
 from parkazoo.protocol.steps import Operation, Request, ask, commit
 from parkazoo.protocol.tree import Directory, Tree
 
 ANY_VERSION = -1
 IN_TRANSACTION = "transaction"
 IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
+VERSION = re.compile("[0-9]{1,10}")
+LOST = (BadVersionError, NotEmptyError)  # a delete has, in its last step: to a set, or to a stranger's child
 
 
 def read_fence(d: Directory) -> Operation[int]:
@@ -185,13 +188,11 @@ def promote_secret(tree: Tree, path: str, acl: Sequence[ACL], aversion: int) -> 
 # ---- delete -----------------------------------------------------------------------------------
 
 
-def begin_delete(tree: Tree, d: Directory, intent: str) -> Operation[str | None]:
-    """The plain delete of the home met the pin: see that a delete may go on, and leave our mark.
+def may_delete(d: Directory) -> Operation[bool]:
+    """The plain delete of the home met the pin: see whether a delete may go on. Nothing is changed.
 
-    :param intent: what others may do for us: finish the delete of this version, or, if it is
-        IN_TRANSACTION, call it off.
-    :returns: the mark's name; None if the directory has changed meanwhile: begin again.
-    :raises NotEmptyError, NoAuthError: nothing has changed.
+    :returns: False if the directory has changed meanwhile: begin again.
+    :raises NotEmptyError, NoAuthError: it may not.
     """
     probe = [Delete(d.mirror.path, -1), CheckVersion(d.fence, IMPOSSIBLE)]  # cannot succeed
     _, _, error = yield from commit(d.mirror.ensemble, probe)
@@ -200,9 +201,31 @@ def begin_delete(tree: Tree, d: Directory, intent: str) -> Operation[str | None]
     try:
         yield from ask(d.home.ensemble, Delete(d.pin, IMPOSSIBLE))  # may we, in the end?
     except BadVersionError:
-        pass
+        return True
     except NoNodeError:
-        return None
+        yield from refuse_strangers(d)
+    return False
+
+
+def refuse_strangers(d: Directory) -> Operation[None]:
+    """A client that knows nothing of us may have made a child below the home: then this is no race.
+
+    :raises NotEmptyError: there is one.
+    """
+    names: list[str] = []
+    with suppress(NoNodeError):
+        names = yield from ask(d.home.ensemble, GetChildren(d.home.path, None))
+    if any(name != PIN for name in names):
+        raise NotEmptyError
+
+
+def leave_mark(tree: Tree, d: Directory, intent: str) -> Operation[str | None]:
+    """The first step of a delete.
+
+    :param intent: what others may do for us: finish the delete of this version, or, if it is
+        IN_TRANSACTION, call it off.
+    :returns: the mark's name; None if the directory has changed meanwhile: begin again.
+    """
     mark = f"{tree.new_mark()}.{intent}"
     try:
         yield from ask(d.home.ensemble, Create(d.mark(mark), b"", READ_ACL_UNSAFE, 0))
@@ -272,7 +295,7 @@ def delete_directory(tree: Tree, d: Directory, version: int) -> Operation[bool]:
         except NotEmptyError:  # the pin; it also proves the right to delete the home, and its version
             pass
         try:
-            mark = yield from begin_delete(tree, d, str(version))
+            mark = (yield from leave_mark(tree, d, str(version))) if (yield from may_delete(d)) else None
         except NotEmptyError:
             if version == ANY_VERSION:
                 raise
@@ -285,7 +308,7 @@ def delete_directory(tree: Tree, d: Directory, version: int) -> Operation[bool]:
             _, index, error = yield from commit(d.home.ensemble, operations)
             if error is None:
                 return True
-            is_lost = index == len(operations) - 1 and isinstance(error, BadVersionError)  # to a set
+            is_lost = index == len(operations) - 1 and isinstance(error, LOST)
             if is_lost or isinstance(error, NoAuthError):
                 if not (yield from take_mark(d, mark)):
                     break
@@ -311,10 +334,10 @@ def help_delete(d: Directory, marks: Sequence[str]) -> Operation[None]:
         return
     winner = min(marks)
     operations = last_step(d, marks, _version_of(winner))
-    announce = Create(f"{DONE}/{winner}", b"", OPEN_ACL_UNSAFE, 0)
+    announce = Create(f"{DONE}/{winner}", b"", READ_ACL_UNSAFE, 0)
     _, index, error = yield from commit(d.home.ensemble, [*operations, announce])
-    if index == len(operations) - 1 and isinstance(error, BadVersionError):
-        yield from take_mark(d, winner)  # that delete has lost to a set
+    if index == len(operations) - 1 and isinstance(error, LOST):
+        yield from take_mark(d, winner)
     elif index == len(operations):
         raise _unprepared(d)
     elif isinstance(error, NoAuthError):
@@ -324,4 +347,4 @@ def help_delete(d: Directory, marks: Sequence[str]) -> Operation[None]:
 def _version_of(mark: str) -> int:
     """The version that a delete asked for; any (-1) if somebody made the mark by hand."""
     version = mark.rpartition(".")[2]
-    return int(version) if version.isdecimal() else -1
+    return min(int(version), IMPOSSIBLE) if VERSION.fullmatch(version) else ANY_VERSION

@@ -8,6 +8,7 @@ its first request is sent: nothing, if that is all that it will need.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import NoAuthError, NoNodeError, NotReadOnlyCallError
@@ -124,16 +125,23 @@ def _no_children(d: Directory, watch: DirectoryWatch | None) -> Operation[Any]:
 
 
 def look_again(d: Directory, watch: DirectoryWatch) -> Operation[str | None]:
-    """The pin of a watched directory came or went: the event to tell of, or None after watching on."""
+    """The pin or the mirror of a watched directory came: the event to tell of, or None after watching on.
+
+    A mirror alone is nothing to tell of: it may have been made for a transaction that then failed.
+    """
     try:
         _, stat = yield from ask(d.home.ensemble, GetChildren2(d.home.path, watch))
     except NoNodeError:
         return "DELETED"
     if stat.czxid != watch.home_czxid:  # deleted, and made again since
         return "DELETED"
-    if (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, watch))) is not None:
-        return "CHILD"
-    return None
+    mirror = None
+    while mirror is None:
+        with suppress(NoNodeError):
+            _, mirror = yield from ask(d.mirror.ensemble, GetChildren2(d.mirror.path, watch))
+        if mirror is None and (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, watch))) is None:
+            return None
+    return "CHILD" if mirror.cversion else None
 
 
 def sync(tree: Tree, request: Request) -> Operation[str]:

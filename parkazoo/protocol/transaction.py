@@ -29,6 +29,9 @@ from parkazoo.protocol.tree import Directory, Tree, parent_of
 
 REFUSALS = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError, NotEmptyError)
 
+# By index: directories whose mirror we deleted, with our mark and all that were there.
+Deletes = dict[int, tuple[Directory, str, list[str]]]
+
 METHODS = {Create.type: "create", Delete.type: "delete", SetData.type: "set_data", CheckVersion.type: "check"}
 
 
@@ -36,7 +39,8 @@ def transaction(tree: Tree, request: Request) -> Operation[list[Any]]:
     """Commit; like kazoo's, the result of a failed transaction is the list of errors.
 
     A create may find that its parent has no mirror yet, a delete that its directory has one: then the parent
-    is promoted, or the mirror deleted, and the multi is sent again.
+    is promoted, or the mirror deleted, and the multi is sent again. Before a mirror is deleted, the rest is sent
+    with something impossible at its end: unless all else is well, the mirror stays.
 
     :raises CrossEnsembleError: the operations live on more than one ensemble; nothing was sent.
     """
@@ -45,15 +49,21 @@ def transaction(tree: Tree, request: Request) -> Operation[list[Any]]:
     for index, operation in enumerate(operations):
         if error := refusal(operation):
             return _failed(operations, index, error)
-    deletes: dict[int, tuple[Directory, str, list[str]]] = {}  # by index: directories whose mirror we deleted
+    planned: dict[int, Directory] = {}  # by index: directories to delete that have a mirror yet
+    deletes: Deletes = {}
     while True:
-        results, index, error = yield from _commit(ensemble, multi, deletes)
+        results, index, error = yield from _commit(ensemble, multi, planned, deletes)
         if error is None:
             break
-        try:
-            is_worth_another = yield from _prepare(tree, operations, index, error, deletes)
-        except REFUSALS as refused:  # what one ZooKeeper would have said at once
-            results, is_worth_another = _failed(operations, index, refused), False
+        if index == len(multi):
+            is_worth_another = True
+            if (refusal_at := (yield from _delete_mirrors(tree, planned, deletes))) is not None:
+                results, is_worth_another = _failed(operations, *refusal_at), False
+        else:
+            try:
+                is_worth_another = yield from _prepare(tree, operations, index, error, planned, deletes)
+            except REFUSALS as refused:  # what one ZooKeeper would have said at once
+                results, is_worth_another = _failed(operations, index, refused), False
         if not is_worth_another:
             for d, mark, _ in deletes.values():
                 yield from protocol.take_mark(d, mark)
@@ -97,12 +107,19 @@ def _failed(operations: Sequence[Request], index: int, error: Exception) -> list
 
 
 def _commit(
-    ensemble: int, multi: Sequence[Request], deletes: dict[int, tuple[Directory, str, list[str]]]
+    ensemble: int, multi: Sequence[Request], planned: dict[int, Directory], deletes: Deletes
 ) -> Operation[tuple[list[Any], int, Exception | None]]:
-    """The user's multi, with the delete of a directory widened to its marks, pin and home."""
+    """The user's multi, with the delete of a directory widened to its marks, pin and home.
+
+    While deletes are planned it is the multi without them, and fails, at an index past its end if all is well.
+    """
+    if any(_is_met(multi, index) for index in planned):
+        return [], len(multi), NotEmptyError()
     widened: list[Request] = []
     source: list[int] = []
     for index, operation in enumerate(multi):
+        if index in planned:
+            continue
         if index in deletes:
             d, _, marks = deletes[index]
             steps = protocol.last_step(d, marks, operation.version)
@@ -110,10 +127,19 @@ def _commit(
             steps = [operation]
         widened += steps
         source += [index] * len(steps)
+    for d in planned.values():
+        widened.append(Delete(d.pin, protocol.IMPOSSIBLE))
+        source.append(len(multi))
     results, at, error = yield from commit(ensemble, widened)
     if error is not None:
         return _failed(multi, source[at], error), source[at], error
     return list(dict(zip(source, results, strict=True)).values()), -1, None
+
+
+def _is_met(multi: Sequence[Request], index: int) -> bool:
+    """Whether another operation may depend on this delete: on the same znode, the parent, a sequence number."""
+    path: str = multi[index].path
+    return any(at != index and path.startswith(operation.path) for at, operation in enumerate(multi))
 
 
 def _prepare(
@@ -121,7 +147,8 @@ def _prepare(
     operations: Sequence[Request],
     index: int,
     error: Exception,
-    deletes: dict[int, tuple[Directory, str, list[str]]],
+    planned: dict[int, Directory],
+    deletes: Deletes,
 ) -> Operation[bool]:
     """After the multi failed at `index`: do what it lacked. Whether to send it again."""
     operation = operations[index]
@@ -140,12 +167,41 @@ def _prepare(
     if index in deletes:  # the directory has changed since its mirror was deleted
         _, mark, _ = deletes.pop(index)
         yield from protocol.take_mark(d, mark)
+        if isinstance(error, NotEmptyError):
+            yield from protocol.refuse_strangers(d)
         return isinstance(error, (NoNodeError, NotEmptyError))
     if not isinstance(error, NotEmptyError):
         return False
-    begun = yield from protocol.begin_delete(tree, d, protocol.IN_TRANSACTION)
-    if begun is not None:
-        marks = yield from protocol.remove_mirror(d, begun)
-        if marks:
-            deletes[index] = d, begun, marks
+    if (yield from protocol.may_delete(d)):
+        planned[index] = d
     return True
+
+
+def _delete_mirrors(
+    tree: Tree, planned: dict[int, Directory], deletes: Deletes
+) -> Operation[tuple[int, Exception] | None]:
+    """Leave a mark on every directory, then delete the mirrors; where and why that is refused, if it is."""
+    begun: dict[int, str] = {}
+    refusal_at: tuple[int, Exception] | None = None
+    for index, d in planned.items():
+        try:
+            mark = yield from protocol.leave_mark(tree, d, protocol.IN_TRANSACTION)
+        except REFUSALS as refused:
+            refusal_at = index, refused
+            break
+        if mark is not None:
+            begun[index] = mark
+    for index, mark in begun.items():
+        d = planned[index]
+        if refusal_at is not None:
+            yield from protocol.take_mark(d, mark)
+            continue
+        try:
+            marks = yield from protocol.remove_mirror(d, mark)
+        except REFUSALS as refused:
+            refusal_at = index, refused
+        else:
+            if marks:
+                deletes[index] = d, mark, marks
+    planned.clear()
+    return refusal_at

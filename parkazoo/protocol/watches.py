@@ -3,7 +3,7 @@
 A watch on data or existence is left on the home, one on the children on the znode they live under: the member
 that gets the event translates its path, and nothing else is needed. The exception is a watch on the children
 of a directory that has no mirror yet. It must not write, so it waits on the home's children for the pin, then
-on the mirror for its creation, and answers for both as one watch that is called once.
+on the mirror for its creation and its first child, and answers for all as one watch that is called once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class DirectoryWatch:
         the same function on the same directory, for kazoo calls a function once for an event.
     """
 
-    __slots__ = ("__weakref__", "_early", "_look", "_state", "_withdraw", "home_czxid", "path", "watcher")
+    __slots__ = ("__weakref__", "_early", "_look", "_state", "_withdraw", "home_czxid", "path", "peers", "watcher")
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class DirectoryWatch:
     ) -> None:
         self.watcher = watcher
         self.path = ""
+        self.peers: Any = None  # the armed watches of this path, which live as long as one of them
         self.home_czxid = 0  # of the life of the directory that is watched
         self._look = look
         self._withdraw = withdraw
@@ -62,10 +63,9 @@ class DirectoryWatch:
     def __call__(self, event: WatchedEvent) -> None:
         if self._state == "calling":
             self._early.append(event)
-        elif self._state == "armed" and event.type == EventType.CHILD:  # the pin came or went
-            self._look(self, event)
-        elif event.type == EventType.CREATED:  # the mirror, together with its first child
-            self.fire(event._replace(type=EventType.CHILD))
+        elif event.type in (EventType.CHILD, EventType.CREATED):  # the pin, the mirror, or its first child came
+            if self._state == "armed":
+                self._look(self, event)
         else:
             self.fire(event)
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.exceptions import (
+    BadVersionError,
+    NodeExistsError,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
 from kazoo.protocol.states import WatchedEvent
 from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
 
@@ -18,10 +24,10 @@ class LockingQueue(KazooLockingQueue):
     ``entries/taken-entry-100-0000000001``: siblings share an ensemble. Where the cluster map has one ensemble
     kazoo's own shape is kept, so that plain kazoo clients can use the same queue.
 
-    An entry is deleted by nobody but a holder of its lock, in one transaction with the lock, so it is never
-    lost; and it is locked by a create in one transaction with the check that it is there, so it is never given
-    to two while its holder's session lives. (As with kazoo, a holder whose session expires in the middle of
-    `consume` may still consume the entry that by then has been given to another.)
+    Whoever locks an entry also sets it, to the same value, in one transaction: its version tells holders apart.
+    An entry is deleted, or its lock given back, in one transaction that asks for its holder's version. So it is
+    never lost, nor given to two while its holder's session lives; and a holder whose session has expired can do
+    nothing to an entry that has been given to another (in kazoo's layout it can, in the middle of `consume`).
     """
 
     _LOCK_PREFIX = "taken-"
@@ -30,6 +36,7 @@ class LockingQueue(KazooLockingQueue):
         super().__init__(client, path)
         self._is_kazoos = True
         self.processing_element: tuple[str, bytes] | None = None
+        self._version = -1  # of that entry since we have locked it
         self._are_paths_chosen = False
 
     def _ensure_paths(self) -> None:
@@ -81,9 +88,12 @@ class LockingQueue(KazooLockingQueue):
         if self.processing_element is None or not self.holds_lock():
             return False
         entry, _ = self.processing_element
+        path = f"{self._entries_path}/{entry}"
         transaction = self.client.transaction()
         if is_consumed:
-            transaction.delete(f"{self._entries_path}/{entry}")
+            transaction.delete(path, self._version)
+        else:
+            transaction.check(path, self._version)
         transaction.delete(self._lock_of(entry))
         has_succeeded = all(result is True for result in transaction.commit())
         self.processing_element = None
@@ -128,24 +138,33 @@ class LockingQueue(KazooLockingQueue):
         if self._is_kazoos:
             taken: tuple[str, bytes] | None = super()._take(entry)
             return taken
-        lock = self._lock_of(entry)
+        path, lock = f"{self._entries_path}/{entry}", self._lock_of(entry)
         attempts = 0
 
-        def attempt() -> Any:
+        def attempt() -> tuple[bytes, int, list[Any]]:
             nonlocal attempts
             attempts += 1
+            value, stat = self.client.get(path)
             transaction = self.client.transaction()
-            transaction.check(f"{self._entries_path}/{entry}", -1)
+            transaction.set_data(path, value, stat.version)
             transaction.create(lock, self.id, ephemeral=True)
-            return transaction.commit()
+            return value, stat.version + 1, transaction.commit()
 
-        is_there, is_locked = self.client.retry(attempt)
-        if isinstance(is_locked, NodeExistsError):
+        try:
+            value, self._version, results = self.client.retry(attempt)
+        except NoNodeError:
+            return None
+        errors = [error for error in results if isinstance(error, Exception) and not _is_other_s(error)]
+        if any(isinstance(error, (NoNodeError, BadVersionError, NodeExistsError)) for error in errors):
             if attempts == 1 or not self._is_ours(lock):  # a lost connection may have hidden that we got it
                 return None
-        elif isinstance(is_there, NoNodeError):
-            return None
-        elif isinstance(is_locked, Exception):
-            raise is_locked
-        value, _ = self.client.retry(self.client.get, f"{self._entries_path}/{entry}")
+            value, stat = self.client.retry(self.client.get, path)
+            self._version = stat.version
+        elif errors:
+            raise errors[0]
         return entry, value
+
+
+def _is_other_s(error: Exception) -> bool:
+    """Whether an operation of a transaction was not done because of another one of it."""
+    return isinstance(error, (RolledBackError, RuntimeInconsistency))

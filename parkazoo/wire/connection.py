@@ -55,6 +55,9 @@ class MemberConnection(ConnectionHandler):
 
     # ---- any thread ------------------------------------------------------------------------------
 
+    _read_sock: Any
+    _write_sock: Any
+
     def start(self) -> None:
         if not self.connection_stopped.is_set():
             raise Exception("Unable to start, connection routine already active.")
@@ -92,6 +95,17 @@ class MemberConnection(ConnectionHandler):
                 return True
         self.client._queue.append((request, reply))
         return self.wake()
+
+    def abandon(self) -> None:
+        """In a child process: close what it has of the parent's sockets, without a word to the servers."""
+        for sock in (self._socket, self._read_sock, self._write_sock):
+            if sock is not None:
+                with suppress(OSError):  # it had been closed
+                    os.close(sock.detach())
+        self._read_sock = self._write_sock = None
+        self.connection_stopped = self.handler.event_object()
+        self.connection_stopped.set()
+        end_after_fork(self._connection_routine)
 
     def wake(self) -> bool:
         """Have what is queued, a close too, looked at; False if the connection has stopped."""

@@ -19,6 +19,7 @@ from parkazoo.driver import Reply
 from parkazoo.kazoo_private import CloseInstance
 from parkazoo.protocol.steps import Request
 from parkazoo.wire.connection import MemberConnection
+from parkazoo.wire.log import DiscreetLog
 
 CLOSED_ERRORS = {
     KeeperState.AUTH_FAILED: AuthFailedError,
@@ -42,6 +43,9 @@ class Member(KazooClient):
     owner's user does.
     """
 
+    _live: Any
+    _stopped: Any
+
     def __init__(
         self,
         owner: Owner,
@@ -57,8 +61,9 @@ class Member(KazooClient):
         self.connect_hook = connect_hook
         self.auth_data = auth_data
         self.is_renewing = False
+        self.trouble = ""  # why the last attempt to connect failed
         self._connection = MemberConnection(
-            self, self._conn_retry.copy(), logger=self.logger, sasl_options=sasl_options
+            self, self._conn_retry.copy(), logger=DiscreetLog(self.logger), sasl_options=sasl_options
         )
 
     def begin(self) -> None:
@@ -94,6 +99,13 @@ class Member(KazooClient):
             self._stopped.set()
             self._queue.append((CloseInstance, None))
             self._connection.wake()
+
+    def abandon(self) -> None:
+        """In a child process: the connection is the parent's."""
+        self._state = KeeperState.CLOSED
+        self._live, self._stopped = self.handler.event_object(), self.handler.event_object()
+        self._stopped.set()
+        self._connection.abandon()
 
     def unchroot(self, path: str) -> str:
         """The owner's name for a physical path: called for watches' events and transactions' results."""

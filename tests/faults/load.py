@@ -12,6 +12,7 @@ import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -37,24 +38,36 @@ class Record(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What was done to whom, from when to when.
+    """What was done to whom: from when to when anything of it could be felt, its coming and going included.
 
-    :param kind: of a server: ``kill``, ``freeze``, ``restart``, ``cut off``; of a whole ensemble: ``ensemble down``;
+    :param kind: of a server: ``kill``, ``freeze``, ``restart``, ``cut off``; of an ensemble: ``ensemble down``;
         of a client process: ``kill client``, ``freeze client``; of one session on one ensemble: ``expire``.
+    :param target: ``a2``; ``a``; ``lock/3``, a load and the number of its worker; ``lock/3 on a``.
+    :param manner: ``leader`` or ``follower``; how the ensemble went down; ``brief`` or ``long`` (as seen from
+        the session timeout).
+    :param since_s: the fault was complete from then
+    :param until_s: until then, when it began to be undone; a server that was killed serves again by `ended_s`.
     """
 
     began_s: float
     ended_s: float
     kind: str
     target: str
+    manner: str = ""
+    since_s: float = 0.0
+    until_s: float = 0.0
 
 
 class Run(NamedTuple):
-    """What a load is judged by. Records are those of this load alone, in the order of their times."""
+    """What a load is judged by. Records are those of this load alone, in the order of their times.
+
+    :param is_timed: whether durations are judged too: not in a test, where they are only told.
+    """
 
     records: Sequence[Record]
     faults: Sequence[Fault]
     session_timeout_s: float
+    is_timed: bool = False
 
 
 class Judgement(NamedTuple):
@@ -87,8 +100,8 @@ class Worker:
         self.life = life
         self.root = root
         self.dice = dice
-        self._hosts = hosts
-        self._session_timeout_s = session_timeout_s
+        self.hosts = hosts
+        self.session_timeout_s = session_timeout_s
         self._journal = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._over = threading.Event()
 
@@ -111,10 +124,10 @@ class Worker:
     def connect(self, **options: Any) -> ParKazooClient:
         """A started client. Its states and sessions are recorded; it keeps trying until all is over."""
         retry = KazooRetry(max_tries=-1, max_delay=1.0)
-        options = {"timeout": self._session_timeout_s, "connection_retry": retry} | options
+        options = {"timeout": self.session_timeout_s, "connection_retry": retry} | options
         while True:
-            client = ParKazooClient(self._hosts, **options)
-            client.add_listener(lambda state: self._record_state(client, state))
+            client = ParKazooClient(self.hosts, **options)
+            client.add_listener(partial(self._record_state, client))
             try:
                 client.start(CONNECT_TIMEOUT_S)
             except KazooTimeoutError:
@@ -124,11 +137,10 @@ class Worker:
                 return client
 
     def _record_state(self, client: ParKazooClient, state: str) -> None:
-        sessions = (
-            {name: [member.client_id[0], member.client_id[1].hex()] for name, member in client.members.items()}
-            if state == "CONNECTED"
-            else {}
-        )
+        sessions = {}
+        if state == "CONNECTED":
+            ids = {name: member.client_id for name, member in client.members.items()}
+            sessions = {name: [id_[0], id_[1].hex()] for name, id_ in ids.items() if id_}  # else it has just ended
         self.record("state", state=state, sessions=sessions)
 
 

@@ -1,9 +1,10 @@
-"""Throw-away certificates for servers and clients on loopback, as the TLS tests of kazoo want them."""
+"""Throw-away certificates for servers and clients on loopback."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from ipaddress import ip_address
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -15,7 +16,7 @@ KEY_BITS = 2048
 
 @dataclass(frozen=True)
 class Certificates:
-    """All of it PEM: `server` is key and certificate, as ZooKeeper reads it; the client's are apart."""
+    """What kazoo's TLS tests want. All of it PEM: `server` is key and certificate; the client's are apart."""
 
     ca: bytes
     server: bytes
@@ -23,42 +24,71 @@ class Certificates:
     client_certificate: bytes
 
 
+@dataclass(frozen=True)
+class Credentials:
+    """A key and its certificate, both PEM."""
+
+    key: bytes
+    certificate: bytes
+
+
+class Authority:
+    """Issues certificates; its own, PEM, is `certificate`."""
+
+    def __init__(self, name: str = "ca") -> None:
+        self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        self._key = _new_key()
+        now = datetime.now(timezone.utc)
+        self.certificate = self._sign(self._name, self._key, now + LIFE, [], is_authority=True)
+
+    def issue(self, name: str, address: str = "", *, has_expired: bool = False, password: str = "") -> Credentials:
+        """Credentials for `name`.
+
+        :param address: an IP address that they are valid for.
+        :param password: encrypts the key, if there is one.
+        """
+        key = _new_key()
+        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        end = datetime.now(timezone.utc) + (timedelta(minutes=-1) if has_expired else LIFE)
+        names: list[x509.GeneralName] = [x509.IPAddress(ip_address(address))] if address else []
+        encryption = (
+            serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
+        )
+        pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+        return Credentials(pem, self._sign(subject, key, end, names, is_authority=False))
+
+    def _sign(
+        self,
+        subject: x509.Name,
+        key: rsa.RSAPrivateKey,
+        end: datetime,
+        names: list[x509.GeneralName],
+        *,
+        is_authority: bool,
+    ) -> bytes:
+        signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(end - 2 * LIFE)  # clocks may be set while tests run
+            .not_valid_after(end)
+            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(signer, critical=False)
+        )
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
 def make_certificates() -> Certificates:
-    ca_key, ca = _issue("ca", None)
-    server_key, server = _issue("localhost", (ca_key, ca))
-    client_key, client = _issue("client", (ca_key, ca))
-    return Certificates(_pem(ca), _pem_key(server_key) + _pem(server), _pem_key(client_key), _pem(client))
+    authority = Authority()
+    server, client = authority.issue("localhost"), authority.issue("client")
+    return Certificates(authority.certificate, server.key + server.certificate, client.key, client.certificate)
 
 
-def _issue(
-    name: str, issuer: tuple[rsa.RSAPrivateKey, x509.Certificate] | None
-) -> tuple[rsa.RSAPrivateKey, x509.Certificate]:
-    """A key and its certificate, by the issuer; by itself, as an authority, if there is none."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=KEY_BITS)
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    issuer_key, issuer_name = (issuer[0], issuer[1].subject) if issuer else (key, subject)
-    now = datetime.now(timezone.utc)
-    signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer_name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))  # clocks may be set while tests run
-        .not_valid_after(now + LIFE)
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(signer, critical=False)
-        .sign(issuer_key, hashes.SHA256())
-    )
-    return key, certificate
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _pem_key(key: rsa.RSAPrivateKey) -> bytes:
-    plain = serialization.NoEncryption()
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+def _new_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=KEY_BITS)

@@ -162,6 +162,23 @@ class TestLockingQueue(QueueTest):
         self.assertTrue(winner.consume())
         self.assertEqual(len(winner), 0)
 
+    def test_a_lock_that_is_lost_in_the_middle(self) -> None:
+        """The session ends after the holder has looked, and the entry is given to another: it is his alone."""
+        for name in ("consume", "release"):
+            with self.subTest(name):
+                client = self.parkazoo()
+                loser, winner, third = self.queue(client), self.queue(), self.queue()
+                loser.put(b"x")
+                self.assertEqual(loser.get(DEADLINE_S), b"x")
+                self.expire(client)
+                self.assertEqual(winner.get(DEADLINE_S), b"x")
+                loser.holds_lock = lambda: True  # as it was when it looked
+                self.assertFalse(getattr(loser, name)())
+                self.assertTrue(winner.holds_lock())
+                self.assertIsNone(third.get(SHORT_S))
+                self.assertTrue(winner.consume())
+                self.assertEqual(self.client.get_children(f"{self.path}/entries"), [])
+
     def test_a_lost_lock_without_a_new_holder(self) -> None:
         client = self.parkazoo()
         queue = self.queue(client)

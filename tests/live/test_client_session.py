@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
+from unittest import mock
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -23,6 +24,7 @@ from kazoo.retry import KazooRetry, RetryFailedError
 from parkazoo import ParKazooClient
 from parkazoo.local import LocalServer
 from parkazoo.protocol.session import pack_password
+from parkazoo.wire.member import Member
 from tests.handlers import make_handler
 from tests.live.world import DEADLINE_S, LiveTest, Seen, sockets, wait_until
 
@@ -230,6 +232,8 @@ class TestIdentity(SessionTest):
         first = self.parkazoo()
         session = first.client_id
         znodes = self.on_each(first, ephemeral=True)
+        for member in first.members.values():  # it must not take its session back
+            member.set_hosts("127.0.0.1:1")
         second = self.parkazoo(client_id=session)
         self.assertEqual(second.client_id[0], session[0])
         for path in znodes:
@@ -370,6 +374,32 @@ class TestStop(SessionTest):
             client.close()
         client.start(DEADLINE_S)
         self.assertIsNotNone(client.exists(self.root))
+
+    def test_while_the_map_is_read(self) -> None:
+        """A start() that times out at that moment: no ensemble is met any more."""
+        begun, met = Seen(), Seen()
+        begin, make = Member.begin, ParKazooClient._make_member
+
+        def note_begin(member: Member) -> None:
+            begun(member.name)
+            begin(member)
+
+        def make_and_stop(client: ParKazooClient, session: Any, name: str, *rest: Any) -> Member:
+            if name == "b":  # on a connection thread, for which stop() waits
+                session.begin_stop()
+            met(name)
+            return make(client, session, name, *rest)
+
+        with (
+            mock.patch.object(Member, "begin", note_begin),
+            mock.patch.object(ParKazooClient, "_make_member", make_and_stop),
+        ):
+            client = self.parkazoo(start=False)
+            client.start_async()
+            met.wait(self.ensembles)
+            client.stop()
+            client.close()
+        self.assertEqual(begun, ["bootstrap"])
 
     def test_nothing_is_left(self) -> None:
         """Threads and sockets are gone after stop() and close(), any number of times."""

@@ -7,6 +7,7 @@ import threading
 import time
 import warnings
 from typing import Any
+from unittest import mock
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, ConfigurationError, ConnectionClosedError, NoNodeError
@@ -17,6 +18,7 @@ from parkazoo.admin import init_map
 from parkazoo.local import LocalCluster, free_ports
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, MAP
+from parkazoo.wire.member import Member
 from tests.handlers import make_handler
 from tests.live.world import DEADLINE_S, LiveTest, Seen, sockets, wait_until
 
@@ -51,7 +53,7 @@ class TestNoStart(LiveTest):
                 self.plain.set(path, data)
 
     def fails(self, kind: type[BaseException], *words: str, timeout_s: float = DEADLINE_S, **options: Any) -> None:
-        """start() raises `kind` with these words, in time, and leaves nothing behind."""
+        """start() raises `kind` with these words, in time, and leaves nothing behind; nor does start_async()."""
         ParKazooClient(self.hosts, handler=make_handler())  # what is made once
         before = threading.active_count(), len(sockets())
         client = ParKazooClient(options.pop("hosts", self.hosts), handler=make_handler(), **options)
@@ -63,6 +65,14 @@ class TestNoStart(LiveTest):
             self.assertIn(word, str(caught.exception))
         self.assertFalse(client.connected)
         self.assertRaises((kind, ConnectionClosedError), client.get, "/")
+        self.ends(client, before)
+        client.start_async()
+        if kind is not client.handler.timeout_exception:
+            wait_until(lambda: client.client_state in ("CLOSED", "AUTH_FAILED"), "the failure")
+            self.assertRaises(kind, client.get, "/")
+        self.ends(client, before)
+
+    def ends(self, client: Any, before: tuple[int, int]) -> None:
         client.stop()
         client.close()
         wait_until(
@@ -129,9 +139,7 @@ class TestNoStart(LiveTest):
 
     def test_refused_credentials(self) -> None:
         self.write(self.map_of(a=self.hosts).to_json(), self.record())
-        client = ParKazooClient(self.hosts, handler=make_handler(), auth_data=[("no such scheme", "x")])
-        self.addCleanup(client.close)
-        self.assertRaises(AuthFailedError, client.start, DEADLINE_S)
+        self.fails(AuthFailedError, auth_data=[("no such scheme", "x")])
 
     def test_start_async_without_a_map(self) -> None:
         """Nobody waits for start(): then every operation says what is wrong."""
@@ -216,6 +224,21 @@ class TestThree(LiveTest):
         self.assertIsNot(first.handler, second.handler)
         first.stop()
         self.assertIsNotNone(second.exists("/"))
+
+    def test_a_time_out_while_the_others_are_met(self) -> None:
+        """start() tells who is missing at any moment, also at that at which it has just read who there is."""
+        missing = Seen()
+
+        def begin(member: Member) -> None:
+            missing(member.owner.describe_missing())
+            begin_(member)
+
+        begin_ = Member.begin
+        with mock.patch.object(Member, "begin", begin):
+            self.parkazoo()
+        self.assertEqual(len(missing), 3)
+        self.assertIn("ensemble b", missing[1])
+        self.assertIn("ensemble c", missing[1])
 
     def test_connected_in_parallel(self) -> None:
         """A start makes one connection to each ensemble, and the others do not wait for each other."""

@@ -6,11 +6,13 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from kazoo.protocol.states import WatchedEvent
+from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo.driver import Driver
+from parkazoo.kazoo_private import GetChildren, GetChildren2
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.tree import Tree
 from parkazoo.session import Session
@@ -35,6 +37,32 @@ class Result:
         return value
 
 
+class Watches:
+    """What a member has been asked to watch: kazoo's tables."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, set[Any]] = {}
+        self.child: dict[str, set[Any]] = {}
+
+    def answered(self, request: Any, answer: Any) -> None:
+        """Keep the watch of a request, if it has succeeded."""
+        if getattr(request, "watcher", None) and not isinstance(answer, Exception):
+            table = self.child if isinstance(request, (GetChildren, GetChildren2)) else self.data
+            table.setdefault(request.path, set()).add(request.watcher)
+
+    def take(self, event: WatchedEvent) -> set[Any]:
+        """The watches that an event uses up."""
+        watches: set[Any] = set()
+        if event.type != EventType.CHILD:
+            watches |= self.data.pop(event.path, set())
+        if event.type in (EventType.CHILD, EventType.DELETED):
+            watches |= self.child.pop(event.path, set())
+        return watches
+
+    def left(self) -> set[Any]:
+        return {watch for table in (self.data, self.child) for watches in table.values() for watch in watches}
+
+
 class FakeMember:
     """A connection: requests wait in `outbox` for the server, answers and events in `inbox` for the client."""
 
@@ -43,8 +71,8 @@ class FakeMember:
         self.ensemble = ensemble
         self.outbox: deque[tuple[Any, Any]] = deque()
         self.inbox: deque[Callable[[], None]] = deque()
-        self._child_watchers = client.model.watchers(client.who, ensemble, "child")
-        self._data_watchers = client.model.watchers(client.who, ensemble, "data")
+        self.watches = Watches()
+        self._child_watchers, self._data_watchers = self.watches.child, self.watches.data
         self._session_id = client.who.owners[ensemble]
 
     def submit(self, request: Any, reply: Any) -> None:
@@ -55,15 +83,22 @@ class FakeMember:
         request, reply = self.outbox.popleft()
         self.client.sent.append((self.ensemble, request))
         answer = self.client.model.execute(self.ensemble, request, self.client.who)
-        self.inbox.append(lambda: self._answer(reply, answer))
+        self.inbox.append(lambda: self.answer(request, reply, answer))
 
-    def _answer(self, reply: Any, answer: Any) -> None:
+    def answer(self, request: Any, reply: Any, answer: Any) -> None:
+        self.watches.answered(request, answer)
         if reply is None:
             return
         if isinstance(answer, Exception):
             reply.set_exception(answer)
         else:
             reply.set(answer)
+
+    def tell(self, event: WatchedEvent) -> None:
+        """An event arrives; its watches are called on kazoo's watch thread."""
+        for watch in self.watches.take(event):
+            seen = event._replace(path=Placement.logical(event.path))
+            self.client.callbacks.append(partial(watch, seen))
 
     def deliver(self) -> None:
         """The client reads the oldest answer or event."""
@@ -93,11 +128,11 @@ class Client:
         self.driver = session.driver = Driver(self.tree, self.members)
         others = model.on_event
 
-        def on_event(who: Who, ensemble: int, watch: Any, event: WatchedEvent) -> None:
+        def on_event(who: Who, ensemble: int, event: WatchedEvent) -> None:
             if who == self.who:
-                self.members[ensemble].inbox.append(lambda: self.callbacks.append(lambda: watch(event)))
+                self.members[ensemble].inbox.append(partial(self.members[ensemble].tell, event))
             else:
-                others(who, ensemble, watch, event)
+                others(who, ensemble, event)
 
         model.on_event = on_event
 

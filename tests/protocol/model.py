@@ -6,7 +6,8 @@ followers that lag. A :class:`Model` of one ensemble is also the specification t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import (
@@ -60,12 +61,15 @@ class Who(NamedTuple):
     ids: frozenset[Id] = frozenset()
     has_all: bool = True
 
+    def may(self, perms: int, znode: Znode) -> bool:
+        return self.has_all or any(acl.perms & perms and acl.id in self.ids | {WORLD} for acl in znode.acl)
+
 
 ANYONE = Who()
 
 
 class Znode(NamedTuple):
-    data: bytes
+    data: bytes | None
     acl: tuple[ACL, ...]
     owner: int
     czxid: int
@@ -87,7 +91,7 @@ class Znode(NamedTuple):
             cversion=2 * self.created - len(self.children),
             aversion=self.aversion,
             ephemeralOwner=self.owner,
-            dataLength=len(self.data),
+            dataLength=len(self.data or b""),
             numChildren=len(self.children),
             pzxid=self.pzxid,
         )
@@ -96,7 +100,7 @@ class Znode(NamedTuple):
 class Model:
     """Ensembles in memory. What a client has been shown, and what it watches, hangs on its :class:`Who`.
 
-    ``on_event`` is called with session, ensemble, watch and event when a watch fires.
+    ``on_event`` is called with session, ensemble and event (of a physical path) when a watch fires.
 
     :param has_lag: remember the past, so that :meth:`execute` can answer a read as the follower would that is
         as far behind as the session allows.
@@ -109,11 +113,11 @@ class Model:
         self.has_lag = has_lag
         self.past: list[list[dict[str, Znode]]] = [[dict(nodes)] for nodes in self.nodes]
         self.seen: dict[tuple[Who, int], int] = {}  # the oldest state that a session may still be shown
-        # (session, ensemble, "data" or "child", path) -> watches, as in kazoo's tables
-        self.watches: dict[tuple[Who, int, str, str], set[Any]] = {}
-        self.on_event: Callable[[Who, int, Any, WatchedEvent], None] = lambda who, ensemble, watch, event: None
+        # (session, ensemble, "data" or "child", path), as the servers know them
+        self.watches: set[tuple[Who, int, str, str]] = set()
+        self.on_event: Callable[[Who, int, WatchedEvent], None] = lambda who, ensemble, event: None
         self._undo: dict[str, Znode | None] | None = None
-        self._fired: list[tuple[int, str, str]] = []
+        self._fired: list[tuple[int, str, str, Znode]] = []
 
     def copy(self) -> Model:
         twin = Model.__new__(Model)
@@ -122,7 +126,7 @@ class Model:
         twin.has_lag = self.has_lag
         twin.past = [list(states) for states in self.past]
         twin.seen = dict(self.seen)
-        twin.watches = {key: set(watches) for key, watches in self.watches.items()}
+        twin.watches = set(self.watches)
         twin.on_event = self.on_event
         twin._undo = None
         twin._fired = []
@@ -136,7 +140,7 @@ class Model:
 
     def key(self) -> Hashable:
         """What tells this state from others; not the zxids, which no operation depends on."""
-        state: tuple[Hashable, ...] = tuple(map(_nodes_key, self.nodes))
+        state: tuple[Hashable, ...] = (*map(_nodes_key, self.nodes), frozenset(self.watches))
         if self.has_lag:
             seen = tuple(sorted((who.owners, ensemble, at) for (who, ensemble), at in self.seen.items()))
             state += (tuple(tuple(map(_nodes_key, states)) for states in self.past), seen)
@@ -147,18 +151,17 @@ class Model:
     def execute(self, ensemble: int, request: Any, who: Who = ANYONE, is_lagging: bool = False) -> Any:
         """The answer to one request: what kazoo would put into the async result, or the exception."""
         if isinstance(request, READS):
-            nodes = self.nodes[ensemble]
+            states = [self.nodes[ensemble]]
             if is_lagging:
-                nodes = self.past[ensemble][self.seen.get((who, ensemble), 0)]
+                states = self.past[ensemble][self.seen.get((who, ensemble), 0) :]
             else:
                 self.seen[who, ensemble] = len(self.past[ensemble]) - 1
             try:
-                answer = self._read(nodes, request, who)
+                answer = self._read(states[0], request, who)
             except KazooException as error:
                 return error
             if getattr(request, "watcher", None):
-                kind = "child" if isinstance(request, (GetChildren, GetChildren2)) else "data"
-                self.watches.setdefault((who, ensemble, kind, request.path), set()).add(request.watcher)
+                self._watch(ensemble, request, who, states)
             return answer
         self._fired = []
         answer = self._write_all(ensemble, request, who)
@@ -239,9 +242,9 @@ class Model:
         _check_version(znode.version, request.version)
         if isinstance(request, CheckVersion):
             return True
-        changed = znode._replace(data=request.data or b"", version=znode.version + 1, mzxid=zxid)
+        changed = znode._replace(data=request.data, version=znode.version + 1, mzxid=zxid)
         self._put(ensemble, request.path, changed)
-        self._fired.append((ensemble, EventType.CHANGED, request.path))
+        self._fired.append((ensemble, EventType.CHANGED, request.path, znode))
         return changed.stat
 
     def _create(self, ensemble: int, request: Any, who: Who) -> str:
@@ -260,11 +263,15 @@ class Model:
             raise NoChildrenForEphemeralsError
         owner = who.owners[ensemble] if request.flags & EPHEMERAL else 0
         children = parent.children | {name}
-        self._put(ensemble, path, Znode(request.data or b"", acl, owner, zxid, zxid, zxid))
+        znode = Znode(request.data, acl, owner, zxid, zxid, zxid)
+        self._put(ensemble, path, znode)
         self._put(
             ensemble, parent_path, parent._replace(pzxid=zxid, created=parent.created + 1, children=children)
         )
-        self._fired += [(ensemble, EventType.CREATED, path), (ensemble, EventType.CHILD, parent_path)]
+        self._fired += [
+            (ensemble, EventType.CREATED, path, znode),
+            (ensemble, EventType.CHILD, parent_path, parent),
+        ]
         return str(path)
 
     def _delete(self, ensemble: int, request: Any, who: Who) -> None:
@@ -284,7 +291,10 @@ class Model:
             parent_path,
             parent._replace(pzxid=self.zxids[ensemble], children=parent.children - {name}),
         )
-        self._fired += [(ensemble, EventType.DELETED, path), (ensemble, EventType.CHILD, parent_path)]
+        self._fired += [
+            (ensemble, EventType.DELETED, path, znode),
+            (ensemble, EventType.CHILD, parent_path, parent),
+        ]
 
     def _put(self, ensemble: int, path: str, znode: Znode | None) -> None:
         nodes = self.nodes[ensemble]
@@ -297,31 +307,36 @@ class Model:
 
     # ---- watches -------------------------------------------------------------------------------
 
-    def _fire(self, ensemble: int, event: str, path: str) -> None:
+    def _watch(self, ensemble: int, request: Any, who: Who, states: Sequence[dict[str, Znode]]) -> None:
+        """Leave a watch on a server that is in the first of these states, and comes to the others."""
+        kind = "child" if isinstance(request, (GetChildren, GetChildren2)) else "data"
+        self.watches.add((who, ensemble, kind, request.path))
+        for before, after in pairwise(states):
+            event = difference(kind, before.get(request.path), after.get(request.path))
+            if event is not None:
+                self._fire(ensemble, event, request.path, after.get(request.path) or before[request.path], who)
+                break
+
+    def _fire(self, ensemble: int, event: str, path: str, znode: Znode, only: Who | None = None) -> None:
+        """Watches are used up, but those who may not read the znode are not told."""
         kinds = {EventType.CHILD: ("child",), EventType.DELETED: ("data", "child")}.get(event, ("data",))
-        for key in list(self.watches):
-            if key[1] == ensemble and key[2] in kinds and key[3] == path:
-                seen = WatchedEvent(event, KeeperState.CONNECTED, Placement.logical(path))
-                for watch in self.watches.pop(key):
-                    self.on_event(key[0], ensemble, watch, seen)
-
-    def watchers(self, who: Who, ensemble: int, kind: str) -> WatchTable:
-        """A session's watches on one ensemble as kazoo keeps them: path to set."""
-        return WatchTable(self.watches, (who, ensemble, kind))
+        fired = {key for key in self.watches if key[1:] in [(ensemble, kind, path) for kind in kinds]}
+        fired = {key for key in fired if only in (None, key[0])}
+        self.watches -= fired
+        for who in {key[0] for key in fired}:
+            if who.may(Permissions.READ, znode):
+                self.on_event(who, ensemble, WatchedEvent(event, KeeperState.CONNECTED, path))
 
 
-class WatchTable:
-    """A view of the model's watches that looks like a KazooClient's table of them."""
-
-    def __init__(self, watches: dict[tuple[Who, int, str, str], set[Any]], key: tuple[Who, int, str]) -> None:
-        self._watches = watches
-        self._key = key
-
-    def get(self, path: str, default: Any = None) -> Any:
-        return self._watches.get((*self._key, path), default)
-
-    def values(self) -> Iterator[set[Any]]:
-        return (watches for key, watches in self._watches.items() if key[:3] == self._key)
+def difference(kind: str, before: Znode | None, after: Znode | None) -> str | None:
+    """The event that tells a watch of a change."""
+    if before is None or after is None:
+        return None if before is after else EventType.CREATED if before is None else EventType.DELETED
+    if before.czxid != after.czxid:
+        return EventType.DELETED
+    if kind == "child":
+        return EventType.CHILD if before.pzxid != after.pzxid else None
+    return EventType.CHANGED if before.mzxid != after.mzxid else None
 
 
 def _find(nodes: dict[str, Znode], path: str) -> Znode:
@@ -336,14 +351,14 @@ def _check_version(version: int, wanted: int) -> None:
 
 
 def _check(znode: Znode, perms: int, who: Who) -> None:
-    if not who.has_all and not any(acl.perms & perms and acl.id in who.ids | {WORLD} for acl in znode.acl):
+    if not who.may(perms, znode):
         raise NoAuthError
 
 
 def _fixed(acls: Iterable[ACL], who: Who) -> tuple[ACL, ...]:
     """An ACL as the servers store it."""
     fixed: list[ACL] = []
-    for acl in acls:
+    for acl in dict.fromkeys(acls):
         if acl.id.scheme == "auth":
             if not who.ids:
                 raise InvalidACLError
@@ -354,7 +369,7 @@ def _fixed(acls: Iterable[ACL], who: Who) -> tuple[ACL, ...]:
             raise InvalidACLError
     if not fixed:
         raise InvalidACLError
-    return tuple(dict.fromkeys(fixed))
+    return tuple(fixed)
 
 
 def _masked(znode: Znode, who: Who) -> list[ACL]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import unittest
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions
@@ -29,6 +29,7 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.placement import Placement
 from tests.protocol.explore import Explorer, Violation, issue
+from tests.protocol.matrix import judge
 from tests.protocol.model import SEQUENCE, WORLD, Model, Who, find_directory, must, prepared
 
 PLACEMENT = Placement(2)
@@ -54,24 +55,6 @@ STATES: dict[str, tuple[Sequence[Any], int | None]] = {
     "delete abandoned late": ([MKDIR, create(X), Delete(X, -1), RMDIR], 7),
     "made again": ([MKDIR, create(X), Delete(X, -1), RMDIR, MKDIR], None),
 }
-
-
-def judge(request: Any, result: Hashable) -> Hashable:
-    """What of a result is compared. A directory's stat is put together from two moments, so less of it."""
-    if isinstance(request, (Exists, SetData, SetACL)):
-        return _of_one_moment(result)
-    if isinstance(request, (GetData, GetACL)) and isinstance(result, tuple):
-        return result[0], _of_one_moment(result[1])
-    if isinstance(request, GetChildren2) and isinstance(result, tuple):
-        return result[0]
-    return result
-
-
-def _of_one_moment(stat: Hashable) -> Hashable:
-    if not isinstance(stat, tuple):
-        return stat
-    _, version, _, aversion, length, _ = stat
-    return version, aversion, length
 
 
 def explore(

@@ -19,7 +19,9 @@ DOCUMENTED = {  # modules of kazoo that its reference documents
     "kazoo.handlers.gevent",
     "kazoo.handlers.threading",
     "kazoo.protocol.states",
+    "kazoo.recipe.lock",
     "kazoo.recipe.queue",
+    "kazoo.retry",
     "kazoo.security",
 }
 CORE = ("client.py", "driver.py", "recipe", "session.py", "wire")
@@ -36,7 +38,11 @@ class TestKazooPrivate(unittest.TestCase):
         self.connection: ConnectionHandler = self.client._connection
         self.sources = sources()
         del self.sources["kazoo_private.py"]
-        self.listed = {*kazoo_private.CLIENT_ATTRIBUTES, *kazoo_private.CONNECTION_ATTRIBUTES}
+        self.listed = {
+            *kazoo_private.CLIENT_ATTRIBUTES,
+            *kazoo_private.CONNECTION_ATTRIBUTES,
+            *kazoo_private.HANDLER_ATTRIBUTES,
+        }
 
     def used(self) -> dict[str, str]:
         """Attributes that are read, set or overridden where kazoo's objects are handled, each with a file."""
@@ -56,6 +62,8 @@ class TestKazooPrivate(unittest.TestCase):
             self.assertTrue(hasattr(self.client, name), name)
         for name in kazoo_private.CONNECTION_ATTRIBUTES:
             self.assertTrue(hasattr(self.connection, name), name)
+        for name in kazoo_private.HANDLER_ATTRIBUTES:
+            self.assertTrue(hasattr(self.client.handler, name), name)
 
     def test_none_is_unused(self) -> None:
         self.assertEqual(self.listed - self.used().keys(), set(), "take it out of kazoo_private.py")

@@ -95,10 +95,7 @@ class Stream:
         return kind(path, None)
 
     def transaction(self, parent: str) -> Any:
-        """Siblings. The delete of what may have a mirror comes last: docs/protocol.md, "Known gaps".
-
-        It has no set of the same znode before it, for that one's stat is put together afterwards.
-        """
+        """Siblings. Nothing else concerns the znode that a delete is about: docs/protocol.md, "Known gaps"."""
         operations: list[Any] = []
         for _ in range(self.dice.randrange(1, 4)):
             path = f"{parent}/{self.dice.choices(NAMES, (6, 6, 2, 2, 1, 1))[0]}"
@@ -109,11 +106,16 @@ class Stream:
                 operations.append(SetData(path, b"x", self.version()))
             else:
                 operations.append(kind(path, self.version()))
-        last = [
-            each for each in operations if isinstance(each, Delete) and not self.placement.is_native(each.path)
-        ]
-        gone = {each.path for each in last}
-        return Transaction([each for each in operations if each.path not in gone] + last[:1])
+        return Transaction(
+            [
+                each
+                for at, each in enumerate(operations)
+                if not any(
+                    isinstance(other, Delete) and other.path.startswith(each.path)
+                    for other in operations[:at] + operations[at + 1 :] * (not isinstance(each, Delete))
+                )
+            ]
+        )
 
 
 def plain(answer: Any) -> Any:

@@ -225,13 +225,20 @@ class TestDelete(TransactionTest):
         self.assertEqual(self.model.key(), before)
 
     def test_a_later_operation_fails(self) -> None:
-        """The documented gap: the directory lives on, empty and without marks, to be promoted again."""
+        """The directory, and its sequence numbers, live on."""
         self.done(create(D), create(X), Delete(X, -1), create("/there"))
-        results = self.commit(Delete(D, -1), create("/there"))
-        self.assertEqual(results, (ROLLED_BACK, "NodeExistsError"))
-        self.assertEqual(self.marks(), frozenset())
-        self.assertEqual(self.perform(GetChildren(D, None)), [])
-        self.assertEqual(self.perform(create(X)).rpartition("/")[2], "x")
+        before = self.model.key()
+        for operations in ([Delete(D, -1), create("/there")], [create("/there"), Delete(D, -1)]):
+            results = self.commit(*operations)
+            self.assertIn("NodeExistsError", results)
+            self.assertEqual(self.model.key(), before)
+
+    def test_of_two_of_which_one_has_children(self) -> None:
+        self.done(create(D), create(X), Delete(X, -1), create(E), create(E + "/x"))
+        lives = {path for nodes in self.model.nodes for path in nodes}
+        for operations in ([Delete(D, -1), Delete(E, -1)], [Delete(E, -1), Delete(D, -1)]):
+            self.assertIn("NotEmptyError", self.commit(*operations))
+            self.assertEqual({path for nodes in self.model.nodes for path in nodes}, lives)
 
     def test_deleted_twice(self) -> None:
         self.done(create(D), create(X), Delete(X, -1))
@@ -246,7 +253,7 @@ class TestDelete(TransactionTest):
 
     def test_others_call_it_off(self) -> None:
         """Abandoned before its multi, it must not come true: whoever meets its mark takes that away."""
-        for steps in range(4, 8):
+        for steps in range(5, 9):
             for request in (create(Y), GetChildren(D, None), Delete(D, -1)):
                 with self.subTest(steps=steps, request=request):
                     self.setUp()
@@ -257,7 +264,7 @@ class TestDelete(TransactionTest):
                     answers: Any = None
                     for _ in range(steps):
                         answers = [self.model.execute(*step) for step in operation.send(answers)]
-                    self.assertEqual(len(self.marks()), int(steps > 3))
+                    self.assertEqual(len(self.marks()), int(steps > 4))
                     got = self.perform(request)
                     self.assertNotIsInstance(got, Exception)
                     self.assertIsNone(self.perform(Exists("/new", None)))

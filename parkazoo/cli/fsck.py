@@ -1,0 +1,99 @@
+"""``parkazoo fsck``: what is wrong in the trees of all ensembles, and mending it."""
+
+from __future__ import annotations
+
+import json as json_format
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from parkazoo.admin import TIMEOUT_S
+from parkazoo.cli.cluster_map import Auth, Ca, Cert, Hosts, Key, Timeout, connection_options
+from parkazoo.fsck import Report, Tally, check
+
+SHOWN = 5
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(fsck)
+
+
+def fsck(
+    hosts: Hosts,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Repair what is safe to repair, while clients go on working.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    auth: Auth = None,
+    timeout: Timeout = TIMEOUT_S,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: Key = None,
+) -> None:
+    """Look at every znode of every ensemble for what crashes left behind. Status 1 if anything remains."""
+    told = Console(stderr=True)
+    with told.status("connecting") as status:
+
+        def show(looked_at: int, found: int) -> None:
+            status.update(f"{looked_at:,} znodes looked at" + (f", {found:,} things found" if found else ""))
+
+        report = check(hosts, repair=repair, progress=show, **connection_options(auth, timeout, ca, cert, key))
+    if json:
+        typer.echo(json_format.dumps(report.to_json(), indent=2))
+    else:
+        _print(Console(), report)
+    if not (report.is_clean and report.is_complete):
+        raise typer.Exit(1)
+
+
+def _print(console: Console, report: Report) -> None:
+    table = Table("found", "repaired", "what and where")
+    for column in table.columns[:2]:
+        column.justify = "right"
+    for kind, tally in report.tallies.items():
+        if tally.found:
+            style = "dim" if kind.is_note else ""
+            repaired = "" if kind.is_note else f"{tally.repaired:,}"
+            table.add_row(f"{tally.found:,}", repaired, _describe(kind.about, tally), style=style)
+    if report.hidden.found:
+        table.add_row(f"{report.hidden.found:,}", "", _describe("could not look at", report.hidden))
+    if table.row_count:
+        console.print(table)
+    if not report.is_clean:
+        verdict = Text(f"{_count(report)} wrong", style="red")
+    elif not report.is_complete:
+        verdict = Text("nothing wrong in what could be looked at", style="yellow")
+    else:
+        verdict = Text(
+            "all of it has been repaired" if _has_repaired(report) else "nothing is wrong", style="green"
+        )
+    console.print(verdict, Text(f"({report.looked_at:,} znodes looked at in {report.seconds:.1f} s)"))
+
+
+def _describe(about: str, tally: Tally) -> Text:
+    """The first places, and what is to be done: once for those that need the same."""
+    text = Text(about, overflow="fold")
+    remedy = ""
+    for found in tally.paths[:SHOWN]:
+        if remedy and found.remains != remedy:
+            text.append(f"\n  -> {remedy}", "dim")
+        detail = f"  ({found.detail})" if found.detail else ""
+        text.append(f"\n  {found.ensemble}  {found.path}{detail}")
+        remedy = found.remains
+    if tally.found > SHOWN:
+        text.append(f"\n  and {tally.found - SHOWN:,} more")
+    if remedy:
+        text.append(f"\n  -> {remedy}", "dim")
+    return text
+
+
+def _count(report: Report) -> str:
+    remaining = sum(tally.found - tally.repaired for kind, tally in report.tallies.items() if not kind.is_note)
+    return f"{remaining:,} thing{'s are' if remaining > 1 else ' is'}"
+
+
+def _has_repaired(report: Report) -> bool:
+    return any(tally.repaired for tally in report.tallies.values())

@@ -1,0 +1,311 @@
+"""Look at every znode of every ensemble, and mend what is safe while clients go on working. Nothing is printed.
+
+What is asked and concluded is in protocol/fsck.py; this runs it over the ensembles: depth first, with a bounded
+number of znodes under way, so that memory does not grow with the tree.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from kazoo.exceptions import ConnectionLoss, KazooException, SessionExpiredError
+from kazoo.handlers.threading import KazooTimeoutError
+
+from parkazoo.admin import SESSION_TIMEOUT_S, TIMEOUT_S, Auth, read_map
+from parkazoo.client import ParKazooClient
+from parkazoo.driver import Driver
+from parkazoo.protocol.fsck import (
+    KINDS,
+    MENDS,
+    Below,
+    Doubt,
+    Finding,
+    Kind,
+    Seen,
+    look_at_ensemble,
+    mend,
+    settle,
+)
+from parkazoo.protocol.steps import Operation
+
+GRACE_S = 10.0
+UNDER_WAY = 128
+NAMES_HELD = 100_000  # beyond this many names in memory, few listings more are asked for at once
+UNDER_WAY_THEN = 8
+DOUBTS_HELD = 10_000
+PATHS_KEPT = 1000
+PROGRESS_EVERY_S = 0.1
+
+log = logging.getLogger(__name__)
+log.addHandler(logging.NullHandler())  # what matters is told in the report or an error, not on stderr
+
+
+class Found(NamedTuple):
+    """A finding, for people.
+
+    :param path: the user's path of a directory, or else the znode's physical path on `ensemble`.
+    :param remains: why it is still there, or what to do; empty if it has been mended.
+    """
+
+    ensemble: str
+    path: str
+    detail: str
+    remains: str
+
+
+@dataclass
+class Tally:
+    """How often something was found and repaired, and the first places."""
+
+    found: int = 0
+    repaired: int = 0
+    paths: list[Found] = field(default_factory=list)
+
+
+@dataclass
+class Report:
+    """What fsck has found.
+
+    :param looked_at: how many znodes.
+    :param hidden: what there was no right to look at; physical paths.
+    """
+
+    cluster: str
+    looked_at: int = 0
+    seconds: float = 0.0
+    tallies: dict[Kind, Tally] = field(default_factory=lambda: {kind: Tally() for kind in KINDS})
+    hidden: Tally = field(default_factory=Tally)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is wrong, or all of it has been mended, so far as could be seen."""
+        return all(kind.is_note or tally.found == tally.repaired for kind, tally in self.tallies.items())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every znode could be looked at."""
+        return not self.hidden.found
+
+    @property
+    def remaining(self) -> list[Found]:
+        """The first places of each kind that has not been mended."""
+        return [
+            found
+            for kind, tally in self.tallies.items()
+            for found in tally.paths
+            if found.remains and not kind.is_note
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``json.dumps``: every kind with its counts and its first thousand places."""
+        return {
+            "cluster": self.cluster,
+            "znodes": self.looked_at,
+            "seconds": round(self.seconds, 3),
+            "clean": self.is_clean,
+            "complete": self.is_complete,
+            "findings": {k.name: _tally_to_json(tally) for k, tally in self.tallies.items() if not k.is_note},
+            "notes": {k.name: _tally_to_json(tally) for k, tally in self.tallies.items() if k.is_note},
+            "hidden": _tally_to_json(self.hidden),
+        }
+
+
+def _tally_to_json(tally: Tally) -> dict[str, Any]:
+    return {"found": tally.found, "repaired": tally.repaired, "first": [each._asdict() for each in tally.paths]}
+
+
+Progress = Callable[[int, int], None]
+
+
+def check(
+    hosts: str,
+    *,
+    auth: Auth = (),
+    repair: bool = False,
+    timeout_s: float = TIMEOUT_S,
+    grace_s: float = GRACE_S,
+    progress: Progress = lambda looked_at, found: None,
+    **client_options: Any,
+) -> Report:
+    """Look at everything; with `repair`, mend what can be mended safely, while clients go on working.
+
+    Without `repair` nothing is written.
+
+    :param hosts: hosts (``"h:p,h:p"``) of the bootstrap ensemble.
+    :param auth: identities as ``(scheme, credential)``.
+    :param timeout_s: seconds to wait for the connections, and for an answer.
+    :param grace_s: seconds for which a delete or a set_acls must not have moved to count as abandoned.
+    :param progress: called now and then with the znodes looked at and the faults found so far.
+    :param client_options: further arguments for ParKazooClient (TLS, SASL).
+    :raises ClusterMapError: there is no map, or it cannot be used.
+    :raises KazooTimeoutError: an ensemble is not reached, or ceases to answer.
+    """
+    cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+    session_timeout_s = min(SESSION_TIMEOUT_S, timeout_s)
+    client = ParKazooClient(
+        hosts, **{"timeout": session_timeout_s, "auth_data": list(auth), "logger": log, **client_options}
+    )
+    try:
+        client.start(timeout_s)
+        report = Report(cluster_map.cluster)
+        began = time.monotonic()
+        _Walk(client, report, repair, timeout_s, grace_s, progress).run(len(cluster_map.names))
+        report.seconds = time.monotonic() - began
+        return report
+    finally:
+        with suppress(KazooException):
+            client.stop()
+            client.close()
+
+
+class _Task:
+    """An operation under way, and the reply to it."""
+
+    __slots__ = ("_answers", "begin", "then")
+
+    def __init__(
+        self,
+        begin: Callable[[], Operation[Any]],
+        then: Callable[[Any], None],
+        answers: queue.SimpleQueue[tuple[_Task, Any]],
+    ) -> None:
+        self.begin = begin
+        self.then = then
+        self._answers = answers
+
+    def set(self, value: Any = None) -> None:
+        self._answers.put((self, value))
+
+    def set_exception(self, exception: Exception) -> None:
+        self._answers.put((self, exception))
+
+
+class _Walk:
+    """Through all the trees, on one thread; the connections' threads only queue what they are answered."""
+
+    def __init__(
+        self,
+        client: ParKazooClient,
+        report: Report,
+        repair: bool,
+        timeout_s: float,
+        grace_s: float,
+        progress: Progress,
+    ) -> None:
+        session = client._session
+        assert session is not None and session.driver is not None
+        self._client = client
+        self._driver: Driver = session.driver
+        self._tree = self._driver.tree
+        self._report = report
+        self._repair = repair
+        self._timeout_s = timeout_s
+        self._grace_s = grace_s
+        self._progress = progress
+        self._answers: queue.SimpleQueue[tuple[_Task, Any]] = queue.SimpleQueue()
+        self._stack: list[Below] = []
+        self._held = 0  # names in the stack
+        self._doubts: deque[tuple[float, Doubt]] = deque()  # with the time at which to look again
+        self._under_way = 0
+        self._heard_at = self._told_at = time.monotonic()
+
+    def run(self, ensembles: int) -> None:
+        now_ms = int(time.time() * 1000)
+        for ensemble in range(ensembles):
+            self._start(partial(look_at_ensemble, self._tree, ensemble, now_ms), self._take)
+        while True:
+            self._start_more()
+            if not self._under_way and not self._doubts:
+                return
+            self._wait()
+
+    def _start(self, begin: Callable[[], Operation[Any]], then: Callable[[Any], None]) -> None:
+        if not self._under_way:
+            self._heard_at = time.monotonic()
+        self._under_way += 1
+        self._driver.run(begin(), _Task(begin, then, self._answers))
+
+    def _start_more(self) -> None:
+        while self._doubts and self._doubts[0][0] <= time.monotonic() and self._under_way < UNDER_WAY:
+            _, doubt = self._doubts.popleft()
+            self._start(partial(settle, doubt), self._take)
+        while (
+            self._stack
+            and self._under_way < (UNDER_WAY if self._held < NAMES_HELD else UNDER_WAY_THEN)
+            and len(self._doubts) < DOUBTS_HELD
+        ):
+            look, names = self._stack[-1]
+            name = names.pop()
+            if not names:
+                self._stack.pop()
+            self._held -= 1
+            self._report.looked_at += 1
+            self._start(partial(look, name), self._take)
+
+    def _wait(self) -> None:
+        """For one answer, or for the time to look again."""
+        until = self._heard_at + self._timeout_s if self._under_way else self._doubts[0][0]
+        try:
+            task, answer = self._answers.get(timeout=max(0.0, until - time.monotonic()))
+        except queue.Empty:
+            if not self._under_way:
+                return
+            missing = [name for name, member in self._client.members.items() if not member.connected]
+            told = f"not connected to {', '.join(missing)}" if missing else "an ensemble is slow, or hangs"
+            raise KazooTimeoutError(
+                f"no answer within {self._timeout_s:g} s ({told}); it is safe to try again"
+            ) from None
+        self._under_way -= 1
+        if isinstance(answer, (ConnectionLoss, SessionExpiredError)):
+            self._start(task.begin, task.then)  # what it has done, it need not do again
+            return
+        self._heard_at = now = time.monotonic()
+        task.then(answer)
+        if now > self._told_at + PROGRESS_EVERY_S:
+            self._told_at = now
+            found = sum(tally.found for kind, tally in self._report.tallies.items() if not kind.is_note)
+            self._progress(self._report.looked_at, found)
+
+    def _take(self, seen: Seen | Exception) -> None:
+        if isinstance(seen, Exception):
+            raise seen
+        for below in seen.below:
+            if below.names:
+                self._stack.append(below)
+                self._held += len(below.names)
+        due = time.monotonic() + self._grace_s
+        self._doubts.extend((due, doubt) for doubt in seen.doubts)
+        for place in seen.hidden:
+            _add(self._report.hidden, Found(self._tree.names[place.ensemble], place.path, "", "no right to look"))
+        for finding in seen.findings:
+            if self._repair and finding.kind in MENDS:
+                self._start(partial(mend, finding), partial(self._mended, finding))
+            else:
+                remedy = finding.kind.remedy
+                self._record(finding, remedy or "run `parkazoo fsck --repair`")
+
+    def _mended(self, finding: Finding, remains: str | Exception) -> None:
+        if isinstance(remains, KazooException):
+            remains = str(remains) or type(remains).__name__
+        if isinstance(remains, Exception):
+            raise remains
+        self._record(finding, remains)
+
+    def _record(self, finding: Finding, remains: str) -> None:
+        kind, ensemble, path, detail, *_ = finding
+        _add(self._report.tallies[kind], Found(self._tree.names[ensemble], path, detail, remains))
+
+
+def _add(tally: Tally, found: Found) -> None:
+    tally.found += 1
+    tally.repaired += not found.remains
+    if len(tally.paths) < PATHS_KEPT:
+        tally.paths.append(found)

@@ -1,0 +1,96 @@
+"""kazoo's locks and semaphore, without the contenders that a lost connection makes them leave behind."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.recipe.lock import Lock as KazooLock
+from kazoo.recipe.lock import ReadLock as KazooReadLock
+from kazoo.recipe.lock import Semaphore as KazooSemaphore
+from kazoo.recipe.lock import WriteLock as KazooWriteLock
+from kazoo.retry import KazooRetry
+
+MAX_DELAY_S = 1.0
+
+
+class Lock(KazooLock):
+    """kazoo's Lock, whose znode is gone after a failed :meth:`acquire` and after :meth:`release`.
+
+    kazoo tries once to delete it; if the connection is lost just then, a contender of a living session stays, and
+    nobody gets the lock any more. Here both wait until the connection is back, or the session has ended.
+    """
+
+    is_acquired: bool
+
+    def release(self) -> bool:
+        """Release the lock; waits while the connection is lost.
+
+        :returns: whether it was held.
+        """
+        return bool(_forever(self.client)(self._inner_release))
+
+    def _inner_release(self) -> bool:
+        if not self.is_acquired:
+            return False
+        self._withdraw()
+        self.is_acquired = False  # the last of all: another thread may be waiting for it
+        return True
+
+    def _inner_acquire(self, blocking: bool, timeout: float | None, ephemeral: bool = True) -> bool:
+        self.client.check_process()  # or a child would wait for a lock that its parent holds
+        if not self.is_acquired:
+            self.node = None  # an earlier attempt's: what there is of it is found by its prefix
+        return bool(super()._inner_acquire(blocking, timeout, ephemeral))
+
+    def _find_node(self) -> str | None:
+        """Our znode, if there is one; not to be denied by a server that lags behind the one that made it."""
+        self.client.sync(self.path)
+        name: str | None = super()._find_node()
+        return name
+
+    def _best_effort_cleanup(self) -> None:
+        with suppress(KazooException):
+            _forever(self.client)(self._withdraw)
+
+    def _withdraw(self) -> None:
+        node = self.node or self._find_node()
+        if node:
+            with suppress(NoNodeError):
+                self._delete_node(node)
+        self.node = None
+        self.create_tried = False
+
+
+class ReadLock(Lock, KazooReadLock):
+    """kazoo's ReadLock, with what is said of :class:`Lock`."""
+
+
+class WriteLock(Lock, KazooWriteLock):
+    """kazoo's WriteLock, with what is said of :class:`Lock`."""
+
+
+class Semaphore(KazooSemaphore):
+    """kazoo's Semaphore, which leaves no lease behind when :meth:`acquire` fails, nor a listener in any case."""
+
+    def _inner_acquire(self, blocking: bool, timeout: float | None = None) -> bool:
+        try:
+            return bool(super()._inner_acquire(blocking, timeout))
+        finally:
+            self.client.remove_listener(self._watch_session)
+
+    def release(self) -> bool:
+        """Release the lease; waits while the connection is lost.
+
+        :returns: whether it was held.
+        """
+        return bool(_forever(self.client)(self._inner_release))
+
+    def _best_effort_cleanup(self) -> None:
+        with suppress(KazooException):
+            _forever(self.client)(self.client.delete, self.create_path)
+
+
+def _forever(client: Any) -> Any:
+    return KazooRetry(max_tries=-1, max_delay=MAX_DELAY_S, sleep_func=client.handler.sleep_func)

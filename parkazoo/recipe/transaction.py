@@ -1,0 +1,60 @@
+"""A transaction that can be tried again, and knows whether it was committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.client import TransactionRequest
+
+from parkazoo.kazoo_private import Transaction
+
+
+class RetriableTransaction(TransactionRequest):
+    """kazoo's TransactionRequest; `committed` says whether ZooKeeper has done it, not whether it was tried.
+
+    After a failure, or results that say that nothing was done, it can be changed and committed again; so
+    ``client.retry(transaction.commit)`` works. After a ConnectionLoss it may have been done all the same, as any
+    request: a transaction that must not be done twice needs a check of a version.
+    """
+
+    def __init__(self, client: Any) -> None:
+        super().__init__(client)
+        self._is_under_way = False
+
+    def commit_async(self) -> Any:
+        """Commit the transaction asynchronously.
+
+        :returns: kazoo's async result, which gets a list of the results for each operation.
+        :raises ValueError: it has been committed, or is just being.
+        """
+        self._check_tx_state()
+        result = self.client.handler.async_result()
+        self._is_under_way = True
+        self.client._call(Transaction(list(self.operations)), _Reply(self._end, result))
+        return result
+
+    def _end(self, is_done: bool) -> None:
+        self.committed = is_done
+        self._is_under_way = False
+
+    def _check_tx_state(self) -> None:
+        super()._check_tx_state()
+        if self._is_under_way:
+            raise ValueError("Transaction is being committed")
+
+
+class _Reply:
+    """Tells the transaction before whoever waits for the result."""
+
+    def __init__(self, end: Callable[[bool], None], result: Any) -> None:
+        self._end = end
+        self._result = result
+
+    def set(self, value: Any = None) -> None:
+        self._end(not any(isinstance(each, Exception) for each in value))
+        self._result.set(value)
+
+    def set_exception(self, exception: Exception) -> None:
+        self._end(False)
+        self._result.set_exception(exception)

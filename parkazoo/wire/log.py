@@ -1,0 +1,42 @@
+"""A logger that keeps secrets, for kazoo's connections."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+from parkazoo.kazoo_private import SASL, Auth, Connect
+
+HIDDEN = "..."
+DIGEST = re.compile(r"(scheme='digest', id='[^':]*):[^']*")
+
+
+class DiscreetLog(logging.LoggerAdapter):  # type: ignore[type-arg]  # not before Python 3.11
+    """Hides credentials, session passwords and digests in ACLs: kazoo logs requests and answers as they are."""
+
+    def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
+        if self.isEnabledFor(level):
+            super().log(level, msg, *map(_without_secrets, args), stacklevel=2, **kwargs)
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, Auth):
+        return value._replace(auth=HIDDEN)
+    if isinstance(value, Connect):
+        return value._replace(passwd=HIDDEN)
+    if isinstance(value, SASL):
+        return value._replace(challenge=HIDDEN)
+    if isinstance(value, bytes):  # a session's password in hexadecimal
+        return HIDDEN
+    return _WithoutDigests(value) if isinstance(value, (tuple, list)) else value
+
+
+class _WithoutDigests:
+    """A request or an answer; what it shows is made only when it is shown."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        return DIGEST.sub(rf"\1:{HIDDEN}", repr(self._value))

@@ -1,0 +1,23 @@
+"""What kazoo's handlers spawn: threads, or gevent's greenlets."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+
+def is_current(routine: Any) -> bool:
+    """Whether the caller runs in it. Not known of what other handlers spawn."""
+    if isinstance(routine, threading.Thread):
+        return routine is threading.current_thread()
+    return _is_greenlet(routine) and bool(routine.getcurrent() is routine)
+
+
+def end_after_fork(routine: Any) -> None:
+    """Threads end with a fork; greenlets go on in the child, unless they are told."""
+    if _is_greenlet(routine) and not is_current(routine):
+        routine.kill(block=False)
+
+
+def _is_greenlet(routine: Any) -> bool:
+    return hasattr(routine, "getcurrent")

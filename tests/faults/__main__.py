@@ -1,0 +1,72 @@
+"""Faults on a local cluster of three ensembles of three servers, and what the clients' journals say afterwards."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from parkazoo.local import LocalClusterError
+from tests.faults.report import print_outcome, write_summary
+from tests.faults.run import all_loads, run
+from tests.faults.schedule import FULL, SHORT
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SHORT_MINUTES = 0.5
+INTERRUPTED = 130
+WIDTH = 115  # where no terminal has one
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument(
+        "loads", metavar="LOAD", nargs="*", help=f"of {', '.join(all_loads())}; all by default, and then stress"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=10.0, help="how long there are faults, %(default)g by default"
+    )
+    parser.add_argument("--seed", type=int, help="of the schedule; by default a new one, which is told")
+    parser.add_argument("--short", action="store_true", help="each kind of fault about once; no time is judged")
+    options = parser.parse_args()
+    if unknown := [name for name in options.loads if name not in all_loads()]:
+        parser.error(f"there is no load {', '.join(unknown)}; there are {', '.join(all_loads())}")
+    seed = int.from_bytes(os.urandom(4), "big") if options.seed is None else options.seed
+    minutes = SHORT_MINUTES if options.short else options.minutes
+    folder = ROOT / "build" / "faults" / f"{seed}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    folder.mkdir(parents=True)
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    console.print(f"seed {seed}; journals in {folder.relative_to(ROOT)}", highlight=False, soft_wrap=True)
+
+    def tell(text: str) -> None:
+        console.print(f"  {time.strftime('%H:%M:%S')} {text}", markup=False, highlight=False, style="dim")
+
+    try:
+        outcome = run(
+            options.loads or all_loads(),
+            minutes,
+            seed,
+            SHORT if options.short else FULL,
+            folder,
+            tell,
+            is_timed=not options.short,
+            has_stress=not options.loads,
+        )
+    except LocalClusterError as error:
+        console.print(f"no run: {error}", markup=False, highlight=False)
+        return 2
+    except KeyboardInterrupt:
+        console.print("interrupted")
+        return INTERRUPTED
+    write_summary(folder / "summary.json", seed, minutes, outcome)
+    print_outcome(console, outcome)
+    console.print(f"seed {seed}", highlight=False)
+    print(f"{outcome.problem_count} problems" if outcome.problem_count else "clean")
+    return int(outcome.problem_count > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""Who held something, and until when it can be sworn that he did.
+
+A process that is frozen, or cut off for longer than its session lives, cannot know that it has lost a lock
+before it is told. So a holding ends, for the judge, with the first of: the release; the first moment at which
+the client was not CONNECTED, or could have been late to notice (its journal has a gap, its session was expired
+on purpose); the last line of a process that was killed. What a server has confirmed in between counts without
+any of that.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from kazoo.exceptions import ConnectionLoss, OperationTimeoutError, SessionExpiredError
+from kazoo.retry import ForceRetryError, KazooRetry
+
+from tests.faults.load import Record, Run, Worker
+
+LOST = (ConnectionLoss, OperationTimeoutError, SessionExpiredError)  # it may or may not have been done
+BEAT_S = 0.1
+SHARE_OF_TIMEOUT = 0.25  # kazoo notices silence after 2/3 of the session timeout: less than the other third
+RETRY_S = 0.2
+
+
+@contextmanager
+def beating(worker: Worker) -> Iterator[None]:
+    """Meanwhile the journal shows that the process runs."""
+    is_done = threading.Event()
+
+    def beat() -> None:
+        while not is_done.wait(BEAT_S):
+            worker.record("beat")
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_done.set()
+        thread.join()
+
+
+def retry_of_conflicts() -> KazooRetry:
+    """A client's `command_retry` that lets its user see each lost connection.
+
+    What was asked then may have been done; kazoo would ask again.
+    """
+    retry = KazooRetry(max_tries=-1, max_delay=0.1)
+    retry.retry_exceptions = (ForceRetryError,)
+    return retry
+
+
+def until_answered(call: Any) -> Any:
+    """What `call` returns, asked again after each lost connection: for what may be done twice."""
+    retry = KazooRetry(max_tries=-1, max_delay=RETRY_S)
+    retry.retry_exceptions = LOST
+    return retry(call)
+
+
+class Life:
+    """What one process wrote, from its start to its end or KILL."""
+
+    def __init__(self, records: Sequence[Record], run: Run) -> None:
+        self.name = f"worker {records[0].worker}, life {records[0].life}"
+        times = [record.at_s for record in records]
+        self.last_s = times[-1]
+        longest_s = run.session_timeout_s * SHARE_OF_TIMEOUT
+        self._gaps = [(before, after) for before, after in itertools.pairwise(times) if after - before > longest_s]
+        self._breaks = [
+            record.at_s for record in records if record.what == "state" and record.fields["state"] != "CONNECTED"
+        ]
+        states = [record for record in records if record.what == "state"]
+        self._outages = [
+            (lost.at_s, then.at_s)
+            for lost, then in itertools.pairwise([*states, records[-1]])
+            if lost.what == "state" and lost.fields["state"] != "CONNECTED"
+        ]
+        mine = f"/{records[0].worker} "
+        self._expiries = [
+            (fault.began_s, fault.ended_s)
+            for fault in run.faults
+            if fault.kind == "expire" and mine in fault.target
+        ]
+
+    def is_broken(self, since_s: float, until_s: float) -> bool:
+        """Whether the session may have ended in that time, or was not CONNECTED all of it."""
+        return (
+            any(
+                began_s <= until_s and since_s < ended_s
+                for began_s, ended_s in (*self._outages, *self._gaps, *self._expiries)
+            )
+            or self.last_s < until_s
+        )
+
+    def trusted_until(self, asked_s: float, since_s: float, until_s: float) -> float:
+        """Until when, at most `until_s`, it can be sworn that what was got at `since_s` was still there.
+
+        :returns: perhaps less than `since_s`: then nothing can be sworn.
+        :param asked_s: when it was asked for.
+        """
+        at = bisect_right(self._breaks, since_s)
+        ends = [until_s, self.last_s, *self._breaks[at : at + 1]]
+        ends += [began_s for began_s, ended_s in (*self._gaps, *self._expiries) if ended_s > asked_s]
+        return min(ends)
+
+
+def lives(run: Run) -> dict[tuple[int, int], Life]:
+    """By worker and life."""
+    found: dict[tuple[int, int], list[Record]] = defaultdict(list)
+    for record in run.records:
+        if record.worker >= 0:
+            found[record.worker, record.life].append(record)
+    return {key: Life(records, run) for key, records in found.items()}
+
+
+class Holding(NamedTuple):
+    what: str
+    who: str
+    since_s: float
+    until_s: float
+
+
+def overlaps(holdings: Iterable[Holding]) -> list[str]:
+    """What was held by two at once, in words."""
+    problems = []
+    latest: dict[str, Holding] = {}
+    for holding in sorted(holdings, key=lambda each: each.since_s):
+        before = latest.get(holding.what)
+        if before is not None and holding.since_s < before.until_s:
+            problems.append(
+                f"{holding.what} was held by {before.who} from {before.since_s:.3f} to {before.until_s:.3f} s "
+                f"and by {holding.who} from {holding.since_s:.3f} to {holding.until_s:.3f} s"
+            )
+        if before is None or holding.until_s > before.until_s:
+            latest[holding.what] = holding
+    return problems

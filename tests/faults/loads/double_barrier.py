@@ -1,0 +1,136 @@
+"""DoubleBarrier: all enter together and all leave together.
+
+All workers enter and leave the barrier of one round after the other. Somebody who dies, or whose watch ends with
+the connection (kazoo's enter() and leave() then wait for ever, with KazooClient too), holds the others up:
+whoever has waited long enough begins the next round with a new client.
+
+Judged: nobody's enter() returns before as many as the barrier is for have begun to enter; nobody's leave()
+returns while somebody who has entered has not begun to leave, as far as it can be sworn that his session lived
+(tests/faults/holding.py).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import BadVersionError, KazooException
+
+from tests.faults.holding import beating, lives, until_answered
+from tests.faults.load import Judgement, Record, Run, Worker
+
+CLIENTS = 3
+PATIENCE_S = 5.0
+POLL_S = 0.05
+
+
+class DoubleBarrierLoad:
+    name = "double_barrier"
+    about = "A DoubleBarrier releases all together"
+    processes = CLIENTS
+
+    def prepare(self, client: Any, root: str) -> None:
+        client.create(f"{root}/round", b"0")
+
+    def work(self, worker: Worker) -> None:
+        client = worker.connect()
+        last = -1
+        with beating(worker):
+            while not worker.is_over():
+                number, version = until_answered(partial(self._round, worker, client))
+                if number > last:
+                    last = number
+                    if not self._take_part(worker, client, number):
+                        client.stop()
+                        client = worker.connect()
+                    self._end_round(worker, client, number, version)
+                worker.pause(worker.dice.uniform(0.0, POLL_S))
+        client.stop()
+
+    def _round(self, worker: Worker, client: Any) -> tuple[int, int]:
+        value, stat = client.get(f"{worker.root}/round")
+        return int(value), stat.version
+
+    def _end_round(self, worker: Worker, client: Any, number: int, version: int) -> None:
+        def end() -> None:
+            with suppress(BadVersionError):  # somebody else was first
+                client.set(f"{worker.root}/round", b"%d" % (number + 1), version)
+
+        until_answered(end)
+
+    def _take_part(self, worker: Worker, client: Any, number: int) -> bool:
+        """Whether this worker has entered and left."""
+        barrier = client.DoubleBarrier(f"{worker.root}/{number}", CLIENTS)
+        worker.record("entering", round=number)
+        if not self._has_returned(worker, barrier.enter) or not barrier.participating:
+            worker.record("given up", round=number)
+            return False
+        worker.record("entered", round=number)
+        worker.pause(worker.dice.uniform(0.0, 0.2))
+        worker.record("leaving", round=number)
+        if not self._has_returned(worker, barrier.leave):
+            worker.record("given up", round=number)
+            return False
+        worker.record("left", round=number)
+        return True
+
+    def _has_returned(self, worker: Worker, call: Callable[[], Any]) -> bool:
+        has_returned = threading.Event()
+
+        def run() -> None:
+            try:
+                call()
+            except KazooException as error:
+                worker.record("failed", error=repr(error))
+            else:
+                has_returned.set()
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(PATIENCE_S)
+        return has_returned.is_set()
+
+    def finish(self, client: Any, root: str, record: Any) -> None:
+        pass
+
+    def judge(self, run: Run) -> Judgement:
+        by_life = lives(run)
+        rounds: dict[int, dict[str, dict[tuple[int, int], Record]]] = defaultdict(lambda: defaultdict(dict))
+        for record in run.records:
+            if "round" in record.fields:
+                rounds[record.fields["round"]][record.what][record.worker, record.life] = record
+        problems = []
+        for number, records in rounds.items():
+            begun = sorted(record.at_s for record in records["entering"].values())
+            for who, record in records["entered"].items():
+                if sum(at_s < record.at_s for at_s in begun) < CLIENTS:
+                    problems.append(
+                        f"round {number}: {by_life[who].name} entered at {record.at_s:.3f} s, before all came"
+                    )
+                end = records["leaving"].get(who) or records["given up"].get(who)
+                until_s = by_life[who].trusted_until(
+                    records["entering"][who].at_s, record.at_s, end.at_s if end else by_life[who].last_s
+                )
+                problems += [
+                    f"round {number}: {by_life[other].name} left at {left.at_s:.3f} s, but {by_life[who].name} "
+                    f"was inside until {until_s:.3f} s"
+                    for other, left in records["left"].items()
+                    if record.at_s < left.at_s < until_s
+                ]
+        what = Counter(record.what for record in run.records)
+        if not what["left"]:
+            problems.append("nobody left a barrier")
+        figures = {
+            "rounds": len(rounds),
+            "entered": what["entered"],
+            "left": what["left"],
+            "given up": what["given up"],
+        }
+        return Judgement(problems, figures)
+
+
+LOAD = DoubleBarrierLoad()

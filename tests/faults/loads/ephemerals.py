@@ -1,0 +1,268 @@
+"""Ephemerals: gone from every ensemble within twice the session timeout after their session, and never before.
+
+Workers make ephemerals in directories of every ensemble, and let processes make some that are killed then; the
+first worker lists these, as they are at that time (tests/faults/fresh.py).
+
+Judged: an ephemeral is in every listing from its creation on until its delete was begun, or until a later create
+of the same session in the same directory was begun (which proves that the session lived on that ensemble); and
+it is in none that was begun later than twice the session timeout after its session ended: when its client was
+told LOST, or its process was killed or had closed its client. Meanwhile the ensemble must have a leader: if that
+fails, the time begins again when it is back, as every session's does in ZooKeeper. (If the run is not timed, the
+last listing is judged alone.)
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import time
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from tests.faults import fresh
+from tests.faults.holding import LOST, beating
+from tests.faults.load import Fault, Judgement, Record, Run, Worker
+
+DIRECTORIES_OF_AN_ENSEMBLE = 2
+KEPT = 3  # of a worker in a directory
+SHARE_CLOSED = 0.01
+SHARE_MORTAL = 0.005
+POLL_S = 0.3
+WAIT_FOR_DEAD_S = 30.0
+
+
+class EphemeralsLoad:
+    name = "ephemerals"
+    about = "Ephemerals are gone within twice the session timeout after the session, and never before"
+    processes = 4
+
+    def prepare(self, client: Any, root: str) -> None:
+        fresh.prepare(client, root)
+        for directory in _directories(client, root):
+            client.create(directory)
+
+    def work(self, worker: Worker) -> None:
+        with beating(worker):
+            if worker.number == 0:
+                self._observe(worker)
+            else:
+                while not worker.is_over():
+                    self._make(worker)
+
+    def _observe(self, worker: Worker) -> None:
+        client = worker.connect()
+        directories = _directories(client, worker.root)
+        while not worker.is_over():
+            for each in directories.items():
+                with suppress(*LOST):
+                    _look(client, worker.root, *each, worker.record)
+            worker.pause(POLL_S)
+        client.stop()
+
+    def _make(self, worker: Worker) -> None:
+        """In one client's life."""
+        client = worker.connect()
+        directories = [*_directories(client, worker.root)]
+        kept: dict[str, list[str]] = defaultdict(list)
+        while not worker.is_over() and worker.dice.random() >= SHARE_CLOSED:
+            directory = worker.dice.choice(directories)
+            mine = kept[directory]
+            if worker.dice.random() < SHARE_MORTAL:
+                self._let_die(worker, directories)
+            try:
+                if len(mine) < KEPT:
+                    name = f"{worker.number}.{time.monotonic():.6f}"
+                    worker.record("creating", directory=directory, name=name)
+                    mine.append(name)
+                    _, stat = client.create(f"{directory}/{name}", ephemeral=True, include_data=True)
+                    worker.record("created", directory=directory, name=name, owner=stat.ephemeralOwner)
+                else:
+                    name = mine.pop(0)
+                    worker.record("deleting", directory=directory, name=name)
+                    if client.exists(f"{directory}/{name}"):
+                        client.delete(f"{directory}/{name}")
+                        worker.record("deleted", directory=directory, name=name)
+            except LOST:
+                worker.record("lost")
+            worker.pause(worker.dice.uniform(0.0, 0.2))
+        client.stop()
+        worker.record("closed")
+
+    def _let_die(self, worker: Worker, directories: Sequence[str]) -> None:
+        """Have another process make ephemerals, and be killed."""
+        name = f"{worker.number}.{time.monotonic():.6f}"
+        worker.record("bearing", name=name, directories=directories)
+        paths = [f"{directory}/{name}" for directory in directories]
+        argv = [sys.executable, "-m", "tests.faults.mortal", worker.hosts, str(worker.session_timeout_s), *paths]
+        subprocess.run(argv, stderr=subprocess.DEVNULL, check=False)  # it tells when the servers do not answer
+        worker.record("died", name=name, directories=directories)
+
+    def finish(self, client: Any, root: str, record: Any) -> None:
+        deadline_s = time.monotonic() + WAIT_FOR_DEAD_S
+        directories = _directories(client, root)
+        while sum(len(_look(client, root, *each, record)) for each in directories.items()):
+            if time.monotonic() > deadline_s:
+                break
+            time.sleep(POLL_S)
+
+    def judge(self, run: Run) -> Judgement:
+        made = _made(run)
+        listings: dict[str, list[Record]] = defaultdict(list)
+        for record in run.records:
+            if record.what == "listed":
+                listings[record.fields["directory"]].append(record)
+        deadlines_s = {key: each.deadline_s(run) for key, each in made.items()}
+        problems = [problem for each in made.values() for problem in each.absences(listings[each.directory])]
+        late: dict[tuple[str, str], float] = {}  # when it was seen
+        slowest_s = 0.0
+        for directory, found in listings.items():
+            for record in found:
+                began_s = record.fields["began"]
+                for key in made.keys() & {(directory, name) for name in record.fields["names"]}:
+                    if began_s > deadlines_s[key] and (run.is_timed or record is found[-1]):
+                        late.setdefault(key, began_s)
+                    elif deadlines_s[key] == made[key].ended_s + 2 * run.session_timeout_s:
+                        slowest_s = max(slowest_s, began_s - made[key].ended_s)
+        problems += [
+            f"{made[key]} is there at {began_s:.3f} s, but its session ended at {made[key].ended_s:.3f} s"
+            for key, began_s in late.items()
+        ]
+        if not made:
+            problems.append("nothing was made")
+        if not any(record.what == "listed" and record.worker < 0 for record in run.records):
+            problems.append("nobody has looked what is left at the end")
+        figures = {
+            "made": len(made),
+            "of ended sessions": sum(each.ended_s < each.deleting_s for each in made.values()),
+            "listings": sum(len(found) for found in listings.values()),
+            "slowest to go / s": round(slowest_s, 1),
+        }
+        return Judgement(problems, figures)
+
+
+def _directories(client: Any, root: str) -> dict[str, str]:
+    """By path: the ensemble of their children; as many of each."""
+    placement = client.cluster_map.make_placement()
+    found: dict[str, list[str]] = {name: [] for name in client.cluster_map.names}
+    for number in itertools.count():
+        if all(len(paths) == DIRECTORIES_OF_AN_ENSEMBLE for paths in found.values()):
+            return {path: name for name, paths in found.items() for path in paths}
+        path = f"{root}/{number}"
+        paths = found[client.cluster_map.names[placement.of_children(path)]]
+        if len(paths) < DIRECTORIES_OF_AN_ENSEMBLE:
+            paths.append(path)
+    raise AssertionError
+
+
+def _look(client: Any, root: str, directory: str, ensemble: str, record: Any) -> list[str]:
+    began_s = time.monotonic()
+    fresh.refresh(client, root, directory)
+    names: list[str] = client.get_children(directory)
+    record("listed", directory=directory, ensemble=ensemble, began=began_s, names=names)
+    return names
+
+
+@dataclass
+class Made:
+    """An ephemeral. Times at which things were begun or done; infinite if they were not.
+
+    :param proved_s: its session still lived then.
+    :param ended_s: and had ended by then.
+    """
+
+    directory: str
+    name: str
+    session: tuple[int, ...] = ()
+    created_s: float = float("inf")
+    proved_s: float = 0.0
+    deleting_s: float = float("inf")
+    ended_s: float = float("inf")
+    ensemble: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.directory}/{self.name}"
+
+    def absences(self, listings: Sequence[Record]) -> list[str]:
+        """The first listing of its directory in which it is missing."""
+        first = bisect_right(listings, self.created_s, key=lambda each: each.at_s)
+        for record in listings[first:]:
+            if record.at_s >= min(self.proved_s, self.deleting_s):
+                break
+            if record.fields["began"] > self.created_s and self.name not in record.fields["names"]:
+                return [
+                    f"{self} is missing at {record.at_s:.3f} s, but its session lived at {self.proved_s:.3f} s"
+                ]
+        return []
+
+    def deadline_s(self, run: Run) -> float:
+        """From when on it must not be seen."""
+        deadline_s = self.ended_s + 2 * run.session_timeout_s
+        for fault in sorted(run.faults, key=lambda each: each.began_s):
+            if self._is_hurt_by(fault) and fault.began_s < deadline_s and fault.ended_s > self.ended_s:
+                deadline_s = max(deadline_s, fault.ended_s + 2 * run.session_timeout_s)
+        return deadline_s
+
+    def _is_hurt_by(self, fault: Fault) -> bool:
+        """Whether it takes the leader away."""
+        is_of_servers = fault.kind not in ("kill client", "freeze client", "expire")
+        return is_of_servers and fault.target.startswith(self.ensemble) and fault.manner != "follower"
+
+
+def _made(run: Run) -> dict[tuple[str, str], Made]:
+    """What the journals say of each ephemeral, by directory and name."""
+    made: dict[tuple[str, str], Made] = {}
+    creating: dict[int, tuple[float, Made]] = {}  # by worker: what it is about to make
+    living: dict[int, list[Made]] = defaultdict(list)  # by worker: what its session has made, or may have
+    epochs: dict[int, int] = defaultdict(int)
+    for record in run.records:
+        worker, fields = record.worker, record.fields
+        if record.what == "creating":
+            each = Made(fields["directory"], fields["name"])
+            made[each.directory, each.name] = each
+            creating[worker] = record.at_s, each
+        elif record.what == "created":
+            began_s, each = creating.pop(worker)
+            each.created_s = record.at_s
+            each.session = (record.life, epochs[worker], fields["owner"])
+            for other in living[worker]:
+                if other.session == each.session and other.directory == each.directory:
+                    other.proved_s = began_s
+            living[worker].append(each)
+        elif record.what == "lost" and worker in creating:
+            living[worker].append(creating.pop(worker)[1])
+        elif record.what == "deleting":
+            made[fields["directory"], fields["name"]].deleting_s = record.at_s
+        elif record.what == "bearing":
+            for directory in fields["directories"]:
+                made[directory, fields["name"]] = Made(directory, fields["name"])
+        elif record.what == "died":
+            for directory in fields["directories"]:
+                made[directory, fields["name"]].ended_s = record.at_s
+        elif record.what == "listed":
+            for key in made.keys() & {(fields["directory"], name) for name in fields["names"]}:
+                made[key].ensemble = fields["ensemble"]
+        elif record.what in ("began", "closed") or fields.get("state") == "LOST":
+            if record.what == "began" and worker in creating:
+                living[worker].append(creating.pop(worker)[1])
+            epochs[worker] += 1
+            for each in living.pop(worker, []):
+                each.ended_s = _death_s(record, run.faults) if record.what == "began" else record.at_s
+    return made
+
+
+def _death_s(began: Record, faults: Sequence[Fault]) -> float:
+    """When the process before the one that began was killed."""
+    killed = [fault.since_s for fault in faults if fault.kind == "kill client" and fault.target == _name(began)]
+    return max((at_s for at_s in killed if at_s < began.at_s), default=began.at_s)
+
+
+def _name(record: Record) -> str:
+    return f"{LOAD.name}/{record.worker}"
+
+
+LOAD = EphemeralsLoad()

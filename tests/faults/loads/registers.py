@@ -1,0 +1,491 @@
+"""Every operation of a client, by several at once on the same znodes; each must be linearizable.
+
+Every request that kazoo's methods make is recorded as it is issued and as it is answered; so a recursive delete or
+an ensure_path is judged by its requests. Without an answer (a lost connection, an expired session, a process
+killed) it may have come true at any time since, or never. The checker is tests/faults/linearizable.py.
+
+The znodes of a group, a small tree below the load's root, are used for some seconds and then left, so that what is
+of unknown outcome never piles up. Which group it is follows from the clock: nobody has to agree on it.
+
+A read is judged if its client had the ensemble catch up before, by a sync or by a write beside the znode: it has
+to be as new as the moment at which that was *issued*. ZooKeeper's sync asks the leader but no quorum, so a
+leader that has been replaced and does not know it yet answers it, and then the read, with what is old; plain
+kazoo shows it too (``python -m tests.faults.deposed``). Therefore, where a history is refused, reads behind a
+mere sync that were under way while a server was frozen or cut off, or just after, are left out, the group is
+counted, and the rest must be linearizable. Reads behind a write have no such excuse.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from kazoo.exceptions import (
+    BadVersionError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    OperationTimeoutError,
+    SessionExpiredError,
+)
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from parkazoo import ParKazooClient
+from parkazoo.kazoo_private import (
+    CheckVersion,
+    Create,
+    Delete,
+    Exists,
+    GetACL,
+    GetChildren,
+    GetChildren2,
+    GetData,
+    RolledBackError,
+    RuntimeInconsistency,
+    SetACL,
+    SetData,
+    Sync,
+    Transaction,
+)
+from tests.faults.linearizable import OK, Call, Operation, TooManyOrdersError, find_refusal
+from tests.faults.load import Fault, Judgement, Record, Run, Worker
+
+PERIODS_S = (2.0, 5.0, 12.0)  # for how long the znodes of a group are used, by its kind
+PATHS = ("d", "e", "d/a", "d/b", "d/a/x")
+SIBLINGS = (("d", "e"), ("d/a", "d/b"))
+PAUSE_S = 0.06
+PIPELINED = 5
+DEPOSED_S = 5.0  # until a leader that lost its followers notices: syncLimit * tickTime
+REFUSALS = (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError)
+UNKNOWN = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTimeoutError)
+REFUSED = {each.__name__ for each in REFUSALS}
+READS = ("get", "exists", "children")
+PROBLEMS_SHOWN = 20
+
+
+# ---- what is recorded ------------------------------------------------------------------------
+
+
+class Recorder:
+    """Stands before a client's requests and records those below `root`, and their answers.
+
+    :param record: as :meth:`Worker.record`.
+    """
+
+    def __init__(self, client: Any, root: str, record: Callable[..., None]) -> None:
+        self._client = client
+        self._root = root
+        self._record = record
+        self._call = client._call
+        self._numbers = itertools.count()
+        client._call = self
+
+    def __call__(self, request: Any, reply: Any) -> Any:
+        call = self._describe(request)
+        if call is None or reply is None:
+            return self._call(request, reply)
+        number = next(self._numbers)
+        self._record("call", number=number, call=call)
+        return self._call(request, _Answered(reply, lambda answer: self._answer(number, request, answer)))
+
+    def _answer(self, number: int, request: Any, answer: Any) -> None:
+        if isinstance(answer, UNKNOWN):
+            self._record("answer", number=number, unknown=type(answer).__name__)
+        else:
+            sessions = [member._session_id for member in self._client.members.values()]
+            self._record("answer", number=number, result=_result(request, answer), sessions=sessions)
+
+    def _describe(self, request: Any) -> Call | None:
+        """As in linearizable.Operation, and ``("sync", path)``; None for what is not recorded."""
+        if isinstance(request, Transaction):
+            calls = [self._describe(each) for each in request.operations]
+            return ("transaction", tuple(calls))
+        path = getattr(request, "path", "")
+        if not path.startswith(self._root + "/") and (path != self._root or isinstance(request, Exists)):
+            return None  # kazoo's ensure_path looks as far up as the root
+        path = path[len(self._root) + 1 :]
+        if isinstance(request, Create):
+            return "create", path, request.data.decode()
+        if isinstance(request, SetData):
+            return "set", path, request.data.decode(), request.version
+        if isinstance(request, Delete):
+            return "delete", path, request.version
+        if isinstance(request, CheckVersion):
+            return "check", path, request.version
+        for kinds, name in (
+            ((Exists, GetACL), "exists"),
+            (GetData, "get"),
+            ((GetChildren, GetChildren2), "children"),
+            (SetACL, "set_acls"),
+            (Sync, "sync"),
+        ):
+            if isinstance(request, kinds):
+                return name, path
+        raise TypeError(f"{request} is not recorded")
+
+
+class _Answered:
+    """A reply that is looked at before whoever waits for it."""
+
+    def __init__(self, reply: Any, look: Callable[[Any], None]) -> None:
+        self._reply = reply
+        self._look = look
+
+    def set(self, value: Any = None) -> None:
+        self._look(value)
+        self._reply.set(value)
+
+    def set_exception(self, exception: Exception) -> None:
+        self._look(exception)
+        self._reply.set_exception(exception)
+
+
+def _result(request: Any, answer: Any) -> Any:
+    if isinstance(answer, Exception):
+        return type(answer).__name__
+    if isinstance(request, Transaction):
+        for index, each in enumerate(answer):
+            if isinstance(each, Exception) and not isinstance(each, (RolledBackError, RuntimeInconsistency)):
+                return "failed", index, type(each).__name__
+        return [_result(each, result) for each, result in zip(request.operations, answer, strict=True)]
+    if isinstance(request, SetData):
+        return answer.version
+    if isinstance(request, Exists):
+        return "NoNodeError" if answer is None else answer.version
+    if isinstance(request, GetACL):
+        return answer[1].version
+    if isinstance(request, GetData):
+        return answer[0].decode(), answer[1].version
+    if isinstance(request, (GetChildren, GetChildren2)):
+        return sorted(answer[0] if isinstance(request, GetChildren2) else answer)
+    return OK
+
+
+# ---- what is done ----------------------------------------------------------------------------
+
+
+class _User:
+    """Does what its dice say, and leaves all answers to the recorder."""
+
+    def __init__(self, worker: Worker, client: ParKazooClient) -> None:
+        self._root = worker.root
+        self._dice = worker.dice
+        self._client = client
+        self._values = (f"{worker.number}.{worker.life}.{n}".encode() for n in itertools.count())
+        self._group = ""
+        self._actions = (
+            *(self._write,) * 8,
+            *(self._read_after_sync,) * 5,
+            *(self._read_after_write,) * 2,
+            *(self._pipeline,) * 2,
+            self._ensure,
+            self._delete_all,
+            self._transaction,
+        )
+
+    def act(self) -> None:
+        kind = self._dice.randrange(len(PERIODS_S))
+        self._group = f"{self._root}/{kind}.{int(time.monotonic() // PERIODS_S[kind])}."
+        with suppress(*REFUSALS, *UNKNOWN):
+            self._dice.choice(self._actions)()
+
+    def _path(self) -> str:
+        return self._group + self._dice.choice(PATHS)
+
+    def _version(self) -> int:
+        return self._dice.choice((-1, -1, 0, 1, 2))
+
+    def _write(self) -> None:
+        self._issue_write(self._path()).get()
+
+    def _issue_write(self, path: str) -> Any:
+        client, version = self._client, self._version()
+        return self._dice.choice(
+            (
+                *(lambda: client.create_async(path, next(self._values)),) * 5,
+                *(lambda: client.set_async(path, next(self._values), version),) * 5,
+                *(lambda: client.delete_async(path, version),) * 3,
+                lambda: client.create_async(path, next(self._values), makepath=True),
+                lambda: client.set_acls_async(path, OPEN_ACL_UNSAFE),  # another could stay half set: "Known gaps"
+            )
+        )()
+
+    def _issue_read(self, path: str) -> Any:
+        client = self._client
+        return self._dice.choice(
+            (
+                lambda: client.get_async(path),
+                lambda: client.exists_async(path),
+                lambda: client.get_children_async(path),
+                lambda: client.get_children_async(path, include_data=True),
+                lambda: client.get_acls_async(path),
+            )
+        )()
+
+    def _read_after_sync(self) -> None:
+        path = self._path()
+        self._client.sync(path)
+        self._issue_read(path).get()
+
+    def _read_after_write(self) -> None:
+        path, beside = self._dice.choice((*SIBLINGS, *(siblings[::-1] for siblings in SIBLINGS)))
+        self._client.set(self._group + beside, next(self._values))
+        self._dice.choice((self._client.get, self._client.exists))(self._group + path)
+
+    def _pipeline(self) -> None:
+        issued = []
+        for _ in range(PIPELINED):
+            path = self._path()
+            if self._dice.random() < 0.5:
+                issued.append(self._issue_write(path))
+            else:
+                issued += [self._client.sync_async(path), self._issue_read(path)]
+        for each in issued:
+            with suppress(*REFUSALS):
+                each.get()
+
+    def _ensure(self) -> None:
+        self._client.ensure_path(self._path())
+
+    def _delete_all(self) -> None:
+        self._client.delete(self._path(), recursive=True)
+
+    def _transaction(self) -> None:
+        transaction = self._client.transaction()
+        for name in self._dice.choice(SIBLINGS):
+            path, version = self._group + name, self._version()
+            what = self._dice.randrange(4)
+            if what == 0:
+                transaction.create(path, next(self._values))
+            elif what == 1:
+                transaction.set_data(path, next(self._values), version)
+            elif what == 2:
+                transaction.delete(path, version)
+            else:
+                transaction.check(path, version)
+        transaction.commit()
+
+
+# ---- what it comes to ------------------------------------------------------------------------
+
+
+class _Asked:
+    """A call on its way, and what the client had done before it that a read may stand on."""
+
+    def __init__(self, at_s: float, number: int, call: Call, grounds: list[_Ground]) -> None:
+        self.at_s = at_s
+        self.number = number
+        self.call = call
+        self.grounds = grounds
+
+
+class _Ground(NamedTuple):
+    """A sync or a write that was answered: what is read later, in the same sessions, is no older than its call."""
+
+    at_s: float
+    number: int
+    is_write: bool
+    sessions: Sequence[int]
+
+
+class History:
+    """The operations of each group, from the records of all clients."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.groups: dict[str, list[tuple[Operation, bool]]] = defaultdict(list)
+        self.count = self.unknown = self.writes = self.unjudged = 0
+        self.problems: list[str] = []
+        self._asked: dict[tuple[int, int, int], _Asked] = {}
+        self._grounds: dict[tuple[int, int, str], _Ground] = {}  # by client and what it is good for
+        for record in records:
+            if record.what == "call":
+                self._call(record)
+            elif record.what == "answer":
+                self._answer(record)
+        for asked in self._asked.values():
+            self._add_unknown(asked)
+
+    def _call(self, record: Record) -> None:
+        number, call = record.fields["number"], _tuples(record.fields["call"])
+        grounds: list[_Ground] = []
+        if call[0] in READS:
+            path: str = call[1]
+            good_for = [f"sync {path}"]
+            if call[0] != "children":  # which needs both of a directory's ensembles
+                good_for += [f"sync {_parent(path)}", f"write {_parent(path)}"]
+            client = record.worker, record.life
+            found = (self._grounds.get((*client, each)) for each in good_for)
+            grounds = [ground for ground in found if ground]
+        self._asked[record.worker, record.life, number] = _Asked(record.at_s, number, call, grounds)
+
+    def _answer(self, record: Record) -> None:
+        fields, client = record.fields, (record.worker, record.life)
+        asked = self._asked.pop((*client, fields["number"]))
+        if "unknown" in fields:
+            self._add_unknown(asked)
+            return
+        name, result, sessions = asked.call[0], _tuples(fields["result"]), fields["sessions"]
+        if isinstance(result, str) and result != OK and result not in REFUSED:
+            self.problems.append(f"{asked.call} raised {result}")
+            return
+        ground = _Ground(asked.at_s, asked.number, name != "sync", sessions)
+        operation = Operation(asked.at_s, record.at_s, asked.call, result)
+        if name == "sync":
+            if result == OK:
+                self._grounds[(*client, f"sync {asked.call[1]}")] = ground
+        elif name in READS:
+            own = self._grounds.get((*client, f"sync {asked.call[1]}"))  # also one that was not awaited
+            if own and own.number < asked.number:
+                asked.grounds.append(own)
+            valid = [each for each in asked.grounds if each.sessions == sessions]
+            if not valid:
+                self.unjudged += 1
+                return
+            best = max(valid, key=lambda each: (each.is_write, each.at_s))
+            self._add(operation._replace(called=best.at_s), is_behind_sync=not best.is_write)
+        else:
+            if _is_done(result):
+                self.writes += 1
+                for path in _paths(asked.call):
+                    self._grounds[(*client, f"write {_parent(path)}")] = ground
+            self._add(operation)
+
+    def _add_unknown(self, asked: _Asked) -> None:
+        if asked.call[0] not in (*READS, "sync"):
+            self.unknown += 1
+            self._add(Operation(asked.at_s, None, asked.call, None))
+
+    def _add(self, operation: Operation, is_behind_sync: bool = False) -> None:
+        self.count += 1
+        for group, call, result in _by_group(operation.call, operation.result, self.groups):
+            self.groups[group].append((operation._replace(call=call, result=result), is_behind_sync))
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _paths(call: Call) -> list[str]:
+    return [each[1] for each in call[1]] if call[0] == "transaction" else [call[1]]
+
+
+def _is_done(result: Any) -> bool:
+    return result == OK or isinstance(result, int) or (isinstance(result, tuple) and result[:1] != ("failed",))
+
+
+def _split(path: str) -> tuple[str, str]:
+    """Group and the path within it, of a path below the root: ``"2.17.d/a"`` is ``"2.17", "d/a"``."""
+    kind, number, rest = path.split(".", 2)
+    return f"{kind}.{number}", rest
+
+
+def _by_group(call: Call, result: Any, groups: Iterable[str]) -> Iterator[tuple[str, Call, Any]]:
+    """A call with paths as its group names them. The root's listing at the end is about every group."""
+    if call == ("children", ""):
+        names: dict[str, list[str]] = {group: [] for group in groups}
+        for group, name in map(_split, result):
+            names.setdefault(group, []).append(name)
+        for group, each in names.items():
+            yield group, call, tuple(sorted(each))
+    elif call[0] == "transaction":
+        group, _ = _split(call[1][0][1])
+        yield (
+            group,
+            ("transaction", tuple((name, _split(path)[1], *rest) for name, path, *rest in call[1])),
+            result,
+        )
+    else:
+        name, path, *rest = call
+        group, path = _split(path)
+        yield group, (name, path, *rest), result
+
+
+def _doubtful(faults: Sequence[Fault]) -> Callable[[Operation], bool]:
+    """Whether an operation was under way when a server may have thought itself leader that was not."""
+    spans = [
+        (fault.began_s, fault.ended_s + DEPOSED_S)
+        for fault in faults
+        if fault.kind in ("freeze", "cut off", "ensemble down")
+    ]
+
+    def is_doubtful(operation: Operation) -> bool:
+        return any(
+            operation.called <= ended and (operation.returned is None or operation.returned >= began)
+            for began, ended in spans
+        )
+
+    return is_doubtful
+
+
+class Registers:
+    name = "registers"
+    about = "acknowledged writes are there; writes and synced reads of each znode are linearizable"
+    processes = 4
+
+    def prepare(self, client: ParKazooClient, root: str) -> None:
+        """Nothing is needed: who comes first makes a group's znodes."""
+
+    def work(self, worker: Worker) -> None:
+        client = worker.connect()
+        Recorder(client, worker.root, worker.record)
+        user = _User(worker, client)
+        while not worker.is_over():
+            user.act()
+            worker.pause(worker.dice.random() * PAUSE_S)
+        client.stop()
+        client.close()
+
+    def finish(self, client: ParKazooClient, root: str, record: Callable[..., None]) -> None:
+        Recorder(client, root, record)
+        client.sync(root)
+        level = [f"{root}/{name}" for name in client.get_children(root)]
+        while level:
+            asked = [(client.sync_async(p), client.get_async(p), client.get_children_async(p)) for p in level]
+            level = [f"{p}/{name}" for p, (*_, names) in zip(level, asked, strict=True) for name in _get(names)]
+
+    def judge(self, run: Run) -> Judgement:
+        history = History(run.records)
+        problems = list(history.problems)
+        doubtful = _doubtful(run.faults)
+        stale = 0
+        for group, operations in sorted(history.groups.items()):
+            try:
+                refusal = find_refusal(operation for operation, _ in operations)
+                if refusal is not None:
+                    refusal = find_refusal(
+                        each for each, is_synced in operations if not (is_synced and doubtful(each))
+                    )
+                    stale += refusal is None
+            except TooManyOrdersError as error:
+                problems.append(f"group {group} could not be judged: {error}")
+                continue
+            if refusal is not None:
+                problems.append(f"group {group}: {refusal}")
+        figures = {
+            "operations": history.count,
+            "writes acknowledged": history.writes,
+            "of unknown outcome": history.unknown,
+            "reads not judged": history.unjudged,
+            "groups of znodes": len(history.groups),
+            "groups stale behind a deposed leader": stale,
+        }
+        return Judgement(problems[:PROBLEMS_SHOWN], figures)
+
+
+def _get(answer: Any) -> list[str]:
+    with suppress(NoNodeError):
+        return list(answer.get())
+    return []
+
+
+LOAD = Registers()

@@ -1,0 +1,214 @@
+"""Carries out the schedule: does things to servers and clients, and undoes them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
+
+from parkazoo.local import LocalCluster, LocalClusterError, LocalEnsemble, LocalServer, role_of
+from tests.faults.crew import Crew, Member
+from tests.faults.load import Fault
+from tests.faults.network import Network, NetworkError
+from tests.faults.schedule import KINDS, Pace, Plan, Step, schedule
+
+RECOVERY_TIMEOUT_S = 120.0
+WORD_TIMEOUT_S = 0.5
+EXPIRE_TIMEOUT_S = 5.0
+ATTEMPTS = 20
+NEXT = 0.382  # of the workers, to try all of them in turn
+POLL_S = 0.05
+JOIN_S = 0.2
+
+
+class _Way(NamedTuple):
+    """How something is done to a server, and undone."""
+
+    begin: Callable[[LocalServer], None]
+    end: Callable[[LocalServer], None]
+
+
+class Nemesis:
+    """Does what the schedule says, a step after the other; keeps an account.
+
+    :param network: None: there is none, so servers are frozen in place of being cut off.
+    :param tell: told of each fault when it begins.
+    """
+
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        crew: Crew,
+        network: Network | None,
+        pace: Pace,
+        dice: random.Random,
+        tell: Callable[[str], None],
+        journal: Path,
+    ) -> None:
+        self._cluster = cluster
+        self._network = network
+        self._crew = crew
+        self._steps = schedule(dice, len(cluster.ensembles), pace)
+        self._tell = tell
+        self._journal = journal
+        freeze = _Way(LocalServer.freeze, LocalServer.thaw)
+        self._ways = {
+            "kill": _Way(LocalServer.kill, LocalServer.start),
+            "restart": _Way(LocalServer.stop, LocalServer.start),
+            "freeze": freeze,
+            "cut off": _Way(lambda each: network.cut(each.name), lambda each: network.mend(each.name))
+            if network
+            else freeze,
+        }
+        self.faults: list[Fault] = []
+        self.problems: list[str] = []
+
+    def work(self, minutes: float) -> None:
+        """Until that time is over and each kind of fault has been there. Then everything is healed."""
+        end_s = time.monotonic() + 60 * minutes
+        while time.monotonic() < end_s or any(all(kind != each.kind for each in self.faults) for kind in KINDS):
+            if self.problems:
+                break
+            self._carry_out(next(self._steps))
+        self._heal()
+
+    def _heal(self) -> None:
+        """Everything is healed already, unless a fault went wrong."""
+        servers = [server for ensemble in self._cluster.ensembles for server in ensemble.servers]
+        try:
+            for server in servers:
+                if self._network:
+                    self._network.mend(server.name)
+                if server.is_running:
+                    server.thaw()
+                else:
+                    server.start()
+            for server in servers:
+                server.wait_serving(RECOVERY_TIMEOUT_S)
+            for ensemble in self._cluster.ensembles:
+                ensemble.wait_quorum(RECOVERY_TIMEOUT_S)
+        except (LocalClusterError, NetworkError) as error:
+            self.problems.append(f"healing: {error}")
+
+    def _carry_out(self, step: Step) -> None:
+        threads = [threading.Thread(target=self._attempt, args=(plan,), daemon=True) for plan in step.plans]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(JOIN_S)
+        time.sleep(step.quiet_s)
+
+    def _attempt(self, plan: Plan) -> None:
+        try:
+            if plan.kind == "expire":
+                self._expire(plan)
+            elif plan.kind in ("kill client", "freeze client"):
+                self._hit_client(plan)
+            else:
+                self._hit_servers(plan)
+        except (LocalClusterError, NetworkError) as error:
+            self.problems.append(f"{plan.kind} ({plan.manner}): {error}")
+
+    def _hit_servers(self, plan: Plan) -> None:
+        ensemble = self._cluster.ensembles[plan.ensemble]
+        is_all = plan.kind == "ensemble down"
+        victims = ensemble.servers if is_all else (self._victim(ensemble, plan),)
+        way = self._ways[plan.manner if is_all else plan.kind]
+        with self._fault(plan, ensemble.name if is_all else victims[0].name) as marks:
+            for server in victims:
+                way.begin(server)
+            marks.append(time.monotonic())
+            if plan.lasts_s:
+                _see_that_none_answers(victims)
+            _wait(marks[0] + plan.lasts_s)
+            marks.append(time.monotonic())
+            for server in victims:
+                way.end(server)
+            for server in victims:
+                server.wait_serving(RECOVERY_TIMEOUT_S)
+            ensemble.wait_quorum(RECOVERY_TIMEOUT_S)
+
+    @staticmethod
+    def _victim(ensemble: LocalEnsemble, plan: Plan) -> LocalServer:
+        for _ in range(ATTEMPTS):
+            ensemble.wait_quorum(RECOVERY_TIMEOUT_S)
+            roles = ensemble.roles()
+            wanted = [each for each, role in roles.items() if role.is_leader == (plan.manner == "leader")]
+            if wanted:
+                return wanted[int(plan.pick * len(wanted))]
+        raise LocalClusterError(f"ensemble {ensemble.name} has no {plan.manner}")
+
+    def _hit_client(self, plan: Plan) -> None:
+        is_kill = plan.kind == "kill client"
+        with self._crew.one(plan.pick) as member, self._fault(plan, member.name) as marks:
+            (self._crew.kill if is_kill else self._crew.freeze)(member)
+            marks.append(time.monotonic())
+            _wait(marks[0] + plan.lasts_s)
+            marks.append(time.monotonic())
+            (self._crew.start if is_kill else self._crew.thaw)(member)
+
+    def _expire(self, plan: Plan) -> None:
+        """Close a worker's session on one ensemble, by its id and password, on the server."""
+        ensemble = self._cluster.ensembles[plan.ensemble]
+        pick, deadline = plan.pick, time.monotonic() + RECOVERY_TIMEOUT_S
+        while time.monotonic() < deadline:
+            pick = (pick + NEXT) % 1
+            with self._crew.one(pick) as member:
+                session = member.sessions().get(ensemble.name)
+                if session and self._close(plan, ensemble, member, session):
+                    return
+            time.sleep(POLL_S)
+        raise LocalClusterError(f"no worker has a session on {ensemble.name} that could be closed")
+
+    def _close(self, plan: Plan, ensemble: LocalEnsemble, member: Member, session: tuple[int, bytes]) -> bool:
+        """Whether the session was there to be closed."""
+        began_s = time.monotonic()
+        client = KazooClient(ensemble.hosts, client_id=session)
+        try:
+            client.start(EXPIRE_TIMEOUT_S)
+            if client.client_id[0] != session[0]:
+                return False
+        except KazooTimeoutError:
+            return False
+        finally:
+            client.stop()
+            client.close()
+        now_s = time.monotonic()
+        self._note(Fault(began_s, now_s, plan.kind, f"{member.name} on {ensemble.name}", "", now_s, now_s))
+        return True
+
+    @contextlib.contextmanager
+    def _fault(self, plan: Plan, target: str) -> Iterator[list[float]]:
+        """Account for a fault; the body gives the times since and until which it was complete."""
+        marks: list[float] = []
+        began_s = time.monotonic()
+        how_long = f", {plan.lasts_s:.1f} s" if plan.lasts_s else ""
+        self._tell(f"{plan.kind}: {target}{f' ({plan.manner})' if plan.manner else ''}{how_long}")
+        yield marks
+        self._note(Fault(began_s, time.monotonic(), plan.kind, target, plan.manner, *marks))
+
+    def _note(self, fault: Fault) -> None:
+        self.faults.append(fault)
+        with self._journal.open("a") as journal:
+            print(json.dumps(fault._asdict()), file=journal)
+
+
+def _see_that_none_answers(servers: Sequence[LocalServer]) -> None:
+    """So that no fault is counted that was none."""
+    for server in servers:
+        if role_of(server.address, WORD_TIMEOUT_S).name:
+            raise LocalClusterError(f"{server.name} still serves")
+
+
+def _wait(until_s: float) -> None:
+    while (left := until_s - time.monotonic()) > 0:
+        time.sleep(min(left, POLL_S))

@@ -1,0 +1,104 @@
+"""A network that this process has for itself, and in it a machine for each server, whose cable can be pulled.
+
+The network namespaces have no names: they end with the processes in them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from types import TracebackType
+
+from parkazoo.local import Machine
+
+TOOLS = ("ip", "bridge", "unshare", "nsenter")
+CLONE_NEWUSER = 0x10000000  # linux/sched.h
+CLONE_NEWNET = 0x40000000
+BRIDGE = "switch"
+BRIDGE_MAC = "02:00:00:00:00:01"  # else it would change with what is plugged in
+ADDRESS = "10.77.{}.{}"
+PREFIX = 16
+DISABLED, FORWARDING = "0", "3"  # a port's state, linux/if_bridge.h
+
+
+class NetworkError(Exception):
+    """There can be no network of one's own here. The message says why."""
+
+
+class Network:
+    """A switch with one cable for each machine. This process is connected to it too, and so are its children.
+
+    To be made before there is any other thread. What was reachable before (127.0.0.1 too) is not any more.
+
+    :raises NetworkError: if this machine does not let us.
+    """
+
+    def __init__(self) -> None:
+        if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
+            raise NetworkError(f"there is no {missing[0]}")
+        _leave_networks()
+        _run("ip", "link", "set", "lo", "up")
+        _run("ip", "link", "add", BRIDGE, "type", "bridge")
+        _run("ip", "link", "set", BRIDGE, "address", BRIDGE_MAC, "up")
+        _run("ip", "address", "add", f"{ADDRESS.format(0, 1)}/{PREFIX}", "dev", BRIDGE)
+        self._holders: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Network:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for holder in self._holders.values():
+            holder.communicate()
+
+    def machine_of(self, server: str) -> Machine:
+        """A new machine, plugged in. It is there as long as this process.
+
+        :param server: ``"b3"``.
+        """
+        # cat holds the namespace; it ends when its input does
+        holder = subprocess.Popen(
+            ["unshare", "--net", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        self._holders[server] = holder
+        holder.stdin.write(b"\n")
+        holder.stdout.read(1)  # so the namespace is there
+        address = ADDRESS.format(ord(server[0]) - ord("a") + 1, server[1:])
+        inside = ("nsenter", f"--net=/proc/{holder.pid}/ns/net", "--")
+        _run("ip", "link", "add", server, "type", "veth", "peer", "name", "eth0", "netns", str(holder.pid))
+        _run("ip", "link", "set", server, "master", BRIDGE, "up")
+        _run(*inside, "ip", "link", "set", "lo", "up")
+        _run(*inside, "ip", "address", "add", f"{address}/{PREFIX}", "dev", "eth0")
+        _run(*inside, "ip", "link", "set", "eth0", "up")
+        return Machine(address, inside)
+
+    def cut(self, server: str) -> None:
+        """From now on nothing reaches the machine or comes from it; nobody is told."""
+        _run("bridge", "link", "set", "dev", server, "state", DISABLED)
+
+    def mend(self, server: str) -> None:
+        _run("bridge", "link", "set", "dev", server, "state", FORWARDING)
+
+
+def _leave_networks() -> None:
+    libc = ctypes.CDLL(None)
+    uid, gid = os.geteuid(), os.getegid()
+    if libc.unshare(CLONE_NEWNET) == 0:
+        return
+    if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:  # where users may be root among themselves
+        raise NetworkError("this user may make no network namespaces")
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
+
+
+def _run(*command: str) -> None:
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise NetworkError(f"{' '.join(command)}: {ended.stderr.strip()}")

@@ -1,0 +1,1 @@
+"""The checker of histories, proved against porcupine: see corpus.py and __main__.py."""

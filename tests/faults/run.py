@@ -1,0 +1,165 @@
+"""One run: servers and clients, faults, the end of the faults, and what the loads' judges say of it."""
+
+from __future__ import annotations
+
+import pkgutil
+import random
+import shutil
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from parkazoo import ParKazooClient
+from parkazoo.local import LocalCluster, find_java, find_zookeeper
+from tests.faults import loads, stress
+from tests.faults.busy import Busy
+from tests.faults.crew import Crew, read_journal, root_of
+from tests.faults.load import Fault, Judgement, Load, Run, Worker
+from tests.faults.nemesis import Nemesis
+from tests.faults.network import Network, NetworkError
+from tests.faults.schedule import Pace
+from tests.faults.tree import ABOUT, judge_tree
+from tests.faults.worker import load_named
+
+ENSEMBLES, SERVERS = 3, 3
+# A leader that hears nothing of its followers steps down before sessions that others renew can expire.
+ZOO_CFG = {"syncLimit": "5"}
+START_TIMEOUT_S = 60.0
+DATA = "servers"
+STRESS = "Crashes between any two requests lose no child, leave no orphan, repeat no sequence number"
+FAULTS = "faults.jsonl"
+
+
+class Outcome(NamedTuple):
+    """What came of a run.
+
+    :param judged: by name: what was promised, and what became of it.
+    :param problems: of the run itself.
+    :param no_network: why nothing could be cut off; empty if it could.
+    :param busy_share: of the machine's processors' time, in the time of the faults.
+    """
+
+    judged: Mapping[str, tuple[str, Judgement]]
+    faults: Sequence[Fault]
+    problems: Sequence[str]
+    no_network: str
+    busy_share: float
+
+    @property
+    def problem_count(self) -> int:
+        """How many problems there are in all."""
+        return len(self.problems) + sum(len(judgement.problems) for _, judgement in self.judged.values())
+
+
+def all_loads() -> list[str]:
+    """The names of the modules of tests/faults/loads."""
+    return sorted(each.name for each in pkgutil.iter_modules(loads.__path__) if not each.name.startswith("test_"))
+
+
+def run(
+    names: Sequence[str],
+    minutes: float,
+    seed: int,
+    pace: Pace,
+    folder: Path,
+    tell: Callable[[str], None],
+    *,
+    is_timed: bool,
+    has_stress: bool,
+) -> Outcome:
+    """Everything, from the first server to the judgements. The journals are in `folder` afterwards.
+
+    :raises LocalClusterError: servers cannot be started.
+    """
+    chosen = [load_named(name) for name in names]
+    find_java()
+    find_zookeeper(tell)  # while there is a network that leads out
+    with ExitStack() as stack:
+        network, no_network = None, ""
+        try:
+            network = stack.enter_context(Network())
+        except NetworkError as error:
+            no_network = str(error)
+        options: dict[str, Any] = {"machine_of": network.machine_of} if network else {}
+        cluster = stack.enter_context(
+            LocalCluster(ENSEMBLES, SERVERS, folder / DATA, zoo_cfg=ZOO_CFG, progress=tell, **options)
+        )
+        _prepare(cluster.hosts, chosen)
+        crew = stack.enter_context(Crew(chosen, folder, cluster.hosts, pace.session_timeout_s, seed))
+        tell(f"{len(crew.members)} client processes")
+        crew.wait_progress("of the beginning")
+        dice = random.Random(f"{seed}/nemesis")
+        nemesis = Nemesis(cluster, crew, network, pace, dice, tell, folder / FAULTS)
+        busy = Busy()
+        if not crew.problems:
+            nemesis.work(minutes)
+        busy_share = busy.share()
+        tell("no more faults")
+        crew.wait_progress("after everything was healed")
+        time.sleep(pace.quiet_end_s)
+        crew.end()
+        tell("reading what is there")
+        _finish(cluster.hosts, crew, chosen, folder)
+        after = _after(cluster, pace, seed, tell, has_stress=has_stress and not nemesis.problems)
+    tell("judging")
+    judged = {
+        load.name: (load.about, _judge(load, crew, nemesis.faults, pace, is_timed=is_timed)) for load in chosen
+    }
+    judged |= after
+    outcome = Outcome(judged, nemesis.faults, nemesis.problems, no_network, busy_share)
+    if not outcome.problem_count:
+        for data in (folder / DATA).glob("*/*/data"):
+            shutil.rmtree(data)
+    return outcome
+
+
+def _prepare(hosts: str, chosen: Sequence[Load]) -> None:
+    client = ParKazooClient(hosts)
+    client.start(START_TIMEOUT_S)
+    for load in chosen:
+        client.ensure_path(root_of(load))
+        load.prepare(client, root_of(load))
+    client.stop()
+    client.close()
+
+
+def _finish(hosts: str, crew: Crew, chosen: Sequence[Load], folder: Path) -> None:
+    client = ParKazooClient(hosts)
+    client.start(START_TIMEOUT_S)
+    for load in chosen:
+        journal = folder / f"{load.name}-end.jsonl"
+        end = Worker(-1, 0, root_of(load), hosts, 0, journal, random.Random(0))
+        try:
+            load.finish(client, root_of(load), end.record)
+        except Exception:
+            crew.problems.append((load.name, f"its end cannot be read: {traceback.format_exc()}"))
+        crew.endings[load.name] = read_journal(journal) if journal.exists() else []
+    client.stop()
+    client.close()
+
+
+def _after(
+    cluster: LocalCluster, pace: Pace, seed: int, tell: Callable[[str], None], *, has_stress: bool
+) -> dict[str, tuple[str, Judgement]]:
+    """What is looked at when there are neither loads nor faults any more."""
+    found = {}
+    if has_stress and pace.crashes:
+        tell(f"{pace.crashes} crashes between two requests")
+        found["stress"] = (STRESS, stress.run(cluster, pace.crashes, seed, tell))
+    tell("fsck")
+    found["fsck"] = (ABOUT, judge_tree(cluster.hosts))
+    return found
+
+
+def _judge(load: Load, crew: Crew, faults: Sequence[Fault], pace: Pace, *, is_timed: bool) -> Judgement:
+    records = [record for member in crew.members if member.load is load for record in member.records()]
+    records = sorted(records + crew.endings.get(load.name, []), key=lambda each: each.at_s)
+    problems = [problem for name, problem in crew.problems if name == load.name]
+    try:
+        judged = load.judge(Run(records, faults, pace.session_timeout_s, is_timed))
+    except Exception:
+        return Judgement([*problems, f"it cannot be judged: {traceback.format_exc()}"], {})
+    return Judgement([*problems, *judged.problems], judged.figures)

@@ -1,0 +1,92 @@
+"""Which fault comes when: pure, endless, and the same for the same seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+SERVER_KINDS = ("kill", "freeze", "restart", "cut off")
+CLIENT_KINDS = ("kill client", "freeze client")
+KINDS = (*SERVER_KINDS, "ensemble down", *CLIENT_KINDS, "expire")
+MANNERS = {
+    **dict.fromkeys(SERVER_KINDS, ("leader", "follower")),
+    "ensemble down": ("kill", "freeze", "cut off"),
+    "freeze client": ("brief", "long"),
+}
+LONG, BRIEF = (1.3, 2.0), (0.2, 0.7)  # of the session timeout
+PAIRS = 0.8  # of the steps have two faults, if those are on different ensembles
+T = TypeVar("T")
+
+
+class Pace(NamedTuple):
+    """Seconds: how long a fault lasts, and the time without any after it, each from and to.
+
+    :param quiet_end_s: at the end, when all faults are over.
+    :param crashes: of clients between two requests, by stress.py, after all of it.
+    """
+
+    session_timeout_s: float
+    fault_s: tuple[float, float]
+    quiet_s: tuple[float, float]
+    quiet_end_s: float
+    crashes: int
+
+
+FULL = Pace(session_timeout_s=6.0, fault_s=(1.0, 15.0), quiet_s=(2.0, 6.0), quiet_end_s=10.0, crashes=2000)
+SHORT = Pace(session_timeout_s=3.0, fault_s=(1.0, 4.0), quiet_s=(0.5, 1.0), quiet_end_s=4.0, crashes=0)
+
+
+class Plan(NamedTuple):
+    """A fault to come.
+
+    :param ensemble: its number; of no matter for a client process.
+    :param pick: 0 to 1, which of those that it could hit.
+    """
+
+    kind: str
+    manner: str
+    ensemble: int
+    pick: float
+    lasts_s: float
+
+
+class Step(NamedTuple):
+    """One fault, or two at once and on different ensembles, and then a time without."""
+
+    plans: tuple[Plan, ...]
+    quiet_s: float
+
+
+def schedule(dice: random.Random, ensembles: int, pace: Pace) -> Iterator[Step]:
+    """Each kind comes once before any comes again, and so does each manner and each ensemble of a kind."""
+    plans = _plans(dice, ensembles, pace)
+    waiting = next(plans)
+    while True:
+        step = [waiting]
+        waiting = next(plans)
+        if dice.random() < PAIRS and waiting.ensemble != step[0].ensemble:
+            step.append(waiting)
+            waiting = next(plans)
+        yield Step(tuple(step), dice.uniform(*pace.quiet_s))
+
+
+def _plans(dice: random.Random, ensembles: int, pace: Pace) -> Iterator[Plan]:
+    manners = {kind: _deck(dice, MANNERS.get(kind, ("",))) for kind in KINDS}
+    targets = {kind: _deck(dice, range(ensembles)) for kind in KINDS}
+    for kind in _deck(dice, KINDS):
+        manner = next(manners[kind])
+        yield Plan(kind, manner, next(targets[kind]), dice.random(), _duration(dice, kind, manner, pace))
+
+
+def _duration(dice: random.Random, kind: str, manner: str, pace: Pace) -> float:
+    if kind in ("restart", "expire"):
+        return 0.0
+    if kind != "freeze client":
+        return dice.uniform(*pace.fault_s)
+    return pace.session_timeout_s * dice.uniform(*(LONG if manner == "long" else BRIEF))
+
+
+def _deck(dice: random.Random, cards: Sequence[T]) -> Iterator[T]:
+    while True:
+        yield from dice.sample(cards, len(cards))

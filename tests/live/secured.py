@@ -1,0 +1,93 @@
+"""What the tests of TLS, SASL and secrets share: servers with other settings, failing starts, ended sessions."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import unittest
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionClosedError
+
+from parkazoo import ParKazooClient
+from parkazoo.local import LocalCluster, LocalServer
+from tests.live.world import DEADLINE_S, sockets, wait_until
+
+NETTY = "org.apache.zookeeper.server.NettyServerCnxnFactory"
+
+
+def configure(settings_of: Mapping[LocalServer, Mapping[str, str]]) -> None:
+    """Change lines of the servers' ``zoo.cfg``, restart them, and wait until they serve."""
+    for server, settings in settings_of.items():
+        file = server.data / "zoo.cfg"
+        lines = dict(line.split("=", 1) for line in file.read_text().splitlines())
+        file.write_text("".join(f"{key}={value}\n" for key, value in (lines | dict(settings)).items()))
+        server.restart()
+    for server in settings_of:
+        server.wait_serving()
+
+
+class SecuredTest(unittest.TestCase):
+    """A test against `cluster`. Every client that it makes ends with it."""
+
+    cluster: LocalCluster
+
+    def parkazoo(self, hosts: str, *, start: bool = True, **options: Any) -> ParKazooClient:
+        return self._begin(ParKazooClient(hosts, **options), start)
+
+    def kazoo(self, hosts: str, **options: Any) -> KazooClient:
+        return self._begin(KazooClient(hosts, **options), True)
+
+    def _begin(self, client: Any, start: bool) -> Any:
+        self.addCleanup(client.close)
+        self.addCleanup(client.stop)
+        if start:
+            client.start(DEADLINE_S)
+        return client
+
+    @contextmanager
+    def nothing_left(self) -> Iterator[None]:
+        """After the block there are no more threads and sockets than before it."""
+        before = threading.active_count(), len(sockets())
+        yield
+        wait_until(
+            lambda: threading.active_count() <= before[0] and len(sockets()) <= before[1],
+            f"{threading.enumerate()} and {sockets()}, at first {before}",
+        )
+
+    def fails(self, kind: type[BaseException], pattern: str, hosts: str, timeout_s: float, **options: Any) -> None:
+        """start() raises `kind` with a message that fits, and leaves nothing running."""
+        with self.nothing_left():
+            client = ParKazooClient(hosts, **options)
+            with self.assertRaisesRegex(kind, pattern):
+                client.start(timeout_s)
+            self.assertFalse(client.connected)
+            self.assertRaises((kind, ConnectionClosedError), client.get, "/")
+
+    def times_out(self, ensemble: str, pattern: str, hosts: str, **options: Any) -> None:
+        """An ensemble cannot be connected to; the time-out, whenever it comes, says so and why."""
+        with self.nothing_left():
+            client = ParKazooClient(hosts, **options)
+            client.start_async()
+            wait_until(lambda: client.members[ensemble].trouble, f"trouble with ensemble {ensemble}")
+            with self.assertRaisesRegex(client.handler.timeout_exception, pattern):
+                client.start(0.01)
+            self.assertRaises(ConnectionClosedError, client.get, "/")
+
+    def expire(self, client: ParKazooClient, ensemble: str, hosts: str, **options: Any) -> None:
+        """End the client's session on one ensemble behind its back."""
+        session = client.members[ensemble].client_id
+
+        def has_ended() -> bool:  # whoever connected last has the session: the client may have been faster
+            silence = logging.Logger("thief", logging.CRITICAL)
+            thief = KazooClient(hosts, client_id=session, logger=silence, **options)
+            thief.start(DEADLINE_S)
+            is_other = thief.client_id != session
+            thief.stop()
+            thief.close()
+            return is_other
+
+        wait_until(has_ended, "the end of the session")

@@ -1,0 +1,258 @@
+"""Listeners, completion callbacks and watches that wait for what the client does: it works, or raises at once."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from kazoo.exceptions import ConnectionClosedError
+from kazoo.protocol.states import KazooState
+
+from parkazoo.kazoo_private import SESSION_EXPIRED
+from tests.handlers import handler_name
+from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
+
+CONNECTED, SUSPENDED, LOST = KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.LOST
+
+
+class CallbackTest(LiveTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.client = self.parkazoo()
+        self.root = self.new_root(self.client)
+        self.outcomes = Seen()
+
+    def drop(self) -> None:
+        for member in self.client.members.values():
+            with suppress(OSError):  # it has just been closed
+                member._connection._socket.shutdown(socket.SHUT_RDWR)
+
+    def expire(self) -> None:
+        self.client._call(SESSION_EXPIRED, None)
+
+    def blocking(self) -> dict[str, Callable[[], Any]]:
+        """Calls of every kind that wait."""
+        client, root = self.client, self.root
+        return {
+            "get": lambda: client.get(root),
+            "exists": lambda: client.exists(root),
+            "create": lambda: client.create(f"{root}/n-", sequence=True),
+            "makepath": lambda: client.create(f"{root}/a/b/c/n-", sequence=True, makepath=True),
+            "ensure_path": lambda: client.ensure_path(f"{root}/d/e/f"),
+            "children": lambda: client.get_children(root),
+            "retry": lambda: client.retry(client.set, root, b""),
+            "sync": lambda: client.sync(root),
+            "transaction": lambda: client.transaction().commit(),
+            "lock": self.lock,
+        }
+
+    def lock(self) -> None:
+        with self.client.Lock(f"{self.root}/lock"):
+            pass
+
+    def try_all(self, when: str) -> None:
+        for name, call in self.blocking().items():
+            self.outcomes((when, name, self.raises_as(call)))
+
+    def check_client(self) -> None:
+        wait_until(lambda: self.client.connected, "connected")
+        self.assertEqual(self.client.create(f"{self.root}/after"), f"{self.root}/after")
+
+
+class TestListeners(CallbackTest):
+    def test_blocking_calls(self) -> None:
+        """kazoo's issue 405: there a listener that waits for the client waits for itself."""
+        self.client.add_listener(self.try_all)
+        count = len(self.blocking())
+        self.drop()
+        self.outcomes.wait(2 * count)
+        self.assertEqual([each[0] for each in self.outcomes], [SUSPENDED] * count + [CONNECTED] * count)
+        self.assertEqual({each[2] for each in self.outcomes[count:]}, {None})
+        self.expire()
+        self.outcomes.wait(4 * count)
+        wait_until(lambda: self.outcomes[-1][:2] == (CONNECTED, "lock"), "connected")
+        self.assertEqual({each[2] for each in self.outcomes[-count:]}, {None})
+        self.client.remove_listener(self.try_all)
+        self.check_client()
+
+    def test_at_the_stop(self) -> None:
+        self.client.add_listener(self.try_all)
+        self.client.stop()
+        self.outcomes.wait(len(self.blocking()))
+        self.assertEqual({each[2] for each in self.outcomes}, {ConnectionClosedError})
+        self.client.remove_listener(self.try_all)
+        self.client.start(DEADLINE_S)
+        self.check_client()
+
+    def test_at_the_start(self) -> None:
+        self.client.stop()
+        self.client.add_listener(self.try_all)
+        self.client.start(DEADLINE_S)
+        self.outcomes.wait(len(self.blocking()))
+        self.assertEqual({each[2] for each in self.outcomes}, {None})
+        self.check_client()
+
+    def test_stop(self) -> None:
+        def listener(state: str) -> None:
+            self.outcomes(state)
+            if state == SUSPENDED:
+                self.client.stop()
+                self.outcomes("stopped")
+
+        self.client.add_listener(listener)
+        self.drop()
+        self.outcomes.wait(3)
+        self.assertEqual(self.outcomes, [SUSPENDED, "stopped", LOST])
+        self.client.remove_listener(listener)
+        self.client.start(DEADLINE_S)
+        self.check_client()
+
+    def test_restart(self) -> None:
+        first = self.client.client_id
+
+        def listener(state: str) -> None:
+            self.outcomes(state)
+            if self.outcomes == [SUSPENDED]:
+                self.client.restart()
+                self.outcomes("restarted")
+
+        self.client.add_listener(listener)
+        self.drop()
+        self.outcomes.wait(4)
+        self.assertEqual(self.outcomes, [SUSPENDED, "restarted", LOST, CONNECTED])
+        self.assertNotEqual(self.client.client_id, first)
+        self.check_client()
+
+    def test_an_earlier_request(self) -> None:
+        """One that waits for what was asked before does not use the client: it is waited for only so long."""
+        pending = Seen()
+
+        def listener(state: str) -> None:
+            if state == CONNECTED:
+                pending[0].wait(DEADLINE_S)
+                self.outcomes(pending[0].ready())
+
+        self.client.add_listener(listener)
+        self.drop()
+        wait_until(lambda: self.client.state == SUSPENDED, "suspended")
+        pending(self.client.get_async(self.root))
+        self.outcomes.wait()
+        self.assertEqual(self.outcomes, [True])
+        self.client.remove_listener(listener)
+        self.check_client()
+
+    def test_they_know_before_anybody_else(self) -> None:
+        """As with kazoo: no answer of a new connection or session before listeners know of it."""
+        told = Seen()
+
+        def listener(state: str) -> None:
+            self.client.handler.sleep_func(0.05)
+            told(state)
+
+        self.client.add_listener(listener)
+        for number in range(5):
+            old = self.client.client_id
+            self.expire()
+            wait_until(lambda o=old: self.client.client_id not in (None, o), "another session")
+            self.assertGreater(told.count(LOST), number)
+            wait_until(lambda: self.client.get(self.root), "an answer")
+
+    def test_failing_and_leaving(self) -> None:
+        """One that raises does not keep the others from knowing; one that returns True is not called again."""
+        once = Seen()
+
+        def fail(state: str) -> None:
+            raise ValueError(state)
+
+        def leave(state: str) -> bool:
+            once(state)
+            return True
+
+        for listener in (fail, leave, self.outcomes):
+            self.client.add_listener(listener)
+        self.drop()
+        self.outcomes.wait(2)
+        self.assertEqual(self.outcomes, [SUSPENDED, CONNECTED])
+        self.assertEqual(once, [SUSPENDED])
+
+    def test_no_listener_is_waited_for_in_a_request(self) -> None:
+        """However long one takes, the session lives, and requests are answered."""
+        self.client.stop()
+        client = self.parkazoo(timeout=4)
+        number = client.client_id[0]
+        may_end = client.handler.event_object()
+        client.add_listener(lambda state: may_end.wait(DEADLINE_S))
+        began = time.monotonic()
+        for member in client.members.values():
+            member._connection._socket.shutdown(socket.SHUT_RDWR)
+        wait_until(lambda: client.state == SUSPENDED, "suspended")
+        client.retry(client.get, self.root)
+        wait_until(lambda: client.connected, "connected")
+        self.assertLess(time.monotonic() - began, DEADLINE_S)
+        self.assertEqual(client.client_id[0], number)
+        may_end.set()
+
+
+def outcome_of(call: Callable[[], Any]) -> str:
+    """Also of what gevent raises, which is not an Exception."""
+    try:
+        call()
+    except BaseException as error:
+        return type(error).__name__
+    return "done"
+
+
+class TestCompletions(CallbackTest):
+    def test_blocking_calls(self) -> None:
+        """gevent refuses to wait in its loop, where it calls them, and says so."""
+
+        def called_back(result: Any) -> None:
+            for name, call in self.blocking().items():
+                self.outcomes((name, outcome_of(call)))
+
+        self.client.get_async(self.root).rawlink(called_back)
+        names = [*self.blocking()]
+        self.outcomes.wait(len(names))
+        expected = "done" if handler_name() == "threading" else "BlockingSwitchOutError"
+        self.assertEqual(self.outcomes, [(name, expected) for name in names])
+        self.check_client()
+
+    def test_after_a_create(self) -> None:
+        """In the callback of a create one may wait for another create."""
+
+        def called_back(result: Any) -> None:
+            call = self.client.create if handler_name() == "threading" else self.client.create_async
+            self.outcomes(call(f"{result.get()}/below"))
+
+        self.client.create_async(f"{self.root}/x/y", makepath=True).rawlink(called_back)
+        self.outcomes.wait()
+        wait_until(lambda: self.client.exists(f"{self.root}/x/y/below"), "the second create")
+
+
+class TestWatches(CallbackTest):
+    def test_blocking_calls(self) -> None:
+        self.client.get(self.root, watch=lambda event: self.try_all(event.type))
+        self.client.set(self.root, b"")
+        self.outcomes.wait(len(self.blocking()))
+        self.assertEqual({each[2] for each in self.outcomes}, {None})
+        self.check_client()
+
+    def test_stop(self) -> None:
+        """kazoo's issue 426: its handler waits for the watch that waits for it, or fails half way."""
+
+        def watch(event: Any) -> None:
+            self.client.stop()
+            self.outcomes("stopped")
+            self.outcomes(self.raises_as(self.client.start))
+
+        self.client.get(self.root, watch=watch)
+        self.client.set(self.root, b"")
+        self.outcomes.wait(2)
+        self.assertEqual(self.outcomes, ["stopped", RuntimeError])
+        self.assertFalse(self.client.connected)
+        wait_until(lambda: not self.client.handler.running, "the handler's end")
+        self.client.start(DEADLINE_S)
+        self.check_client()

@@ -1,0 +1,196 @@
+"""Locks and semaphores leave no contender behind, whenever the connection is lost."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from kazoo.exceptions import CancelledError, ConnectionLoss, LockTimeout
+from kazoo.recipe.lock import Lock as KazooLock
+
+from parkazoo import ParKazooClient
+from parkazoo.kazoo_private import Create, Delete, GetChildren
+from tests.live.world import DEADLINE_S, LiveTest, wait_until
+
+
+class Lossy(ParKazooClient):
+    """Loses the connection at one request of a kind, before it is sent or after it was done."""
+
+    loses: Callable[[Any], bool] | None = None
+    is_sent = False
+
+    def _call(self, request: Any, async_object: Any) -> Any:
+        if self.loses is None or not self.loses(request):
+            return super()._call(request, async_object)
+        self.loses = None
+        if self.is_sent:
+            super()._call(request, Lost(async_object))
+        else:
+            async_object.set_exception(ConnectionLoss())
+        return None
+
+
+class Lost:
+    """What has been done, and nobody told."""
+
+    def __init__(self, result: Any) -> None:
+        self._result = result
+
+    def set(self, value: Any = None) -> None:
+        self._result.set_exception(ConnectionLoss())
+
+    set_exception = set
+
+
+class TestContenders(LiveTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.holder = self.parkazoo()
+        self.client = self.parkazoo(client_class=Lossy)
+        self.root = self.new_root(self.holder)
+        self.path = f"{self.root}/lock"
+
+    def lose(self, kind: type[Any], where: str = "") -> None:
+        self.client.loses = lambda request: type(request) is kind and where in request.path
+
+    def contenders(self) -> list[str]:
+        """Those of the client under test."""
+        mine = self.client.client_id[0]
+        found = []
+        for name in self.client.get_children(self.path):
+            stat = self.client.exists(f"{self.path}/{name}")
+            if stat is not None and stat.ephemeralOwner == mine:
+                found.append(name)
+        return found
+
+    def test_kazoos_leaves_one(self) -> None:
+        """Why there is a Lock of our own: kazoo's issue 732."""
+        self.holder.Lock(self.path).acquire()
+        self.lose(Delete, self.path)
+        self.assertFalse(KazooLock(self.client, self.path).acquire(blocking=False))
+        self.assertEqual(len(self.contenders()), 1)
+
+    def test_non_blocking(self) -> None:
+        for make in (self.client.Lock, self.client.ReadLock, self.client.WriteLock):
+            for kind in (Delete, Create, GetChildren):
+                for self.client.is_sent in (False, True):
+                    with self.subTest(make, kind=kind, is_sent=self.client.is_sent):
+                        held = self.holder.Lock(self.path)
+                        held.acquire()
+                        self.lose(kind, self.path)
+                        lock = make(self.path)
+                        self.assertFalse(lock.acquire(blocking=False))
+                        self.assertIsNone(self.client.loses)
+                        self.assertEqual(self.contenders(), [])
+                        held.release()
+                        self.assertTrue(lock.acquire(blocking=False))
+                        self.assertTrue(lock.release())
+
+    def test_time_out_and_cancel(self) -> None:
+        self.holder.Lock(self.path).acquire()
+        lock = self.client.Lock(self.path)
+        self.lose(Delete, self.path)
+        self.assertRaises(LockTimeout, lock.acquire, timeout=0.1)
+        self.assertEqual(self.contenders(), [])
+        self.lose(Delete, self.path)
+        lock.cancel()
+        self.assertRaises(CancelledError, lock.acquire)
+        self.assertEqual(self.contenders(), [])
+
+    def test_an_earlier_attempt(self) -> None:
+        """The znode of the attempt before must not be taken for this one's, whose create was lost."""
+        held = self.holder.Lock(self.path)
+        held.acquire()
+        lock = self.client.Lock(self.path)
+        self.assertFalse(lock.acquire(blocking=False))
+        self.client.is_sent = True
+        self.lose(Create, self.path)
+        self.assertFalse(lock.acquire(blocking=True, timeout=0))
+        self.assertEqual(self.contenders(), [])
+
+    def test_release(self) -> None:
+        """A lock that is released is free, or its holder would wait for itself for ever."""
+        for self.client.is_sent in (False, True):
+            lock = self.client.Lock(self.path)
+            with lock:
+                self.lose(Delete, self.path)
+            self.assertEqual(self.contenders(), [])
+            self.assertFalse(lock.is_acquired)
+            with lock:
+                self.assertEqual(len(self.contenders()), 1)
+
+    def test_while_the_ensemble_is_away(self) -> None:
+        """It is gone once the ensemble is back, and until then nobody is told that it is."""
+        self.holder.Lock(self.path).acquire()
+        ensemble = self.cluster.ensembles[self.placement.of_children(self.path)]
+        lock = self.client.Lock(self.path)
+        has_died = self.client.handler.event_object()
+
+        def die(request: Any) -> bool:
+            if type(request) is Delete and not has_died.is_set():
+                ensemble.servers[0].kill()
+                has_died.set()
+            return False
+
+        self.client.loses = die
+        outcome: list[bool] = []
+        attempt = self.client.handler.spawn(lambda: outcome.append(lock.acquire(blocking=False)))
+        has_died.wait(DEADLINE_S)
+        wait_until(lambda: self.client.state == "SUSPENDED", "suspended")
+        self.assertEqual(outcome, [])
+        ensemble.servers[0].start()
+        ensemble.servers[0].wait_serving()
+        attempt.join()
+        self.assertEqual(outcome, [False])
+        wait_until(lambda: self.holder.connected and self.client.connected, "connected")
+        self.assertEqual(self.contenders(), [])
+
+    def test_semaphore(self) -> None:
+        """Neither a lease nor the lock that guards the leases."""
+        leases, guard = self.path, f"{self.path}-__lock__"
+        held = self.holder.Semaphore(leases)
+        self.assertTrue(held.acquire())
+        for kind, where in ((Delete, guard), (Create, guard), (GetChildren, guard)):
+            for self.client.is_sent in (False, True):
+                with self.subTest(kind, is_sent=self.client.is_sent):
+                    self.lose(kind, where)
+                    semaphore = self.client.Semaphore(leases)
+                    self.assertFalse(semaphore.acquire(blocking=False))
+                    self.assertIsNone(self.client.loses)
+                    self.assertEqual(self.holder.get_children(guard), [])
+                    self.assertEqual(len(self.holder.get_children(leases)), 1)
+        held.release()
+        for self.client.is_sent in (False, True):
+            semaphore = self.client.Semaphore(leases)
+            self.assertTrue(semaphore.acquire())
+            self.lose(Delete, leases)
+            semaphore.release()
+            self.assertEqual(self.holder.get_children(leases), [])
+        self.assertEqual(len(self.client.state_listeners), 0)
+
+    def test_contention(self) -> None:
+        """Many tries of many, and connections lost all the time: at the end the lock is free."""
+        clients = [self.parkazoo() for _ in range(3)]
+        stop = self.holder.handler.event_object()
+        taken: list[int] = []
+
+        def work(client: Any, number: int) -> None:
+            while not stop.is_set():
+                lock = client.Lock(self.path)
+                if lock.acquire(blocking=False):
+                    taken.append(number)
+                    lock.release()
+
+        workers = [client.handler.spawn(work, client, n) for n, client in enumerate(clients)]
+        for index in range(15):
+            count = len(taken)
+            member = [*clients[index % 3].members.values()][self.placement.of_children(self.path)]
+            with suppress(OSError):  # it is just being closed
+                member._connection._socket.shutdown(socket.SHUT_RDWR)
+            wait_until(lambda c=count: len(taken) > c, "the lock was taken again")
+        stop.set()
+        for worker in workers:
+            worker.join()
+        self.assertEqual(self.holder.get_children(self.path), [])

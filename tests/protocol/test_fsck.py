@@ -1,0 +1,247 @@
+"""What fsck concludes, without a server: never a fault that is none, whatever clients do meanwhile."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import unittest
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+from kazoo.exceptions import KazooException
+from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+
+from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren, SetACL, Transaction
+from parkazoo.protocol import fsck
+from parkazoo.protocol.fsck import Sight, judge, look, look_at_mirror, mend, settle
+from parkazoo.protocol.placement import Place, Placement, escape, split
+from parkazoo.protocol.steps import Operation
+from parkazoo.protocol.tree import Tree
+from tests.protocol.fakes import Client, Result
+from tests.protocol.model import Who, find_directory, freeze, make_tree, prepared
+
+PLACEMENT = Placement(3)
+PATH = find_directory(PLACEMENT, False)
+RUNS = 400
+REQUESTS = 12
+CLEAN = Sight(frozenset(), True, ((1, 0), (1, 0), (1, 0)), (), False)
+MARK = "0123456789abcdef0123456789abcdef"
+
+
+class JudgeTest(unittest.TestCase):
+    def setUp(self) -> None:
+        d = make_tree(PLACEMENT).directory(PATH)
+        assert d is not None
+        self.d = d
+
+    def kinds(self, before: Sight, now: Sight | None) -> list[str]:
+        return [finding.kind.name for finding in judge(self.d, before, now)]
+
+    def test_marks(self) -> None:
+        old, new = f"{MARK}.-1", f"{MARK[::-1]}.transaction"
+        marked = CLEAN._replace(marks=frozenset([old]))
+        self.assertEqual(self.kinds(marked, marked), ["unfinished-deletes"])
+        self.assertEqual(self.kinds(marked, None), [])
+        self.assertEqual(self.kinds(marked, CLEAN), [])
+        self.assertEqual(self.kinds(marked, CLEAN._replace(marks=frozenset([new]))), [])
+        both = CLEAN._replace(marks=frozenset([old, new]))
+        (finding,) = judge(self.d, marked, both)
+        self.assertEqual(finding.marks, {old})
+
+    def test_strange_marks_are_no_deletes(self) -> None:
+        strange = CLEAN._replace(marks=frozenset(["strange", f"{MARK}.", f"{MARK}.1.2", f"x{MARK}.1"]))
+        self.assertEqual(self.kinds(strange, strange), [])
+
+    def test_acls(self) -> None:
+        differing = CLEAN._replace(differing=("mirror",))
+        self.assertEqual(self.kinds(differing, differing), ["differing-acls"])
+        self.assertEqual(self.kinds(differing, CLEAN), [])
+        for which in range(3):
+            versions = list(differing.versions)
+            versions[which] = (1, 1)
+            self.assertEqual(self.kinds(differing, differing._replace(versions=tuple(versions))), [])
+
+
+class NamesTest(unittest.TestCase):
+    def test_of_mirrors(self) -> None:
+        for path in ("/a", "/a/b", "/a%2Fb", "/a%/b%25", "/a b/é"):
+            self.assertEqual(fsck._mirrored(escape(path)), path)
+        bad = ["", "a", "%2Fa%2F", "%2F%2Fa", "%2Fa%2F..%2Fb", "%2f", "%2Fa%41", "%2Fa%"]
+        for name in (*bad, "%2Fparkazoo", "%2Fparkazoo%2Fx", "%2Fa%2F.parkazoo"):
+            self.assertIsNone(fsck._mirrored(name), name)
+
+
+class BesideClientsTest(unittest.TestCase):
+    """A client and fsck on one directory, their requests in any order, with servers that lag."""
+
+    def setUp(self) -> None:
+        names = mock.patch.object(fsck, "MARK", re.compile("mark.*"))  # as the fake clients call them
+        names.start()
+        self.addCleanup(names.stop)
+
+    def test_the_client_does_not_notice(self) -> None:
+        """Each answer is that of one ZooKeeper, though fsck takes its deletes and set_acls for abandoned ones."""
+        mended = 0
+        for seed in range(RUNS):
+            dice = random.Random(seed)
+            requests = [dice.choice(REQUEST_KINDS)() for _ in range(REQUESTS)]
+            alone = Client(Placement(1), prepared(Placement(1)))
+            expected = [answer_of(alone.get(request)) for request in requests]
+            world = World(dice)
+            answers = list(world.run(requests))
+            self.assertEqual(answers, expected, f"seed {seed}")
+            self.assertLessEqual(
+                set(world.kinds), {"unfinished-deletes", "differing-acls", "unfinished-promotions"}
+            )
+            mended += len([kind for kind in world.kinds if kind != "unfinished-promotions"])
+        self.assertGreater(mended, RUNS // 10)
+
+    def test_deleted_and_made_again_meanwhile(self) -> None:
+        """Twice, at any moments of a look at its mirror: another mirror proves nothing of the one before."""
+        for moments in itertools.combinations_with_replacement(range(9), 4):
+            world = World(random.Random(0))
+            world.is_lagging = False
+            client, result = world.client(), Result()
+            make = [Create(path, b"", OPEN_ACL_UNSAFE, 0) for path in (PATH, X)]
+            delete = [Delete(path, -1) for path in (X, PATH)]
+            for request in make:
+                client.get(request)
+            d = world.fsck.tree.directory(PATH)
+            assert d is not None
+            world.fsck.driver.run(look_at_mirror(world.fsck.tree, d.mirror.ensemble, escape(PATH)), result)
+            for now in range(9):
+                for moment, requests in zip(moments, (delete, make, delete, make), strict=True):
+                    for request in requests if moment == now else ():
+                        self.assertNotIsInstance(client.get(request), Exception)
+                for _ in range(2):  # a request is served, and its answer read
+                    for step in world.fsck.choices()[-1:]:
+                        step()
+            world.fsck.run()
+            self.assertFalse(result.value.findings, moments)
+
+    def test_after_crashes(self) -> None:
+        """What clients leave that die anywhere is found as what it is, and mended."""
+        found: set[str] = set()
+        for seed in range(RUNS):
+            dice = random.Random(seed)
+            world = World(dice)
+            for _ in range(3):
+                requests = [dice.choice(REQUEST_KINDS)() for _ in range(REQUESTS)]
+                list(world.run(requests, crash=dice.randrange(1, 60)))
+            self.assertLessEqual(
+                set(world.kinds), {"unfinished-deletes", "differing-acls", "unfinished-promotions"}, f"seed {seed}"
+            )
+            found.update(world.kinds)
+            world.fsck_alone()
+            world.kinds.clear()
+            world.fsck_alone()
+            self.assertLessEqual(set(world.kinds), {"unfinished-promotions"}, f"seed {seed}")
+        self.assertEqual(found, {"unfinished-deletes", "differing-acls", "unfinished-promotions"})
+
+
+X = f"{PATH}/x"
+REQUEST_KINDS = (
+    lambda: Create(PATH, b"", OPEN_ACL_UNSAFE, 0),
+    lambda: Create(PATH, b"", OPEN_ACL_UNSAFE, 0),
+    lambda: Create(X, b"", OPEN_ACL_UNSAFE, 0),
+    lambda: Create(f"{PATH}/s", b"", OPEN_ACL_UNSAFE, 2),
+    lambda: Delete(PATH, -1),
+    lambda: Delete(PATH, -1),
+    lambda: Delete(X, -1),
+    lambda: Delete(f"{PATH}/s0000000000", -1),
+    lambda: Exists(X, None),
+    lambda: GetChildren(PATH, None),
+    lambda: SetACL(PATH, [*OPEN_ACL_UNSAFE, *READ_ACL_UNSAFE], -1),
+    lambda: SetACL(PATH, OPEN_ACL_UNSAFE, -1),
+    lambda: Transaction([Create(X, b"", OPEN_ACL_UNSAFE, 0), Delete(X, -1)]),
+)
+
+
+def answer_of(value: Any) -> Any:
+    return Placement.logical(value) if isinstance(value, str) else freeze(value)
+
+
+class World:
+    """The ensembles, one client after another, and fsck all the time."""
+
+    def __init__(self, dice: random.Random) -> None:
+        self.dice = dice
+        self.model = model = prepared(PLACEMENT, [PATH], has_lag=True)
+        self.is_lagging = True
+        execute = model.execute
+        model.execute = lambda *request: execute(*request, is_lagging=self.is_lagging and dice.random() < 0.5)  # type: ignore[method-assign]
+        self.numbers = itertools.count()
+        self.fsck = self.client()
+        self.kinds: list[str] = []
+
+    def client(self) -> Client:
+        number = next(self.numbers)
+        who = Who(owners=tuple(range(10 * number, 10 * number + 5)))
+        return Client(PLACEMENT, self.model, who, f"mark{number}-")
+
+    def run(self, requests: list[Any], crash: int = -1) -> Iterator[Any]:
+        """The answers of a client, which dies before its step number `crash`, beside fsck."""
+        client, waiting = self.client(), list(requests)
+        mine, theirs = Result(), Result()
+        theirs.set()
+        mine.set()
+        has_begun, turn = False, 0
+        while crash:
+            choices = client.choices()
+            if mine.told:
+                if has_begun:
+                    yield answer_of(mine.value)
+                if not waiting:
+                    return
+                has_begun, mine = True, client.call(waiting.pop(0))
+                continue
+            if theirs.told:
+                theirs = self._begin_fsck(theirs)
+            others = self.fsck.choices()
+            if not turn:  # now and then one of them sleeps for a long time
+                turn = self.dice.choice((1, 2, 5, -1, -50))
+            if turn > 0:
+                self.dice.choice(choices)()
+                crash -= 1
+                turn -= 1
+            else:
+                self.dice.choice(others)()
+                turn += 1
+        self.fsck.run(self.dice)
+        self._begin_fsck(theirs)
+
+    def fsck_alone(self) -> None:
+        result = self._begin_fsck(None)
+        self.fsck.run(self.dice)
+        self._note(result)
+
+    def _begin_fsck(self, last: Result | None) -> Result:
+        if last is not None:
+            self._note(last)
+        result = Result()
+        self.fsck.driver.run(look_and_mend(self.fsck.tree), result)
+        return result
+
+    def _note(self, result: Result) -> None:
+        if isinstance(result.value, Exception) and not isinstance(result.value, KazooException):
+            raise result.value
+        if isinstance(result.value, Exception):
+            raise AssertionError("fsck failed") from result.value
+        self.kinds += result.value or []
+
+
+def look_and_mend(tree: Tree) -> Operation[list[str]]:
+    """As parkazoo/fsck.py does it, for one directory and with no time in between; the kinds found."""
+    d = tree.directory(PATH)
+    assert d is not None
+    mirrors = yield from look_at_mirror(tree, d.mirror.ensemble, escape(PATH))
+    homes = yield from look(tree, Place(d.home.ensemble, "/"), "/", split(PATH)[1])
+    findings = [*mirrors.findings, *homes.findings]
+    for doubt in homes.doubts:
+        findings += (yield from settle(doubt)).findings
+    for finding in findings:
+        if finding.kind in fsck.MENDS:
+            yield from mend(finding)
+    return [finding.kind.name for finding in findings]

@@ -1,0 +1,268 @@
+"""Whatever is read from outside: arbitrary maps, paths, hosts, passwords and options raise what is documented.
+
+PARKAZOO_FUZZ is the number of examples of each test, drawn anew each time; without it, a few and always the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+
+import typer
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from kazoo.exceptions import BadArgumentsError, KazooException, NoNodeError
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from parkazoo.admin import _describe, _is_record, _plan, _record
+from parkazoo.cli.cluster_map import _normalised, _parse_ensembles, _read_plan, connection_options
+from parkazoo.errors import ClusterMapError
+from parkazoo.kazoo_private import (
+    Create,
+    Create2,
+    Delete,
+    Exists,
+    GetACL,
+    GetChildren,
+    GetChildren2,
+    GetData,
+    SetACL,
+    SetData,
+    Sync,
+    Transaction,
+    normpath,
+)
+from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
+from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, PIN, ROOT, Placement, escape, is_reserved, unescape
+from parkazoo.protocol.session import pack_password, unpack_password
+from tests.protocol.fakes import Client
+from tests.protocol.model import must, prepared
+
+FEW = 150
+EXAMPLES = os.environ.get("PARKAZOO_FUZZ")
+settings.register_profile(
+    "fuzz",
+    max_examples=int(EXAMPLES or FEW),
+    derandomize=not EXAMPLES,
+    database=None,
+    deadline=None,  # a slow machine is no defect
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+fuzzed = settings.get_profile("fuzz")
+
+ENSEMBLES = st.integers(1, 5)
+ANY_TEXT = st.text(st.characters(), max_size=40)  # surrogates too, which have no UTF-8
+OURS = st.sampled_from([ROOT, MIRRORS, FENCES, DONE, PIN, "%2F", "%25", "%", "/", ".", "..", "zookeeper", "a"])
+TEXT = st.lists(st.one_of(ANY_TEXT, OURS), max_size=6).map("".join)
+NAME = TEXT.map(lambda text: text.replace("/", "")).filter(lambda name: name not in ("", ".", ".."))
+ANY_PATH = st.lists(NAME, max_size=5).map(lambda names: "/" + "/".join(names))
+PATH = ANY_PATH.filter(lambda path: path.isprintable() or path.encode("utf-8", "ignore").decode() == path)
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXT),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXT, inner, max_size=4)),
+    max_leaves=5,
+)
+MAP = ClusterMap("test", {"a": "h1:2181,h2:2181", "b": "[::1]:2181", "c": "h3:1"}, ("a", "b"), "c")
+VALID = json.loads(MAP.to_json())
+
+
+PLACES: list[tuple[Any, ...]] = [(key,) for key in VALID]
+PLACES += [("ensembles", name) for name in VALID["ensembles"]] + [("placement", 0), ("placement", 1)]
+
+
+def damaged(where: tuple[Any, ...], value: Any) -> bytes:
+    """A good map with something exchanged."""
+    document = json.loads(MAP.to_json())
+    *outer, last = where
+    place = document[outer[0]] if outer else document
+    place[last] = value
+    return json.dumps(document).encode()
+
+
+@st.composite
+def damaged_bytes(draw: Any) -> bytes:
+    """A good map with some bytes cut out and others put in."""
+    good = MAP.to_json()
+    start = draw(st.integers(0, len(good)))
+    return good[:start] + draw(st.binary(max_size=8)) + good[start + draw(st.integers(0, 20)) :]
+
+
+@st.composite
+def requests(draw: Any) -> Any:
+    """As kazoo's public methods make them: of a path normalised, or with a slash at its end for a number alone."""
+    path, data, version = draw(ANY_PATH), draw(st.binary(max_size=4)), draw(st.integers(-1, 2))
+    kind = draw(st.sampled_from([Create, Create2, Delete, Exists, GetACL, GetChildren, GetChildren2, GetData,
+                                 SetACL, SetData, Sync]))  # fmt: skip
+    if kind in (Create, Create2):
+        path = draw(st.sampled_from([path, path.rstrip("/") + "/"]))
+        return kind(path, data, OPEN_ACL_UNSAFE, draw(st.integers(0, 3)))
+    more = {Delete: (version,), SetACL: (OPEN_ACL_UNSAFE, version), SetData: (data, version), Sync: (), GetACL: ()}
+    return kind(path, *more.get(kind, (None,)))
+
+
+class TestMap(unittest.TestCase):
+    def parse(self, data: bytes) -> None:
+        try:
+            found = ClusterMap.from_json(data)
+        except ClusterMapError as error:
+            self.assertLess(len(str(error)), 2000)
+            return
+        self.assertEqual(ClusterMap.from_json(found.to_json()), found)
+        placement = found.make_placement()
+        self.assertLess(placement.of("/a/b"), len(found.names))
+
+    @given(st.one_of(st.binary(), JSON.map(lambda value: json.dumps(value).encode())))
+    @fuzzed
+    def test_anything(self, data: bytes) -> None:
+        self.parse(data)
+
+    @given(st.sampled_from(PLACES), st.one_of(JSON, st.sampled_from(["a", "h1:2181", "", 0, 1, 2, -1, 10**30])))
+    @fuzzed
+    def test_exchanged(self, where: tuple[Any, ...], value: Any) -> None:
+        self.parse(damaged(where, value))
+
+    @given(damaged_bytes())
+    @fuzzed
+    def test_damaged(self, data: bytes) -> None:
+        self.parse(data)
+
+    @given(st.binary())
+    @fuzzed
+    def test_record_of_an_ensemble(self, data: bytes) -> None:
+        self.assertFalse(_is_record(data, MAP, "a"))
+        self.assertTrue(_describe(data))
+        self.assertTrue(_is_record(_record(MAP, "a"), MAP, "a"))
+
+
+class TestHosts(unittest.TestCase):
+    @given(st.one_of(TEXT, st.text("h1:,.[] -_0fé", max_size=30)))
+    @fuzzed
+    def test_hosts(self, text: str) -> None:
+        try:
+            servers = parse_hosts(text)
+        except ClusterMapError:
+            return
+        self.assertEqual(parse_hosts(format_hosts(servers)), servers)
+
+    @given(TEXT, st.dictionaries(TEXT, st.one_of(TEXT, st.sampled_from(["h:1", "h:1,g:2", "i:3"]))))
+    @fuzzed
+    def test_plan(self, bootstrap: str, ensembles: dict[str, str]) -> None:
+        for each in (bootstrap, "h:1", "j:9"):
+            try:
+                made = _plan(each, ensembles)
+            except ClusterMapError:
+                continue
+            self.assertEqual(ClusterMap.from_json(made.to_json()), made)
+
+
+class TestPaths(unittest.TestCase):
+    @given(TEXT)
+    @fuzzed
+    def test_any_text_has_a_logical_path(self, text: str) -> None:
+        """What a server tells, whoever made it there."""
+        for path in (text, f"{MIRRORS}/{text}", f"{MIRRORS}/{escape(text)}/{text}"):
+            self.assertIsInstance(Placement.logical(path), str)
+        self.assertEqual(unescape(escape(text)), text)
+        self.assertNotIn("/", escape(text))
+
+    @given(ENSEMBLES, PATH)
+    @fuzzed
+    def test_physical_and_back(self, ensembles: int, path: str) -> None:
+        if is_reserved(path):
+            return
+        placement = Placement(ensembles)
+        home, children = placement.home(path), placement.children(path)
+        self.assertEqual(placement.logical(home.path), path)
+        self.assertEqual(placement.logical(children.path), path)
+        self.assertEqual(home.ensemble, placement.of(path))
+        self.assertIn(children.ensemble, range(ensembles))
+        self.assertTrue(home.path == path or home.path.startswith(MIRRORS + "/"))
+        self.assertTrue(is_reserved(placement.pin(path).path))
+        self.assertTrue(is_reserved(placement.fence(path).path))
+
+    @given(ENSEMBLES, st.lists(requests(), min_size=1, max_size=4), st.booleans())
+    @example(2, [Delete("/0*", 0), Delete("/\ud800", 0)], False)  # the second while the first is under way
+    @fuzzed
+    def test_operations(self, ensembles: int, several: list[Any], is_transaction: bool) -> None:
+        """Each is answered, none raises; nothing of ours is touched, and nothing is held up afterwards."""
+        placement = Placement(ensembles)
+        client = Client(placement, prepared(placement))
+        if is_transaction:
+            kinds = (Create, Delete, SetData)
+            several = [Transaction([each for each in several if isinstance(each, kinds)])]
+        results = [client.call(request) for request in several]
+        client.run()
+        for request, result in zip(several, results, strict=True):
+            value = result.value
+            if isinstance(value, Exception):
+                self.assertIsInstance(value, (KazooException, UnicodeEncodeError))
+            path = getattr(request, "path", "/")
+            if is_reserved(path) and not isinstance(request, Exists):
+                self.assertIsInstance(value, (BadArgumentsError, NoNodeError, UnicodeEncodeError))
+        self.assertFalse(client.driver._order, "something is still claimed")
+        must(client.get(GetChildren("/", None)))
+
+
+class TestPasswords(unittest.TestCase):
+    SESSION = st.tuples(st.integers(-(1 << 63), (1 << 63) - 1), st.binary(min_size=16, max_size=16))
+
+    @given(st.lists(SESSION, max_size=5))
+    @fuzzed
+    def test_round_trip(self, sessions: list[tuple[int, bytes]]) -> None:
+        self.assertEqual(unpack_password(pack_password(sessions), len(sessions)), sessions)
+
+    @given(st.binary(max_size=150), ENSEMBLES)
+    @fuzzed
+    def test_anything(self, packed: bytes, sessions: int) -> None:
+        found = unpack_password(packed, sessions)
+        self.assertEqual(found is None, len(packed) != 24 * sessions)
+        if found is not None:
+            self.assertEqual(pack_password(found), packed)
+
+
+class TestCommand(unittest.TestCase):
+    @given(TEXT)
+    @fuzzed
+    def test_where(self, path: str) -> None:
+        try:
+            znode = _normalised(path)
+        except ClusterMapError:
+            return
+        self.assertEqual(normpath(znode), znode)
+        self.assertFalse(is_reserved(znode))
+
+    @given(st.lists(st.one_of(TEXT, st.just("digest:u:p")), max_size=3))
+    @fuzzed
+    def test_auth(self, options: list[str]) -> None:
+        try:
+            found = connection_options(options, 1.0, None, None, None)
+        except typer.BadParameter as error:
+            self.assertNotIn("digest:u:p", str(error))
+            return
+        self.assertEqual([f"{scheme}:{credential}" for scheme, credential in found["auth"]], options)
+
+    @given(st.lists(st.one_of(TEXT, st.sampled_from(["a=h:1", "b=h:2", "="])), max_size=4))
+    @fuzzed
+    def test_ensembles(self, options: list[str]) -> None:
+        try:
+            ensembles = _parse_ensembles(options)
+            _plan("h:1", ensembles)
+        except (typer.BadParameter, ClusterMapError):
+            pass
+
+    @given(st.one_of(st.binary(), JSON.map(lambda value: json.dumps(value).encode())))
+    @fuzzed
+    def test_file(self, data: bytes) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "plan.json")
+            file.write_bytes(data)
+            try:
+                bootstrap, ensembles = _read_plan(file)
+                _plan(bootstrap, ensembles)
+            except ClusterMapError:
+                pass
