@@ -29,6 +29,7 @@ from parkazoo.session import Session
 from parkazoo.wire.direct import Direct
 from parkazoo.wire.facade import Connections, Watchers, child_places, data_places
 from parkazoo.wire.handler import Handler
+from parkazoo.wire.listeners import Listeners
 from parkazoo.wire.member import CLOSED_ERRORS, Member
 from parkazoo.wire.routine import end_after_fork, is_current
 from parkazoo.wire.sasl import verify_sasl

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -14,10 +16,9 @@ from kazoo.protocol.states import KeeperState
 from parkazoo.kazoo_private import ConnectionHandler
 from parkazoo.wire import loop as loops
 from parkazoo.wire.link import Link
-from parkazoo.wire.workers import Workers
+from parkazoo.wire.workers import Workers, run_on
 
 CONNECTORS_OF_AN_ENSEMBLE = 12
-CLOSED_STATES = (KeeperState.CLOSED, KeeperState.AUTH_FAILED)
 
 _connectors: dict[Any, Workers] = {}
 
@@ -51,6 +52,7 @@ class MemberConnection(ConnectionHandler):
     """The connection of a :class:`~parkazoo.wire.member.Member`, which is its ``client``, from start to stop."""
 
     _loop: loops.Loop | None = None
+    _rw_server: tuple[str, int] | None
     _link: Link | None = None
 
     # ---- any thread ------------------------------------------------------------------------------
@@ -82,6 +84,15 @@ class MemberConnection(ConnectionHandler):
         self.connection_closed.set()
         self._read_sock = self._write_sock = None
 
+    def abandon(self) -> None:
+        """In a child process: close what it has of the parent's socket, without a word to the server."""
+        if self._socket is not None:
+            with suppress(OSError):  # it had been closed
+                os.close(self._socket.detach())
+        self._link = self._loop = self._read_sock = self._write_sock = None
+        self.connection_stopped = self.handler.event_object()
+        self.connection_stopped.set()
+
     def submit(self, request: Any, reply: Any) -> bool:
         """Send a request, or queue it until that is possible; False if the connection has stopped."""
         link = self._link
@@ -96,17 +107,6 @@ class MemberConnection(ConnectionHandler):
         self.client._queue.append((request, reply))
         return self.wake()
 
-    def abandon(self) -> None:
-        """In a child process: close what it has of the parent's sockets, without a word to the servers."""
-        for sock in (self._socket, self._read_sock, self._write_sock):
-            if sock is not None:
-                with suppress(OSError):  # it had been closed
-                    os.close(sock.detach())
-        self._read_sock = self._write_sock = None
-        self.connection_stopped = self.handler.event_object()
-        self.connection_stopped.set()
-        end_after_fork(self._connection_routine)
-
     def wake(self) -> bool:
         """Have what is queued, a close too, looked at; False if the connection has stopped."""
         link, loop = self._link, self._loop
@@ -116,17 +116,15 @@ class MemberConnection(ConnectionHandler):
             loop.call(self._give_up)
         return self._write_sock is not None and not self.connection_stopped.is_set()
 
-    # ---- on a worker -----------------------------------------------------------------------------
+    # ---- on a worker, for it blocks: to connect, and to tell of states, for listeners may take their time ------
 
     def _run(self, call: Any) -> None:
-        """On a worker, for it blocks; a server that does not answer must not hold up other ensembles' clients."""
-        if self.handler.name in loops.SELECTORS:
-            self.handler.spawn(call)
-        else:
-            hosts = tuple(self.client.hosts)
-            if hosts not in _connectors:
-                _connectors[hosts] = Workers("parkazoo-connect", CONNECTORS_OF_AN_ENSEMBLE)
-            _connectors[hosts].run(call)
+        """A server that does not answer must not hold up the connections to other ensembles."""
+        hosts = tuple(self.client.hosts)
+        workers = _connectors.get(hosts)
+        if workers is None:
+            workers = _connectors[hosts] = Workers("parkazoo-connect", CONNECTORS_OF_AN_ENSEMBLE)
+        run_on(workers, self.handler, call)
 
     def _look_up(self) -> None:
         self._servers = iter(self._expand_client_hosts())
@@ -139,11 +137,15 @@ class MemberConnection(ConnectionHandler):
             for host, ip, port in self._servers:
                 if self.client._stopped.is_set() or (outcome := self._try(host, ip, port)) is not None:
                     break
-        except Exception as error:
+        except Exception:
             self.logger.exception("Unhandled exception in connection loop")
-            outcome = error
-        assert self._loop is not None
-        self._loop.call(partial(self._have_tried, outcome))
+            self._finish()
+            return
+        if isinstance(outcome, AuthFailedError):
+            self._finish()
+        else:
+            assert self._loop is not None
+            self._loop.call(partial(self._have_tried, outcome))
 
     def _try(self, host: str, ip: str, port: int) -> Any:
         """The time-outs in ms that hold from now on; None if it did not work, an exception if it never will."""
@@ -152,101 +154,104 @@ class MemberConnection(ConnectionHandler):
         if self._rw_server:
             (host, port), self._rw_server = self._rw_server, None
             ip = host
-        if client._state != KeeperState.CONNECTING:
-            client._session_callback(KeeperState.CONNECTING)
+        self._tell(KeeperState.CONNECTING)
         try:
             self._xid = 0
             with self._socket_error_handling():
                 timeouts = client.connect_hook(super()._connect, host, ip, port)
             self._backoff.reset()
+            client.trouble = ""
             return timeouts
         except (ConnectionDropped, self.handler.timeout_exception) as error:
             self.logger.warning("Connection dropped: %s", error)
-            if client._state != KeeperState.CONNECTING:
-                client._session_callback(KeeperState.CONNECTING)
+            client.trouble = f"{host}:{port} {error}"
+            self._tell(KeeperState.CONNECTING)
         except AuthFailedError as error:
             self.logger.warning("AUTH_FAILED closing: %s", error)
-            client._session_callback(KeeperState.AUTH_FAILED)
+            self._tell(KeeperState.AUTH_FAILED)
             self._close_socket()
             return error
         except SessionExpiredError:
             self._backoff.reset()
             self.logger.warning("Session has expired")
-            client._session_callback(KeeperState.EXPIRED_SESSION)
+            self._tell(KeeperState.EXPIRED_SESSION)
         self._close_socket()
         return None
+
+    def _tell(self, state: str) -> None:
+        if self.client._state != state:
+            self.client._session_callback(state)
 
     def _close_socket(self) -> None:
         if self._socket is not None:
             self._socket.close()
 
-    # ---- on the loop -----------------------------------------------------------------------------
-
-    def _have_tried(self, outcome: Any) -> None:
-        self._is_trying = False
-        if isinstance(outcome, Exception):
-            self._finish()
-        elif outcome is not None:
-            self._begin_link(outcome[0] / 1000)
-        else:
-            self._wait_to_retry()
-
-    def _begin_link(self, read_timeout_s: float) -> None:
-        assert self._loop is not None
-        self._link = Link(
-            self.client, self._socket, self._loop, self._read_watch_event, read_timeout_s, self._link_ended
-        )
-        self._link.begin()
-
-    def _wait_to_retry(self) -> None:
-        delay_s = self._backoff.next_delay_s()
-        if self.client._stopped.is_set():
-            self._finish()
-        elif delay_s is None:
-            self.logger.warning("Failed connecting to Zookeeper within the connection retry policy.")
-            self._finish()
-        else:
-            assert self._loop is not None
-            self._retry_number += 1
-            self._loop.call_later(delay_s, partial(self._retry, self._retry_number))
-
-    def _retry(self, number: int) -> None:
-        if number == self._retry_number and not self.connection_stopped.is_set():
-            self._is_trying = True
-            self._run(self._look_up)
-
-    def _give_up(self) -> None:
-        """The client is to stop: it has if there is no session to close. A worker that tries will see it by itself."""
-        if self._link is None and not self._is_trying:
-            self._retry_number += 1
-            self._finish()
-
-    def _link_ended(self, error: Exception | None) -> None:
-        client = self.client
-        self._link = None
+    def _go_on(self, error: Exception | None) -> None:
+        """The link has ended."""
         if error is None:
             self.logger.info("Closing connection")
+            self._finish()
+            return
+        if isinstance(error, AuthFailedError):
+            self._tell(KeeperState.AUTH_FAILED)
             self._finish()
             return
         if isinstance(error, SessionExpiredError):
             self._backoff.reset()
             self.logger.warning("Session has expired")
-            client._session_callback(KeeperState.EXPIRED_SESSION)
+            self._tell(KeeperState.EXPIRED_SESSION)
         else:
             self.logger.warning("Connection dropped: %s", error)
-            if client._state != KeeperState.CONNECTING:
-                client._session_callback(KeeperState.CONNECTING)
-        if client._stopped.is_set():
-            self._finish()
-        else:
-            self._is_trying = True
-            self._run(self._try_servers)
+            self._tell(KeeperState.CONNECTING)
+        self._try_servers()
 
     def _finish(self) -> None:
-        if self.connection_stopped.is_set():
-            return
         loop, self._loop = self._loop, None
         self.connection_stopped.set()
-        self.client._session_callback(KeeperState.CLOSED)
+        self._tell(KeeperState.CLOSED)
         assert loop is not None
         loops.leave(loop)
+
+    # ---- on the loop -----------------------------------------------------------------------------
+
+    def _have_tried(self, timeouts_ms: tuple[float, float] | None) -> None:
+        self._is_trying = False
+        if timeouts_ms is not None:
+            self._begin_link(timeouts_ms[0] / 1000)
+        elif self.client._stopped.is_set():
+            self._give_up()
+        elif (delay_s := self._backoff.next_delay_s()) is None:
+            self.logger.warning("Failed connecting to Zookeeper within the connection retry policy.")
+            self._give_up()
+        else:
+            assert self._loop is not None
+            self._loop.call_later(delay_s, self._retry)
+
+    def _begin_link(self, read_timeout_s: float) -> None:
+        assert self._loop is not None
+        self._link = Link(
+            self.client,
+            self._socket,
+            self._loop,
+            self.logger,
+            self._read_watch_event,
+            read_timeout_s,
+            self._link_ended,
+        )
+        self._link.begin()
+
+    def _retry(self) -> None:
+        if not self._is_trying and self._loop is not None:
+            self._is_trying = True
+            self._run(self._look_up)
+
+    def _give_up(self) -> None:
+        """The client is to stop, and there is no session to close. A worker that tries will see it by itself."""
+        if self._link is None and not self._is_trying and self._loop is not None:
+            self._is_trying = True
+            self._run(self._finish)
+
+    def _link_ended(self, error: Exception | None) -> None:
+        self._link = None
+        self._is_trying = True
+        self._run(partial(self._go_on, error))

@@ -11,10 +11,9 @@ from typing import Any
 
 from kazoo.handlers.threading import AsyncResult, KazooTimeoutError, SequentialThreadingHandler
 
-from parkazoo.wire.workers import Strand, Workers
+from parkazoo.wire.workers import Strand
 
 _NOT_YET = object()
-CALLBACKS = Workers("parkazoo-callbacks")
 
 
 class Result(AsyncResult):
@@ -111,10 +110,13 @@ class Result(AsyncResult):
 class Handler(SequentialThreadingHandler):
     """What a ParKazooClient gets if it is given no handler."""
 
+    _running: bool
+
     def __init__(self) -> None:
         super().__init__()
-        self.callback_queue = Strand(CALLBACKS)
-        self.completion_queue = Strand(CALLBACKS)
+        self.callback_queue = Strand(self)
+        self.completion_queue = Strand(self)
+        self._workers = [self.callback_queue, self.completion_queue]
 
     def start(self) -> None:
         with self._state_change:

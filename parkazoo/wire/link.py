@@ -17,7 +17,6 @@ from struct import Struct
 from typing import Any
 
 from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionDropped, NoNodeError, SessionExpiredError
-from kazoo.protocol.states import KeeperState
 
 from parkazoo.kazoo_private import (
     AUTH_XID,
@@ -43,6 +42,7 @@ READ_BYTES = 1 << 16
 XID_MAX = (1 << 31) - 1
 REQUEST = Struct("!iii")  # length, xid, type
 REPLY = Struct("!iqi")  # xid, zxid, error
+TOGETHER = "Closed, together with the client's other sessions"
 WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -52,7 +52,7 @@ class Link:
     :param client: the member; its queue holds what may not be sent yet, its pending requests wait for answers.
     :param read_event: kazoo's code for a watch's event.
     :param read_timeout_s: after so long without a word from the server, it is taken for lost.
-    :param on_end: told on the loop, once, why it has ended: an exception, None if the server has closed the session.
+    :param on_end: told once, on the loop, why it has ended; None if the server has closed the session.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class Link:
         client: Any,
         sock: Any,
         loop: Loop,
+        logger: Any,
         read_event: Callable[[bytes, int], None],
         read_timeout_s: float,
         on_end: Callable[[Exception | None], None],
@@ -70,8 +71,8 @@ class Link:
         self._read_event = read_event
         self._read_timeout_s = read_timeout_s
         self._on_end = on_end
-        self._logger = client.logger
-        self._is_debugging = client.logger.isEnabledFor(logging.DEBUG)
+        self._logger = logger
+        self._is_debugging = logger.isEnabledFor(logging.DEBUG)
         self._is_secure = isinstance(sock, ssl.SSLSocket)
         self._lock = threading.Lock()
         self._is_open = True  # requests may be sent
@@ -132,7 +133,7 @@ class Link:
         else:
             self._xid = xid = self._xid % XID_MAX + 1
         if self._is_debugging:
-            self._logger.debug("Sending request(xid=%s): %s", xid, _without_secrets(request))
+            self._logger.debug("Sending request(xid=%s): %s", xid, request)
         self._client._pending.append((request, reply, xid))
         self._last_sent = time.monotonic()
         return REQUEST.pack(len(body) + 8, xid, request.type) + body
@@ -265,7 +266,7 @@ class Link:
         if request.type == Auth.type:
             if reply is not None:
                 reply.set_exception(AuthFailedError())
-            self._client._session_callback(KeeperState.AUTH_FAILED)
+            self.end(AuthFailedError())
         elif code == NoNodeError.code and request.type == Exists.type:
             self._register(request)
             if reply is not None:
@@ -280,7 +281,9 @@ class Link:
     def _take_answer(self, request: Any, reply: Any, data: bytes, offset: int) -> None:
         if request.type == Close.type:
             is_renewing = self._client.is_renewing
-            self.end(SessionExpiredError("Closed, together with the client's other sessions") if is_renewing else None)
+            self.end(
+                SessionExpiredError("Closed, together with the client's other sessions") if is_renewing else None
+            )
             return
         if request.type == Auth.type:
             answer: Any = True
@@ -334,7 +337,3 @@ class Link:
 
 def _dropped(error: OSError) -> ConnectionDropped:
     return ConnectionDropped(f"socket connection error: {error.strerror or error}")
-
-
-def _without_secrets(request: Any) -> Any:
-    return request._replace(auth="...") if isinstance(request, Auth) else request

@@ -9,12 +9,16 @@ import heapq
 import importlib
 import itertools
 import logging
+import os
 import selectors
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
+
+from parkazoo.wire.routine import end_after_fork
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +47,7 @@ class Loop:
         self._numbers = itertools.count()
         self._is_signalled = False
         self._thread: int | None = None  # while it is awake
-        handler.spawn(self._run)
+        self._routine = handler.spawn(self._run)
 
     def call(self, call: Callable[[], None]) -> None:
         """Make a call on the loop, soon."""
@@ -53,10 +57,8 @@ class Loop:
     def wake(self) -> None:
         if not self._is_signalled:
             self._is_signalled = True
-            try:
+            with suppress(OSError):  # full: it will wake; or closed, because nobody uses it any more
                 self.write_sock.send(b"\0")
-            except OSError:  # full: it will wake; or closed, because nobody uses it any more
-                pass
 
     def is_here(self) -> bool:
         """Whether the caller is called by the loop."""
@@ -84,10 +86,8 @@ class Loop:
         self._selector.unregister(sock)
 
     def _drain(self, events: int) -> None:
-        try:
+        with suppress(BlockingIOError):
             self.read_sock.recv(DRAIN_BYTES)
-        except BlockingIOError:
-            pass
 
     def _run(self) -> None:
         while self.users or self._calls:
@@ -110,6 +110,12 @@ class Loop:
         self._selector.close()
         self.read_sock.close()
         self.write_sock.close()
+
+    def abandon(self) -> None:
+        """In a child process: what is watched is the parent's."""
+        end_after_fork(self._routine)
+        for sock in (self.read_sock, self.write_sock):
+            os.close(sock.detach())
 
     def _make(self, call: Callable[..., None], *arguments: Any) -> None:
         try:
@@ -147,3 +153,14 @@ def _key(handler: Any) -> Any:
     if handler.name not in SELECTORS:
         return None
     return handler.name, threading.get_ident()  # a hub belongs to a thread
+
+
+def _after_fork() -> None:
+    global _lock  # noqa: PLW0603 - another thread may have held it
+    _lock = threading.Lock()
+    for loop in _loops.values():
+        loop.abandon()
+    _loops.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

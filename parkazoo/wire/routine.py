@@ -5,9 +5,13 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from parkazoo.wire.workers import Strand
+
 
 def is_current(routine: Any) -> bool:
     """Whether the caller runs in it. Not known of what other handlers spawn."""
+    if isinstance(routine, Strand):
+        return routine.is_current()
     if isinstance(routine, threading.Thread):
         return routine is threading.current_thread()
     return _is_greenlet(routine) and bool(routine.getcurrent() is routine)

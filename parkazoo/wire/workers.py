@@ -1,15 +1,21 @@
-"""Threads for what blocks, made when they are first needed; they end when they have had nothing to do for a while."""
+"""Threads for what blocks, made when they are needed; they end when they have had nothing to do for a while."""
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet
 
 log = logging.getLogger(__name__)
 
 IDLE_S = 2.0
+GREEN = ("sequential_gevent_handler", "sequential_eventlet_handler")  # kazoo's handlers that spawn no threads
+
+_all: WeakSet[Workers] = WeakSet()
 
 
 class Workers:
@@ -21,6 +27,11 @@ class Workers:
     def __init__(self, name: str, most: int | None = None) -> None:
         self._name = name
         self._most = most
+        self.reset()
+        _all.add(self)
+
+    def reset(self) -> None:
+        """As new; for a child process, which has none of the threads."""
         self._calls: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
         self._threads = 0
@@ -53,11 +64,22 @@ class Workers:
             del call  # release before it is idle
 
 
-class Strand:
-    """Makes calls one at a time, in order, on any thread of a pool. Stands where kazoo's handler has a queue."""
+CALLBACKS = Workers("parkazoo-callbacks")
 
-    def __init__(self, workers: Workers) -> None:
-        self._workers = workers
+
+def run_on(workers: Workers, handler: Any, call: Callable[[], None]) -> None:
+    """Make a call that may block: on one of the threads, or as what the handler spawns if that is no thread."""
+    if handler.name in GREEN:
+        handler.spawn(call)
+    else:
+        workers.run(call)
+
+
+class Strand:
+    """Makes calls one at a time, in order, where they may block. Stands where kazoo's handlers have a queue."""
+
+    def __init__(self, handler: Any) -> None:
+        self._handler = handler
         self._calls: deque[Callable[[], None]] = deque()
         self._is_busy = False
         self._changed = threading.Condition()
@@ -69,11 +91,15 @@ class Strand:
             if self._is_busy:
                 return
             self._is_busy = True
-        self._workers.run(self._work)
+        run_on(CALLBACKS, self._handler, self._work)
+
+    def is_current(self) -> bool:
+        """Whether the caller is called by it."""
+        return self._thread == threading.get_ident()
 
     def join(self) -> None:
         """Wait until all calls are made; on one of them, do not wait."""
-        if self._thread == threading.get_ident():
+        if self.is_current():
             return
         with self._changed:
             self._changed.wait_for(lambda: not self._is_busy)
@@ -93,3 +119,11 @@ class Strand:
             except Exception:
                 log.exception("Exception in worker queue thread")
             del call
+
+
+def _after_fork() -> None:
+    for workers in list(_all):
+        workers.reset()
+
+
+os.register_at_fork(after_in_child=_after_fork)
