@@ -1,16 +1,17 @@
-# make demo     three ensembles of three ZooKeeper servers on this machine, and what ParKazoo does on them
-# make test     every test, against real servers
-# make faults   servers and clients killed, frozen and cut off for 10 minutes; [MINUTES=30] [SEED=1]
-# make lives    1,000 lost connections and 100 expired sessions of one client, and what it holds before and after
-# make explore  every pair of operations in every order, and threes at random, for 30 minutes; [MINUTES=5] [SEED=1]
-# make check    ruff and mypy
-# make clean    remove the environment and whatever was built
+# make demo          three ensembles of three ZooKeeper servers on this machine, and what ParKazoo does on them
+# make test          every test, against real servers
+# make faults        servers and clients killed, frozen and cut off for 10 minutes; [MINUTES=30] [SEED=1]
+# make lives         1,000 lost connections and 100 expired sessions of one client, and what it holds before and after
+# make explore       every pair of operations in every order, and threes at random, for 30 minutes; [MINUTES=5] [SEED=1]
+# make bench-client  ParKazooClient beside KazooClient: ratios, goals, a plot; some ten minutes; [PAIRS=15] [SEED=1]
+# make check         ruff and mypy
+# make clean         remove the environment and whatever was built
 #
 # The environment is .venv, made from python3. With another Python: make PYTHON=/path/to/python demo
 
 PYTHON ?= python3
 
-.PHONY: demo test faults lives explore check clean
+.PHONY: demo test faults lives explore bench-client check clean
 
 demo: .venv/has-local
 	@.venv/bin/python -m parkazoo.demo
@@ -26,6 +27,9 @@ lives: .venv/has-dev
 
 explore: .venv/has-dev
 	@.venv/bin/python -m tests.protocol.deep $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
+
+bench-client: .venv/has-bench
+	@.venv/bin/python -m bench.client $(if $(PAIRS),--pairs $(PAIRS)) $(if $(SEED),--seed $(SEED))
 
 check: .venv/has-dev
 	@.venv/bin/ruff check --quiet .

@@ -55,6 +55,7 @@ PARTS = {
     ),
     "faults": Part("servers and clients killed, frozen, cut off: a short run", ("tests/faults/test_*.py",)),
     "recipes": Part("every program of recipes/", ("tests/recipes/test_*.py",)),
+    "bench": Part("the benchmarks, at a small size", ("tests/bench/test_*.py",)),
     "kazoo-3": Part("kazoo's own tests: ParKazooClient, 3 ensembles", SUITE, {"PARKAZOO_SUITE": "3"}),
     "kazoo-1": Part("kazoo's own tests: ParKazooClient, 1 ensemble", SUITE, {"PARKAZOO_SUITE": "1"}),
     "kazoo-plain": Part("kazoo's own tests: KazooClient, the control", SUITE, {"PARKAZOO_SUITE": "plain"}),

@@ -1,0 +1,1 @@
+"""Benchmarks, run from a checkout; they need the extra ``bench``."""

@@ -1,0 +1,1 @@
+"""What ParKazooClient costs beside KazooClient, on the same servers at the same time: docs/performance.md."""

@@ -1,0 +1,224 @@
+"""The least that Python can do: requests as bytes on a blocking socket. It shows how much room there is."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, islice
+from struct import Struct
+
+from bench.client.load import Load
+from bench.client.threads import shares
+from bench.client.tree import MOST_IN_FLIGHT, VALUE
+
+CREATE, DELETE, GET_DATA, SET_DATA, CLOSE = 1, 2, 4, 5, -11
+NODE_EXISTS = -110
+ANYBODY = "world", "anyone"
+ALL_RIGHTS = 31
+ANY_VERSION = -1
+SESSION_TIMEOUT_MS = 60_000
+READ_BYTES = 1 << 16
+LEAVES = 240
+
+INT = Struct("!i")
+HEADER = Struct("!iii")  # length, xid, type
+REPLY = Struct("!iiqi")  # length, xid, zxid, error
+CONNECT = Struct("!iqiqi16s?")  # protocol, last zxid, time-out, session id, password and its length, read-only
+
+
+def text(value: str | bytes) -> bytes:
+    data = value.encode() if isinstance(value, str) else value
+    return INT.pack(len(data)) + data
+
+
+def get_data(path: str) -> tuple[int, bytes]:
+    return GET_DATA, text(path) + b"\0"  # no watch
+
+
+def set_data(path: str) -> tuple[int, bytes]:
+    return SET_DATA, text(path) + text(VALUE) + INT.pack(ANY_VERSION)
+
+
+def create(path: str) -> tuple[int, bytes]:
+    acl = INT.pack(1) + INT.pack(ALL_RIGHTS) + b"".join(map(text, ANYBODY))
+    return CREATE, text(path) + text(VALUE) + acl + INT.pack(0)
+
+
+def delete(path: str) -> tuple[int, bytes]:
+    return DELETE, text(path) + INT.pack(ANY_VERSION)
+
+
+class BareError(Exception):
+    """A server answered with an error, or not at all."""
+
+
+def take_answers(data: bytes) -> tuple[bytes, int]:
+    """What is left behind the last whole answer, and the number of whole ones.
+
+    :raises BareError: one is an error.
+    """
+    begin = answers = 0
+    while len(data) - begin >= REPLY.size:
+        length, _, _, error = REPLY.unpack_from(data, begin)
+        if len(data) - begin < 4 + length:
+            break
+        if error:
+            raise BareError(f"error {error}")
+        begin += 4 + length
+        answers += 1
+    return data[begin:], answers
+
+
+class BareClient:
+    """A session. It sends no pings, so it must be used or closed within the session's time-out."""
+
+    def __init__(self, hosts: str) -> None:
+        host, _, port = hosts.partition(",")[0].rpartition(":")
+        self._sock = socket.create_connection((host, int(port)))
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sock.sendall(text(CONNECT.pack(0, 0, SESSION_TIMEOUT_MS, 0, 16, bytes(16), False)))
+        self._receive_frame()
+        self._xid = 0
+
+    def _receive_frame(self) -> bytes:
+        data = self._some_bytes()
+        while len(data) < 4 or len(data) < 4 + INT.unpack_from(data)[0]:
+            data += self._some_bytes()
+        return data
+
+    def _some_bytes(self) -> bytes:
+        data = self._sock.recv(READ_BYTES)
+        if not data:
+            raise BareError("the server has closed the connection")
+        return data
+
+    def _frame(self, kind: int, body: bytes) -> bytes:
+        self._xid += 1
+        return HEADER.pack(len(body) + 8, self._xid, kind) + body
+
+    def call(self, kind: int, body: bytes) -> int:
+        """Send a request and wait for the answer.
+
+        :returns: the error code.
+        """
+        self._sock.sendall(self._frame(kind, body))
+        _, xid, _, error = REPLY.unpack_from(self._receive_frame())
+        if xid != self._xid:
+            raise BareError(f"an answer to request {xid} where {self._xid} was asked")
+        return int(error)
+
+    def do(self, kind: int, body: bytes) -> None:
+        """
+        :raises BareError: the server refuses.
+        """
+        if error := self.call(kind, body):
+            raise BareError(f"error {error}")
+
+    def pipeline(self, requests: Sequence[tuple[int, bytes]]) -> None:
+        """Send requests, always as many in flight as there may be, and wait for all answers."""
+        left = iter(requests)
+        missing = len(requests)
+        rest = b""
+        self._send_some(left, MOST_IN_FLIGHT)
+        while missing:
+            rest, answers = take_answers(rest + self._some_bytes())
+            missing -= answers
+            self._send_some(left, answers)
+
+    def _send_some(self, requests: Iterator[tuple[int, bytes]], count: int) -> None:
+        if frames := [self._frame(*each) for each in islice(requests, count)]:
+            self._sock.sendall(b"".join(frames))
+
+    def close(self) -> None:
+        self.call(CLOSE, b"")
+        self._sock.close()
+
+
+class BareLoad(Load):
+    """With one socket, and znodes to read and write.
+
+    :param hosts: of each ensemble.
+    """
+
+    def __init__(self, hosts: Sequence[str]) -> None:
+        self.hosts = hosts
+        self.client = BareClient(hosts[0])
+        self.paths = make_leaves(self.client)
+
+    def some_paths(self, count: int) -> list[str]:
+        return list(islice(cycle(self.paths), count))
+
+    def close(self) -> None:
+        self.client.close()
+
+
+def make_leaves(client: BareClient) -> list[str]:
+    paths = [f"/bench-bare/n{number}" for number in range(LEAVES)]
+    for path in ("/bench-bare", *paths):
+        if (error := client.call(*create(path))) not in (0, NODE_EXISTS):
+            raise BareError(f"error {error}")
+    return paths
+
+
+class BareSyncGet(BareLoad):
+    def run(self, operations: int) -> None:
+        for path in self.some_paths(operations):
+            self.client.do(*get_data(path))
+
+
+class BareSyncSet(BareLoad):
+    def run(self, operations: int) -> None:
+        for path in self.some_paths(operations):
+            self.client.do(*set_data(path))
+
+
+class BareSyncCreateDelete(BareLoad):
+    def run(self, operations: int) -> None:
+        for path in self.some_paths(operations // 2):
+            self.client.do(*create(path + "-new"))
+            self.client.do(*delete(path + "-new"))
+
+
+class BareAsyncGet(BareLoad):
+    def run(self, operations: int) -> None:
+        self.client.pipeline([get_data(path) for path in self.some_paths(operations)])
+
+
+class BareAsyncSet(BareLoad):
+    def run(self, operations: int) -> None:
+        self.client.pipeline([set_data(path) for path in self.some_paths(operations)])
+
+
+class BareThreadsGet(BareLoad):
+    """Threads with a socket each, dealt out to the ensembles.
+
+    :param count: of the threads.
+    """
+
+    def __init__(self, count: int, hosts: Sequence[str]) -> None:
+        super().__init__(hosts)
+        self._count = count
+        self._clients = [BareClient(each) for each in islice(cycle(hosts), count)]
+        for each in self._clients[: len(hosts)]:
+            make_leaves(each)
+        self._pool = ThreadPoolExecutor(count)
+
+    def run(self, operations: int) -> None:
+        list(self._pool.map(self.work, self._clients, shares(self.some_paths(operations), self._count)))
+
+    def work(self, client: BareClient, paths: Sequence[str]) -> None:
+        for path in paths:
+            client.do(*get_data(path))
+
+    def close(self) -> None:
+        self._pool.shutdown()
+        for each in self._clients:
+            each.close()
+        super().close()
+
+
+class BareThreadsSet(BareThreadsGet):
+    def work(self, client: BareClient, paths: Sequence[str]) -> None:
+        for path in paths:
+            client.do(*set_data(path))

@@ -1,0 +1,201 @@
+"""What is compared with what, and the goals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from kazoo.client import KazooClient
+
+from bench.client.bare import (
+    BareAsyncGet,
+    BareAsyncSet,
+    BareSyncCreateDelete,
+    BareSyncGet,
+    BareSyncSet,
+    BareThreadsGet,
+    BareThreadsSet,
+)
+from bench.client.directories import FirstChild, LeafGet, MirroredGet, NextChild
+from bench.client.load import ClientLoad
+from bench.client.measure import CPU, LATENCY, RATE, Measure
+from bench.client.recipes import DataWatches, LockingQueue
+from bench.client.requests import (
+    AsyncGet,
+    AsyncGetSet,
+    AsyncSet,
+    SyncCreateDelete,
+    SyncGet,
+    SyncGetSet,
+    SyncSet,
+)
+from bench.client.side import Side
+from bench.client.threads import CLIENTS, SHARING, ClientsGet, ClientsSet, SharedGet
+from parkazoo import ParKazooClient
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """
+    :param about: for people.
+    :param subject: its ratio to `base` is told.
+    :param limit: what could be had at best, where that is known.
+    :param operations: of one turn.
+    :param goals: for each measure the ratio to reach, at least or at most; None where there is no goal.
+    """
+
+    name: str
+    about: str
+    subject: Side
+    base: Side
+    limit: Side | None
+    operations: int
+    goals: dict[Measure, float | None]
+
+    @property
+    def sides(self) -> list[Side]:
+        return [self.base, self.subject, *([self.limit] if self.limit else [])]
+
+
+def kazoo(load: type[ClientLoad], ensembles: int = 1) -> Side:
+    return Side("kazoo", partial(load, KazooClient), ensembles)
+
+
+def parkazoo(load: type[ClientLoad], ensembles: int = 1, name: str = "ParKazoo") -> Side:
+    return Side(name, partial(load, ParKazooClient), ensembles)
+
+
+def threads(load: type[BareThreadsGet], count: int, ensembles: int = 1) -> Side:
+    return Side("bare sockets", partial(load, count), ensembles)
+
+
+ASYNC = {RATE: 4.0, CPU: 0.25}
+SYNC = {RATE: 1.3, CPU: 0.75}
+COMPARISONS = (
+    Comparison(
+        "async-get",
+        "get, asynchronous, 200 in flight",
+        parkazoo(AsyncGet),
+        kazoo(AsyncGet),
+        Side("bare socket", BareAsyncGet),
+        4000,
+        {**ASYNC},
+    ),
+    Comparison(
+        "async-set",
+        "set, asynchronous, 200 in flight",
+        parkazoo(AsyncSet),
+        kazoo(AsyncSet),
+        Side("bare socket", BareAsyncSet),
+        4000,
+        {**ASYNC},
+    ),
+    Comparison(
+        "sync-get",
+        "get, one thread",
+        parkazoo(SyncGet),
+        kazoo(SyncGet),
+        Side("bare socket", BareSyncGet),
+        2000,
+        {**SYNC},
+    ),
+    Comparison(
+        "sync-set",
+        "set, one thread",
+        parkazoo(SyncSet),
+        kazoo(SyncSet),
+        Side("bare socket", BareSyncSet),
+        2000,
+        {**SYNC},
+    ),
+    Comparison(
+        "sync-create-delete",
+        "create and delete, one thread",
+        parkazoo(SyncCreateDelete),
+        kazoo(SyncCreateDelete),
+        Side("bare socket", BareSyncCreateDelete),
+        2000,
+        {**SYNC},
+    ),
+    Comparison(
+        "threads-get",
+        f"get, {SHARING} threads share a client",
+        parkazoo(SharedGet),
+        kazoo(SharedGet),
+        threads(BareThreadsGet, SHARING),
+        3200,
+        {RATE: 3.0, CPU: None},
+    ),
+    Comparison(
+        "clients-get",
+        f"get, {CLIENTS} clients and threads, 3 ensembles : 1",
+        parkazoo(ClientsGet, 3),
+        kazoo(ClientsGet, 3),
+        threads(BareThreadsGet, CLIENTS, 3),
+        3200,
+        {RATE: 2.0, CPU: None},
+    ),
+    Comparison(
+        "clients-set",
+        f"set, {CLIENTS} clients and threads, 3 ensembles : 1",
+        parkazoo(ClientsSet, 3),
+        kazoo(ClientsSet, 3),
+        threads(BareThreadsSet, CLIENTS, 3),
+        3200,
+        {RATE: 2.0, CPU: None},
+    ),
+    Comparison(
+        "watches",
+        "1,000 DataWatches: set, event, get",
+        parkazoo(DataWatches),
+        kazoo(DataWatches),
+        None,
+        1000,
+        {RATE: 2.0, CPU: None},
+    ),
+    Comparison(
+        "ensembles-async",
+        "get and set, asynchronous, 3 ensembles : 1",
+        parkazoo(AsyncGetSet, 3, "on 3"),
+        parkazoo(AsyncGetSet, 1, "on 1"),
+        None,
+        8000,
+        {RATE: None, CPU: 1.05},
+    ),
+    Comparison(
+        "ensembles-sync",
+        "get and set, one thread, 3 ensembles : 1",
+        parkazoo(SyncGetSet, 3, "on 3"),
+        parkazoo(SyncGetSet, 1, "on 1"),
+        None,
+        4000,
+        {RATE: None, CPU: 1.05},
+    ),
+    Comparison(
+        "directory-get",
+        "get of a directory : of a leaf",
+        parkazoo(MirroredGet, 3, "directory"),
+        parkazoo(LeafGet, 3, "leaf"),
+        None,
+        2000,
+        {LATENCY: 1.2, CPU: None},
+    ),
+    Comparison(
+        "first-child",
+        "create of a first child : of a further one",
+        parkazoo(FirstChild, 3, "first"),
+        parkazoo(NextChild, 3, "further"),
+        None,
+        400,
+        {LATENCY: 3.0, CPU: None},
+    ),
+    Comparison(
+        "locking-queue",
+        "LockingQueue, 3 ensembles : 1",
+        parkazoo(LockingQueue, 3),
+        kazoo(LockingQueue, 3),
+        None,
+        200,
+        {RATE: 1.0, CPU: None},
+    ),
+)

@@ -1,0 +1,120 @@
+"""Compares ParKazooClient with KazooClient on local servers, and prints a table of ratios beside their goals."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import time
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+
+from bench.client.comparison import COMPARISONS
+from bench.client.crowd import CLIENTS, Crowd, measure_crowd
+from bench.client.machine import ROOT, describe_machine, describe_versions
+from bench.client.pairing import Outcome, Servers, measure
+from bench.client.plot import draw
+from bench.client.report import print_outcomes, write_results
+from bench.client.side import BenchError
+from bench.client.tree import ENSEMBLES
+from parkazoo.local import LocalClusterError
+
+PAIRS, SMALL_PAIRS = 15, 1
+SMALL = 10  # so many times fewer operations and clients
+CROWD = "crowd"
+NAMES = (*(each.name for each in COMPARISONS), CROWD)
+INTERRUPTED = 130
+WIDTH = 132  # where no terminal has one
+
+
+def positive(text: str) -> int:
+    if (value := int(text)) < 1:
+        raise argparse.ArgumentTypeError("it must be at least 1")
+    return value
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.client", description=__doc__)
+    parser.add_argument("--load", metavar="NAME", nargs="+", help=f"of {', '.join(NAMES)}; all by default")
+    parser.add_argument("--pairs", type=positive, help=f"{PAIRS} by default")
+    parser.add_argument("--seed", type=int, help="of the order of turns; by default a new one, which is told")
+    parser.add_argument(
+        "--small", action="store_true", help="few operations and one pair: it only shows that all runs"
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", type=Path, help="for the results, as JSON; the plot goes beside it"
+    )
+    options = parser.parse_args()
+    options.load = options.load or NAMES
+    if unknown := [name for name in options.load if name not in NAMES]:
+        parser.error(f"there is no load {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    options.pairs = options.pairs or (SMALL_PAIRS if options.small else PAIRS)
+    if options.seed is None:
+        options.seed = int.from_bytes(os.urandom(4), "big")
+    if options.out is None:
+        options.out = ROOT / "build" / "bench" / f"client-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    return options
+
+
+def main() -> int:
+    options = parse()
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    about = {
+        "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "seed": options.seed,
+        "pairs": options.pairs,
+        "small": options.small,
+        "machine": describe_machine(),
+        "versions": describe_versions(),
+        "load_average_before": psutil.getloadavg()[0],
+    }
+    failure = ""
+    try:
+        outcomes, crowd, failure = run(options, console)
+    except LocalClusterError as error:
+        console.print(f"no run: {error}", markup=False, highlight=False)
+        return 2
+    except KeyboardInterrupt:
+        console.print("interrupted")
+        return INTERRUPTED
+    about["load_average_after"] = psutil.getloadavg()[0]
+    write_results(options.out, about, outcomes, crowd)
+    plot = options.out.with_suffix(".svg")
+    draw(plot, outcomes)
+    print_outcomes(console, outcomes, crowd)
+    if failure:
+        console.print(f"NOT MEASURED {CROWD}: {failure}", markup=False)
+    console.print(
+        f"seed {options.seed}; {options.out} and {plot.name}", highlight=False, soft_wrap=True, style="dim"
+    )
+    return int(bool(failure) or any(outcome.error for outcome in outcomes))
+
+
+def run(options: argparse.Namespace, console: Console) -> tuple[list[Outcome], Crowd | None, str]:
+    """Measure everything that is asked for; the last is why there is no crowd.
+
+    :raises LocalClusterError: servers cannot be started.
+    """
+
+    def tell(text: str) -> None:
+        console.print(f"  {time.strftime('%H:%M:%S')} {text}", markup=False, highlight=False, style="dim")
+
+    chance = random.Random(options.seed)
+    outcomes: list[Outcome] = []
+    with Servers(tell) as servers:
+        for comparison in COMPARISONS:
+            if comparison.name in options.load:
+                tell(comparison.about)
+                operations = comparison.operations // (SMALL if options.small else 1)
+                outcomes.append(measure(comparison, operations, options.pairs, servers, chance))
+        if CROWD not in options.load:
+            return outcomes, None, ""
+        clients = CLIENTS // (SMALL if options.small else 1)
+        tell(f"{clients} clients")
+        try:
+            return outcomes, measure_crowd(servers.hosts(ENSEMBLES)[0], clients), ""
+        except BenchError as error:
+            return outcomes, None, str(error)
