@@ -42,7 +42,7 @@ def _draw_panel(panel: Any, rows: Sequence[tuple[Outcome, Measure]], title: str)
         error = [[ratio.median - ratio.low], [ratio.high - ratio.median]]
         panel.errorbar(ratio.median, place, xerr=error, fmt="o", color=colour, capsize=3)
         panel.annotate(
-            f"{ratio.median:.2f}",
+            f"{ratio.median:.3g}",
             (ratio.median, place),
             (0, 6),
             textcoords="offset points",

@@ -23,13 +23,13 @@ def print_outcomes(console: Console, outcomes: Sequence[Outcome], crowd: Crowd |
     if outcomes:
         console.print(_table(outcomes))
         console.print(
-            "base: its median. ratio: the median over the pairs, and the quartiles. limit: the ratio that bare "
+            "base: its median. ratio: the median over the pairs. limit: the ratio that bare "
             "sockets in Python reach.",
             style="dim",
             highlight=False,
         )
     if crowd is not None:
-        console.print()
+        console.print(f"\n{crowd.clients:,} ParKazooClients with 3 ensembles each, in one process", style="italic")
         console.print(_crowd_table(crowd))
     for outcome in outcomes:
         if outcome.error:
@@ -52,11 +52,11 @@ def print_noise(console: Console, outcomes: Sequence[Outcome]) -> None:
 
 def _table(outcomes: Sequence[Outcome]) -> Table:
     table = Table(title="ParKazoo : kazoo", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("load", no_wrap=True)
+    table.add_column("load", min_width=20)
     table.add_column("measure", no_wrap=True)
-    for each in ("base", "ratio", "", "goal", "limit"):
+    for each in ("base", "ratio", "quartiles", "goal", "limit"):
         table.add_column(each, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    table.add_column("", min_width=6)
     for outcome in outcomes:
         if outcome.error:
             table.add_row(outcome.comparison.about, "", "", "", "", "", "", "not measured")
@@ -76,10 +76,10 @@ def _cells(outcome: Outcome, measure: Measure) -> tuple[str, ...]:
     base = outcome.value(measure, outcome.comparison.base).median
     return (
         f"{base:,.0f} {measure.unit}",
-        f"{ratio.median:.2f}",
-        f"[{ratio.low:.2f}, {ratio.high:.2f}]",
+        f"{ratio.median:.3g}",
+        f"{ratio.low:.3g} to {ratio.high:.3g}",
         "" if goal is None else f"{'≥' if measure.is_more_better else '≤'} {goal:g}",
-        f"{outcome.ratio(measure, limit).median:.2f}" if limit else "",
+        f"{outcome.ratio(measure, limit).median:.3g}" if limit else "",
         verdict(outcome, measure),
     )
 
@@ -98,12 +98,7 @@ def verdict(outcome: Outcome, measure: Measure) -> str:
 
 
 def _crowd_table(crowd: Crowd) -> Table:
-    table = Table(
-        title=f"{crowd.clients:,} ParKazooClients with 3 ensembles each, in one process",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)
     table.add_column("", justify="right")
     table.add_column("goal", justify="right")
