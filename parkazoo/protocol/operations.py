@@ -45,15 +45,31 @@ EPHEMERAL = 1  # in a create's flags
 
 def get(tree: Tree, request: Request) -> Operation[Any]:
     """GetData and GetACL: a value and a stat."""
-    home = tree.placement.home(request.path)
-    value, stat = yield from ask(home.ensemble, request._replace(path=home.path))
-    return value, (yield from whole_stat(tree, request.path, stat))
+    (value, stat), mirror = yield from _read(tree, request)
+    return value, (yield from whole_stat(tree, request.path, stat, mirror))
 
 
 def exists(tree: Tree, request: Request) -> Operation[Any]:
-    home = tree.placement.home(request.path)
-    stat = yield from ask(home.ensemble, request._replace(path=home.path))
-    return stat and (yield from whole_stat(tree, request.path, stat))
+    stat, mirror = yield from _read(tree, request)
+    return stat and (yield from whole_stat(tree, request.path, stat, mirror))
+
+
+def _read(tree: Tree, request: Request) -> Operation[tuple[Any, Any]]:
+    """The home's answer; and at the same time the mirror's stat, if it is known that there is one."""
+    path = request.path
+    home = tree.placement.home(path)
+    physical = request if home.path == path else request._replace(path=home.path)
+    if not tree.is_promoted(path):
+        return (yield from ask(home.ensemble, physical)), None
+    mirror = tree.placement.children(path)
+    answer, stat = yield (home.ensemble, physical), (mirror.ensemble, Exists(mirror.path, None))
+    if isinstance(answer, Exception):
+        raise answer
+    if isinstance(stat, NoAuthError):
+        return answer, None
+    if isinstance(stat, Exception):
+        raise stat
+    return answer, stat
 
 
 def set_data(tree: Tree, request: Request) -> Operation[Any]:
