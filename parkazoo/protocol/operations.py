@@ -63,6 +63,8 @@ def _read(tree: Tree, request: Request) -> Operation[tuple[Any, Any]]:
         return (yield from ask(home.ensemble, physical)), None
     mirror = tree.placement.children(path)
     answer, stat = yield (home.ensemble, physical), (mirror.ensemble, Exists(mirror.path, None))
+    if stat is None:
+        tree.forget(path)
     if isinstance(answer, Exception):
         raise answer
     if isinstance(stat, NoAuthError):
