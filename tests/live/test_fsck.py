@@ -416,7 +416,7 @@ class FsckTest(LiveTest):
         self.at_home(d).create(d.mark(new_mark("transaction")))
         main = "from parkazoo.cli import main; main()"
         command = [sys.executable, "-c", main, "fsck", "--hosts", self.cluster.hosts]
-        # On c it is connected when it has read the map: kazoo's client, which reads that, ignores a ^C now and then.
+        # It meets c when it has read the map: kazoo's client, which reads that, ignores a ^C now and then.
         on_c = self.client.members["c"]
         before = len(on_c.command(b"cons").splitlines())
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
