@@ -94,9 +94,13 @@ class MemberConnection(ConnectionHandler):
         batch = bytearray()
         try:
             for _ in range(BATCH_REQUESTS):
-                if not client._queue or len(batch) > BATCH_BYTES:
+                if len(batch) > BATCH_BYTES:
                     break
-                batch += self._next_request()
+                try:
+                    request, reply = client._queue.popleft()
+                except IndexError:  # also if another thread has just failed what was queued
+                    break
+                batch += self._frame(request, reply)
             else:
                 self.wake()  # replies are read before the next batch
         finally:
@@ -105,10 +109,8 @@ class MemberConnection(ConnectionHandler):
         if client._queue:
             self.wake()
 
-    def _next_request(self) -> bytes:
-        """Move a request from the queue to those that wait for an answer; its bytes."""
-        client = self.client
-        request, reply = client._queue.popleft()
+    def _frame(self, request: Any, reply: Any) -> bytes:
+        """The bytes of a request, which waits for its answer from now on."""
         if request is SESSION_EXPIRED:
             raise SessionExpiredError("Session expired: Testing")
         if request is CONNECTION_DROP:
@@ -125,13 +127,12 @@ class MemberConnection(ConnectionHandler):
             self._xid: int = self._xid % XID_MAX + 1
             xid = self._xid
         self.logger.debug("Sending request(xid=%s): %s", xid, request)
-        client._pending.append((request, reply, xid))
+        self.client._pending.append((request, reply, xid))
         return int_struct.pack(len(body) + 8) + int_int_struct.pack(xid, request.type) + body
 
     def _close_session(self, read_timeout: float, connect_timeout: float) -> None:
         """Close the session on its servers, so that its ephemerals are gone, and begin another."""
-        self.client._queue.appendleft((CloseInstance, None))
-        self._write(self._next_request(), connect_timeout)
+        self._write(self._frame(CloseInstance, None), connect_timeout)
         while self._read_socket(read_timeout) != CLOSE_RESPONSE:
             pass
         raise SessionExpiredError("Closed, together with the client's other sessions")
