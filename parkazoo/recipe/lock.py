@@ -74,9 +74,15 @@ class WriteLock(Lock, KazooWriteLock):
 class Semaphore(KazooSemaphore):
     """kazoo's Semaphore, which leaves no lease behind when :meth:`acquire` fails, nor a listener in any case."""
 
-    def _inner_acquire(self, blocking: bool, timeout: float | None = None) -> bool:
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+        """As kazoo's.
+
+        :param timeout: seconds.
+        :returns: whether it was acquired.
+        :raises LockTimeout: it was not within the time.
+        """
         try:
-            return bool(super()._inner_acquire(blocking, timeout))
+            return bool(super().acquire(blocking, timeout))
         finally:
             self.client.remove_listener(self._watch_session)
 

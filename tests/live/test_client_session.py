@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -423,7 +424,29 @@ class TestStop(SessionTest):
         )
 
 
+class Emptied(deque[Any]):
+    """A queue that another thread empties just after it was seen to hold something."""
+
+    lies = 3
+
+    def __len__(self) -> int:
+        if self.lies and not super().__len__():
+            self.lies -= 1
+            return 1
+        return super().__len__()
+
+
 class TestFlood(SessionTest):
+    def test_a_queue_that_is_failed_meanwhile(self) -> None:
+        """An expiry elsewhere fails what is queued, while the connection is about to send it."""
+        client = self.parkazoo()
+        member = client.members["a"]
+        member._queue = Emptied()
+        self.assertTrue(member._connection.wake())
+        for path in self.on_each(client):
+            self.assertEqual(client.get(path)[0], b"")
+        self.assertEqual(client.state, CONNECTED)
+
     def test_many_in_flight(self) -> None:
         """kazoo's wake-up socket is full after some hundred bytes; nothing may hang on it."""
         client = self.parkazoo()
