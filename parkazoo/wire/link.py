@@ -144,26 +144,38 @@ class Link:
         self._is_signalled = False
         if self._has_ended:
             return
+        refused: list[tuple[Any, Exception]] = []
         try:
             with self._lock:
-                self._take_queued()
+                self._take_queued(refused)
                 self._write()
         except (OSError, ConnectionDropped, SessionExpiredError) as error:
             self.end(error if not isinstance(error, OSError) else _dropped(error))
+        for reply, refusal in refused:
+            if reply is not None:
+                reply.set_exception(refusal)
 
-    def _take_queued(self) -> None:
+    def _take_queued(self, refused: list[tuple[Any, Exception]]) -> None:
         client = self._client
         queue, pending = client._queue, client._pending
         if self._is_open and client.is_renewing:
             self._is_open = False
             self._unsent += self._frame(CloseInstance, None, b"")
-        while self._is_open and queue and len(pending) < MOST_IN_FLIGHT and len(self._unsent) < MOST_UNSENT_BYTES:
-            request, reply = queue.popleft()
+        while self._is_open and len(pending) < MOST_IN_FLIGHT and len(self._unsent) < MOST_UNSENT_BYTES:
+            try:
+                request, reply = queue.popleft()
+            except IndexError:  # also if another thread has just failed what was queued
+                break
             if request is SESSION_EXPIRED:
                 raise SessionExpiredError("Session expired: Testing")
             if request is CONNECTION_DROP:
                 raise ConnectionDropped("Connection dropped: Testing")
-            self._unsent += self._frame(request, reply, request.serialize())
+            try:
+                body = request.serialize()
+            except Exception as error:  # a value that kazoo's types let through, such as a version of 2**40
+                refused.append((reply, error))
+                continue
+            self._unsent += self._frame(request, reply, body)
             if isinstance(request, Close):
                 self._is_open = False
 
