@@ -75,7 +75,12 @@ class _Run(Turn):
         self._reply = reply
         self._generator: Operation[Any] = plan.operation(driver.tree, request)
 
+    def begin(self) -> None:
+        """Start, holding no more than what is to be kept."""
+        self._advance(None)
+
     def start(self) -> None:
+        """Start after others, and let go of what need not be kept."""
         kept = with_prefixes(self._plan.kept(self._driver.tree, self._request)) if self.claims else self.claims
         self._advance(None)
         if len(kept) < len(self.claims):
@@ -162,24 +167,23 @@ class Driver:
         plan = PLANS.get(request.type, OTHER)
         run = _Run(self, plan, request, reply)
         try:
-            has_claims = bool(plan.kept(self.tree, request) or self._order)
-            claims = with_prefixes(plan.claims(self.tree, request)) if has_claims else {}
+            kept = plan.kept(self.tree, request)
+            if kept or self._order:
+                run.claims = dict(with_prefixes(plan.claims(self.tree, request)))
         except ValueError as no_place:  # a path that has no UTF-8
             if reply is not None:
                 reply.set_exception(no_place)
             return
-        if has_claims:
+        if run.claims:
             with self._lock:
-                run.claims = dict(claims)
-                can_start = self._order.enter(run)
-            if not can_start:
-                return
-        run.start()
+                if not self._order.enter(run, with_prefixes(kept)):
+                    return
+        run.begin()
 
     def run(self, operation: Operation[Any], reply: Reply) -> None:
         """Run a generator that is no user's call, out of order."""
         plan = OTHER._replace(operation=lambda tree, request: operation)
-        _Run(self, plan, None, reply).start()
+        _Run(self, plan, None, reply).begin()
 
     def send(self, steps: tuple[Step, ...], run: _Run) -> None:
         if len(steps) == 1:

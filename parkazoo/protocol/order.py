@@ -95,7 +95,16 @@ class _Line(Generic[TurnT]):
     def __init__(self) -> None:
         self.held: dict[int, int] = {}
         self.modes = 0
-        self.waiting: deque[tuple[TurnT, int]] = deque()
+        self.waiting: deque[tuple[TurnT, int]] | None = None  # until somebody has to
+
+    def is_free(self, mode: int) -> bool:
+        """Whether a claim is granted at once."""
+        return not self.waiting and not self.modes & CONFLICTS[mode]
+
+    def wait(self, turn: TurnT, mode: int) -> None:
+        if self.waiting is None:
+            self.waiting = deque()
+        self.waiting.append((turn, mode))
 
     def grant(self, mode: int) -> None:
         self.held[mode] = self.held.get(mode, 0) + 1
@@ -117,18 +126,37 @@ class Order(Generic[TurnT]):
         """Whether anything is claimed at all."""
         return bool(self._lines)
 
-    def enter(self, turn: TurnT) -> bool:
-        """Queue up for every claim of `turn`; True if all are granted at once."""
+    def enter(self, turn: TurnT, kept: Claims) -> bool:
+        """Queue up for every claim of `turn`; True if all are granted at once.
+
+        :param kept: what the turn will still need once it has started. If it may start at once it is left with
+            these claims: what others of the same thread claim later finds it started.
+        """
+        lines = self._lines
         for key, mode in turn.claims.items():
-            line = self._lines.get(key)
-            if line is None:
-                line = self._lines[key] = _Line()
-            if line.waiting or line.modes & CONFLICTS[mode]:
-                line.waiting.append((turn, mode))
-                turn.blocked += 1
-            else:
+            line = lines.get(key)
+            if line is not None and not line.is_free(mode):
+                break
+        else:
+            if len(kept) < len(turn.claims):
+                turn.claims = {key: mode for key, mode in turn.claims.items() if key in kept}
+            for key, mode in turn.claims.items():
+                self._line(key).grant(mode)
+            return True
+        for key, mode in turn.claims.items():
+            line = self._line(key)
+            if line.is_free(mode):
                 line.grant(mode)
-        return not turn.blocked
+            else:
+                line.wait(turn, mode)
+                turn.blocked += 1
+        return False
+
+    def _line(self, key: str) -> _Line[TurnT]:
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = _Line()
+        return line
 
     def leave(self, turn: TurnT, kept: Claims) -> list[TurnT]:
         """Give up the claims of a started turn, but for those in `kept`; the turns that can start now."""

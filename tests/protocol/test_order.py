@@ -36,8 +36,8 @@ class TestConflicts(unittest.TestCase):
                 with self.subTest(first=first, second=second):
                     order: Order[Turn] = Order()
                     holder, other = Turn({"/a": first}), Turn({"/a": second})
-                    self.assertTrue(order.enter(holder))
-                    self.assertEqual(order.enter(other), (first, second) in TOGETHER)
+                    self.assertTrue(order.enter(holder, holder.claims))
+                    self.assertEqual(order.enter(other, other.claims), (first, second) in TOGETHER)
                     self.assertEqual(bool(CONFLICTS[first] & second), (first, second) not in TOGETHER)
                     self.assertEqual(bool(CONFLICTS[first] & second), bool(CONFLICTS[second] & first))
 
@@ -50,7 +50,7 @@ class TestQueues(unittest.TestCase):
         """A reader that comes after a waiting writer waits behind it, though it could run with the holder."""
         order: Order[Turn] = Order()
         reader, writer, late = Turn({"/a": READ}), Turn({"/a": WRITE}), Turn({"/a": READ})
-        self.assertEqual([order.enter(turn) for turn in (reader, writer, late)], [True, False, False])
+        self.assertEqual([order.enter(turn, turn.claims) for turn in (reader, writer, late)], [True, False, False])
         self.assertEqual(order.leave(reader, {}), [writer])
         self.assertEqual(order.leave(writer, {}), [late])
         self.assertEqual(order.leave(late, {}), [])
@@ -61,14 +61,14 @@ class TestQueues(unittest.TestCase):
         owner = Turn({"/a/": OWN})
         lists = [Turn({"/a/": LIST}) for _ in range(3)]
         adder = Turn({"/a/": ADD})
-        self.assertEqual([order.enter(turn) for turn in (owner, *lists, adder)], [True, *[False] * 4])
+        self.assertEqual([order.enter(turn, turn.claims) for turn in (owner, *lists, adder)], [True, *[False] * 4])
         self.assertEqual(order.leave(owner, {}), lists)
         self.assertEqual([order.leave(turn, {}) for turn in lists], [[], [], [adder]])
 
     def test_whoever_waits_for_one_key_holds_the_other(self) -> None:
         order: Order[Turn] = Order()
         first, both, third = Turn({"/a": WRITE}), Turn({"/a": READ, "/b": WRITE}), Turn({"/b": READ})
-        self.assertEqual([order.enter(turn) for turn in (first, both, third)], [True, False, False])
+        self.assertEqual([order.enter(turn, turn.claims) for turn in (first, both, third)], [True, False, False])
         self.assertEqual(order.leave(first, {}), [both])
         self.assertEqual(order.leave(both, {"/b": WRITE}), [])
         self.assertEqual(both.claims, {"/b": WRITE})
@@ -102,7 +102,7 @@ class TestQueues(unittest.TestCase):
                 turn = Turn(claims)
                 turns.append(turn)
                 claimed[turn] = claims
-                if order.enter(turn):
+                if order.enter(turn, turn.claims):
                     start(turn)
                 continue
             turn = dice.choice(running)
