@@ -21,7 +21,7 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 
-from parkazoo.driver import Driver, Reply
+from parkazoo.driver import Driver, Reply, Serial
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts
@@ -32,7 +32,7 @@ from parkazoo.protocol.steps import Request
 from parkazoo.protocol.tree import Directory, Tree
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.wire.member import CLOSED_ERRORS, Member
-from parkazoo.wire.workers import Strand
+from parkazoo.wire.workers import STATES, run_on
 
 CONNECTED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
 NOT_YET = (ConnectionLoss, SessionExpiredError)  # asked again once connected again
@@ -81,7 +81,7 @@ class Session:
         self.driver: Driver | None = None
         self.is_stopping = False
         self._has_expired = False
-        self._serial = Strand(client.handler)  # not on a connection's loop: listeners may take their time
+        self._serial = Serial()
         self._states = {self.bootstrap: KeeperState.CONNECTING}
         self._unknown = {self.bootstrap}  # members that have not yet said which ensemble they are
         self._lock = threading.Lock()
@@ -169,12 +169,14 @@ class Session:
 
     def _introduce(self, member: Member) -> None:
         if self.cluster_map is None:
-            member.submit(
-                GetData(MAP, None), Then(lambda answer: self._serial.put(partial(self._read_map, answer)))
-            )
+            member.submit(GetData(MAP, None), Then(lambda answer: self._later(partial(self._read_map, answer))))
         else:
-            then = Then(lambda answer: self._serial.put(partial(self._check_identity, member, answer)))
+            then = Then(lambda answer: self._later(partial(self._check_identity, member, answer)))
             member.submit(GetData(ENSEMBLE, None), then)
+
+    def _later(self, call: Callable[[], None]) -> None:
+        """In turn, and not on the connections' loop: listeners may take their time."""
+        run_on(STATES, self._client.handler, partial(self._serial, call))
 
     def _check_identity(self, member: Member, answer: Any) -> None:
         """Never write to an ensemble that is not the one that the map means."""
@@ -229,8 +231,7 @@ class Session:
     def stop(self) -> None:
         """Begin to stop in turn: a member that is just being made is stopped too."""
         has_begun = self._client.handler.event_object()
-        self._serial.put(self.begin_stop)
-        self._serial.put(has_begun.set)
+        self._serial(self.begin_stop, has_begun.set)
         has_begun.wait(self._client.patience_s)
 
     def begin_stop(self) -> None:
@@ -263,10 +264,9 @@ class Session:
     # ---- states ----------------------------------------------------------------------------------
 
     def member_changed(self, member: Member, state: str) -> None:
-        """Called by the members, on their connection threads; returns when listeners know."""
+        """Called by the members, where they may wait; returns when listeners know."""
         is_taken = self._client.handler.event_object()
-        self._serial.put(partial(self._take, member, state))
-        self._serial.put(is_taken.set)
+        self._serial(partial(self._take, member, state), is_taken.set)
         is_taken.wait(self._client.patience_s)
 
     def _take(self, member: Member, state: str) -> None:

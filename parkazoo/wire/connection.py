@@ -18,7 +18,7 @@ from parkazoo.wire import loop as loops
 from parkazoo.wire.link import Link
 from parkazoo.wire.workers import Workers, run_on
 
-CONNECTORS_OF_AN_ENSEMBLE = 12
+CONNECTORS_OF_AN_ENSEMBLE = 8
 
 _connectors: dict[Any, Workers] = {}
 

@@ -65,6 +65,7 @@ class Workers:
 
 
 CALLBACKS = Workers("parkazoo-callbacks")
+STATES = Workers("parkazoo-states", 8)  # a slow listener holds one up for a third of its session timeout at most
 
 
 def run_on(workers: Workers, handler: Any, call: Callable[[], None]) -> None:
