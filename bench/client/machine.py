@@ -68,11 +68,11 @@ class Processors:
     own_s: float = 0.0
 
     def __enter__(self) -> Processors:
-        self._before = *_total_and_busy(), self._servers_s()
+        self._before = *total_and_busy(), self._servers_s()
         return self
 
     def __exit__(self, *_: object) -> None:
-        total_s, busy_s = _total_and_busy()
+        total_s, busy_s = total_and_busy()
         self.total_s += total_s - self._before[0]
         self.busy_s += busy_s - self._before[1]
         self.own_s += self._servers_s() - self._before[2]
@@ -92,7 +92,8 @@ class Processors:
         return max(0.0, self.busy_s - self.own_s) / self.total_s if self.total_s else 0.0
 
 
-def _total_and_busy() -> tuple[float, float]:
+def total_and_busy() -> tuple[float, float]:
+    """Seconds of all processors together since the machine was started: all of them, and the busy ones."""
     times = psutil.cpu_times()
     idle = times.idle + getattr(times, "iowait", 0.0)
     total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)  # user has guests in it

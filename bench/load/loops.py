@@ -1,0 +1,76 @@
+"""How one client asks: the next request when one was answered (closed loop), or at random times (open loop)."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import KazooException
+
+from bench.load.outstanding import Outstanding
+from bench.load.record import Record
+from bench.load.requests import Requests
+
+ANSWER_TIMEOUT_S = 5.0  # after the end, for what is still outstanding
+LOOK_S = 0.1
+
+
+def run_closed(client: Any, requests: Requests, record: Record, finish: Any) -> None:
+    """One synchronous call after the other, as most programs do.
+
+    :param finish: an event of the client's handler.
+    """
+    while not finish.is_set():
+        request = requests.draw()
+        begun_ns = time.perf_counter_ns()
+        try:
+            requests.ask(client, request).get()
+        except KazooException as error:
+            record.add_failed(request, begun_ns, time.perf_counter_ns(), error)
+        else:
+            record.add(request, begun_ns, time.perf_counter_ns())
+            requests.done(request)
+
+
+def run_window(client: Any, several: list[Requests], record: Record, finish: Any) -> None:
+    """Closed loops of one client, as many at once as there are elements of `several`."""
+    outstanding = Outstanding(client, record)
+
+    def go_on(requests: Requests) -> None:
+        if not finish.is_set():
+            outstanding.send(requests, time.perf_counter_ns(), partial(go_on, requests))
+
+    for requests in several:
+        go_on(requests)
+    finish.wait()
+    outstanding.wait_answered(ANSWER_TIMEOUT_S)
+
+
+def arrivals(rate_s: float, chance: random.Random) -> Iterator[float]:
+    """Times of a Poisson process, in seconds from its beginning, without end."""
+    at_s = 0.0
+    while True:
+        at_s += chance.expovariate(rate_s)
+        yield at_s
+
+
+def run_open(
+    client: Any, requests: Requests, record: Record, finish: Any, rate_s: float, chance: random.Random
+) -> None:
+    """Requests at random times, whether earlier ones were answered or not.
+
+    Latency counts from the time that a request was meant for: one that is sent late has waited already.
+    """
+    outstanding = Outstanding(client, record)
+    began_ns = time.perf_counter_ns()
+    for at_s in arrivals(rate_s, chance):
+        meant_ns = began_ns + int(at_s * 1e9)
+        while (left_s := (meant_ns - time.perf_counter_ns()) / 1e9) > 0 and not finish.is_set():
+            finish.wait(min(left_s, LOOK_S))
+        if finish.is_set():
+            break
+        outstanding.send(requests, meant_ns)
+    outstanding.wait_answered(ANSWER_TIMEOUT_S)

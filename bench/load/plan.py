@@ -1,0 +1,100 @@
+"""What load is to be produced, by which clients, on what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+SYSTEMS = ("kazoo", "parkazoo")
+HANDLERS = ("threading", "gevent")
+WRITES = ("create-delete", "set")
+
+
+class PlanError(Exception):
+    """A plan cannot be carried out. The message names the entry."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The load of `nodes` hosts together, `processes` on each, `threads` in each process with a client each.
+
+    :param hosts: a hosts string; for parkazoo of the bootstrap ensemble.
+    :param ensembles: what directories are spread over; 1 for kazoo.
+    :param root: the znode below which this load works. Loads that name the same one find its directories there.
+    :param name: of this run; no other run on these ensembles has it.
+    :param node: which of the `nodes` this is, from 0.
+    :param read_share: of the requests, 0 to 1; the others are writes.
+    :param write: ``create-delete``: a create, then the delete of what it made, which are two requests;
+        ``set``: of znodes that are there.
+    :param size: bytes of a value.
+    :param directories: so many, spread evenly over the ensembles.
+    :param is_hashed: directories have ordinary names, and lie where these happen to lie.
+    :param is_pinned: each request in flight has a directory of its own, and its successors stay there.
+    :param zipf: exponent of the law by which directories are chosen; 0: one is as likely as another.
+    :param in_flight: requests that each client has outstanding, in the closed loop.
+    :param rate_s: requests/s of all clients together, in the open loop; 0: closed loop.
+    :param warm_up_s: at the beginning, not measured.
+    """
+
+    system: str
+    hosts: str
+    root: str
+    name: str
+    ensembles: int = 1
+    nodes: int = 1
+    node: int = 0
+    processes: int = 1
+    threads: int = 1
+    handler: str = "threading"
+    read_share: float = 0.0
+    write: str = "create-delete"
+    size: int = 1024
+    directories: int = 12
+    is_hashed: bool = False
+    is_pinned: bool = False
+    zipf: float = 0.0
+    in_flight: int = 1
+    rate_s: float = 0.0
+    warm_up_s: float = 1.0
+    measure_s: float = 5.0
+    session_timeout_s: float = 10.0
+    begin_timeout_s: float = 120.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """
+        :raises PlanError: an entry has no such value.
+        """
+        for name, allowed in (("system", SYSTEMS), ("handler", HANDLERS), ("write", WRITES)):
+            if getattr(self, name) not in allowed:
+                raise PlanError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(allowed)}")
+        for name in ("ensembles", "nodes", "processes", "threads", "directories", "in_flight"):
+            if getattr(self, name) < 1:
+                raise PlanError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if not 0 <= self.read_share <= 1:
+            raise PlanError(f"read_share is {self.read_share}; it must be 0 to 1")
+
+    @classmethod
+    def from_json(cls, entries: Mapping[str, Any]) -> Plan:
+        """
+        :raises PlanError: an entry is missing, unknown, or has no such value.
+        """
+        known = {each.name for each in fields(cls)}
+        if unknown := sorted(entries.keys() - known):
+            raise PlanError(f"there is no entry {unknown[0]}; there are {', '.join(sorted(known))}")
+        try:
+            return cls(**entries)
+        except TypeError as error:
+            raise PlanError(str(error).partition("() ")[2]) from None
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def clients(self) -> int:
+        """Of all hosts together."""
+        return self.nodes * self.processes * self.threads
+
+    def total_s(self) -> float:
+        return self.warm_up_s + self.measure_s

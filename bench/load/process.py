@@ -1,0 +1,222 @@
+"""One process of a load: its clients, and what they did."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from bench.load.loops import run_closed, run_open, run_window
+from bench.load.meeting import Meeting
+from bench.load.plan import Plan
+from bench.load.record import COLUMNS, Record
+from bench.load.requests import Requests, make_znodes, name_directories
+
+OVERTIME_S = 30.0  # for a client whose watch on the finish was lost with its session
+# A client that looks for another server tries twice a second at least, so that what is measured is the servers.
+CONNECTION_RETRY = {"max_tries": -1, "delay": 0.05, "max_delay": 0.5}
+
+
+@dataclass
+class Account:
+    """What a process did.
+
+    :param begun_s: when the load began, in seconds since the epoch; `ended_s` likewise.
+    :param cpu_share: of one processor, while the load went on.
+    :param columns: those of record.COLUMNS as bytes.
+    """
+
+    begun_s: float
+    ended_s: float
+    cpu_share: float
+    columns: dict[str, bytes]
+    errors: Counter[str]
+
+
+class Crew:
+    """The clients of this process, and the work of each in a thread (or greenlet) of its own."""
+
+    def __init__(self, plan: Plan, number: int) -> None:
+        self._plan = plan
+        self._number = number
+        self._is_first = plan.node == number == 0
+        self._paths = name_directories(plan)
+        self._clients = [make_client(plan) for _ in range(plan.threads)]
+        self._meetings = [Meeting(client, plan) for client in self._clients]
+        self._records = [Record() for _ in self._clients]
+        self._errors: list[BaseException] = []
+
+    def work(self) -> Account:
+        """
+        :raises MeetingError: the processes do not come together.
+        :raises KazooException: preparations fail.
+        """
+        self._each(lambda index: self._clients[index].start(self._plan.begin_timeout_s))
+        if self._is_first:
+            make_znodes(self._clients[0], self._plan, self._paths)
+        self._each(lambda index: self._meetings[index].watch_finish())
+        self._meetings[0].count_in(len(self._clients))
+        if self._is_first:
+            self._meetings[0].begin()
+        self._meetings[0].wait_begin()
+        begun_s, cpu_s = time.time(), time.process_time()
+        self._clients[0].handler.spawn(self._keep_time)
+        self._each(self._ask)
+        cpu_s, ended_s = time.process_time() - cpu_s, time.time()
+        return Account(begun_s, ended_s, cpu_s / (ended_s - begun_s), self._columns(), self._all_errors())
+
+    def _ask(self, index: int) -> None:
+        plan, client, record, finish = (
+            self._plan,
+            self._clients[index],
+            self._records[index],
+            self._meetings[index].finish,
+        )
+        name = f"{plan.name}-{plan.node}-{self._number}-{index}"
+        chance = random.Random(f"{plan.seed} {name}")
+        if plan.rate_s:
+            share_s = plan.rate_s / plan.clients
+            run_open(client, Requests(plan, self._paths, name, chance), record, finish, share_s, chance)
+        elif plan.in_flight == 1 and not plan.is_pinned:
+            run_closed(client, Requests(plan, self._paths, name, chance), record, finish)
+        else:
+            first = ((plan.node * plan.processes + self._number) * plan.threads + index) * plan.in_flight
+            several = [
+                Requests(plan, self._paths, f"{name}-{lane}", chance, self._directory(first + lane))
+                for lane in range(plan.in_flight)
+            ]
+            run_window(client, several, record, finish)
+
+    def _directory(self, number: int) -> int | None:
+        return number % self._plan.directories if self._plan.is_pinned else None
+
+    def _keep_time(self) -> None:
+        """The first process says when it begins, and ends it. Who does not hear of that ends some time later."""
+        sleep = self._clients[0].handler.sleep_func
+        if self._is_first:
+            print(json.dumps({"begun_s": time.time()}), flush=True)
+            sleep(self._plan.total_s())
+            self._attempt(lambda _: self._meetings[0].end(), 0)
+        else:
+            sleep(self._plan.total_s())
+        sleep(OVERTIME_S)
+        for meeting in self._meetings:
+            meeting.finish.set()
+
+    def _each(self, work: Callable[[int], None]) -> None:
+        """Do that for every client, all at once.
+
+        :raises Exception: the first failure.
+        """
+        spawn = self._clients[0].handler.spawn
+        for thread in [spawn(self._attempt, work, index) for index in range(len(self._clients))]:
+            thread.join()
+        if self._errors:
+            raise self._errors[0]
+
+    def _attempt(self, work: Callable[[int], None], index: int) -> None:
+        try:
+            work(index)
+        except Exception as error:
+            self._errors.append(error)
+            for meeting in self._meetings:
+                meeting.finish.set()
+
+    def _columns(self) -> dict[str, bytes]:
+        return {name: b"".join(record.columns[name].tobytes() for record in self._records) for name in COLUMNS}
+
+    def _all_errors(self) -> Counter[str]:
+        return sum((record.errors for record in self._records), Counter())
+
+    def close(self) -> None:
+        self._each(lambda index: stop(self._clients[index]))
+
+
+def make_client(plan: Plan) -> Any:
+    client_class: Any = KazooClient
+    if plan.system == "parkazoo":
+        from parkazoo import ParKazooClient  # noqa: PLC0415 - kazoo's own process has nothing of ours
+
+        client_class = ParKazooClient
+    handler = None
+    retry: dict[str, Any] = dict(CONNECTION_RETRY)
+    if plan.handler == "gevent":
+        from kazoo.handlers.gevent import SequentialGeventHandler  # noqa: PLC0415 - an extra
+
+        handler = SequentialGeventHandler()
+        retry["sleep_func"] = handler.sleep_func
+    return client_class(plan.hosts, timeout=plan.session_timeout_s, handler=handler, connection_retry=retry)
+
+
+def stop(client: Any) -> None:
+    client.stop()
+    client.close()
+
+
+def run_processes(plan: Plan) -> list[Account]:
+    """The accounts of this host's processes.
+
+    :raises ProcessError: one has failed or died.
+    """
+    context = multiprocessing.get_context("spawn")
+    pipes, processes = [], []
+    try:
+        for number in range(plan.processes):
+            pipe, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs, plan, number), daemon=True)
+            process.start()
+            theirs.close()
+            pipes.append(pipe)
+            processes.append(process)
+        return [_hear(pipe) for pipe in pipes]
+    finally:
+        for process in processes:
+            process.terminate()
+            process.join()
+
+
+class ProcessError(Exception):
+    """A process of the load has failed. The message is its own."""
+
+
+def _hear(pipe: Connection) -> Account:
+    try:
+        answer = pipe.recv()
+    except EOFError:
+        raise ProcessError("a process has died") from None
+    if isinstance(answer, Account):
+        return answer
+    raise ProcessError(answer)
+
+
+def _serve(pipe: Connection, plan: Plan, number: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends this one
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        crew = Crew(plan, number)
+        pipe.send(crew.work())
+        with suppress(Exception):  # the account is given; sessions that cannot be closed expire
+            crew.close()
+    except Exception as error:
+        with suppress(OSError):
+            pipe.send(f"{type(error).__name__}: {error}")
+    os._exit(0)  # no thread of a client that hangs keeps it
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -1,0 +1,139 @@
+"""What clients ask: an endless sequence of requests on the znodes of some directories."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import accumulate, count, cycle, islice
+from typing import Any, NamedTuple
+
+from kazoo.exceptions import NodeExistsError
+
+from bench.load.plan import Plan
+from parkazoo.protocol.placement import Placement
+
+CREATE, DELETE, GET, SET = range(4)
+WRITES = (CREATE, DELETE, SET)
+LEAVES = 4  # znodes of a directory, for reads and sets
+AT_ONCE = 64
+
+
+class Request(NamedTuple):
+    """
+    :param directory: its number.
+    """
+
+    kind: int
+    directory: int
+    path: str
+
+
+def name_directories(plan: Plan) -> list[str]:
+    """Unless their places are left to chance, the children of the first are on the first ensemble, and so on."""
+    names = (f"{plan.root}/d{number}" for number in count())
+    if plan.is_hashed:
+        return list(islice(names, plan.directories))
+    of_children = Placement(plan.ensembles).of_children
+    wanted = cycle(range(plan.ensembles))
+    return list(
+        islice((next(name for name in names if of_children(name) == each) for each in wanted), plan.directories)
+    )
+
+
+def zipf_weights(count: int, exponent: float) -> list[float]:
+    """The n-th has the share 1/n**exponent of the first."""
+    return [1 / rank**exponent for rank in range(1, count + 1)]
+
+
+def choose_directories(plan: Plan, chance: random.Random) -> Iterator[int]:
+    """Numbers of directories, without end. With equal weights each round has all of them, in random order."""
+    if plan.zipf:
+        weights = list(accumulate(zipf_weights(plan.directories, plan.zipf)))
+        while True:
+            yield from chance.choices(range(plan.directories), cum_weights=weights, k=1000)
+    while True:
+        yield from chance.sample(range(plan.directories), plan.directories)
+
+
+class Requests:
+    """Those of one client, or of one of its requests in flight with its successors.
+
+    :param paths: of the plan's directories.
+    :param name: distinguishes its znodes from those of all others.
+    :param directory: it stays there; None: it goes about.
+    """
+
+    def __init__(
+        self, plan: Plan, paths: Sequence[str], name: str, chance: random.Random, directory: int | None = None
+    ) -> None:
+        self._plan = plan
+        self._paths = paths
+        self._chance = chance
+        self._directories = choose_directories(plan, chance) if directory is None else cycle([directory])
+        self._names = (f"{name}-{number}" for number in count())
+        self._made: deque[Request] = deque()
+        self._value = value_of(plan)
+
+    def draw(self) -> Request:
+        if self._plan.read_share and self._chance.random() < self._plan.read_share:
+            return self._of_leaf(GET)
+        if self._plan.write == "set":
+            return self._of_leaf(SET)
+        if self._made:
+            made = self._made.popleft()
+            return Request(DELETE, made.directory, made.path)
+        directory = next(self._directories)
+        return Request(CREATE, directory, f"{self._paths[directory]}/{next(self._names)}")
+
+    def _of_leaf(self, kind: int) -> Request:
+        directory = next(self._directories)
+        return Request(kind, directory, f"{self._paths[directory]}/leaf{self._chance.randrange(LEAVES)}")
+
+    def done(self, request: Request) -> None:
+        """The request was answered, without an error."""
+        if request.kind == CREATE:
+            self._made.append(request)
+
+    def ask(self, client: Any, request: Request) -> Any:
+        """Send it, without waiting.
+
+        :returns: its asynchronous result.
+        """
+        if request.kind == CREATE:
+            return client.create_async(request.path, self._value)
+        if request.kind == DELETE:
+            return client.delete_async(request.path)
+        if request.kind == GET:
+            return client.get_async(request.path)
+        return client.set_async(request.path, self._value)
+
+
+def value_of(plan: Plan) -> bytes:
+    return b"x" * plan.size
+
+
+def make_znodes(client: Any, plan: Plan, paths: Sequence[str]) -> None:
+    """The directories, and the leaves in them if any are asked for, unless they are there."""
+    client.ensure_path(plan.root)
+    _wait_all(client.create_async(path) for path in paths)
+    if plan.read_share or plan.write == "set":
+        leaves = (f"{path}/leaf{number}" for path in paths for number in range(LEAVES))
+        _wait_all(client.create_async(leaf, value_of(plan)) for leaf in leaves)
+
+
+def _wait_all(results: Iterable[Any]) -> None:
+    """Some at a time. That something exists already is no failure."""
+    waiting: deque[Any] = deque()
+    for result in results:
+        waiting.append(result)
+        if len(waiting) == AT_ONCE:
+            _wait(waiting.popleft())
+    for result in waiting:
+        _wait(result)
+
+
+def _wait(result: Any) -> None:
+    with suppress(NodeExistsError):
+        result.get()

@@ -1,0 +1,74 @@
+"""The result of a load on one host, as a .npz file: every request, and what the host was busy with."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.load.plan import Plan
+from bench.load.process import Account
+from bench.load.record import COLUMNS
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of one host.
+
+    :param columns: by the names of record.COLUMNS.
+    :param begun_s: when the last of its processes began, in seconds since the epoch.
+    :param cpu_share: of one processor; of the process that used most.
+    :param versions: of Python and kazoo.
+    """
+
+    plan: Plan
+    columns: dict[str, Any]
+    begun_s: float
+    cpu_share: float
+    errors: Counter[str]
+    versions: dict[str, str]
+
+
+def write_result(path: Path, plan: Plan, accounts: Sequence[Account]) -> None:
+    columns = {
+        name: np.frombuffer(b"".join(account.columns[name] for account in accounts), np.dtype(kind))
+        for name, kind in COLUMNS.items()
+    }
+    about = {
+        "plan": plan.as_json(),
+        "begun_s": max(account.begun_s for account in accounts),
+        "cpu_share": max(account.cpu_share for account in accounts),
+        "errors": sum((account.errors for account in accounts), Counter()),
+        "versions": {
+            "python": sys.version.split()[0],
+            "kazoo": version("kazoo"),
+            "system": platform.platform(),
+        },
+    }
+    np.savez_compressed(path, allow_pickle=False, about=np.array(json.dumps(about)), **columns)
+
+
+def read_result(path: Path) -> Result:
+    """
+    :raises OSError: the file cannot be read.
+    :raises ValueError: it is no result.
+    """
+    with np.load(path) as file:
+        about = json.loads(str(file["about"]))
+        columns = {name: file[name] for name in COLUMNS}
+    return Result(
+        Plan.from_json(about["plan"]),
+        columns,
+        about["begun_s"],
+        about["cpu_share"],
+        Counter(about["errors"]),
+        about["versions"],
+    )

@@ -1,0 +1,140 @@
+"""A lab on this machine alone, without root: real servers and load processes on 127.0.0.1, by parkazoo.local."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.client.machine import ROOT, describe_machine, describe_versions, total_and_busy
+from bench.lab import ZOO_CFG, Ensembles, Faults, Lab, LabError, ProcessorTimes, Server, Shape
+from parkazoo.local import HOST, LocalCluster, LocalClusterError, LocalServer, four_letter_word
+
+
+class LoopbackFaults(Faults):
+    """Processes can be killed and frozen. There are no hosts to be cut off, and no cables to be limited."""
+
+    def __init__(self) -> None:
+        super().__init__("one machine without namespaces (loopback)")
+        self.servers: dict[str, LocalServer] = {}
+
+    def kill(self, server: Server) -> None:
+        with _as_lab_error():
+            self.servers[server.name].kill()
+
+    def start(self, server: Server) -> None:
+        with _as_lab_error():
+            self.servers[server.name].start()
+
+    def freeze(self, server: Server) -> None:
+        with _as_lab_error():
+            self.servers[server.name].freeze()
+
+    def thaw(self, server: Server) -> None:
+        with _as_lab_error():
+            self.servers[server.name].thaw()
+
+
+class Loopback(Lab):
+    """
+    :param clients: how many load processes stand for client hosts.
+    :param tell: called with a line of text when something begins that takes time.
+    """
+
+    def __init__(self, clients: int = 2, tell: Callable[[str], None] = lambda _: None) -> None:
+        self._clients = [f"client{number}" for number in range(1, clients + 1)]
+        self._tell = tell
+        self._faults = LoopbackFaults()
+        self.faults = self._faults
+
+    @property
+    def clients(self) -> Sequence[str]:
+        return self._clients
+
+    @property
+    def is_one_machine(self) -> bool:
+        return True
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "loopback", "machine": describe_machine(), "versions": describe_versions()}
+
+    @contextmanager
+    def ensembles(self, shape: Shape) -> Iterator[Ensembles]:
+        cluster = LocalCluster(
+            shape.ensembles,
+            shape.servers,
+            zoo_cfg={**ZOO_CFG, "forceSync": "no"},  # servers that share a disk would measure the disk
+            progress=self._tell,
+        )
+        with _as_lab_error():
+            cluster.start()
+        try:
+            local = [server for ensemble in cluster.ensembles for server in ensemble.servers]
+            self._faults.servers = {server.name: server for server in local}
+            yield Ensembles(shape, [Server(each.name, each.name[0], HOST, HOST, each.port) for each in local])
+        finally:
+            cluster.stop()  # a frozen server too
+
+    def ask(self, server: Server, word: str) -> str:
+        return four_letter_word(f"{server.address}:{server.port}", word)
+
+    def run_load(
+        self,
+        plans: Mapping[str, Mapping[str, Any]],
+        folder: Path,
+        tell: Callable[[str, str], None] = lambda host, line: None,
+    ) -> dict[str, Path]:
+        folder.mkdir(parents=True, exist_ok=True)
+        results = {host: folder / f"{host}.npz" for host in plans}
+        processes = {host: _start(plan, folder / f"{host}.json", results[host]) for host, plan in plans.items()}
+        with ThreadPoolExecutor(len(processes)) as pool:
+            watched = [pool.submit(_watch, host, process, tell) for host, process in processes.items()]
+            try:
+                for each in as_completed(watched):
+                    each.result()
+            finally:
+                for process in processes.values():
+                    process.kill()  # and its own processes end with it
+        return results
+
+    def processor_times(self) -> dict[str, ProcessorTimes]:
+        total_s, busy_s = total_and_busy()
+        return {"this machine": ProcessorTimes(busy_s, total_s)}
+
+
+def _start(plan: Mapping[str, Any], source: Path, target: Path) -> subprocess.Popen[str]:
+    source.write_text(json.dumps(plan, indent=1))
+    return subprocess.Popen(
+        [sys.executable, "-m", "bench.load", source.absolute(), target.absolute()],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _watch(host: str, process: subprocess.Popen[str], tell: Callable[[str, str], None]) -> None:
+    """
+    :raises LabError: it fails.
+    """
+    assert process.stdout is not None
+    assert process.stderr is not None
+    for line in process.stdout:
+        tell(host, line.rstrip("\n"))
+    said = process.stderr.read().strip().splitlines()
+    if process.wait():
+        raise LabError(f"{host}: the load failed: {said[-1] if said else 'it says nothing'}")
+
+
+@contextmanager
+def _as_lab_error() -> Iterator[None]:
+    try:
+        yield
+    except LocalClusterError as error:
+        raise LabError(str(error)) from error
