@@ -1,0 +1,141 @@
+"""bench.statistics, by known answers."""
+
+from __future__ import annotations
+
+import random
+import unittest
+from itertools import pairwise
+
+from bench.load.loops import arrivals
+from bench.load.plan import Plan, PlanError
+from bench.load.requests import Requests, choose_directories, name_directories, zipf_weights
+from bench.statistics import (
+    count_by_time,
+    cumulate,
+    decode,
+    encode,
+    first_after,
+    make_histogram,
+    percentile_by_time,
+    percentile_s,
+    quantiles,
+)
+from parkazoo.protocol.placement import Placement
+
+MS = 1_000_000  # in ns
+
+
+def plan(**entries: object) -> Plan:
+    return Plan.from_json({"system": "parkazoo", "hosts": "h:1", "root": "/r", "name": "n", **entries})
+
+
+class TestHistograms(unittest.TestCase):
+    def test_percentiles(self) -> None:
+        """1 to 100 ms, each once: the p-th percentile is p ms, to three digits."""
+        histogram = make_histogram([each * MS for each in range(1, 101)])
+        for percentile in (1, 5, 50, 95, 99, 100):
+            self.assertAlmostEqual(percentile_s(histogram, percentile), percentile / 1000, delta=percentile * 1e-6)
+
+    def test_one_slow_request_is_the_last_percentile(self) -> None:
+        histogram = make_histogram([MS] * 99 + [5000 * MS])
+        self.assertAlmostEqual(percentile_s(histogram, 99), 0.001, delta=1e-6)
+        self.assertAlmostEqual(percentile_s(histogram, 100), 5, delta=0.005)
+
+    def test_text_and_back(self) -> None:
+        histogram = make_histogram([MS, 2 * MS, 3 * MS])
+        again = decode(encode(histogram))
+        self.assertEqual(again.get_total_count(), 3)
+        self.assertEqual(percentile_s(again, 50), percentile_s(histogram, 50))
+
+    def test_sums(self) -> None:
+        histogram = make_histogram([MS])
+        histogram.add(make_histogram([3 * MS, 5 * MS]))
+        self.assertEqual(histogram.get_total_count(), 3)
+        self.assertAlmostEqual(percentile_s(histogram, 50), 0.003, delta=3e-6)
+
+    def test_cumulative_distribution(self) -> None:
+        points = cumulate(make_histogram([MS, MS, MS, 4 * MS]))
+        self.assertEqual([share for _, share in points], [0.75, 1.0])
+        self.assertAlmostEqual(points[1][0], 0.004, delta=4e-6)
+        self.assertEqual(cumulate(make_histogram()), [])
+
+    def test_nothing_and_too_much(self) -> None:
+        self.assertRaises(ValueError, percentile_s, make_histogram(), 50)
+        self.assertRaisesRegex(ValueError, "7200 s", make_histogram, [7200 * 1000 * MS])
+
+
+class TestTimes(unittest.TestCase):
+    def test_counts(self) -> None:
+        times = [9.9, 10.0, 10.5, 11.0, 12.99, 13.0, 13.4]
+        self.assertEqual(count_by_time(times, 10, 13, 1), [2, 1, 1])
+        self.assertEqual(count_by_time(times, 10, 13.9, 1), [2, 1, 1])
+        self.assertEqual(count_by_time(times, 10, 11, 0.25), [1, 0, 1, 0])
+        self.assertEqual(count_by_time([], 0, 0.3, 0.1), [0, 0, 0])
+
+    def test_percentiles(self) -> None:
+        found = percentile_by_time([0.1, 0.2, 0.3, 2.5], [1, 2, 6, 7], 0, 3, 1, 50)
+        self.assertEqual(found, [2, None, 7])
+
+    def test_quantiles(self) -> None:
+        self.assertEqual(quantiles([3, 1, 2, 5, 4], (0, 0.25, 0.5, 1)), [1, 2, 3, 5])
+        self.assertEqual(quantiles([1, 2], (0.5,)), [1.5])
+        self.assertRaises(ValueError, quantiles, [])
+
+    def test_first_after(self) -> None:
+        self.assertEqual(first_after([1, 5, 3, 2], 2), 3)
+        self.assertIsNone(first_after([1, 2], 2))
+
+
+class TestLoads(unittest.TestCase):
+    def test_poisson_arrivals(self) -> None:
+        """At 200/s the gaps have a mean of 5 ms and, as an exponential law has it, a deviation of the same."""
+        times = arrivals(200, random.Random(1))
+        found = [next(times) for _ in range(20_000)]
+        gaps = [later - earlier for earlier, later in pairwise(found)]
+        mean = sum(gaps) / len(gaps)
+        deviation = (sum((gap - mean) ** 2 for gap in gaps) / len(gaps)) ** 0.5
+        self.assertAlmostEqual(mean, 0.005, delta=0.0002)
+        self.assertAlmostEqual(deviation, 0.005, delta=0.0002)
+
+    def test_zipf(self) -> None:
+        self.assertEqual(zipf_weights(4, 1), [1, 1 / 2, 1 / 3, 1 / 4])
+        drawn = choose_directories(plan(zipf=1.0, directories=4), random.Random(1))
+        found = [next(drawn) for _ in range(25_000)]
+        self.assertAlmostEqual(found.count(0) / len(found), 12 / 25, delta=0.01)
+        self.assertAlmostEqual(found.count(3) / len(found), 3 / 25, delta=0.01)
+
+    def test_each_round_has_every_directory(self) -> None:
+        drawn = choose_directories(plan(directories=5), random.Random(1))
+        for _ in range(10):
+            self.assertEqual(sorted(next(drawn) for _ in range(5)), [0, 1, 2, 3, 4])
+
+    def test_directories_are_spread(self) -> None:
+        of_children = Placement(3).of_children
+        spread = name_directories(plan(ensembles=3, directories=7))
+        self.assertEqual([of_children(each) for each in spread], [0, 1, 2, 0, 1, 2, 0])
+        hashed = name_directories(plan(ensembles=3, directories=7, is_hashed=True))
+        self.assertEqual(hashed, [f"/r/d{number}" for number in range(7)])
+
+    def test_a_delete_follows_an_answered_create(self) -> None:
+        requests = Requests(plan(directories=3), ["/a", "/b", "/c"], "x", random.Random(1), directory=1)
+        first, second = requests.draw(), requests.draw()
+        self.assertEqual([first.path, second.path], ["/b/x-0", "/b/x-1"])
+        requests.done(first)
+        self.assertEqual(requests.draw().path, first.path)
+        self.assertEqual(requests.draw().path, "/b/x-2")
+
+    def test_a_mistaken_plan_names_the_entry(self) -> None:
+        for entries, said in (
+            ({"threds": 1}, "there is no entry threds; there are begin_timeout_s, "),
+            ({"system": "zookeper"}, "system is 'zookeper'; it must be one of kazoo, parkazoo"),
+            ({"threads": 0}, "threads is 0; it must be at least 1"),
+            ({"read_share": 90}, "read_share is 90; it must be 0 to 1"),
+        ):
+            with self.subTest(said), self.assertRaisesRegex(PlanError, said):
+                plan(**entries)
+        with self.assertRaisesRegex(PlanError, "missing 3 required"):
+            Plan.from_json({"system": "kazoo"})
+
+
+if __name__ == "__main__":
+    unittest.main()
