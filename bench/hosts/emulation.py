@@ -1,0 +1,225 @@
+"""Hosts on one Linux machine, each with its own network, processes, files and SSH server, driven as real ones are.
+
+A host is a set of namespaces. It has two cables: eth0, by which the hosts know each other and which can be limited and
+cut (cables.py), and eth1 for SSH alone, so that no command waits for a throttled network. Both end at bridges in a
+namespace of their own, the switch: in the machine's own one, firewall rules would see their packets. Nothing is
+written down that `down` would need: it finds what there is by the names of the network namespaces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench.hosts.inventory import CLIENT, ORCHESTRATOR, ROOT, SERVER
+from bench.hosts.namespaces import NAMES, connect, network_of, run, switch_of
+from bench.lab import QUIET_JVM_FLAGS, LabError
+
+NAME = "parkazoo"
+INVENTORY = ROOT / "conf" / "emulated.toml"
+MOST_HOSTS = 200
+SERVERS_SHARE = 0.6
+STATE = Path("/run/parkazoo-emulated")
+BOOT = Path(__file__).with_name("boot.sh")
+PYTHON = Path(sys.base_prefix, "bin", "python{}.{}".format(*sys.version_info))
+TOOLS = {
+    **{"ip": "iproute2", "tc": "iproute2", "bridge": "iproute2", "unshare": "util-linux"},
+    **{"pivot_root": "util-linux", "sshd": "openssh-server", "ssh-keygen": "openssh-client"},
+}
+SYSTEM_PATH = "/usr/sbin:/sbin:/usr/local/sbin"
+USER = "parkazoo"
+DATA, CONTROL = "data", "control"  # bridges
+ADDRESS, CONTROL_ADDRESS = "10.77.0.{}", "10.78.0.{}"
+SWITCH_NUMBER = 254
+PREFIX = 24
+BOOT_TIMEOUT_S = 60.0
+SSH_TIMEOUT_S = 1.0
+END_TIMEOUT_S = 20.0
+POLL_S = 0.05
+
+
+class Emulation:
+    """Emulated hosts: h1, h2, h3, ...
+
+    :param name: of the emulation. There may be several at a time.
+    :param inventory: where it is written.
+    """
+
+    def __init__(self, name: str = NAME, inventory: Path = INVENTORY) -> None:
+        self._name = name
+        self._inventory = inventory
+        self._folder = STATE / name
+
+    def up(self, hosts: int, servers: int | None = None) -> None:
+        """Make hosts and their inventory. On failure nothing is left.
+
+        :param servers: how many of them are servers; the others are clients, and the first of those the orchestrator.
+        :raises LabError: it is not possible here, or there are some already.
+        """
+        servers = round(hosts * SERVERS_SHARE) if servers is None else servers
+        if not 2 <= hosts <= MOST_HOSTS:
+            raise LabError(f"there can be 2 to {MOST_HOSTS} emulated hosts, not {hosts}")
+        if not 1 <= servers < hosts:
+            raise LabError(f"of {hosts} hosts, 1 to {hosts - 1} can be servers, not {servers}")
+        sshd = _see_possible()
+        if self._networks() or self._inventory.exists():
+            raise LabError("emulated hosts are up already: fab emulate.down")
+        names = [f"h{number}" for number in range(1, hosts + 1)]
+        try:
+            self._prepare(names)
+            self._wire(names)
+            self._wait_up([self._boot(name, sshd) for name in names])
+            self._inventory.write_text(self._describe(names, servers))
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self) -> int:
+        """End all of it, whatever there is, also of an `up` that was killed.
+
+        :returns: how many hosts there were.
+        :raises LabError: this user may not, or a process does not end.
+        """
+        networks = self._networks()
+        if networks and os.geteuid() != 0:
+            raise LabError("emulated hosts were made by root: sudo fab emulate.down")
+        deadline = time.monotonic() + END_TIMEOUT_S
+        while pids := [int(pid) for each in networks for pid in run("ip", "netns", "pids", each).split()]:
+            if time.monotonic() > deadline:
+                raise LabError(f"a process of an emulated host does not end: {pids[0]}")
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(POLL_S)
+        for each in networks:
+            run("ip", "netns", "delete", each)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another emulation's is there
+            STATE.rmdir()
+        self._inventory.unlink(missing_ok=True)
+        return sum(each != switch_of(self._name) for each in networks)
+
+    def _networks(self) -> list[str]:
+        prefix = network_of(self._name, "")
+        return sorted(path.name for path in NAMES.glob(f"{prefix}*")) if NAMES.exists() else []
+
+    def _prepare(self, names: list[str]) -> None:
+        """What hosts read when they boot."""
+        self._folder.mkdir(parents=True, mode=0o700)
+        for name in names:
+            (self._folder / name).mkdir()
+        lines = [f"{ADDRESS.format(number)} {name}" for number, name in enumerate(names, 1)]
+        (self._folder / "hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
+        for key in ("key", "host_key"):
+            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self._name, "-f", str(self._folder / key))
+
+    def _wire(self, names: list[str]) -> None:
+        switch = switch_of(self._name)
+        run(
+            "ip",
+            "-batch",
+            "-",
+            stdin="".join(f"netns add {each}\n" for each in (switch, *map(self._network, names))),
+        )
+        lines = []
+        for bridge in (DATA, CONTROL):
+            lines += [f"link add {bridge} type bridge", f"link set {bridge} up"]
+        lines.append(f"address add {CONTROL_ADDRESS.format(SWITCH_NUMBER)}/{PREFIX} dev {CONTROL}")
+        for name in names:
+            for bridge, port, device in ((DATA, name, "eth0"), (CONTROL, control_port(name), "eth1")):
+                lines.append(f"link add {port} type veth peer name {device} netns {self._network(name)}")
+                lines.append(f"link set {port} master {bridge} up")
+        run("ip", "-n", switch, "-batch", "-", stdin="\n".join(lines))
+        for number, name in enumerate(names, 1):
+            lines = ["link set lo up"]
+            for device, address in (("eth0", ADDRESS), ("eth1", CONTROL_ADDRESS)):
+                lines.append(f"address add {address.format(number)}/{PREFIX} dev {device}")
+                lines.append(f"link set {device} up")
+            run("ip", "-n", self._network(name), "-batch", "-", stdin="\n".join(lines))
+
+    def _network(self, host: str) -> str:
+        return network_of(self._name, host)
+
+    def _boot(self, name: str, sshd: str) -> subprocess.Popen[bytes]:
+        inside = ["ip", "netns", "exec", self._network(name)]
+        apart = ["unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child"]
+        with self._log(name).open("wb") as log:
+            return subprocess.Popen(
+                [*inside, *apart, "sh", str(BOOT), name, str(self._folder), sshd, str(PYTHON), sys.base_prefix],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # it outlives this program
+            )
+
+    def _log(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
+
+    def _wait_up(self, hosts: list[subprocess.Popen[bytes]]) -> None:
+        deadline = time.monotonic() + BOOT_TIMEOUT_S
+        for number, host in enumerate(hosts, 1):
+            while not self._has_sshd(CONTROL_ADDRESS.format(number)):
+                if host.poll() is not None or time.monotonic() > deadline:
+                    said = self._log(f"h{number}").read_text(errors="replace").splitlines()
+                    raise LabError(
+                        f"the emulated host h{number} does not boot: {said[-1] if said else 'no answer'}"
+                    )
+                time.sleep(POLL_S)
+
+    def _has_sshd(self, address: str) -> bool:
+        try:
+            with connect(switch_of(self._name), address, 22, SSH_TIMEOUT_S) as connection:
+                connection.settimeout(SSH_TIMEOUT_S)
+                return connection.recv(4) == b"SSH-"
+        except OSError:
+            return False
+
+    def _describe(self, names: list[str], servers: int) -> str:
+        """Its inventory."""
+        lines = [
+            "# Hosts on this machine, made by fab emulate.up; fab emulate.down removes them, and this file.",
+            f"# To look around in one: ip netns exec {switch_of(self._name)} "
+            f"ssh -i {self._folder / 'key'} {USER}@{CONTROL_ADDRESS.format(1)}",
+            f'emulation = "{self._name}"',
+            f'user = "{USER}"',
+            f'key = "{self._folder / "key"}"',
+            f'python = "{PYTHON}"',
+            f"jvm_flags = {json.dumps(QUIET_JVM_FLAGS)}",
+            "",
+            "[hosts]",
+        ]
+        for number, name in enumerate(names, 1):
+            roles = (
+                [SERVER] if number <= servers else [CLIENT, ORCHESTRATOR] if number == servers + 1 else [CLIENT]
+            )
+            address, inside = CONTROL_ADDRESS.format(number), ADDRESS.format(number)
+            lines.append(f'{name} = {{ address = "{address}", inside = "{inside}", roles = {json.dumps(roles)} }}')
+        return "\n".join([*lines, ""])
+
+
+def control_port(host: str) -> str:
+    """The switch's end of a host's eth1; that of its eth0 has the host's name."""
+    return f"{host}-ssh"
+
+
+def _see_possible() -> str:
+    """Where sshd is.
+
+    :raises LabError: there can be no emulated hosts here.
+    """
+    if sys.platform != "linux":
+        raise LabError("hosts can be emulated on Linux alone")
+    if os.geteuid() != 0:
+        raise LabError("emulated hosts need root: sudo fab emulate.up")
+    path = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
+    for tool, package in TOOLS.items():
+        if shutil.which(tool, path=path) is None:
+            raise LabError(f"there is no {tool}: install {package} (apt-get install {package})")
+    return str(shutil.which("sshd", path=path))
