@@ -1,8 +1,8 @@
 """What is done on a host of an evaluation, with nothing but Python's standard library.
 
-The text of this file goes along with each command over SSH (remote.py), so no host has an old one. A command is one
-of COMMANDS; its arguments come as JSON. Its answer is the last line that begins with MARK, whatever a login shell may
-have printed before. What there is on a host is in one folder:
+The text of this file goes along with each command over SSH (remote.py), so no host has an old one. A command is
+one of COMMANDS; its arguments come as JSON. Its answer is the last line that begins with MARK, whatever a login
+shell may have printed before. What there is on a host is in one folder:
 
     code/  packages/  jars/    what `fab deploy` brings; deployed.json has a stamp of each
     server/                    the ZooKeeper server: zoo.cfg, data/, zookeeper.log, server.json
@@ -312,14 +312,14 @@ def ask_server(folder: Path, word: str) -> str:
     about = Server(folder).about()
     deadline = time.monotonic() + WORD_TIMEOUT_S
     answer = b""
-    with contextlib.suppress(OSError):
-        with socket.create_connection((about["address"], about["ports"][0]), WORD_TIMEOUT_S) as connection:
-            connection.sendall(word.encode())
-            while (left := deadline - time.monotonic()) > 0:
-                connection.settimeout(left)
-                if not (part := connection.recv(READ_BYTES)):
-                    return answer.decode(errors="replace")
-                answer += part
+    place = about["address"], about["ports"][0]
+    with contextlib.suppress(OSError), socket.create_connection(place, WORD_TIMEOUT_S) as connection:
+        connection.sendall(word.encode())
+        while (left := deadline - time.monotonic()) > 0:
+            connection.settimeout(left)
+            if not (part := connection.recv(READ_BYTES)):
+                return answer.decode(errors="replace")
+            answer += part
     return ""
 
 
