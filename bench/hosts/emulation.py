@@ -1,9 +1,9 @@
 """Hosts on one Linux machine, each with its own network, processes, files and SSH server, driven as real ones are.
 
-A host is a set of namespaces. It has two cables: eth0, by which the hosts know each other and which can be limited and
-cut (cables.py), and eth1 for SSH alone, so that no command waits for a throttled network. Both end at bridges in a
-namespace of their own, the switch: in the machine's own one, firewall rules would see their packets. Nothing is
-written down that `down` would need: it finds what there is by the names of the network namespaces.
+A host is a set of namespaces. It has two cables: eth0, by which the hosts know each other and which can be limited
+and cut (cables.py), and eth1 for SSH alone, so that no command waits for a throttled network. Both end at bridges
+in a namespace of their own, the switch: in the machine's own one, firewall rules would see their packets. Nothing
+is written down that `down` would need: it finds what there is by the names of the network namespaces.
 """
 
 from __future__ import annotations
@@ -30,8 +30,13 @@ STATE = Path("/run/parkazoo-emulated")
 BOOT = Path(__file__).with_name("boot.sh")
 PYTHON = Path(sys.base_prefix, "bin", "python{}.{}".format(*sys.version_info))
 TOOLS = {
-    **{"ip": "iproute2", "tc": "iproute2", "bridge": "iproute2", "unshare": "util-linux"},
-    **{"pivot_root": "util-linux", "sshd": "openssh-server", "ssh-keygen": "openssh-client"},
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "bridge": "iproute2",
+    "unshare": "util-linux",
+    "pivot_root": "util-linux",
+    "sshd": "openssh-server",
+    "ssh-keygen": "openssh-client",
 }
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/local/sbin"
 USER = "parkazoo"
@@ -60,7 +65,7 @@ class Emulation:
     def up(self, hosts: int, servers: int | None = None) -> None:
         """Make hosts and their inventory. On failure nothing is left.
 
-        :param servers: how many of them are servers; the others are clients, and the first of those the orchestrator.
+        :param servers: how many of them are servers; the others are clients, the first of those the orchestrator.
         :raises LabError: it is not possible here, or there are some already.
         """
         servers = round(hosts * SERVERS_SHARE) if servers is None else servers

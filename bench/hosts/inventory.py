@@ -1,4 +1,4 @@
-"""The machines of an evaluation, as a file of conf/ names them. Every mistake in it is told at once, a line each."""
+"""The machines of an evaluation, as a file of conf/ names them. All mistakes in it are told at once, a line each."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _texts(value: Any) -> tuple[str, ...] | None:
 
 
 SETTINGS = {
-    "user": _Kind('a name, "ubuntu" for instance, without an address', lambda value: _address(value)),
+    "user": _Kind('a name, "ubuntu" for instance, without an address', _address),
     "key": _Kind('the path of a private key, "~/.ssh/id_ed25519" for instance', _text),
     "ssh_port": _Kind("a port, 22 for instance", _port_before(LAST_PORT)),
     "folder": _Kind('a folder of its own, "parkazoo-evaluation" for instance', _folder),
@@ -133,8 +133,13 @@ OF_A_HOST = {
     "inside": _Kind("an IP address or a host name, without port", _address),
 }
 DEFAULTS = {
-    **{"user": None, "key": None, "ssh_port": None},
-    **{"folder": "parkazoo-evaluation", "python": "python3", "zookeeper_port": 2181, "jvm_flags": ("-Xmx1g",)},
+    "user": None,
+    "key": None,
+    "ssh_port": None,
+    "folder": "parkazoo-evaluation",
+    "python": "python3",
+    "zookeeper_port": 2181,
+    "jvm_flags": ("-Xmx1g",),
 }
 
 

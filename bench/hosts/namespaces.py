@@ -26,7 +26,7 @@ def network_of(emulation: str, host: str) -> str:
 def connect(name: str, address: str, port: int, timeout_s: float) -> socket.socket:
     """A connection that leaves from a namespace.
 
-    A socket stays in the namespace in which it was made, and a namespace is a thread's matter: so a thread goes there.
+    A socket stays in the namespace in which it was made, and a namespace is a thread's matter: a thread goes there.
 
     :raises OSError: as socket.create_connection does, or there is no such namespace.
     """
