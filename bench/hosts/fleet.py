@@ -76,52 +76,65 @@ class Fleet:
         except HostError as error:
             raise FleetError({name: str(error)}, {}) from None
 
-    def each(self, about: str, work: Callable[[Remote], T], hosts: Iterable[Host] | None = None) -> dict[str, T]:
+    def each(
+        self,
+        about: str,
+        work: Callable[[Remote], T],
+        hosts: Iterable[Host] | None = None,
+        *,
+        all_or_none: bool = False,
+    ) -> dict[str, T]:
         """Do it on hosts, all by default, at the same time.
 
-        :param about: for people: ``"deploying"``.
-        :raises FleetError: when all have ended and some have failed.
+        :param about: for people, ``"deploying"``; if empty, nothing is shown.
+        :param all_or_none: whether the first failure ends it on the others, as the end of this program does.
+        :raises FleetError: some have failed.
         """
         names = [host.name for host in (self.inventory.hosts if hosts is None else hosts)]
         tasks = {self._pool.submit(work, self[name]): name for name in names}
         try:
-            self._watch(about, tasks)
+            self._wait(about, tasks, all_or_none)
         except BaseException:
-            for task in tasks:
-                task.cancel()
+            self._interrupt(tasks)
             raise
-        failures, done = {}, {}
-        for task, name in tasks.items():
-            error = task.exception()
-            if error is None:
-                done[name] = task.result()
-            elif isinstance(error, HostError):
-                failures[name] = str(error)
-            else:
-                raise error
+        ended = {name: task for task, name in tasks.items() if task.done()}
+        failures = {name: str(task.exception()) for name, task in ended.items() if task.exception()}
+        done = {name: task.result() for name, task in ended.items() if not task.exception()}
+        self._interrupt(tasks)
         if failures:
             raise FleetError(failures, done)
         return done
 
-    def _watch(self, about: str, tasks: Mapping[Future[Any], str]) -> None:
-        """Show progress until all tasks have ended."""
+    def _interrupt(self, tasks: Mapping[Future[Any], str]) -> None:
+        """End those that have not ended: the agent on a host ends a load when its connection does."""
+        for task, name in tasks.items():
+            if not task.done() and not task.cancel():
+                self[name].close()
+        wait(tasks)
+
+    def _wait(self, about: str, tasks: Mapping[Future[Any], str], all_or_none: bool) -> None:
+        """Until all have ended, or one has failed; show how far it is.
+
+        :raises Exception: what a task has raised that is not about its host.
+        """
         began = time.monotonic()
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[late]}"),
-        )
-        with Progress(*columns, console=self.console, transient=True, disable=not sys.stdout.isatty()) as progress:
+        texts = TextColumn("{task.description}"), TextColumn("{task.fields[late]}")
+        columns = texts[0], BarColumn(), MofNCompleteColumn(), texts[1]
+        is_hidden = not about or not sys.stdout.isatty()
+        with Progress(*columns, console=self.console, transient=True, disable=is_hidden) as progress:
             shown = progress.add_task(about, total=len(tasks), late="")
-            waiting = set(tasks)
+            waiting = {*tasks}
             while waiting:
                 ended, waiting = wait(waiting, REFRESH_S, FIRST_COMPLETED)
-                late = [tasks[task] for task in tasks if task in waiting]
+                errors = [error for task in ended if (error := task.exception())]
+                if unexpected := [error for error in errors if not isinstance(error, HostError)]:
+                    raise unexpected[0]
+                late = [name for task, name in tasks.items() if task in waiting]
                 text = ", ".join(late[:SHOWN]) + (f" and {len(late) - SHOWN} more" if len(late) > SHOWN else "")
                 progress.update(shown, advance=len(ended), late=text)
-        self.console.print(
-            f"  {about}: {len(tasks)} host{'' if len(tasks) == 1 else 's'}, {time.monotonic() - began:.1f} s",
-            style="dim",
-            highlight=False,
-        )
+                if errors and all_or_none:
+                    return
+        if about:
+            hosts = f"{len(tasks)} host{'' if len(tasks) == 1 else 's'}"
+            said = f"  {about}: {hosts}, {time.monotonic() - began:.1f} s"
+            self.console.print(said, style="dim", highlight=False)

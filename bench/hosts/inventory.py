@@ -1,4 +1,4 @@
-"""The machines of an evaluation, as a file of conf/ names them. All mistakes in it are told at once, a line each."""
+"""The machines of an evaluation, as a file of conf/ names them. All mistakes are told at once, a line each."""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ import errno
 import json
 import logging
 import socket
+import threading
+import time
 import zlib
 from collections.abc import Callable
 from functools import cache
@@ -16,10 +18,12 @@ from typing import Any
 from fabric import Connection
 from paramiko import SSHException
 from paramiko.channel import Channel
+from paramiko.common import OPEN_FAILED_CONNECT_FAILED
 from paramiko.ssh_exception import (
     AuthenticationException,
     BadHostKeyException,
     NoValidConnectionsError,
+    ChannelException,
     PasswordRequiredException,
 )
 
@@ -52,11 +56,12 @@ class HostError(LabError):
 
 
 class Remote:
-    """A host, connected to when first needed. Methods raise HostError. One thread at a time may connect it."""
+    """A host, connected to when it is needed. Any thread may use it. Methods raise HostError."""
 
     def __init__(self, host: Host, inventory: Inventory) -> None:
         self.host = host
         self._emulation = inventory.emulation
+        self._turn = threading.Lock()
         key = {"key_filename": str(host.key), "look_for_keys": False} if host.key else {}
         self._connection = Connection(
             host.address,
@@ -72,8 +77,12 @@ class Remote:
         return f"<Remote {self.host.name}>"
 
     def connect(self) -> None:
-        if self._connection.is_connected:
-            return
+        """Unless it is connected."""
+        with self._turn:
+            if not self._connection.is_connected:
+                self._connect()
+
+    def _connect(self) -> None:
         try:
             if self._emulation:
                 self._connection.connect_kwargs["sock"] = connect(
@@ -143,6 +152,31 @@ class Remote:
         if "error" in answer:
             raise HostError(answer["error"])
         return answer["value"]
+
+    def talk(self, address: str, port: int, text: str, timeout_s: float) -> str:
+        """What a server near the host answers, by a connection through SSH; empty if it does not, or not in time."""
+        self.connect()
+        deadline = time.monotonic() + timeout_s
+        answer = b""
+        try:
+            there, here = (address, port), ("127.0.0.1", 0)
+            with self._connection.transport.open_channel(
+                "direct-tcpip", there, here, timeout=timeout_s
+            ) as channel:
+                channel.sendall(text.encode())
+                while (left := deadline - time.monotonic()) > 0:
+                    channel.settimeout(left)
+                    if not (part := channel.recv(READ_BYTES)):
+                        return answer.decode(errors="replace")
+                    answer += part
+        except ChannelException as error:
+            if error.code != OPEN_FAILED_CONNECT_FAILED:
+                raise HostError("its SSH server forwards no connections: set AllowTcpForwarding there") from None
+        except TimeoutError:
+            pass
+        except (OSError, EOFError, SSHException) as error:
+            raise HostError(self._explain(error)) from None
+        return ""
 
     def fetch(self, there: str, here: Path) -> None:
         """Bring a file home."""

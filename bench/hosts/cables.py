@@ -1,0 +1,129 @@
+"""The cables of emulated hosts: cut, limited, lossy, slow."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+from bench.hosts.emulation import DATA
+from bench.hosts.namespaces import inside, network_of, run, switch_of
+from bench.lab import LabError, NotPossible
+
+DEVICE = "eth0"
+DISABLED, FORWARDING = "0", "3"  # a port's state, linux/if_bridge.h
+BURST_BYTES = 16_384  # at least; and what comes in ten milliseconds, because some kernels' clocks tick no faster
+BURST_S = 0.01
+QUEUE_BYTES = 1 << 20
+LOSS = "parkazoo-loss"  # a table of nftables
+PARTS = 1_000_000
+DELAY = Path(__file__).with_name("delay.py")
+SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17  # linux/sockios.h, linux/ethtool.h
+
+
+class Cables:
+    """
+    :param emulation: its name.
+    """
+
+    def __init__(self, emulation: str) -> None:
+        self._emulation = emulation
+        self._switch = switch_of(emulation)
+
+    def cut(self, host: str) -> None:
+        """Nothing comes or goes. The host keeps its carrier, so nobody is told."""
+        self._set_port(host, DISABLED)
+
+    def mend(self, host: str) -> None:
+        self._set_port(host, FORWARDING)
+
+    def _set_port(self, host: str, state: str) -> None:
+        port = _slow(host) if self._is_slow(host) else host
+        run("bridge", "-n", self._switch, "link", "set", "dev", port, "state", state)
+
+    def limit(self, host: str, rate_bytes_s: float) -> None:
+        """What it sends, and what it is sent."""
+        if rate_bytes_s < 1:
+            raise LabError(f"a bandwidth must be at least 1 byte/s, not {rate_bytes_s:g}")
+        burst = max(BURST_BYTES, int(rate_bytes_s * BURST_S))
+        shape = ["rate", f"{int(rate_bytes_s * 8)}bit", "burst", str(burst), "limit", str(QUEUE_BYTES + burst)]
+        for network, device in self._ends(host):
+            run("tc", "-n", network, "qdisc", "replace", "dev", device, "root", "tbf", *shape)
+
+    def _ends(self, host: str) -> list[tuple[str, str]]:
+        return [(network_of(self._emulation, host), DEVICE), (self._switch, host)]
+
+    def lose(self, host: str, share: float) -> None:
+        """Of the packets that come in, that share at random."""
+        if not 0 <= share <= 1:
+            raise LabError(f"a share is 0 to 1, not {share:g}")
+        if shutil.which("nft") is None:
+            raise NotPossible("packets are lost by nft, which is not there: apt-get install nftables")
+        self._lose_none(host)
+        rule = f"iifname {DEVICE} numgen random mod {PARTS} < {int(share * PARTS)} drop"
+        self._nft(host, f"table inet {LOSS} {{ chain in {{ type filter hook input priority 0; {rule}; }} }}")
+
+    def _lose_none(self, host: str) -> None:
+        self._nft(host, f"table inet {LOSS} {{}}; delete table inet {LOSS}")
+
+    def _nft(self, host: str, rules: str) -> None:
+        run("ip", "netns", "exec", network_of(self._emulation, host), "nft", rules)
+
+    def delay(self, host: str, delay_s: float) -> None:
+        """Whatever it sends."""
+        if delay_s < 0:
+            raise LabError(f"a delay is at least 0 s, not {delay_s:g}")
+        self._end_delay(host)
+        self._offload(host, is_on=False)
+        relay = subprocess.Popen(
+            ["ip", "netns", "exec", self._switch, sys.executable, "-I", str(DELAY), host, str(delay_s)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # it ends with its device
+        )
+        assert relay.stdout is not None
+        assert relay.stderr is not None
+        if not relay.stdout.readline():
+            raise LabError(f"{host} cannot be delayed: {relay.stderr.read().strip()}")
+        run("ip", "-n", self._switch, "link", "set", host, "nomaster")
+        run("ip", "-n", self._switch, "link", "set", _slow(host), "master", DATA, "up")
+
+    def _end_delay(self, host: str) -> None:
+        if self._is_slow(host):
+            run("ip", "-n", self._switch, "link", "delete", _slow(host))
+            run("ip", "-n", self._switch, "link", "set", host, "master", DATA)
+            self._offload(host, is_on=True)
+
+    def _is_slow(self, host: str) -> bool:
+        return any(name == _slow(host) for _, name in inside(self._switch, socket.if_nameindex))
+
+    def _offload(self, host: str, is_on: bool) -> None:
+        """Whether frames may leave it as they do between namespaces: without sums, longer than a cable carries."""
+        inside(network_of(self._emulation, host), partial(_offload, is_on))
+
+    def lift(self, host: str) -> None:
+        """Undo `limit`, `lose` and `delay`."""
+        for network, device in self._ends(host):
+            if " tbf " in run("tc", "-n", network, "qdisc", "show", "dev", device, "root"):
+                run("tc", "-n", network, "qdisc", "delete", "dev", device, "root")
+        if shutil.which("nft") is not None:
+            self._lose_none(host)
+        self._end_delay(host)
+
+
+def _slow(host: str) -> str:
+    return f"{host}-slow"
+
+
+def _offload(is_on: bool) -> None:
+    value = ctypes.create_string_buffer(struct.pack("II", ETHTOOL_STXCSUM, is_on))
+    with socket.socket() as any_socket:
+        fcntl.ioctl(any_socket, SIOCETHTOOL, struct.pack("16sP16x", DEVICE.encode(), ctypes.addressof(value)))

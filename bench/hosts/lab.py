@@ -1,0 +1,104 @@
+"""The lab of hosts over SSH, real or emulated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.client.machine import describe_versions
+from bench.hosts import deployment, servers
+from bench.hosts.faults import EmulatedFaults, HostFaults
+from bench.hosts.fleet import Fleet
+from bench.hosts.inventory import CLIENT
+from bench.hosts.remote import Remote
+from bench.lab import Ensembles, Lab, ProcessorTimes, Server, Shape
+
+DESCRIBED = ("processor", "processors", "memory_bytes", "system", "python", "java")
+LONGEST_SILENCE_S = 600.0  # of a load
+WORD_TIMEOUT_S = 2.0
+
+
+class HostLab(Lab):
+    """
+    :param fleet: connected as long as the lab is used.
+    :raises LabError: a host cannot be used, or `fab deploy` has not been there.
+    """
+
+    def __init__(self, fleet: Fleet, tell: Callable[[str], None] = lambda _: None) -> None:
+        self._fleet = fleet
+        self._tell = tell
+        self._about = deployment.probe(fleet)
+        deployment.see_deployed(fleet, self._about, tell)
+        emulation = fleet.inventory.emulation
+        self._faults = EmulatedFaults(fleet, emulation) if emulation else HostFaults(fleet)
+        self.faults = self._faults
+        # of each machine the first host, for there may be many on one
+        self._machines = {about["boot"]: name for name, about in reversed(self._about.items())}
+
+    @property
+    def clients(self) -> Sequence[str]:
+        return [host.name for host in self._fleet.inventory.having(CLIENT)]
+
+    @property
+    def is_one_machine(self) -> bool:
+        return len(self._machines) == 1
+
+    def describe(self) -> dict[str, Any]:
+        inventory = self._fleet.inventory
+        return {
+            "kind": "emulated" if inventory.emulation else "hosts",
+            "machines": {name: {key: self._about[name][key] for key in DESCRIBED} for name in self._machine_names},
+            "hosts": {host.name: sorted(host.roles) for host in inventory.hosts},
+            "jvm_flags": sorted({flag for host in inventory.hosts for flag in host.jvm_flags}),
+            "versions": describe_versions(),
+        }
+
+    @property
+    def _machine_names(self) -> list[str]:
+        return [*self._machines.values()]
+
+    @contextmanager
+    def ensembles(self, shape: Shape) -> Iterator[Ensembles]:
+        started = servers.start(self._fleet, shape)
+        try:
+            servers.make_map(self._fleet, started)
+            yield started
+        finally:
+            self._faults.undo_all()
+            servers.stop(self._fleet)
+
+    def ask(self, server: Server, word: str) -> str:
+        place = server.address, server.port
+        return self._fleet.on(server.host, lambda remote: remote.talk(*place, word, WORD_TIMEOUT_S))
+
+    def run_load(
+        self,
+        plans: Mapping[str, Mapping[str, Any]],
+        folder: Path,
+        tell: Callable[[str, str], None] = lambda host, line: None,
+    ) -> dict[str, Path]:
+        folder.mkdir(parents=True, exist_ok=True)
+
+        def work(remote: Remote) -> Path:
+            name = remote.host.name
+            there = remote.ask(
+                "load",
+                stdin=json.dumps(plans[name]).encode() + b"\n",
+                keep_stdin=True,
+                timeout_s=LONGEST_SILENCE_S,
+                tell=lambda line: tell(name, line),
+            )
+            here = folder / f"{name}.npz"
+            remote.fetch(there, here)
+            return here
+
+        hosts = [host for host in self._fleet.inventory.hosts if host.name in plans]
+        return self._fleet.each("", work, hosts, all_or_none=True)
+
+    def processor_times(self) -> dict[str, ProcessorTimes]:
+        hosts = [host for host in self._fleet.inventory.hosts if host.name in self._machine_names]
+        found = self._fleet.each("", lambda remote: remote.ask("processor_times"), hosts)
+        return {name: ProcessorTimes(each["busy_s"], each["total_s"]) for name, each in found.items()}
