@@ -57,7 +57,7 @@ def cumulate(histogram: HdrHistogram) -> list[tuple[float, float]]:
 
 def count_by_time(times: Any, begin: float, end: float, bucket: float) -> list[int]:
     """How many of the times lie in each whole bucket between `begin` and `end`."""
-    buckets = int((end - begin) / bucket + 1e-9)
+    buckets = int((end - begin) / bucket + 1e-6)
     edges = begin + bucket * np.arange(buckets + 1)
     counts = np.histogram(np.asarray(times)[np.asarray(times) < edges[-1]], edges)[0]
     return [int(each) for each in counts]
@@ -67,7 +67,7 @@ def percentile_by_time(
     times: Any, values: Any, begin: float, end: float, bucket: float, percentile: float
 ) -> list[float | None]:
     """Of the values whose times lie in each bucket, that percentile; None where there are none."""
-    buckets = int((end - begin) / bucket + 1e-9)
+    buckets = int((end - begin) / bucket + 1e-6)
     values, numbers = np.asarray(values), np.floor((np.asarray(times) - begin) / bucket)
     chosen = [values[numbers == number] for number in range(buckets)]
     return [float(np.percentile(some, percentile)) if some.size else None for some in chosen]

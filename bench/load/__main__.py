@@ -13,7 +13,6 @@ USAGE = "usage: python -m bench.load PLAN.json RESULT.npz"
 
 def main(arguments: list[str]) -> int:
     from bench.load.process import ProcessError, run_processes  # noqa: PLC0415 - children import this file too
-    from bench.load.result import write_result  # noqa: PLC0415
 
     if len(arguments) != 2:
         return _fail(USAGE)
@@ -21,6 +20,8 @@ def main(arguments: list[str]) -> int:
     try:
         plan = Plan.from_json(json.loads(source.read_text()))
         accounts = run_processes(plan)
+        from bench.load.result import write_result  # noqa: PLC0415 - numpy takes its time
+
         write_result(target, plan, accounts)
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}")

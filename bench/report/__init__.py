@@ -1,0 +1,1 @@
+"""What saved results show: tables and plots, as one HTML page, as PNG files, and on a terminal."""

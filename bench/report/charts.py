@@ -1,0 +1,81 @@
+"""Plots with matplotlib, all of one look. A legend stands below the panels, so that it hides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+WIDTH, HEIGHT = 8.0, 3.6  # inches, for one row of panels
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999", "#8c564b")
+MARKERS = "os^Dv<>pX"
+
+Points = Sequence[tuple[float, float]]
+
+
+def make_panels(count: int, height: float = HEIGHT) -> tuple[Figure, list[Any]]:
+    """A figure with so many panels beside each other."""
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    panels = figure.subplots(1, count, squeeze=False)[0].tolist()
+    for panel in panels:
+        panel.grid(linewidth=0.3)
+        panel.spines[["top", "right"]].set_visible(False)
+    return figure, panels
+
+
+def add_legend(figure: Figure, panel: Any, columns: int = 4) -> None:
+    handles, names = panel.get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
+
+
+def draw_lines(panel: Any, lines: Mapping[str, Points], title: str, x: str, y: str, **line: Any) -> None:
+    """Lines with their points, in the order in which they are given."""
+    for number, (name, points) in enumerate(lines.items()):
+        if points:
+            style = {"marker": MARKERS[number % len(MARKERS)], "markersize": 4, "linewidth": 1.2, **line}
+            panel.plot(*zip(*points, strict=True), label=name, color=COLOURS[number % len(COLOURS)], **style)
+    label(panel, title, x, y)
+
+
+def draw_bars(
+    panel: Any,
+    bars: Mapping[str, Mapping[str, float]],
+    title: str,
+    y: str,
+    goals: Mapping[str, float] | None = None,
+) -> None:
+    """Groups of bars.
+
+    :param bars: of each series, of each group its value.
+    :param goals: of a group, a line across it.
+    """
+    groups = list(dict.fromkeys(group for series in bars.values() for group in series))
+    width = 0.8 / max(len(bars), 1)
+    for number, (name, series) in enumerate(bars.items()):
+        places = [groups.index(group) + (number - (len(bars) - 1) / 2) * width for group in series]
+        drawn = panel.bar(
+            places, list(series.values()), width * 0.92, label=name, color=COLOURS[number % len(COLOURS)]
+        )
+        panel.bar_label(drawn, fmt="{:.3g}", fontsize=6, padding=1)
+    for number, (group, goal) in enumerate((goals or {}).items()):
+        if group in groups:
+            place = groups.index(group)
+            panel.plot(
+                [place - 0.45, place + 0.45],
+                [goal, goal],
+                color="black",
+                linewidth=1.2,
+                linestyle=":",
+                label=None if number else "goal",
+            )
+    panel.set_xticks(range(len(groups)), groups)
+    label(panel, title, "", y)
+
+
+def label(panel: Any, title: str, x: str, y: str) -> None:
+    panel.set_title(title, fontsize=10)
+    panel.set_xlabel(x, fontsize=9)
+    panel.set_ylabel(y, fontsize=9)
+    panel.tick_params(labelsize=8)

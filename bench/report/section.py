@@ -1,0 +1,57 @@
+"""A part of a report: what a scenario has to show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+FIGURE = re.compile(r"[-\d.,%/* ]*")
+
+
+@dataclass(frozen=True)
+class Table:
+    """
+    :param rows: cells as text; columns of figures are told from others by what is in them.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def kinds(self) -> list[str]:
+        """Of each column: ``figure`` or ``text``."""
+        return [_kind([row[number] for row in self.rows]) for number in range(len(self.columns))]
+
+
+def _kind(cells: Sequence[str]) -> str:
+    return "figure" if all(map(FIGURE.fullmatch, cells)) else "text"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """
+    :param name: of its PNG file, without the ending.
+    :param about: what is to be seen, for those who do not see it.
+    :param figure: of matplotlib.
+    """
+
+    name: str
+    about: str
+    figure: Any
+
+
+@dataclass(frozen=True)
+class Section:
+    """
+    :param about: what was done, in a few sentences.
+    :param caveats: what the figures do not say.
+    """
+
+    name: str
+    title: str
+    about: str
+    tables: Sequence[Table] = ()
+    plots: Sequence[Plot] = ()
+    caveats: Sequence[str] = field(default_factory=list)

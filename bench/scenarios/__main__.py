@@ -1,0 +1,73 @@
+"""``python -m bench.scenarios NAME``: measure scenarios, on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.client.machine import ROOT
+from bench.lab import LabError
+from bench.loopback import Loopback
+from bench.report.make import ReportError, make_report, read_documents, show
+from bench.report.terminal import print_section
+from bench.scenarios.catalogue import SCENARIOS, run_scenario
+
+INTERRUPTED = 130
+WIDTH = 132  # where no terminal has one
+
+
+def parse() -> argparse.Namespace:
+    names = ", ".join(SCENARIOS)
+    parser = argparse.ArgumentParser(prog="python -m bench.scenarios", description=__doc__)
+    parser.add_argument("names", metavar="NAME", nargs="+", help=f"of {names}; or all")
+    parser.add_argument("--small", action="store_true", help="it only shows that all runs; figures say nothing")
+    parser.add_argument("--full", action="store_true", help="hours, for machines of one's own")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help="for results, plots and the report")
+    options = parser.parse_args()
+    if options.names == ["all"]:
+        options.names = list(SCENARIOS)
+    if unknown := [name for name in options.names if name not in SCENARIOS]:
+        parser.error(f"there is no scenario {', '.join(unknown)}; there are {names}")
+    options.size = "small" if options.small else "full" if options.full else "medium"
+    if options.out is None:
+        options.out = ROOT / "build" / "evaluation" / time.strftime("%Y%m%d-%H%M%S")
+    return options
+
+
+def main() -> int:
+    options = parse()
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+
+    def tell(text: str) -> None:
+        console.print(f"  {time.strftime('%H:%M:%S')} {text}", markup=False, highlight=False, style="dim")
+
+    failed = False
+    try:
+        for name in options.names:
+            tell(SCENARIOS[name].TITLE)
+            try:
+                run_scenario(name, Loopback(tell=tell), options.out, options.size, options.seed, tell)
+            except LabError as error:
+                failed = True
+                console.print(f"{name}: {error}", markup=False, highlight=False, style="bold")
+        report = make_report(options.out)
+        for document in read_documents(options.out):
+            if section := show(document):
+                print_section(console, section)
+    except (ReportError, OSError) as error:
+        console.print(str(error), markup=False, highlight=False, style="bold")
+        return 1
+    except KeyboardInterrupt:
+        console.print("interrupted")
+        return INTERRUPTED
+    console.print(f"{report}", markup=False, highlight=False, soft_wrap=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""All scenarios, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from bench.lab import Lab, LabError
+from bench.report.section import Section
+from bench.scenarios import scaling
+from bench.scenarios.evaluation import Evaluation
+
+
+class Scenario(Protocol):
+    """A module of this package."""
+
+    NAME: str
+    TITLE: str
+
+    def measure(self, evaluation: Evaluation) -> None:
+        """
+        :raises LabError: something of the lab does not work.
+        """
+
+    def show(self, document: Mapping[str, Any]) -> Section: ...
+
+
+_MODULES: tuple[Scenario, ...] = (scaling,)
+SCENARIOS = {each.NAME: each for each in _MODULES}
+
+
+def run_scenario(
+    name: str,
+    lab: Lab,
+    folder: Path,
+    size: str = "medium",
+    seed: int = 1,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Path:
+    """Measure a scenario.
+
+    :param size: of evaluation.SIZES.
+    :returns: the file of its results, ``folder/NAME.json``. The requests themselves are in ``folder/raw``.
+    :raises LabError: something of the lab does not work. What was measured before is in the file.
+    """
+    evaluation = Evaluation(lab, name, folder, size, seed, tell)
+    try:
+        SCENARIOS[name].measure(evaluation)
+    except LabError as error:
+        evaluation.not_measured("what was to come after this", error)
+        raise
+    finally:
+        path = evaluation.save()
+    return path

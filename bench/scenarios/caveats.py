@@ -1,0 +1,39 @@
+"""What figures do not say, because of the lab that they are from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bench.report.text import MARK
+
+ONE_MACHINE = (
+    "Clients and all servers share the processors of one machine. Where these are the limit, "
+    "more servers are slower, not faster."
+)
+NO_DISK = "Servers do not wait for a disk: they share one, and would measure that."
+LIMITED = (
+    "The limit is the emulated network card of each server, of the leader above all, and ensembles share nothing. "
+    "That shows how load is spread; it says nothing of the throughput of real hardware."
+)
+
+
+def caveats_of(document: Mapping[str, Any]) -> list[str]:
+    """Those that hold for every scenario in the same lab."""
+    caveats = []
+    if document["about"]["is_one_machine"]:
+        caveats += [ONE_MACHINE, NO_DISK]
+    if document.get("rate_bytes_s"):
+        caveats.append(LIMITED)
+    runs = document["runs"]
+    if limited := sum(bool(run["limits"]) for run in runs):
+        caveats.append(
+            f"In {limited} of {len(runs)} runs, marked with{MARK}, processors or the load generator were busy to "
+            "the limit: their figures may not be the servers' own."
+        )
+    caveats += [f"Not measured: {each['what']}: {each['why']}." for each in unique(document["not_measured"])]
+    return caveats
+
+
+def unique(entries: list[dict[str, str]]) -> list[dict[str, str]]:
+    return list({str(entry): entry for entry in entries}.values())

@@ -1,0 +1,208 @@
+"""An evaluation: a lab, a folder, and the document of one scenario that grows with each run."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bench.lab import Ensembles, Lab, NotPossible, Server, Shape
+from bench.load.plan import Plan
+from bench.load.result import Result, read_result
+from bench.scenarios.busy import BusyWatch
+from bench.scenarios.summary import summarise
+
+SIZES = ("small", "medium", "full")
+BUCKET_S = 1.0
+WARM_UP_S = 8.0  # of new servers, before their bandwidth is limited
+# On one machine processors would be the limit. So much bandwidth of each server's network card is one long before.
+RATE_BYTES_S = 125_000.0
+
+
+class Evaluation:
+    """Runs the loads of a scenario.
+
+    :param folder: for the document, SCENARIO.json, and the raw results, in raw/.
+    :param size: ``small`` shows that everything runs; ``medium`` is for one machine and some minutes; ``full`` for
+        machines of one's own, and hours.
+    :param tell: called with a line of text when something begins.
+    """
+
+    def __init__(
+        self,
+        lab: Lab,
+        scenario: str,
+        folder: Path,
+        size: str = "medium",
+        seed: int = 1,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.lab = lab
+        self.size = size
+        self.seed = seed
+        self.tell = tell
+        self._folder = folder
+        self._scenario = scenario
+        self._begun_s = time.monotonic()
+        self.document: dict[str, Any] = {
+            "scenario": scenario,
+            "about": {
+                "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+                "size": size,
+                "seed": seed,
+                "lab": lab.describe(),
+                "is_one_machine": lab.is_one_machine,
+                "clients": len(lab.clients),
+            },
+            "runs": [],
+            "trials": [],
+            "not_measured": [],
+        }
+
+    def save(self) -> Path:
+        self.document["about"]["took_s"] = round(time.monotonic() - self._begun_s, 1)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{self._scenario}.json"
+        path.write_text(json.dumps(self.document, indent=1) + "\n")
+        return path
+
+    def not_measured(self, what: str, why: object) -> None:
+        """Say in the document, and to whoever watches, that something is missing."""
+        self.document["not_measured"].append({"what": what, "why": str(why)})
+        self.tell(f"not measured: {what}: {why}")
+
+    @contextmanager
+    def ensembles(self, shape: str) -> Iterator[Ensembles]:
+        self.tell(f"starting {shape}")
+        with self.lab.ensembles(Shape.parse(shape)) as ensembles:
+            yield ensembles
+
+    def plan(self, ensembles: Ensembles, system: str, **settings: Any) -> Plan:
+        """A plan for all client hosts, if `nodes` does not say otherwise.
+
+        :param settings: other entries of Plan.
+        """
+        count = ensembles.shape.ensembles if system == "parkazoo" else 1
+        number = len(self.document["runs"])
+        base: dict[str, Any] = {
+            "nodes": len(self.lab.clients),
+            "directories": 12 * count,
+            "seed": self.seed + number,
+        }
+        entries = {**base, **settings}
+        hashed = "-hashed" if entries.get("is_hashed") else ""
+        return Plan(
+            system=system,
+            hosts=ensembles.hosts(),
+            ensembles=count,
+            root=f"/bench-{system}-{entries.get('size', Plan.size)}-{entries['directories']}{hashed}",
+            name=f"run{number}-{time.time_ns() % 1_000_000_000}",
+            **entries,
+        )
+
+    def run(
+        self,
+        ensembles: Ensembles,
+        plan: Plan,
+        label: dict[str, Any],
+        meanwhile: Callable[[float], None] | None = None,
+        bucket_s: float = BUCKET_S,
+    ) -> dict[str, Any]:
+        """Run a load, and add it to the document.
+
+        :param label: what distinguishes it from other runs of the scenario.
+        :param meanwhile: called when the load has begun, with the time of that, in seconds since the epoch.
+        :returns: its summary.
+        """
+        results, busy, files = self._run(plan, label, meanwhile)
+        run = {
+            **label,
+            "shape": str(ensembles.shape),
+            "system": plan.system,
+            **summarise(results, busy, bucket_s),
+            "raw": files,
+        }
+        self.document["runs"].append(run)
+        self.save()
+        limits = f"; limit: {', '.join(run['limits'])}" if run["limits"] else ""
+        self.tell(f"  {run['rates']['all']:,.0f} requests/s{limits}")
+        return run
+
+    def warm_up(self, plan: Plan) -> None:
+        """Run a load for some time, which is not measured: new servers are slow."""
+        if self.size == "small":
+            return
+        self.tell("warming up")
+        folder = self._folder / "raw" / f"{self._scenario}-warm-up"
+        plan = replace(plan, name=plan.name + "-warm-up", measure_s=WARM_UP_S)
+        self.lab.run_load(self._shares(plan), folder)
+
+    def raw(self, run: dict[str, Any]) -> list[Result]:
+        """The requests of a run."""
+        return [read_result(self._folder / name) for name in run["raw"]]
+
+    def _run(
+        self, plan: Plan, label: dict[str, Any], meanwhile: Callable[[float], None] | None
+    ) -> tuple[list[Result], dict[str, float], list[str]]:
+        self.tell(f"{plan.system} {' '.join(f'{key}={value}' for key, value in label.items())}")
+        watch = BusyWatch(self.lab, plan)
+        beside: list[BaseException] = []
+        threads = []
+
+        def hear(host: str, line: str) -> None:
+            begun_s = float(json.loads(line)["begun_s"])
+            watch.begin()
+            if meanwhile:
+                thread = threading.Thread(target=attempt, args=(begun_s,), daemon=True)
+                threads.append(thread)
+                thread.start()
+
+        def attempt(begun_s: float) -> None:
+            assert meanwhile is not None
+            try:
+                meanwhile(begun_s)
+            except Exception as error:
+                beside.append(error)
+
+        number = len(self.document["runs"])
+        folder = self._folder / "raw" / f"{self._scenario}-{number:03}"
+        paths = self.lab.run_load(self._shares(plan), folder, hear)
+        for thread in threads:
+            thread.join()
+        if beside:
+            raise beside[0]
+        results = [read_result(path) for path in paths.values()]
+        return results, watch.shares(), [str(path.relative_to(self._folder)) for path in paths.values()]
+
+    def _shares(self, plan: Plan) -> dict[str, dict[str, Any]]:
+        """The plan of each host."""
+        hosts = self.lab.clients[: plan.nodes]
+        return {host: replace(plan, node=node).as_json() for node, host in enumerate(hosts)}
+
+    @contextmanager
+    def limited(self, servers: Sequence[Server], rate_bytes_s: float = RATE_BYTES_S) -> Iterator[float | None]:
+        """The bandwidth of the servers' hosts is limited, if they share a machine and the lab can do it.
+
+        :returns: the limit; None if there is none.
+        """
+        if not self.lab.is_one_machine:
+            yield None
+            return
+        hosts = sorted({server.host for server in servers})
+        try:
+            for host in hosts:
+                self.lab.faults.limit(host, rate_bytes_s)
+        except NotPossible as error:
+            self.not_measured("equal bandwidth for each host", error)
+            yield None
+            return
+        try:
+            yield rate_bytes_s
+        finally:
+            for host in hosts:
+                self.lab.faults.lift(host)

@@ -1,0 +1,222 @@
+"""Scaling: how much more several ensembles do than one, at equal bandwidth of each server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.lab import Ensembles
+from bench.report.charts import add_legend, draw_bars, make_panels
+from bench.report.section import Plot, Section, Table
+from bench.report.text import NOTHING, rate, rate_of, ratio
+from bench.scenarios.caveats import caveats_of
+from bench.scenarios.evaluation import Evaluation
+
+Runs = Sequence[Mapping[str, Any]]
+
+NAME = "scaling"
+TITLE = "Scaling: more ensembles, more requests"
+LOADS = {"writes": 0.0, "reads": 1.0, "90% reads": 0.9}
+GOALS = {("parkazoo", "3x3"): 2.85, ("parkazoo", "9x3"): 8.5}
+THESIS = {("parkazoo", "3x3"): 2.0, ("parkazoo", "9x3"): 2.1}
+BASE = ("kazoo", "1x3")
+OUTSTANDING = 96  # requests of all clients together, for each ensemble
+OF_AN_ENSEMBLE = 4  # directories
+# What is drawn, and how the directory of a request is chosen there.
+SKEWS: dict[str, dict[str, Any]] = {
+    "even, spread": {},
+    "even, as hashed": {"is_hashed": True},
+    "Zipf 0.5": {"zipf": 0.5},
+    "Zipf 1": {"zipf": 1.0},
+    "Zipf 2": {"zipf": 2.0},
+    "one directory": {"directories": 1},
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """
+    :param systems: what is measured on each shape.
+    :param clients: of all hosts together, on ensembles of up to three servers; twice as many on larger ones, so
+        that each server has some.
+    """
+
+    systems: Mapping[str, Sequence[str]]
+    clients: int
+    warm_up_s: float
+    measure_s: float
+    loads: Sequence[str] = tuple(LOADS)
+    skews: Sequence[str] = tuple(SKEWS)
+    skew_shape: str = "3x3"
+
+
+SIZES = {
+    "small": Size({"1x1": ("kazoo",), "2x1": ("parkazoo",)}, 4, 0.2, 0.6, ("90% reads",), ("Zipf 1",), "2x1"),
+    "medium": Size(
+        {
+            "1x3": ("kazoo", "parkazoo"),
+            "1x9": ("kazoo",),
+            "3x3": ("parkazoo",),
+            "6x3": ("parkazoo",),
+            "9x3": ("parkazoo",),
+        },
+        24,
+        3,
+        8,
+    ),
+    "full": Size(
+        {
+            "1x3": ("kazoo", "parkazoo"),
+            "1x9": ("kazoo", "parkazoo"),
+            "3x3": ("parkazoo",),
+            "6x3": ("parkazoo",),
+            "9x3": ("parkazoo",),
+        },
+        48,
+        10,
+        60,
+    ),
+}
+
+
+def measure(evaluation: Evaluation) -> None:
+    size = SIZES[evaluation.size]
+    for shape, systems in size.systems.items():
+        with evaluation.ensembles(shape) as ensembles:
+            settings = {system: _settings(evaluation, size, ensembles, system) for system in systems}
+            for system in systems:
+                evaluation.warm_up(evaluation.plan(ensembles, system, read_share=0.5, **settings[system]))
+            with evaluation.limited(ensembles.servers) as rate_bytes_s:
+                evaluation.document["rate_bytes_s"] = rate_bytes_s
+                for system in systems:
+                    _measure_loads(evaluation, ensembles, system, size, settings[system])
+                if shape == size.skew_shape:
+                    _measure_skews(evaluation, ensembles, size, settings["parkazoo"])
+
+
+def _settings(evaluation: Evaluation, size: Size, ensembles: Ensembles, system: str) -> dict[str, Any]:
+    clients = size.clients * (1 if ensembles.shape.servers <= 3 else 2)
+    lanes = OUTSTANDING // clients * (ensembles.shape.ensembles if system == "parkazoo" else 1)
+    nodes = len(evaluation.lab.clients)
+    return {
+        "threads": max(clients // nodes, 1),
+        "in_flight": max(lanes, ensembles.shape.ensembles),
+        "directories": OF_AN_ENSEMBLE * ensembles.shape.ensembles,
+        "is_pinned": True,
+        "warm_up_s": size.warm_up_s,
+        "measure_s": size.measure_s,
+    }
+
+
+def _measure_loads(evaluation: Evaluation, ensembles: Ensembles, system: str, settings: Mapping[str, Any]) -> None:
+    for load, read_share in LOADS.items():
+        plan = evaluation.plan(ensembles, system, read_share=read_share, **settings)
+        evaluation.run(ensembles, plan, {"part": "scaling", "load": load})
+
+
+def _measure_skews(evaluation: Evaluation, ensembles: Ensembles, size: Size, settings: Mapping[str, Any]) -> None:
+    for name in size.skews:
+        entries = {**settings, "is_pinned": False, "directories": 12 * ensembles.shape.ensembles, **SKEWS[name]}
+        evaluation.run(
+            ensembles, evaluation.plan(ensembles, "parkazoo", **entries), {"part": "skew", "load": name}
+        )
+
+
+def show(document: Mapping[str, Any]) -> Section:
+    runs = [run for run in document["runs"] if run["part"] == "scaling"]
+    skews = [run for run in document["runs"] if run["part"] == "skew"]
+    base = next((each for each in map(_subject, runs) if each == BASE), _subject(runs[0]))
+    ratios = _ratios(runs, base)
+    return Section(
+        NAME,
+        TITLE,
+        _about(document),
+        [_table(runs, ratios, base), _skew_table(skews)],
+        [_plot(ratios, base), _skew_plot(skews)],
+        [
+            "Each client has as many requests outstanding on every ensemble. A program whose next request waits "
+            "for the slowest ensemble gains less, as the skewed loads show.",
+            *caveats_of(document),
+        ],
+    )
+
+
+def _about(document: Mapping[str, Any]) -> str:
+    limit = document.get("rate_bytes_s")
+    bandwidth = (
+        f"The network card of each server sends and receives {limit * 8 / 1e6:g} Mbit/s at most, from when the "
+        "servers have warmed up. "
+        if limit
+        else "Bandwidth is not limited. "
+    )
+    return (
+        f"{bandwidth}Values have 1 KiB; creates and deletes both count as writes. Clients keep {OUTSTANDING} "
+        "requests outstanding for each ensemble, in directories that are spread evenly over the ensembles. The "
+        "skewed loads are writes; there the directory of each create is drawn anew."
+    )
+
+
+def _subject(run: Mapping[str, Any]) -> tuple[str, str]:
+    return run["system"], run["shape"]
+
+
+def _ratios(runs: Runs, base: tuple[str, str]) -> dict[str, dict[tuple[str, str], float]]:
+    """Of each load, how many times the base's requests/s each system and shape had."""
+    ratios = {}
+    for load in LOADS:
+        rates = {_subject(run): run["rates"]["all"] for run in runs if run["load"] == load}
+        if rates.get(base):
+            ratios[load] = {subject: rate / rates[base] for subject, rate in rates.items()}
+    return ratios
+
+
+def _table(runs: Runs, ratios: Mapping[str, Mapping[tuple[str, str], float]], base: tuple[str, str]) -> Table:
+    rows = []
+    for subject in dict.fromkeys(map(_subject, runs)):
+        row = [*subject]
+        for load in LOADS:
+            run = next((each for each in runs if _subject(each) == subject and each["load"] == load), None)
+            row.append(rate_of(run) if run else NOTHING)
+            row.append(rate(ratios.get(load, {}).get(subject)))
+        rows.append([*row, rate(GOALS.get(subject)), rate(THESIS.get(subject))])
+    loads = [name for load in LOADS for name in (f"{load}/s", "times")]
+    return Table(
+        f"Requests/s, and how many times those of {base[0]} on {base[1]}",
+        ("system", "shape", *loads, "goal", "thesis"),
+        rows,
+    )
+
+
+def _plot(ratios: Mapping[str, Mapping[tuple[str, str], float]], base: tuple[str, str]) -> Plot:
+    figure, panels = make_panels(1)
+    bars = {load: {"\n".join(subject): each for subject, each in of.items()} for load, of in ratios.items()}
+    goals = {"\n".join(subject): goal for subject, goal in GOALS.items()}
+    draw_bars(panels[0], bars, "", f"times {base[0]} on {base[1]}", goals)
+    add_legend(figure, panels[0])
+    return Plot(NAME, f"Requests/s on each shape, as a multiple of those of {base[0]} on {base[1]}", figure)
+
+
+def _skew_table(skews: Runs) -> Table:
+    best = max((run["rates"]["all"] for run in skews), default=0.0)
+    return Table(
+        "Skewed load: writes, the directory of each create drawn anew",
+        ("directories", "shape", "writes/s", "of the best", "share of the busiest ensemble"),
+        [
+            [run["load"], run["shape"], rate_of(run), ratio(run["rates"]["all"], best), f"{_busiest(run):.0%}"]
+            for run in skews
+        ],
+    )
+
+
+def _busiest(run: Mapping[str, Any]) -> float:
+    """The share of the ensemble that answered most."""
+    answered = [sum(each["answered"]) for each in run["over_time"]["ensembles"]]
+    return float(max(answered) / (sum(answered) or 1))
+
+
+def _skew_plot(skews: Runs) -> Plot:
+    figure, panels = make_panels(1)
+    bars = {"writes": {run["load"].replace(", ", ",\n"): run["rates"]["all"] for run in skews}}
+    draw_bars(panels[0], bars, "", "writes/s")
+    return Plot(f"{NAME}-skew", "Writes/s while some directories are hotter than others", figure)

@@ -1,0 +1,122 @@
+"""A run in figures: what its requests say together, and what was the limit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bench.load.plan import Plan
+from bench.load.record import ANSWERED, FAILED, UNANSWERED
+from bench.load.requests import GET, WRITES, name_directories
+from bench.load.result import Result
+from bench.statistics import (
+    count_by_time,
+    decode,
+    encode,
+    make_histogram,
+    percentile_by_time,
+    percentile_s,
+    quantiles,
+)
+from parkazoo.protocol.placement import Placement
+
+FULL = 0.9  # of a processor or a machine: what uses more is the limit, or may be
+LATE_S = 0.05  # an open loop that sends so late is behind
+SORTS = {"writes": WRITES, "reads": (GET,)}
+
+
+def summarise(results: Sequence[Result], busy: Mapping[str, float], bucket_s: float) -> dict[str, Any]:
+    """
+    :param results: of all hosts.
+    :param busy: the share of each machine's processors that were busy meanwhile.
+    :param bucket_s: of the run over time.
+    """
+    plan = results[0].plan
+    columns = {name: np.concatenate([result.columns[name] for result in results]) for name in results[0].columns}
+    begun_s = max(result.begun_s for result in results)
+    first_s = begun_s + plan.warm_up_s
+    last_s = first_s + plan.measure_s
+    began = columns["begun_ns"] / 1e9
+    ended = (columns["begun_ns"] + columns["took_ns"]) / 1e9
+    is_answered = columns["outcome"] == ANSWERED
+    is_counted = is_answered & (ended >= first_s) & (ended < last_s)
+    is_timed = (columns["outcome"] != FAILED) & (began >= first_s) & (began < last_s)
+    late_s = float(np.percentile(columns["late_ns"][is_timed], 99)) / 1e9 if is_timed.any() else 0.0
+    cpu_share = max(result.cpu_share for result in results)
+    seconds = count_by_time(ended[is_counted], first_s, last_s, min(1.0, plan.measure_s))
+    of_sort = {sort: np.isin(columns["kind"], kinds) for sort, kinds in SORTS.items()}
+    return {
+        "plan": plan.as_json(),
+        "begun_s": begun_s,
+        "rates": {
+            "all": int(is_counted.sum()) / plan.measure_s,
+            **{sort: int((is_counted & of_sort[sort]).sum()) / plan.measure_s for sort in SORTS},
+        },
+        "seconds": quantiles(seconds, (0.25, 0.5, 0.75)),
+        "latency": {
+            sort: encode(make_histogram(columns["took_ns"][is_timed & of_sort[sort]]))
+            for sort in SORTS
+            if (is_timed & of_sort[sort]).any()
+        },
+        "failed": int((columns["outcome"] == FAILED).sum()),
+        "unanswered": int((columns["outcome"] == UNANSWERED).sum()),
+        "errors": sum((result.errors for result in results), Counter()),
+        "late_s": late_s,
+        "cpu_share": cpu_share,
+        "busy": dict(busy),
+        "limits": name_limits(cpu_share, late_s, busy),
+        "over_time": _over_time(plan, columns, begun_s, bucket_s),
+    }
+
+
+def name_limits(cpu_share: float, late_s: float, busy: Mapping[str, float]) -> list[str]:
+    """What had nothing left to give, so that the figure may be its own rather than the servers'."""
+    limits = []
+    if cpu_share > FULL or late_s > LATE_S:
+        limits.append("load generator")
+    limits += [f"processors of {machine}" for machine, share in busy.items() if share > FULL]
+    return limits
+
+
+def _over_time(plan: Plan, columns: Mapping[str, Any], begun_s: float, bucket_s: float) -> dict[str, Any]:
+    """Answers and their latency by the time of the answer; failures; all for each ensemble."""
+    end_s = begun_s + plan.total_s()
+    bucket_s = min(bucket_s, plan.total_s())
+    ended = (columns["begun_ns"] + columns["took_ns"]) / 1e9
+    of_children = Placement(plan.ensembles).of_children
+    ensemble_of = np.array([of_children(path) for path in name_directories(plan)])
+    ensembles = ensemble_of[columns["directory"]]
+    found: dict[str, Any] = {"bucket_s": bucket_s, "ensembles": []}
+    for number in range(plan.ensembles):
+        is_answered = (ensembles == number) & (columns["outcome"] == ANSWERED)
+        is_failed = (ensembles == number) & (columns["outcome"] == FAILED)
+        found["ensembles"].append(
+            {
+                "answered": count_by_time(ended[is_answered], begun_s, end_s, bucket_s),
+                "failed": count_by_time(ended[is_failed], begun_s, end_s, bucket_s),
+                "median_s": _rounded(
+                    percentile_by_time(
+                        ended[is_answered],
+                        columns["took_ns"][is_answered] / 1e9,
+                        begun_s,
+                        end_s,
+                        bucket_s,
+                        50,
+                    )
+                ),
+            }
+        )
+    return found
+
+
+def _rounded(values: Sequence[float | None]) -> list[float | None]:
+    return [None if value is None else round(value, 6) for value in values]
+
+
+def latency_s(run: Mapping[str, Any], sort: str, percentile: float) -> float | None:
+    """Of a run's writes or reads; None if there were none."""
+    text = run["latency"].get(sort)
+    return percentile_s(decode(text), percentile) if text else None
