@@ -240,10 +240,10 @@ class Server:
         for port in about["ports"]:
             if _is_taken(port):
                 raise AgentError(f"port {port} is taken: end the program that has it, or set zookeeper_port")
-        java = _find_java(self.root)
-        if not java:
-            raise AgentError("there is no Java: fab deploy")
-        command = [java, *about["jvm_flags"], "-cp", str(self.root / "jars" / "*"), MAIN, "zoo.cfg"]
+        if not (self.root / "jars").is_dir():
+            raise AgentError("ZooKeeper is not there: fab deploy")
+        java, jars = _find_java(self.root), str(self.root / "jars" / "*")
+        command = [java, *about["jvm_flags"], "-cp", jars, MAIN, "zoo.cfg"]
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 command,

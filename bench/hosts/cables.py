@@ -67,7 +67,7 @@ class Cables:
             raise NotPossible("packets are lost by nft, which is not there: apt-get install nftables")
         self._lose_none(host)
         rule = f"iifname {DEVICE} numgen random mod {PARTS} < {int(share * PARTS)} drop"
-        self._nft(host, f"table inet {LOSS} {{ chain in {{ type filter hook input priority 0; {rule}; }} }}")
+        self._nft(host, f"table inet {LOSS} {{ chain in {{ type filter hook input priority 0; {rule}; }}; }}")
 
     def _lose_none(self, host: str) -> None:
         self._nft(host, f"table inet {LOSS} {{}}; delete table inet {LOSS}")

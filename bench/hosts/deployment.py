@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ from bench.hosts.cargo import Store
 from bench.hosts.fleet import Fleet
 from bench.hosts.inventory import SERVER, Host
 from bench.hosts.remote import HostError, Remote
-from bench.lab import LabError
 
 LEAST_FREE_BYTES = 500 << 20
 CLOCK_TOLERANCE_S = 0.2
@@ -71,9 +70,10 @@ def see_reachable(fleet: Fleet) -> None:
     fleet.each("looking at the network", look)
 
 
-def deploy(fleet: Fleet, tell: Callable[[str], None]) -> None:
-    """Bring what is missing or another.
+def deploy(fleet: Fleet, tell: Callable[[str], None]) -> dict[str, About]:
+    """Bring what is missing or differs from what is here.
 
+    :returns: as `probe`.
     :raises LabError: a host cannot be used, or something cannot be had.
     """
     about = probe(fleet)
@@ -87,17 +87,7 @@ def deploy(fleet: Fleet, tell: Callable[[str], None]) -> None:
                 remote.ask("unpack", each.name, each.stamp, stdin=each.data)
 
     fleet.each("deploying", bring)
-
-
-def see_deployed(fleet: Fleet, about: Mapping[str, About], tell: Callable[[str], None]) -> None:
-    """
-    :raises LabError: what hosts have is not what is here.
-    """
-    store = Store(tell)
-    for host in fleet.inventory.hosts:
-        there = about[host.name]["deployed"]
-        if any(there.get(each.name) != each.stamp for each in store.of(host, about[host.name])):
-            raise LabError(f"{host.name} does not have what is here now: fab deploy")
+    return about
 
 
 def collect(fleet: Fleet, folder: Path) -> int:

@@ -18,12 +18,11 @@ import sys
 import time
 from pathlib import Path
 
-from bench.hosts.inventory import CLIENT, ORCHESTRATOR, ROOT, SERVER
+from bench.hosts.inventory import CLIENT, EMULATED, ORCHESTRATOR, SERVER
 from bench.hosts.namespaces import NAMES, connect, network_of, run, switch_of
 from bench.lab import QUIET_JVM_FLAGS, LabError
 
 NAME = "parkazoo"
-INVENTORY = ROOT / "conf" / "emulated.toml"
 MOST_HOSTS = 200
 SERVERS_SHARE = 0.6
 STATE = Path("/run/parkazoo-emulated")
@@ -57,7 +56,7 @@ class Emulation:
     :param inventory: where it is written.
     """
 
-    def __init__(self, name: str = NAME, inventory: Path = INVENTORY) -> None:
+    def __init__(self, name: str = NAME, inventory: Path = EMULATED) -> None:
         self._name = name
         self._inventory = inventory
         self._folder = STATE / name

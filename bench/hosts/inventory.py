@@ -19,6 +19,8 @@ else:
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLE = "conf/hosts.example.toml"
+REAL = ROOT / "conf" / "hosts.toml"
+EMULATED = ROOT / "conf" / "emulated.toml"
 ORCHESTRATOR, SERVER, CLIENT = ROLES = ("orchestrator", "server", "client")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 LAST_PORT = 65_535
@@ -141,6 +143,11 @@ DEFAULTS = {
     "zookeeper_port": 2181,
     "jvm_flags": ("-Xmx1g",),
 }
+
+
+def find_inventory(given: str) -> Path:
+    """The given one; else that of emulated hosts, as long as there are some; else that of real ones."""
+    return Path(given) if given else EMULATED if EMULATED.exists() else REAL
 
 
 def read_inventory(path: Path) -> Inventory:

@@ -24,14 +24,12 @@ WORD_TIMEOUT_S = 2.0
 class HostLab(Lab):
     """
     :param fleet: connected as long as the lab is used.
-    :raises LabError: a host cannot be used, or `fab deploy` has not been there.
+    :raises LabError: a host cannot be used, or it lacks something that cannot be had.
     """
 
     def __init__(self, fleet: Fleet, tell: Callable[[str], None] = lambda _: None) -> None:
         self._fleet = fleet
-        self._tell = tell
-        self._about = deployment.probe(fleet)
-        deployment.see_deployed(fleet, self._about, tell)
+        self._about = deployment.deploy(fleet, tell)
         emulation = fleet.inventory.emulation
         self._faults = EmulatedFaults(fleet, emulation) if emulation else HostFaults(fleet)
         self.faults = self._faults

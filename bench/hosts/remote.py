@@ -22,8 +22,8 @@ from paramiko.common import OPEN_FAILED_CONNECT_FAILED
 from paramiko.ssh_exception import (
     AuthenticationException,
     BadHostKeyException,
-    NoValidConnectionsError,
     ChannelException,
+    NoValidConnectionsError,
     PasswordRequiredException,
 )
 
@@ -154,7 +154,7 @@ class Remote:
         return answer["value"]
 
     def talk(self, address: str, port: int, text: str, timeout_s: float) -> str:
-        """What a server near the host answers, by a connection through SSH; empty if it does not, or not in time."""
+        """What a server near the host answers, by a connection through SSH; empty if not, or not in time."""
         self.connect()
         deadline = time.monotonic() + timeout_s
         answer = b""

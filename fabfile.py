@@ -1,0 +1,187 @@
+"""The evaluation on machines over SSH: real ones, or fifty that are emulated. docs/running-the-evaluation.md
+
+fab --list tells what there is; fab --help TASK, what a task takes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fabric import Connection, task
+from invoke import Collection, Exit
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bench.hosts import deployment, servers
+from bench.hosts.emulation import Emulation
+from bench.hosts.fleet import Fleet, FleetError
+from bench.hosts.inventory import ROOT, Host, InventoryError, find_inventory, read_inventory
+from bench.lab import LabError, Shape
+
+WIDTH = 120  # where no terminal has one
+INTERRUPTED = 130
+INVENTORY = {
+    "inventory": "the file with the hosts; by default conf/emulated.toml if it exists, else conf/hosts.toml"
+}
+SHAPE = {"shape": "ensembles x servers of each"}
+
+console = Console(width=None if Console().is_terminal else WIDTH)
+
+
+def tell(text: str) -> None:
+    console.print(f"  {text}", markup=False, highlight=False, style="dim")
+
+
+@contextmanager
+def one_line() -> Iterator[None]:
+    """Errors become what they say."""
+    try:
+        yield
+    except (LabError, InventoryError) as error:
+        raise Exit(str(error), 1) from None
+    except KeyboardInterrupt:
+        raise Exit("interrupted", INTERRUPTED) from None
+
+
+@contextmanager
+def fleet_of(inventory: str) -> Iterator[Fleet]:
+    """Connected hosts."""
+    with one_line():
+        path = find_inventory(inventory)
+        read = read_inventory(path)
+        shown = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+        console.print(f"{len(read.hosts)} hosts of {shown}", markup=False, highlight=False)
+        with Fleet(read, console) as fleet:
+            yield fleet
+
+
+@task(help=INVENTORY, auto_shortflags=False)
+def check(_: Connection, inventory: str = "") -> None:
+    """Say whether the hosts can be used, and what they are."""
+    with fleet_of(inventory) as fleet:
+        try:
+            about = deployment.probe(fleet)
+        except FleetError as error:
+            show_hosts(fleet.inventory.hosts, error.done)
+            raise
+        show_hosts(fleet.inventory.hosts, about)
+        deployment.see_reachable(fleet)
+        machines = len({each["boot"] for each in about.values()})
+        console.print(f"{len(about)} hosts on {machines} machine{'s' if machines > 1 else ''} can be used")
+
+
+def show_hosts(hosts: tuple[Host, ...], about: dict[str, dict[str, Any]]) -> None:
+    table = Table("host", "address", "roles", "Python", "Java", "processors", "memory", "disk", "server")
+    for host in hosts:
+        row = [host.name, host.address, ", ".join(sorted(host.roles))]
+        if each := about.get(host.name):
+            row += [
+                each["python"],
+                str(each["java"] or "will be brought"),
+                str(each["processors"]),
+                f"{each['memory_bytes'] / 2**30:.1f} GiB",
+                f"{each['free_bytes'] / 2**30:.1f} GiB free",
+                each["server"],
+            ]
+        table.add_row(*map(Text, row), style=None if each else "red")
+    console.print(table)
+
+
+@task(help=INVENTORY, auto_shortflags=False)
+def deploy(_: Connection, inventory: str = "") -> None:
+    """Bring ZooKeeper, ParKazoo and what they need to the hosts."""
+    with fleet_of(inventory) as fleet:
+        deployment.deploy(fleet, tell)
+
+
+@task(help=INVENTORY, auto_shortflags=False)
+def clean(_: Connection, inventory: str = "") -> None:
+    """Stop what runs on the hosts and remove all that was brought."""
+    with fleet_of(inventory) as fleet:
+        removed = deployment.clean(fleet)
+        console.print(f"{len(removed)} of {len(fleet.inventory.hosts)} hosts had something to be removed")
+
+
+@task(help={"to": "a folder; by default a new one in build/evaluation", **INVENTORY}, auto_shortflags=False)
+def collect(_: Connection, to: str = "", inventory: str = "") -> None:
+    """Bring the logs of the servers and of the last load home. (Results come home by themselves.)"""
+    folder = Path(to) if to else ROOT / "build" / "evaluation" / f"logs-{time.strftime('%Y%m%d-%H%M%S')}"
+    with fleet_of(inventory) as fleet:
+        console.print(f"{deployment.collect(fleet, folder)} files in {folder}", soft_wrap=True, highlight=False)
+
+
+@task(name="start", help={**SHAPE, **INVENTORY}, auto_shortflags=False)
+def start_ensembles(_: Connection, shape: str = "3x3", inventory: str = "") -> None:
+    """Start new, empty ZooKeeper servers, one on a host, and wait until all serve."""
+    with fleet_of(inventory) as fleet:
+        ensembles = servers.start(fleet, Shape.parse(shape))
+        for name in ensembles.shape.names:
+            console.print(f"{name}: {ensembles.hosts(name)}", highlight=False, soft_wrap=True)
+
+
+@task(name="stop", help=INVENTORY, auto_shortflags=False)
+def stop_ensembles(_: Connection, inventory: str = "") -> None:
+    """Stop all ZooKeeper servers. Their data stay until the next start, their logs until then as well."""
+    with fleet_of(inventory) as fleet:
+        console.print(f"{servers.stop(fleet)} servers stopped")
+
+
+@task(name="status", help=INVENTORY, auto_shortflags=False)
+def show_ensembles(_: Connection, inventory: str = "") -> None:
+    """Show the ZooKeeper servers: who leads, who follows, who is down."""
+    with fleet_of(inventory) as fleet:
+        found = servers.find(fleet)
+        table = Table("server", "host", "address", "state")
+        for host, about in found.items():
+            state = about["role"] or ("does not serve" if about["is_running"] else "down")
+            table.add_row(about["name"], host, f"{about['address']}:{about['ports'][0]}", state)
+        console.print(table if found else "there are no servers: fab ensembles.start")
+
+
+@task(name="init", help=INVENTORY, auto_shortflags=False)
+def make_map(_: Connection, inventory: str = "") -> None:
+    """Make the cluster map of the ensembles that run."""
+    with fleet_of(inventory) as fleet:
+        ensembles = servers.running(fleet)
+        servers.make_map(fleet, ensembles)
+        console.print(f"the map of {ensembles.shape} is at {ensembles.hosts()}", highlight=False, soft_wrap=True)
+
+
+@task(
+    name="up",
+    help={"hosts": "how many", "servers": "how many of them run servers; 0: three in five"},
+    auto_shortflags=False,
+)
+def emulate(_: Connection, hosts: int = 50, servers: int = 0) -> None:
+    """Make hosts on this machine, and their inventory, conf/emulated.toml. Needs Linux and root."""
+    with one_line():
+        began = time.monotonic()
+        Emulation().up(hosts, servers or None)
+        console.print(
+            f"{hosts} hosts are up after {time.monotonic() - began:.1f} s; fab emulate.down removes them"
+        )
+
+
+@task(name="down", auto_shortflags=False)
+def end_emulation(_: Connection) -> None:
+    """Remove the emulated hosts, all that runs on them, and their inventory."""
+    with one_line():
+        console.print(f"{Emulation().down()} emulated hosts removed")
+
+
+def part(name: str, *tasks: Any) -> Collection:
+    collection = Collection(name)
+    for each in tasks:
+        collection.add_task(each)
+    return collection
+
+
+namespace = Collection(check, deploy, collect, clean)
+namespace.add_collection(part("ensembles", start_ensembles, stop_ensembles, show_ensembles))
+namespace.add_collection(part("map", make_map))
+namespace.add_collection(part("emulate", emulate, end_emulation))
