@@ -57,7 +57,7 @@ def main() -> int:
                 console.print(f"{name}: {error}", markup=False, highlight=False, style="bold")
         report = make_report(options.out)
         for document in read_documents(options.out):
-            if section := show(document):
+            if document["scenario"] in options.names and (section := show(document)):
                 print_section(console, section)
     except (ReportError, OSError) as error:
         console.print(str(error), markup=False, highlight=False, style="bold")

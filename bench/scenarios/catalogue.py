@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from bench.lab import Lab, LabError
 from bench.report.section import Section
-from bench.scenarios import scaling
+from bench.scenarios import failures, scaling
 from bench.scenarios.evaluation import Evaluation
 
 
@@ -26,7 +26,7 @@ class Scenario(Protocol):
     def show(self, document: Mapping[str, Any]) -> Section: ...
 
 
-_MODULES: tuple[Scenario, ...] = (scaling,)
+_MODULES: tuple[Scenario, ...] = (scaling, failures)
 SCENARIOS = {each.NAME: each for each in _MODULES}
 
 

@@ -109,9 +109,11 @@ def _settings(evaluation: Evaluation, size: Size, ensembles: Ensembles, system: 
     }
 
 
-def _measure_loads(evaluation: Evaluation, ensembles: Ensembles, system: str, settings: Mapping[str, Any]) -> None:
-    for load, read_share in LOADS.items():
-        plan = evaluation.plan(ensembles, system, read_share=read_share, **settings)
+def _measure_loads(
+    evaluation: Evaluation, ensembles: Ensembles, system: str, size: Size, settings: Mapping[str, Any]
+) -> None:
+    for load in size.loads:
+        plan = evaluation.plan(ensembles, system, read_share=LOADS[load], **settings)
         evaluation.run(ensembles, plan, {"part": "scaling", "load": load})
 
 

@@ -1,0 +1,228 @@
+"""Failures: what clients notice while a leader dies, freezes, or is cut off; and how long an election takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bench.lab import Ensembles, Faults, NotPossible, Server, Shape
+from bench.load.record import ANSWERED
+from bench.load.requests import name_directories
+from bench.load.result import Result
+from bench.report.charts import add_legend, draw_lines, make_panels
+from bench.report.section import Plot, Section, Table
+from bench.report.text import milliseconds
+from bench.scenarios import elections
+from bench.scenarios.caveats import caveats_of
+from bench.scenarios.evaluation import Evaluation
+from bench.scenarios.roles import wait_all_serve, wait_leader
+from parkazoo.protocol.placement import Placement
+
+NAME = "failures"
+TITLE = "Failures: who notices when a leader is lost"
+BUCKET_S = 0.25
+UNNOTICED = 0.98  # of the requests are answered while the other ensemble has its trouble
+VALUE_BYTES = 100
+HIT = "a"  # the ensemble whose leader it is
+
+Way = Callable[[Faults, Server], None]
+
+
+class Fault(NamedTuple):
+    begin: Way
+    end: Way
+
+
+FAULTS = {
+    "killed": Fault(lambda faults, each: faults.kill(each), lambda faults, each: faults.start(each)),
+    "frozen": Fault(lambda faults, each: faults.freeze(each), lambda faults, each: faults.thaw(each)),
+    "cut off": Fault(lambda faults, each: faults.cut_off(each.host), lambda faults, each: faults.join(each.host)),
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """
+    :param rate_s: requests/s of all clients together, far less than what the ensembles can do.
+    :param before_s: seconds before the fault; `lasts_s`, of the fault, `after_s`, after it.
+    """
+
+    systems: Mapping[str, str]
+    faults: Sequence[str]
+    threads: int
+    rate_s: float
+    before_s: float
+    lasts_s: float
+    after_s: float
+    elections: elections.Size
+
+
+SIZES = {
+    "small": Size({"1x3": "kazoo"}, ("killed",), 2, 60, 1, 2, 1, elections.Size(1, 1, 10)),
+    "medium": Size(
+        {"1x3": "kazoo", "3x3": "parkazoo"}, tuple(FAULTS), 4, 240, 5, 10, 8, elections.Size(100, 220, 60)
+    ),
+    "full": Size(
+        {"1x3": "kazoo", "3x3": "parkazoo"}, tuple(FAULTS), 8, 3000, 20, 30, 20, elections.Size(100, 3600, 120)
+    ),
+}
+
+
+def measure(evaluation: Evaluation) -> None:
+    size = SIZES[evaluation.size]
+    for shape, system in size.systems.items():
+        with evaluation.ensembles(shape) as ensembles:
+            evaluation.warm_up(evaluation.plan(ensembles, system, threads=size.threads, **_settings(size)))
+            for kind in size.faults:
+                _measure_fault(evaluation, size, ensembles, system, kind)
+            if system == "kazoo":
+                settings = {"threads": size.threads, **_settings(size)}
+                elections.measure_elections(evaluation, ensembles, size.elections, settings)
+
+
+def _settings(size: Size) -> dict[str, Any]:
+    return {
+        "write": "set",
+        "size": VALUE_BYTES,
+        "warm_up_s": 2.0 if size.before_s > 2 else 0.5,
+        "measure_s": size.before_s + size.lasts_s + size.after_s,
+    }
+
+
+def _measure_fault(evaluation: Evaluation, size: Size, ensembles: Ensembles, system: str, kind: str) -> None:
+    lab, fault = evaluation.lab, FAULTS[kind]
+    leader = wait_leader(lab, ensembles)
+    plan = evaluation.plan(ensembles, system, threads=size.threads, rate_s=size.rate_s, **_settings(size))
+    marks: dict[str, float] = {}
+
+    def carry_out(begun_s: float) -> None:
+        _sleep_until(begun_s + plan.warm_up_s + size.before_s)
+        marks["began_s"] = time.time()
+        fault.begin(lab.faults, leader)
+        _sleep_until(marks["began_s"] + size.lasts_s)
+        fault.end(lab.faults, leader)
+        marks["ended_s"] = time.time()
+
+    try:
+        if kind == "cut off":
+            lab.faults.join(leader.host)  # a lab that cannot do this cannot do the other either
+        run = evaluation.run(ensembles, plan, {"fault": kind, "server": leader.name}, carry_out, BUCKET_S)
+    except NotPossible as error:
+        evaluation.not_measured(f"a leader that is {kind}", error)
+        return
+    run |= marks
+    run["noticed"] = _what_is_noticed(evaluation.raw(run), plan.ensembles, marks["began_s"], marks["ended_s"])
+    wait_all_serve(lab, ensembles)
+
+
+def _sleep_until(moment_s: float) -> None:
+    time.sleep(max(0.0, moment_s - time.time()))
+
+
+def _what_is_noticed(
+    results: Sequence[Result], ensembles: int, began_s: float, ended_s: float
+) -> list[dict[str, Any]]:
+    """Of each ensemble, while the fault lasts: the share of the requests that are answered meanwhile, the longest
+    time without any answer, the 99th percentile of latency; and that before it."""
+    plan = results[0].plan
+    of_children = Placement(ensembles).of_children
+    ensemble_of = np.array([of_children(path) for path in name_directories(plan)])
+    columns = {name: np.concatenate([each.columns[name] for each in results]) for name in results[0].columns}
+    meant = columns["begun_ns"] / 1e9
+    took = columns["took_ns"] / 1e9
+    is_answered = columns["outcome"] == ANSWERED
+    first_s = max(each.begun_s for each in results) + plan.warm_up_s
+    found = []
+    for number in range(ensembles):
+        is_here = ensemble_of[columns["directory"]] == number
+        is_during = is_here & (meant >= began_s) & (meant < ended_s)
+        is_in_time = is_during & is_answered & (meant + took < ended_s)
+        is_before = is_here & (meant >= first_s) & (meant < began_s)
+        answers = np.sort((meant + took)[is_here & is_answered])
+        answers = np.concatenate([[began_s], answers[(answers > began_s) & (answers < ended_s)], [ended_s]])
+        found.append(
+            {
+                "answered_share": float(is_in_time.sum() / max(is_during.sum(), 1)),
+                "before_s": _percentile(took[is_before]),
+                "during_s": _percentile(took[is_during]),
+                "silence_s": float(np.diff(answers).max()),
+            }
+        )
+    return found
+
+
+def _percentile(took: Any) -> float | None:
+    return float(np.percentile(took, 99)) if took.size else None
+
+
+def show(document: Mapping[str, Any]) -> Section:
+    traces = [run for run in document["runs"] if "noticed" in run]
+    trials = [trial["took_s"] for trial in document["trials"]]
+    return Section(
+        NAME,
+        TITLE,
+        "Requests (sets of 100 bytes) come at random times at a fixed rate, spread evenly over the ensembles, "
+        "whether earlier ones were answered or not. Then the leader of the first ensemble is killed, frozen or "
+        "cut off, and comes back some seconds later. Latency counts from the time that a request was meant for.",
+        [_trace_table(traces), *([elections.make_table(trials)] if trials else [])],
+        [*(_trace_plot(run) for run in traces), *([elections.make_plot(trials)] if trials else [])],
+        [
+            "An ensemble gives up a silent leader after four seconds here (tickTime 1000, syncLimit 4); a dead "
+            "one, whose connections the kernel has closed, at once.",
+            "Times are as clients see them: a client of the lost server has to find another one.",
+            *caveats_of(document),
+        ],
+    )
+
+
+def _trace_table(traces: Sequence[Mapping[str, Any]]) -> Table:
+    rows = []
+    for run in traces:
+        for name, each in zip(Shape.parse(run["shape"]).names, run["noticed"], strict=False):
+            verdict = "not noticed" if each["answered_share"] >= UNNOTICED else "NOTICED"
+            rows.append(
+                [
+                    f"{run['shape']}, leader {run['fault']}",
+                    name,
+                    f"{each['answered_share']:.1%}",
+                    milliseconds(each["silence_s"]),
+                    milliseconds(each["before_s"]),
+                    milliseconds(each["during_s"]),
+                    "hit" if name == HIT else verdict,
+                ]
+            )
+    columns = (
+        "fault",
+        "ensemble",
+        "answered meanwhile",
+        "longest silence, ms",
+        "p99 before, ms",
+        "p99 meanwhile, ms",
+    )
+    return Table("What clients notice while the fault lasts, on each ensemble", (*columns, ""), rows)
+
+
+def _trace_plot(run: Mapping[str, Any]) -> Plot:
+    figure, panels = make_panels(2)
+    bucket_s, warm_up_s = run["over_time"]["bucket_s"], run["plan"]["warm_up_s"]
+    answered, latency = {}, {}
+    for name, each in zip(Shape.parse(run["shape"]).names, run["over_time"]["ensembles"], strict=False):
+        times = [(place + 0.5) * bucket_s - warm_up_s for place in range(len(each["answered"]))]
+        rows = [row for row in zip(times, each["answered"], each["median_s"], strict=True) if row[0] > 0]
+        answered[f"ensemble {name}"] = [(at, count / bucket_s) for at, count, _ in rows]
+        latency[f"ensemble {name}"] = [(at, median * 1000) for at, _, median in rows if median is not None]
+    draw_lines(panels[0], answered, "answers", "seconds", "requests/s", marker="")
+    draw_lines(panels[1], latency, "median latency", "seconds", "ms", marker="")
+    panels[1].set_yscale("log")
+    first_s = run["begun_s"] + warm_up_s
+    for panel in panels:
+        panel.axvspan(
+            run["began_s"] - first_s, run["ended_s"] - first_s, color="0.9", label=f"leader {run['fault']}"
+        )
+    add_legend(figure, panels[0])
+    name = f"{NAME}-{run['shape']}-{run['fault'].replace(' ', '-')}"
+    return Plot(name, f"{run['shape']}: the leader {run['server']} of ensemble a is {run['fault']}", figure)
