@@ -5,14 +5,16 @@ fab --list tells what there is; fab --help TASK, what a task takes.
 
 from __future__ import annotations
 
+import difflib
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fabric import Connection, task
-from invoke import Collection, Exit
+from invoke import Collection as Tasks
+from invoke import Exit
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -21,20 +23,26 @@ from bench.hosts import deployment, servers
 from bench.hosts.emulation import Emulation
 from bench.hosts.fleet import Fleet, FleetError
 from bench.hosts.inventory import ROOT, Host, InventoryError, find_inventory, read_inventory
+from bench.hosts.lab import HostLab
 from bench.lab import LabError, Shape
+from bench.report.make import ReportError, make_report
+from bench.scenarios.catalogue import SCENARIOS, run_scenario
+from bench.scenarios.evaluation import SIZES
 
 WIDTH = 120  # where no terminal has one
 INTERRUPTED = 130
 INVENTORY = {
     "inventory": "the file with the hosts; by default conf/emulated.toml if it exists, else conf/hosts.toml"
 }
+RESULTS = ROOT / "build" / "evaluation"
+FOLDER = {"folder": "for results, plots and the report; by default a new one in build/evaluation"}
 SHAPE = {"shape": "ensembles x servers of each"}
 
 console = Console(width=None if Console().is_terminal else WIDTH)
 
 
 def tell(text: str) -> None:
-    console.print(f"  {text}", markup=False, highlight=False, style="dim")
+    console.print(f"  {time.strftime('%H:%M:%S')} {text}", markup=False, highlight=False, style="dim")
 
 
 @contextmanager
@@ -42,7 +50,7 @@ def one_line() -> Iterator[None]:
     """Errors become what they say."""
     try:
         yield
-    except (LabError, InventoryError) as error:
+    except (LabError, InventoryError, ReportError) as error:
         raise Exit(str(error), 1) from None
     except KeyboardInterrupt:
         raise Exit("interrupted", INTERRUPTED) from None
@@ -107,12 +115,16 @@ def clean(_: Connection, inventory: str = "") -> None:
         console.print(f"{len(removed)} of {len(fleet.inventory.hosts)} hosts had something to be removed")
 
 
-@task(help={"to": "a folder; by default a new one in build/evaluation", **INVENTORY}, auto_shortflags=False)
-def collect(_: Connection, to: str = "", inventory: str = "") -> None:
+@task(help={"folder": "by default a new one in build/evaluation", **INVENTORY}, auto_shortflags=False)
+def collect(_: Connection, folder: str = "", inventory: str = "") -> None:
     """Bring the logs of the servers and of the last load home. (Results come home by themselves.)"""
-    folder = Path(to) if to else ROOT / "build" / "evaluation" / f"logs-{time.strftime('%Y%m%d-%H%M%S')}"
     with fleet_of(inventory) as fleet:
-        console.print(f"{deployment.collect(fleet, folder)} files in {folder}", soft_wrap=True, highlight=False)
+        to = new_folder(folder, "logs-")
+        console.print(f"{deployment.collect(fleet, to)} files in {to}", soft_wrap=True, highlight=False)
+
+
+def new_folder(given: str, prefix: str = "") -> Path:
+    return Path(given) if given else RESULTS / f"{prefix}{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 @task(name="start", help={**SHAPE, **INVENTORY}, auto_shortflags=False)
@@ -174,14 +186,60 @@ def end_emulation(_: Connection) -> None:
         console.print(f"{Emulation().down()} emulated hosts removed")
 
 
-def part(name: str, *tasks: Any) -> Collection:
-    collection = Collection(name)
+@task(
+    help={
+        "scenario": f"of {', '.join(SCENARIOS)}",
+        "size": f"of {', '.join(SIZES)}",
+        "seed": "of what is drawn at random",
+        **FOLDER,
+        **INVENTORY,
+    },
+    auto_shortflags=False,
+)
+def run(
+    _: Connection, scenario: str, size: str = "medium", seed: int = 1, folder: str = "", inventory: str = ""
+) -> None:
+    """Measure a scenario on the hosts: start servers, make load, save results, make the report."""
+    with one_line():
+        known("scenario", scenario, SCENARIOS)
+        known("size", size, SIZES)
+    with fleet_of(inventory) as fleet:
+        to = new_folder(folder)
+        try:
+            run_scenario(scenario, HostLab(fleet, tell), to, size, seed, tell)
+        finally:
+            if (to / f"{scenario}.json").exists():
+                console.print(str(make_report(to)), highlight=False, soft_wrap=True)
+
+
+def known(what: str, word: str, words: Collection[str]) -> None:
+    """
+    :raises LabError: it is none of them.
+    """
+    if word not in words:
+        close = difflib.get_close_matches(word, words, n=1)
+        hint = f"do you mean {close[0]}?" if close else f"there are {', '.join(words)}"
+        raise LabError(f"there is no {what} {word!r}: {hint}")
+
+
+@task(help=FOLDER, auto_shortflags=False)
+def report(_: Connection, folder: str = "") -> None:
+    """Make the report of the results in a folder again, by default of the newest."""
+    with one_line():
+        folders = sorted(path.parent for name in SCENARIOS for path in RESULTS.glob(f"*/{name}.json"))
+        if not folder and not folders:
+            raise LabError(f"there are no results in {RESULTS.relative_to(ROOT)}: fab run SCENARIO")
+        console.print(str(make_report(Path(folder) if folder else folders[-1])), highlight=False, soft_wrap=True)
+
+
+def part(name: str, *tasks: Any) -> Tasks:
+    collection = Tasks(name)
     for each in tasks:
         collection.add_task(each)
     return collection
 
 
-namespace = Collection(check, deploy, collect, clean)
+namespace = Tasks(check, deploy, run, report, collect, clean)
 namespace.add_collection(part("ensembles", start_ensembles, stop_ensembles, show_ensembles))
 namespace.add_collection(part("map", make_map))
 namespace.add_collection(part("emulate", emulate, end_emulation))
