@@ -101,7 +101,8 @@ def _word(value: Any) -> str | None:
 def _folder(value: Any) -> str | None:
     """None of those that hold other things, because `fab clean` removes it."""
     parts = Path(value).parts if _text(value) else ()
-    return None if not parts or parts[-1] in ("/", "~", "..") or len(parts) == 2 == value.count("/") else value
+    is_top = parts[:1] == ("/",) and len(parts) < 3  # /home
+    return None if is_top or not parts or parts[-1] in ("~", "..") else value
 
 
 def _address(value: Any) -> str | None:
@@ -201,7 +202,7 @@ class _Reader:
         if host:
             name = re.escape(host)
             begin = self._find(rf"""\s*(?:hosts\.)?["']?{name}["']?\s*[.=]|\s*\[hosts\.["']?{name}""", 0) or 0
-        inner = self._find(rf"""\s*["']?{re.escape(key)}["']?\s*=""", begin) if key else None
+        inner = self._find(rf"""\s*\[?["']?{re.escape(key)}["']?\s*[]=]""", begin) if key else None
         if host and key and begin and re.search(rf"[{{,.]\s*{re.escape(key)}\s*=", self._lines[begin - 1]):
             inner = begin
         return inner or begin or None
@@ -216,11 +217,12 @@ class _Reader:
         common = {**DEFAULTS, **self._values(content, SETTINGS, "")}
         tables = content.get("hosts", {})
         if not isinstance(tables, dict) or not tables:
-            self._note("it names no machines: it needs a table [hosts], as in " + EXAMPLE)
+            if not self.mistakes:
+                self._note(f"it names no machines: it needs a table [hosts], as in {EXAMPLE}")
             tables = {}
         hosts = [self._host(name, table, common) for name, table in tables.items()]
         found = tuple(host for host in hosts if host is not None)
-        if len(found) == len(tables):
+        if found and len(found) == len(tables):
             self._see_whole(found)
         emulation = content.get("emulation")
         return Inventory(path, found, emulation if isinstance(emulation, str) else None)
@@ -243,10 +245,10 @@ class _Reader:
         if len(self.mistakes) > before:
             return None
         merged = {**common, "inside": values["address"], **values}
-        key = Path(merged.pop("key")).expanduser() if merged["key"] else None
-        if key:
-            self._see_key(key, name if "key" in table else "")
-        return Host(name=name, roles=roles, key=key, **merged)
+        if merged["key"]:
+            merged["key"] = Path(merged["key"]).expanduser()
+            self._see_key(merged["key"], name if "key" in table else "")
+        return Host(name=name, roles=roles, **merged)
 
     def _values(self, table: Mapping[str, Any], kinds: Mapping[str, _Kind], host: str) -> dict[str, Any]:
         values = {}
