@@ -14,10 +14,10 @@ MARKERS = "os^Dv<>pX"
 Points = Sequence[tuple[float, float]]
 
 
-def make_panels(count: int, height: float = HEIGHT) -> tuple[Figure, list[Any]]:
-    """A figure with so many panels beside each other."""
+def make_panels(count: int, height: float = HEIGHT, rows: int = 1) -> tuple[Figure, list[Any]]:
+    """A figure with so many panels beside each other, in each of the rows."""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    panels = figure.subplots(1, count, squeeze=False)[0].tolist()
+    panels = figure.subplots(rows, count, squeeze=False).ravel().tolist()
     for panel in panels:
         panel.grid(linewidth=0.3)
         panel.spines[["top", "right"]].set_visible(False)

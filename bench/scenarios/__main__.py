@@ -27,6 +27,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--small", action="store_true", help="it only shows that all runs; figures say nothing")
     parser.add_argument("--full", action="store_true", help="hours, for machines of one's own")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--topology", metavar="FILE", type=Path, help="unequal links, for the scenario networks")
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="for results, plots and the report")
     options = parser.parse_args()
     if options.names == ["all"]:
@@ -51,7 +52,8 @@ def main() -> int:
         for name in options.names:
             tell(SCENARIOS[name].TITLE)
             try:
-                run_scenario(name, Loopback(tell=tell), options.out, options.size, options.seed, tell)
+                lab = Loopback(tell=tell)
+                run_scenario(name, lab, options.out, options.size, options.seed, tell, options.topology)
             except LabError as error:
                 failed = True
                 console.print(f"{name}: {error}", markup=False, highlight=False, style="bold")

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from bench.lab import Lab, LabError
 from bench.report.section import Section
-from bench.scenarios import failures, scaling
+from bench.scenarios import failures, networks, raft, scaling, thesis
 from bench.scenarios.evaluation import Evaluation
 
 
@@ -26,7 +26,7 @@ class Scenario(Protocol):
     def show(self, document: Mapping[str, Any]) -> Section: ...
 
 
-_MODULES: tuple[Scenario, ...] = (scaling, failures)
+_MODULES: tuple[Scenario, ...] = (thesis, scaling, networks, failures, raft)
 SCENARIOS = {each.NAME: each for each in _MODULES}
 
 
@@ -37,14 +37,16 @@ def run_scenario(
     size: str = "medium",
     seed: int = 1,
     tell: Callable[[str], None] = lambda _: None,
+    topology: Path | None = None,
 ) -> Path:
     """Measure a scenario.
 
     :param size: of evaluation.SIZES.
+    :param topology: a file, for scenario networks; None: the example of conf/.
     :returns: the file of its results, ``folder/NAME.json``. The requests themselves are in ``folder/raw``.
     :raises LabError: something of the lab does not work. What was measured before is in the file.
     """
-    evaluation = Evaluation(lab, name, folder, size, seed, tell)
+    evaluation = Evaluation(lab, name, folder, size, seed, tell, topology)
     try:
         SCENARIOS[name].measure(evaluation)
     except LabError as error:

@@ -19,7 +19,7 @@ from bench.scenarios.evaluation import Evaluation
 from bench.scenarios.roles import wait_all_serve, wait_leader
 from bench.statistics import first_after, quantiles
 
-LAST_TRIAL_S = 8.0  # before the end of a round none is begun any more
+LAST_TRIAL_S = 8.0  # so long, or half a round, before the end of a round none is begun any more
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,13 @@ def measure_elections(
     """
     lab = evaluation.lab
     kills: list[Kill] = []
+    last_s = min(LAST_TRIAL_S, size.round_s / 2)
     deadline = time.monotonic() + size.most_s
     trials = evaluation.document["trials"]
 
     def kill_leaders(begun_s: float) -> None:
         kills.clear()
-        while time.time() < begun_s + size.round_s - LAST_TRIAL_S and len(trials) + len(kills) < size.trials:
+        while time.time() < begun_s + size.round_s - last_s and len(trials) + len(kills) < size.trials:
             leader = wait_leader(lab, ensembles)
             began_s = time.time()
             lab.faults.kill(leader)

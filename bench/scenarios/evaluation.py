@@ -31,6 +31,7 @@ class Evaluation:
     :param size: ``small`` shows that everything runs; ``medium`` is for one machine and some minutes; ``full`` for
         machines of one's own, and hours.
     :param tell: called with a line of text when something begins.
+    :param topology: a file (topology.py), for the scenario that has unequal links; None: the example of conf/.
     """
 
     def __init__(
@@ -41,8 +42,10 @@ class Evaluation:
         size: str = "medium",
         seed: int = 1,
         tell: Callable[[str], None] = lambda _: None,
+        topology: Path | None = None,
     ) -> None:
         self.lab = lab
+        self.topology = topology
         self.size = size
         self.seed = seed
         self.tell = tell

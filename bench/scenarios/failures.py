@@ -62,7 +62,7 @@ class Size:
 
 
 SIZES = {
-    "small": Size({"1x3": "kazoo"}, ("killed",), 2, 60, 1, 2, 1, elections.Size(1, 1, 10)),
+    "small": Size({"1x3": "kazoo"}, ("killed",), 2, 60, 0.5, 1.5, 0.5, elections.Size(1, 20, 4)),
     "medium": Size(
         {"1x3": "kazoo", "3x3": "parkazoo"}, tuple(FAULTS), 4, 240, 5, 10, 8, elections.Size(100, 220, 60)
     ),

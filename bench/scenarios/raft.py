@@ -1,0 +1,294 @@
+"""What the reports on Raft measured: servers, sizes, crashes, clients, workers, and how a server catches up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.lab import Ensembles, Server
+from bench.report import text
+from bench.report.charts import draw_lines, make_panels
+from bench.report.section import Plot, Section, Table
+from bench.report.text import milliseconds, rate_of
+from bench.scenarios.caveats import caveats_of
+from bench.scenarios.evaluation import Evaluation
+from bench.scenarios.roles import LEADING, roles, wait_all_serve, wait_leader, wait_until, zxid
+from bench.scenarios.summary import latency_s
+
+Runs = Sequence[Mapping[str, Any]]
+
+NAME = "raft"
+TITLE = "What the reports on Raft measured"
+LOADS = {"writes": 0.0, "reads": 1.0}
+LARGE_BYTES = 50_000  # of such values few are asked for at once
+
+
+@dataclass(frozen=True)
+class Size:
+    """
+    :param shapes: for the number of servers.
+    :param shape: for everything else.
+    :param clients: of all hosts together, for the number of servers, sizes and crashes.
+    :param missed_s: for how long a server misses what is written, before it is restarted.
+    """
+
+    shapes: Sequence[str]
+    shape: str
+    clients: int
+    sizes: Sequence[int]
+    crashes: Sequence[int]
+    crowds: Sequence[int]
+    workers: Sequence[int]
+    entry_sizes: Sequence[int]
+    missed_s: Sequence[float]
+    warm_up_s: float
+    measure_s: float
+
+
+SIZES = {
+    "small": Size((), "1x3", 2, (), (1,), (), (), (), (0.5,), 0.2, 0.5),
+    "medium": Size(
+        ("1x1", "1x3", "1x5", "1x7", "1x9"),
+        "1x5",
+        16,
+        (10, 100, 1_000, 10_000, 100_000, 1_000_000),
+        (1, 2),
+        (1, 10, 100, 1_000),
+        (1, 8, 64),
+        (10, 1_000, 10_000),
+        (0, 2, 8, 20),
+        0.7,
+        2.5,
+    ),
+    "full": Size(
+        ("1x1", "1x3", "1x5", "1x7", "1x9"),
+        "1x9",
+        64,
+        (10, 100, 1_000, 10_000, 100_000, 1_000_000),
+        (1, 2, 3, 4),
+        (1, 3, 10, 30, 100, 300, 1_000),
+        (1, 2, 4, 8, 16, 32, 64, 128),
+        (10, 100, 1_000, 10_000),
+        (0, 1, 10, 60, 300),
+        5,
+        30,
+    ),
+}
+
+
+def measure(evaluation: Evaluation) -> None:
+    size = SIZES[evaluation.size]
+    for shape in dict.fromkeys((*size.shapes, size.shape)):
+        with evaluation.ensembles(shape) as ensembles:
+            evaluation.warm_up(evaluation.plan(ensembles, "kazoo", in_flight=4, **_settings(evaluation, size)))
+            if shape in size.shapes:
+                for load in LOADS:
+                    _run(evaluation, size, ensembles, "servers", ensembles.shape.servers, load=load)
+            if shape == size.shape:
+                _measure_more(evaluation, size, ensembles)
+
+
+def _measure_more(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
+    for each in size.sizes:
+        clients = min(size.clients, 4) if each > LARGE_BYTES else size.clients
+        _run(evaluation, size, ensembles, "size", each, clients, each)
+    for each in size.crowds:
+        _run(evaluation, size, ensembles, "clients", each, each)
+    for workers in size.workers:
+        for each in size.entry_sizes:
+            _run(evaluation, size, ensembles, f"workers, {text.size(each)}", workers, workers, each)
+    for missed_s in size.missed_s:
+        _measure_catching_up(evaluation, size, ensembles, missed_s)
+    _measure_crashes(evaluation, size, ensembles)
+
+
+def _settings(evaluation: Evaluation, size: Size, clients: int | None = None) -> dict[str, Any]:
+    """For so many clients in all; few of them are all on the first host."""
+    wanted = size.clients if clients is None else clients
+    nodes = len(evaluation.lab.clients) if wanted >= len(evaluation.lab.clients) else 1
+    return {
+        "write": "set",
+        "nodes": nodes,
+        "threads": max(wanted // nodes, 1),
+        "warm_up_s": size.warm_up_s,
+        "measure_s": size.measure_s,
+    }
+
+
+def _run(
+    evaluation: Evaluation,
+    size: Size,
+    ensembles: Ensembles,
+    of: str,
+    value: float,
+    clients: int | None = None,
+    value_bytes: int = 1024,
+    load: str = "writes",
+) -> None:
+    """
+    :param of: what is varied; `value` is its value.
+    """
+    settings = {**_settings(evaluation, size, clients), "read_share": LOADS[load], "size": value_bytes}
+    if value_bytes > LARGE_BYTES:
+        settings["directories"] = 1  # a server has little memory
+    plan = evaluation.plan(ensembles, "kazoo", **settings)
+    evaluation.run(ensembles, plan, {"of": of, "value": value, "load": load})
+
+
+def _measure_crashes(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
+    """Followers are killed, one after the other; then all come back."""
+    lab = evaluation.lab
+    dead: list[Server] = []
+    _run(evaluation, size, ensembles, "crashed", 0)
+    for count in size.crashes:
+        while len(dead) < count:
+            follower = next(each for each, mode in roles(lab, ensembles).items() if mode not in LEADING)
+            lab.faults.kill(follower)
+            dead.append(follower)
+        _run(evaluation, size, ensembles, "crashed", count)
+    for each in dead:
+        lab.faults.start(each)
+    wait_all_serve(lab, ensembles)
+
+
+def _measure_catching_up(evaluation: Evaluation, size: Size, ensembles: Ensembles, missed_s: float) -> None:
+    """A follower is killed, clients write, it is started: how long until it has what the leader had then?"""
+    lab = evaluation.lab
+    leader = wait_leader(lab, ensembles)
+    follower = next(each for each, mode in roles(lab, ensembles).items() if mode not in LEADING)
+    before = zxid(lab, leader)
+    lab.faults.kill(follower)
+    if missed_s:
+        settings = {**_settings(evaluation, size), "warm_up_s": 0.0, "measure_s": missed_s, "in_flight": 4}
+        plan = evaluation.plan(ensembles, "kazoo", **settings)
+        evaluation.run(ensembles, plan, {"of": "catching up", "value": missed_s, "load": "writes"})
+    wanted = zxid(lab, leader)
+    began_s = time.monotonic()
+    lab.faults.start(follower)
+    wait_until(lambda: zxid(lab, follower) >= wanted, f"{follower.name} has not caught up")
+    took_s = time.monotonic() - began_s
+    evaluation.document["trials"].append({"missed": wanted - before, "took_s": took_s})
+    evaluation.tell(f"  {wanted - before:,} entries caught up with in {took_s:.1f} s")
+
+
+def show(document: Mapping[str, Any]) -> Section:
+    runs = [run for run in document["runs"] if run["of"] != "catching up"]
+    of = {name: [run for run in runs if run["of"] == name] for name in dict.fromkeys(run["of"] for run in runs)}
+    workers = {name: some for name, some in of.items() if name.startswith("workers")}
+    others = {name: some for name, some in of.items() if name not in workers}
+    return Section(
+        NAME,
+        TITLE,
+        "Plain kazoo on one ensemble. Clients make one synchronous call after the other: sets of 1 KiB, or reads, "
+        "if nothing else is said. Everything but the number of servers is varied on "
+        f"{SIZES[document['about']['size']].shape}.",
+        [_table(*each) for each in others.items()]
+        + ([_worker_table(workers)] if workers else [])
+        + ([_catching_up_table(document["trials"])] if document["trials"] else []),
+        [_plot(*each) for each in others.items() if len({run["value"] for run in each[1]}) > 1]
+        + ([_worker_plot(workers)] if workers else [])
+        + ([_catching_up_plot(document["trials"])] if len(document["trials"]) > 1 else []),
+        [
+            "Catching up includes the start of a Java virtual machine: nothing missed shows how long that takes.",
+            "These are ZooKeeper's figures (ZAB), measured as Raft's were; they are not ParKazoo's.",
+            *caveats_of(document),
+        ],
+    )
+
+
+TITLES = {
+    "servers": "number of servers",
+    "size": "size of the values",
+    "clients": "number of clients at once",
+    "crashed": "number of crashed servers",
+}
+
+
+def _value(of: str, value: float) -> str:
+    return text.size(int(value)) if of == "size" else f"{value:,.0f}"
+
+
+def _table(of: str, runs: Runs) -> Table:
+    return Table(
+        f"Against the {TITLES[of]}",
+        (of, "load", "requests/s", "median, ms", "99%, ms"),
+        [
+            [
+                _value(of, run["value"]),
+                run["load"],
+                rate_of(run),
+                milliseconds(latency_s(run, run["load"], 50)),
+                milliseconds(latency_s(run, run["load"], 99)),
+            ]
+            for run in runs
+        ],
+    )
+
+
+def _plot(of: str, runs: Runs) -> Plot:
+    figure, panels = make_panels(2)
+    loads = list(dict.fromkeys(run["load"] for run in runs))
+    draw_lines(
+        panels[0],
+        {load: [(run["value"], run["rates"]["all"]) for run in runs if run["load"] == load] for load in loads},
+        "throughput",
+        TITLES[of],
+        "requests/s",
+    )
+    latencies = {
+        f"{load}, {name}": [
+            (run["value"], latency * 1000)
+            for run in runs
+            if run["load"] == load and (latency := latency_s(run, load, percentile)) is not None
+        ]
+        for load in loads
+        for name, percentile in (("median", 50.0), ("99%", 99.0))
+    }
+    draw_lines(panels[1], latencies, "latency", TITLES[of], "ms")
+    for panel in panels:
+        if of in ("size", "clients"):
+            panel.set_xscale("log")
+        else:
+            panel.set_xticks(sorted({run["value"] for run in runs}))
+        panel.set_ylim(bottom=0)
+        panel.legend(frameon=False, fontsize=8)
+    if of in ("size", "clients"):
+        panels[1].set_yscale("log")
+    return Plot(f"{NAME}-{of}", f"Throughput and latency against the {TITLES[of]}", figure)
+
+
+def _worker_table(workers: Mapping[str, Runs]) -> Table:
+    counts = sorted({run["value"] for runs in workers.values() for run in runs})
+    rows = []
+    for name, runs in workers.items():
+        found = {run["value"]: run for run in runs}
+        rows.append([name.partition(", ")[2], *(rate_of(found[each]) for each in counts)])
+    return Table("Entries/s against workers and entry size", ("size", *(f"{each:,.0f}" for each in counts)), rows)
+
+
+def _worker_plot(workers: Mapping[str, Runs]) -> Plot:
+    figure, panels = make_panels(1)
+    lines = {
+        name.partition(", ")[2]: [(run["value"], run["rates"]["all"]) for run in runs]
+        for name, runs in workers.items()
+    }
+    draw_lines(panels[0], lines, "", "workers", "entries/s")
+    panels[0].set_xscale("log", base=2)
+    panels[0].set_ylim(bottom=0)
+    panels[0].legend(frameon=False, fontsize=8)
+    return Plot(f"{NAME}-workers", "Entries/s against workers, for some sizes of the entries", figure)
+
+
+def _catching_up_table(trials: Runs) -> Table:
+    rows = [[f"{trial['missed']:,}", f"{trial['took_s']:.2f}"] for trial in trials]
+    return Table("A restarted server catches up", ("entries missed", "seconds"), rows)
+
+
+def _catching_up_plot(trials: Runs) -> Plot:
+    figure, panels = make_panels(1)
+    points = sorted((trial["missed"], trial["took_s"]) for trial in trials)
+    draw_lines(panels[0], {"": points}, "", "entries missed", "seconds until caught up")
+    panels[0].set_ylim(bottom=0)
+    return Plot(f"{NAME}-catching-up", "How long a restarted server takes to catch up", figure)
