@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
 
 from bench.client.machine import ROOT
-from bench.lab import LabError
+from bench.lab import Lab, LabError
 from bench.loopback import Loopback
 from bench.report.make import ReportError, make_report, read_documents, show
 from bench.report.terminal import print_section
 from bench.scenarios.catalogue import SCENARIOS, run_scenario
+from bench.scenarios.labs import best
 
 INTERRUPTED = 130
 WIDTH = 132  # where no terminal has one
@@ -26,6 +29,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("names", metavar="NAME", nargs="+", help=f"of {names}; or all")
     parser.add_argument("--small", action="store_true", help="it only shows that all runs; figures say nothing")
     parser.add_argument("--full", action="store_true", help="hours, for machines of one's own")
+    parser.add_argument("--emulate", action="store_true", help="on emulated hosts, where root allows them")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--topology", metavar="FILE", type=Path, help="unequal links, for the scenario networks")
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="for results, plots and the report")
@@ -47,28 +51,32 @@ def main() -> int:
     def tell(text: str) -> None:
         console.print(f"  {time.strftime('%H:%M:%S')} {text}", markup=False, highlight=False, style="dim")
 
-    failed = False
     try:
-        for name in options.names:
-            tell(SCENARIOS[name].TITLE)
-            try:
-                lab = Loopback(tell=tell)
-                run_scenario(name, lab, options.out, options.size, options.seed, tell, options.topology)
-            except LabError as error:
-                failed = True
-                console.print(f"{name}: {error}", markup=False, highlight=False, style="bold")
+        with best(options.out, console, tell) if options.emulate else nullcontext(Loopback(tell=tell)) as lab:
+            failed = [name for name in options.names if not has_run(name, lab, options, tell)]
         report = make_report(options.out)
         for document in read_documents(options.out):
             if document["scenario"] in options.names and (section := show(document)):
                 print_section(console, section)
-    except (ReportError, OSError) as error:
+    except (LabError, ReportError, OSError) as error:
         console.print(str(error), markup=False, highlight=False, style="bold")
         return 1
     except KeyboardInterrupt:
         console.print("interrupted")
         return INTERRUPTED
     console.print(f"{report}", markup=False, highlight=False, soft_wrap=True)
-    return int(failed)
+    return int(bool(failed))
+
+
+def has_run(name: str, lab: Lab, options: argparse.Namespace, tell: Callable[[str], None]) -> bool:
+    """Whether a scenario could be measured to its end; if not, it is told why, and the next one may come."""
+    tell(SCENARIOS[name].TITLE)
+    try:
+        run_scenario(name, lab, options.out, options.size, options.seed, tell, options.topology)
+    except LabError as error:
+        tell(f"{name} ends here: {error}")
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -1,0 +1,52 @@
+"""The labs that one machine can be: emulated hosts where root allows, else loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.lab import Lab, LabError
+from bench.loopback import Loopback
+
+EMULATION = "evaluation"
+SERVERS, CLIENTS = 27, 2
+
+
+@contextmanager
+def emulated(folder: Path, console: Console, tell: Callable[[str], None]) -> Iterator[Lab]:
+    """Hosts on this machine, as long as the context.
+
+    :param folder: for their inventory.
+    :raises LabError: it is not possible here.
+    """
+    from bench.hosts import deployment  # noqa: PLC0415 - Fabric is not needed for loopback
+    from bench.hosts.emulation import Emulation  # noqa: PLC0415
+    from bench.hosts.fleet import Fleet  # noqa: PLC0415
+    from bench.hosts.inventory import read_inventory  # noqa: PLC0415
+    from bench.hosts.lab import HostLab  # noqa: PLC0415
+
+    folder.mkdir(parents=True, exist_ok=True)
+    inventory = folder / "hosts.toml"
+    emulation = Emulation(EMULATION, inventory)
+    emulation.up(SERVERS + CLIENTS, SERVERS)
+    try:
+        with Fleet(read_inventory(inventory), console) as fleet:
+            deployment.deploy(fleet, tell)
+            yield HostLab(fleet, tell)
+    finally:
+        emulation.down()
+
+
+@contextmanager
+def best(folder: Path, console: Console, tell: Callable[[str], None]) -> Iterator[Lab]:
+    """Emulated hosts; where these are not possible, loopback, and it is told why."""
+    with ExitStack() as stack:
+        try:
+            lab = stack.enter_context(emulated(folder, console, tell))
+        except LabError as error:
+            tell(f"on loopback, with no limits of bandwidth: {error}")
+            lab = Loopback(CLIENTS, tell)
+        yield lab
