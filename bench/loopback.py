@@ -125,10 +125,11 @@ def _watch(host: str, process: subprocess.Popen[str], tell: Callable[[str, str],
     """
     assert process.stdout is not None
     assert process.stderr is not None
-    for line in process.stdout:
-        tell(host, line.rstrip("\n"))
-    said = process.stderr.read().strip().splitlines()
-    if process.wait():
+    with process:
+        for line in process.stdout:
+            tell(host, line.rstrip("\n"))
+        said = process.stderr.read().strip().splitlines()
+    if process.returncode:
         raise LabError(f"{host}: the load failed: {said[-1] if said else 'it says nothing'}")
 
 

@@ -24,6 +24,7 @@ from bench.load.plan import Plan
 from bench.load.record import COLUMNS, Record
 from bench.load.requests import Requests, make_znodes, name_directories
 
+CLOSE_TIMEOUT_S = 5.0  # for the sessions of a process; what is left expires
 OVERTIME_S = 30.0  # for a client whose watch on the finish was lost with its session
 # A client that looks for another server tries twice a second at least, so that what is measured is the servers.
 CONNECTION_RETRY = {"max_tries": -1, "delay": 0.05, "max_delay": 0.5}
@@ -180,7 +181,10 @@ def run_processes(plan: Plan) -> list[Account]:
             theirs.close()
             pipes.append(pipe)
             processes.append(process)
-        return [_hear(pipe) for pipe in pipes]
+        accounts = [_hear(pipe) for pipe in pipes]
+        for process in processes:
+            process.join(CLOSE_TIMEOUT_S)
+        return accounts
     finally:
         for process in processes:
             process.terminate()

@@ -115,7 +115,7 @@ def _measure_fault(evaluation: Evaluation, size: Size, ensembles: Ensembles, sys
         evaluation.not_measured(f"a leader that is {kind}", error)
         return
     run |= marks
-    run["noticed"] = _what_is_noticed(evaluation.raw(run), plan.ensembles, marks["began_s"], marks["ended_s"])
+    run["noticed"] = what_is_noticed(evaluation.raw(run), plan.ensembles, marks["began_s"], marks["ended_s"])
     wait_all_serve(lab, ensembles)
 
 
@@ -123,7 +123,7 @@ def _sleep_until(moment_s: float) -> None:
     time.sleep(max(0.0, moment_s - time.time()))
 
 
-def _what_is_noticed(
+def what_is_noticed(
     results: Sequence[Result], ensembles: int, began_s: float, ended_s: float
 ) -> list[dict[str, Any]]:
     """Of each ensemble, while the fault lasts: the share of the requests that are answered meanwhile, the longest

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.client.machine import ROOT
 from bench.lab import Ensembles, NotPossible
 from bench.report.charts import add_legend, draw_lines, make_panels
 from bench.report.section import Plot, Section, Table
@@ -14,14 +13,13 @@ from bench.report.text import MARK, milliseconds, rate, rate_of
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import Evaluation
 from bench.scenarios.summary import latency_s
-from bench.scenarios.topology import applied, read_topology
+from bench.scenarios.topology import EXAMPLE, applied, read_topology
 from bench.statistics import PERCENTILES, cumulate, decode
 
 Runs = Sequence[Mapping[str, Any]]
 
 NAME = "networks"
 TITLE = "Arbitrary networks: target and achieved throughput"
-EXAMPLE = ROOT / "conf" / "topology.example.json"
 VALUE_BYTES = 100
 POINTS = 400  # of a distribution's line
 

@@ -21,7 +21,9 @@ LOADS = {"writes": 0.0, "reads": 1.0, "90% reads": 0.9}
 GOALS = {("parkazoo", "3x3"): 2.85, ("parkazoo", "9x3"): 8.5}
 THESIS = {("parkazoo", "3x3"): 2.0, ("parkazoo", "9x3"): 2.1}
 BASE = ("kazoo", "1x3")
-OUTSTANDING = 96  # requests of all clients together, for each ensemble
+# Requests of all clients together, for each ensemble: enough to keep it busy, and few enough for a leader of nine,
+# whose network card has to carry each eight times, not to be so late that clients take it for dead.
+OUTSTANDING = 48
 OF_AN_ENSEMBLE = 4  # directories
 # What is drawn, and how the directory of a request is chosen there.
 SKEWS: dict[str, dict[str, Any]] = {

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.client.machine import ROOT
 from bench.lab import Faults, LabError, Server
 
+EXAMPLE = ROOT / "conf" / "topology.example.json"
 ENTRIES = {
     "rate_mbit_s": "a number above 0",
     "delay_ms": "a number of at least 0",

@@ -1,0 +1,139 @@
+"""bench.load on a real server: each way of asking, and what is said when it cannot work."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import unittest
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from bench.lab import Ensembles, LabError, Shape
+from bench.load.plan import Plan
+from bench.load.record import ANSWERED
+from bench.load.requests import CREATE, DELETE, GET, SET
+from bench.load.result import Result, read_result
+from bench.loopback import Loopback
+from parkazoo import ParKazooClient
+
+SHAPE = Shape(2, 1)
+
+
+class TestLoad(unittest.TestCase):
+    lab: Loopback
+    ensembles: Ensembles
+    folder: Path
+    runs = 0
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.lab = Loopback(2)
+        with ExitStack() as stack:
+            cls.ensembles = stack.enter_context(cls.lab.ensembles(SHAPE))
+            cls.folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            cls.addClassCleanup(stack.pop_all().close)
+
+    def plan(self, **entries: Any) -> Plan:
+        TestLoad.runs += 1
+        base = {"nodes": 2, "threads": 2, "ensembles": 2, "warm_up_s": 0.1, "measure_s": 0.4, "size": 10}
+        entries = {**base, **entries}
+        name = f"run{TestLoad.runs}"
+        return Plan(system="parkazoo", hosts=self.ensembles.hosts(), root="/bench", name=name, **entries)
+
+    def run_plan(self, plan: Plan) -> list[Result]:
+        self.told: list[str] = []
+        plans = {
+            host: replace(plan, node=node).as_json() for node, host in enumerate(self.lab.clients[: plan.nodes])
+        }
+        paths = self.lab.run_load(plans, self.folder / plan.name, lambda _, line: self.told.append(line))
+        return [read_result(path) for path in paths.values()]
+
+    def kinds(self, results: list[Result]) -> Counter[int]:
+        return Counter(kind for each in results for kind in each.columns["kind"].tolist())
+
+    def see_all_answered(self, results: list[Result]) -> None:
+        for each in results:
+            self.assertEqual(set(each.columns["outcome"].tolist()), {ANSWERED})
+            self.assertEqual(each.errors, {})
+
+    def test_closed_loop(self) -> None:
+        """Clients meet by a counter, a barrier and a finish, which are znodes; each create has its delete."""
+        plan = self.plan(processes=2)
+        results = self.run_plan(plan)
+        self.see_all_answered(results)
+        kinds = self.kinds(results)
+        self.assertEqual(set(kinds), {CREATE, DELETE})
+        self.assertLessEqual(kinds[CREATE] - kinds[DELETE], plan.clients)
+        self.assertEqual([list(json.loads(line)) for line in self.told], [["begun_s"]])
+        client = ParKazooClient(self.ensembles.hosts())
+        client.start()
+        self.addCleanup(client.close)
+        self.addCleanup(client.stop)
+        self.assertEqual(client.get(f"{plan.root}/{plan.name}/counter")[0], str(plan.clients).encode())
+        self.assertIsNone(client.exists(f"{plan.root}/{plan.name}/barrier"))
+        self.assertIsNotNone(client.exists(f"{plan.root}/{plan.name}/finish"))
+        self.assertGreaterEqual(min(each.begun_s for each in results), json.loads(self.told[0])["begun_s"] - 1)
+
+    def test_many_in_flight_on_pinned_directories(self) -> None:
+        results = self.run_plan(self.plan(in_flight=4, is_pinned=True, directories=4, read_share=0.5))
+        self.see_all_answered(results)
+        self.assertEqual(set(self.kinds(results)), {CREATE, DELETE, GET})
+        self.assertEqual(
+            {each for result in results for each in result.columns["directory"].tolist()}, {0, 1, 2, 3}
+        )
+
+    def test_open_loop(self) -> None:
+        """Requests begin when they were meant to, and what is late is said."""
+        results = self.run_plan(self.plan(rate_s=200.0, write="set", nodes=1, threads=1))
+        self.see_all_answered(results)
+        self.assertEqual(set(self.kinds(results)), {SET})
+        columns = results[0].columns
+        self.assertEqual(len(set(columns["begun_ns"].tolist())), len(columns["begun_ns"]))
+        self.assertTrue((columns["late_ns"] >= 0).all())
+
+    def test_gevent(self) -> None:
+        results = self.run_plan(self.plan(handler="gevent", read_share=1.0, is_hashed=True, zipf=1.0))
+        self.see_all_answered(results)
+        self.assertEqual(set(self.kinds(results)), {GET})
+
+    def test_a_mistaken_plan(self) -> None:
+        plan = {**self.plan(nodes=1).as_json(), "threads": 0}
+        with self.assertRaisesRegex(LabError, "client1: the load failed: .*threads is 0; it must be at least 1"):
+            self.lab.run_load({"client1": plan}, self.folder / "mistaken")
+
+    def test_nobody_serves(self) -> None:
+        plan = replace(self.plan(nodes=1, begin_timeout_s=0.5), hosts="127.0.0.1:1")
+        with self.assertRaisesRegex(LabError, "client1: the load failed: .*"):
+            self.run_plan(plan)
+
+    def test_somebody_is_missing(self) -> None:
+        plan = self.plan(nodes=2, begin_timeout_s=2.0)
+        with self.assertRaisesRegex(LabError, "2 of 4 clients are connected after 2 s"):
+            self.lab.run_load({"client1": plan.as_json()}, self.folder / "missing")
+
+    def test_kazoo(self) -> None:
+        results = self.run_plan(replace(self.plan(nodes=1), system="kazoo", ensembles=1, root="/kazoo"))
+        self.see_all_answered(results)
+        client = KazooClient(self.ensembles.hosts())
+        client.start()
+        self.addCleanup(client.close)
+        self.addCleanup(client.stop)
+        self.assertIn("kazoo", client.get_children("/"))
+
+
+class TestShape(unittest.TestCase):
+    def test_shapes(self) -> None:
+        self.assertEqual(Shape.parse("3x5"), Shape(3, 5))
+        self.assertEqual((str(Shape(9, 3)), Shape(9, 3).size, list(Shape(2, 3).names)), ("9x3", 27, ["a", "b"]))
+        for text in ("3", "3x", "x3", "0x3", "27x3", "3X3", "3x3x3"):
+            with self.subTest(text), self.assertRaisesRegex(LabError, "is no shape: write ensembles x servers"):
+                Shape.parse(text)
+
+
+if __name__ == "__main__":
+    unittest.main()

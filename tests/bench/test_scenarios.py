@@ -1,0 +1,259 @@
+"""Every scenario at its small size, on this machine; and what can be told of the scenarios without servers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.lab import Faults, NotPossible, Server
+from bench.load.plan import Plan
+from bench.load.record import ANSWERED, FAILED, UNANSWERED
+from bench.load.requests import CREATE, GET
+from bench.load.result import Result
+from bench.loopback import Loopback
+from bench.report.make import make_report, show
+from bench.scenarios import elections, failures
+from bench.scenarios.catalogue import SCENARIOS, run_scenario
+from bench.scenarios.evaluation import SIZES
+from bench.scenarios.roles import find_line
+from bench.scenarios.summary import latency_s, name_limits, summarise
+from bench.scenarios.topology import EXAMPLE, Link, TopologyError, applied, read_topology
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+RUN_TIMEOUT_S = 240
+PNG = b"\x89PNG\r\n"
+S = 1_000_000_000  # in ns
+
+
+class TestSmall(unittest.TestCase):
+    """Nothing that is measured decides: only that it is there."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def check(self, name: str, shapes: set[str]) -> dict[str, Any]:
+        if not (self.folder / f"{name}.json").exists():
+            run_scenario(name, Loopback(1), self.folder, "small", seed=1)
+        document: dict[str, Any] = json.loads((self.folder / f"{name}.json").read_text())
+        self.assertEqual({run["shape"] for run in document["runs"]}, shapes)
+        for run in document["runs"]:
+            self.assertGreater(sum(run["rates"].values()), 0)
+            self.assertEqual(len(run["raw"]), run["plan"]["nodes"])
+            self.assertTrue(all((self.folder / raw).exists() for raw in run["raw"]))
+            self.assertEqual(len(run["busy"]), 1)
+        self.assertEqual(document["about"]["seed"], 1)
+        section = show(document)
+        assert section is not None
+        self.assertTrue(section.tables and section.plots and section.caveats)
+        make_report(self.folder)
+        for plot in section.plots:
+            self.assertTrue((self.folder / f"{plot.name}.png").read_bytes().startswith(PNG))
+        return document
+
+    def test_thesis(self) -> None:
+        self.check("thesis", {"1x1"})
+
+    def test_scaling(self) -> None:
+        document = self.check("scaling", {"1x1", "2x1"})
+        self.assertIn("cannot limit bandwidth", document["not_measured"][0]["why"])
+
+    def test_failures(self) -> None:
+        document = self.check("failures", {"1x3"})
+        self.assertTrue(document["runs"][0]["noticed"])
+
+    def test_raft(self) -> None:
+        document = self.check("raft", {"1x3"})
+        self.assertGreater(document["trials"][0]["missed"], 0)
+
+    def test_networks_by_command(self) -> None:
+        ran = self.run_command("networks", "--small", "--out", str(self.folder))
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""), ran.stdout)
+        self.assertIn("target/s", ran.stdout)
+        self.assertIn(str(self.folder / "report.html"), ran.stdout)
+        self.check("networks", {"1x1"})
+
+    def test_a_mistyped_name(self) -> None:
+        ran = self.run_command("scalling")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("there is no scenario scalling; there are thesis, scaling,", ran.stderr)
+
+    def run_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "bench.scenarios", *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=RUN_TIMEOUT_S,
+            check=False,
+        )
+
+    def test_each_has_every_size(self) -> None:
+        for name, scenario in SCENARIOS.items():
+            self.assertEqual(tuple(scenario.SIZES), SIZES, name)  # type: ignore[attr-defined]
+
+
+def result(*requests: tuple[float, float, int, int], **entries: Any) -> Result:
+    """Requests as (begun, took, kind, outcome), in seconds; the load began at 100."""
+    begun, took, kinds, outcomes = zip(*requests, strict=True)
+    columns = {
+        "begun_ns": np.array([int(each * S) for each in begun]),
+        "took_ns": np.array([int(each * S) for each in took]),
+        "late_ns": np.zeros(len(requests), int),
+        "kind": np.array(kinds, np.uint8),
+        "directory": np.zeros(len(requests), np.uint16),
+        "outcome": np.array(outcomes, np.uint8),
+    }
+    base = {"system": "kazoo", "hosts": "h:1", "root": "/r", "name": "n", "warm_up_s": 1, "measure_s": 2}
+    return Result(Plan.from_json({**base, **entries}), columns, 100.0, 0.5, Counter(), {})
+
+
+class TestSummary(unittest.TestCase):
+    def test_rates_are_of_answers_within_the_time_of_measuring(self) -> None:
+        """From 101 to 103."""
+        run = summarise(
+            [
+                result(
+                    (100.0, 0.9, CREATE, ANSWERED),  # too early
+                    (100.9, 0.2, CREATE, ANSWERED),
+                    (101.5, 0.1, GET, ANSWERED),
+                    (101.6, 0.1, GET, FAILED),
+                    (101.7, 0.3, GET, ANSWERED),
+                ),
+                result(
+                    (102.5, 0.4, CREATE, ANSWERED), (102.9, 0.4, CREATE, ANSWERED), (102.0, 1.0, GET, UNANSWERED)
+                ),
+            ],
+            {"m": 0.5},
+            1.0,
+        )
+        self.assertEqual(run["rates"], {"all": 2.0, "writes": 1.0, "reads": 1.0})
+        self.assertEqual((run["failed"], run["unanswered"], run["limits"]), (1, 1, []))
+        self.assertEqual(run["over_time"]["ensembles"][0]["answered"], [1, 2, 2])
+        self.assertEqual(run["over_time"]["ensembles"][0]["failed"], [0, 1, 0])
+
+    def test_latencies_are_of_requests_that_were_meant_for_the_time_of_measuring(self) -> None:
+        run = summarise(
+            [
+                result(
+                    (100.9, 9.0, GET, ANSWERED),
+                    (101.5, 0.1, GET, ANSWERED),
+                    (102.9, 0.3, GET, ANSWERED),
+                    (102.0, 2.0, GET, UNANSWERED),  # it took as long at least
+                )
+            ],
+            {},
+            1.0,
+        )
+        for percentile, seconds in ((1, 0.1), (50, 0.3), (99, 2.0)):
+            self.assertAlmostEqual(latency_s(run, "reads", percentile) or 0, seconds, delta=0.001 * seconds)
+        self.assertIsNone(latency_s(run, "writes", 50))
+
+    def test_limits(self) -> None:
+        self.assertEqual(name_limits(0.5, 0.0, {"m": 0.9}), [])
+        self.assertEqual(name_limits(0.95, 0.0, {"m": 0.5, "n": 0.95}), ["load generator", "processors of n"])
+        self.assertEqual(name_limits(0.5, 0.06, {}), ["load generator"])
+
+    def test_what_is_noticed(self) -> None:
+        """A fault from 101 to 103: one of three requests is answered in time; after 101.2 there is no answer."""
+        several = [
+            result(
+                (100.5, 0.1, GET, ANSWERED),
+                (101.1, 0.1, GET, ANSWERED),
+                (101.5, 2.0, GET, ANSWERED),
+                (102.0, 0.1, GET, FAILED),
+                warm_up_s=0,
+            )
+        ]
+        (found,) = failures.what_is_noticed(several, 1, 101.0, 103.0)
+        self.assertAlmostEqual(found["answered_share"], 1 / 3)
+        self.assertAlmostEqual(found["silence_s"], 1.8)
+        self.assertAlmostEqual(found["before_s"], 0.1)
+
+    def test_elections(self) -> None:
+        """A write that was begun before the leader was dead does not count, however late its answer."""
+        several = [
+            result((99.9, 0.3, CREATE, ANSWERED), (100.1, 0.1, CREATE, FAILED), (100.2, 0.5, CREATE, ANSWERED))
+        ]
+        kills = [elections.Kill("a1", 100.0, 100.05), elections.Kill("a2", 101.0, 101.1)]
+        (trial,) = elections.times_to_serve(several, kills)
+        self.assertEqual(trial["server"], "a1")
+        self.assertAlmostEqual(trial["took_s"], 0.7)
+
+
+class RecordingFaults(Faults):
+    def __init__(self) -> None:
+        super().__init__("this lab")
+        self.done: list[tuple[Any, ...]] = []
+
+    def limit(self, host: str, rate_bytes_s: float) -> None:
+        self.done.append(("limit", host, rate_bytes_s))
+
+    def lift(self, host: str) -> None:
+        self.done.append(("lift", host))
+
+
+class TestTopology(unittest.TestCase):
+    servers = (Server("a1", "a", "h1", "h1", 2181), Server("a2", "a", "h2", "h2", 2181))
+
+    def read(self, text: str) -> dict[str, Link]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "t.json")
+            path.write_text(text)
+            return read_topology(path)
+
+    def test_read(self) -> None:
+        found = self.read('{"a1": {"rate_mbit_s": 2, "delay_ms": 10, "loss": 0.01}, "a2": {}}')
+        self.assertEqual(found, {"a1": Link(250_000, 0.01, 0.01), "a2": Link()})
+        self.assertEqual([str(each) for each in found.values()], ["2 Mbit/s, 10 ms, 1% lost", "as it is"])
+        self.assertEqual(list(read_topology(EXAMPLE)), ["a1", "a2", "a3"])
+
+    def test_mistakes(self) -> None:
+        for text, said in (
+            ("{", "is no JSON"),
+            ("[]", "must be an object of servers"),
+            ('{"a1": 3}', "a1 must be an object with rate_mbit_s, delay_ms, loss"),
+            ('{"a1": {"rate": 1}}', "a1 has no 'rate'; there are rate_mbit_s, delay_ms, loss"),
+            ('{"a1": {"loss": 5}}', "loss of a1 is 5; it must be a share, 0 to 1"),
+            ('{"a1": {"rate_mbit_s": "1"}}', "rate_mbit_s of a1 is '1'; it must be a number above 0"),
+        ):
+            with self.subTest(text), self.assertRaisesRegex(TopologyError, said):
+                self.read(text)
+        self.assertRaisesRegex(TopologyError, "cannot be read", read_topology, Path("/nowhere.json"))
+
+    def test_applied(self) -> None:
+        faults = RecordingFaults()
+        with applied(faults, self.servers, {"a1": Link(1000.0)}):
+            self.assertEqual(faults.done, [("limit", "h1", 1000.0)])
+        self.assertEqual(faults.done[1:], [("lift", "h1")])
+        with (
+            self.assertRaisesRegex(TopologyError, "names a9; the servers are a1, a2"),
+            applied(faults, self.servers, {"a9": Link()}),
+        ):
+            self.fail("unreachable")
+        with (
+            self.assertRaisesRegex(NotPossible, "this lab cannot delay packets"),
+            applied(faults, self.servers, {"a1": Link(delay_s=1)}),
+        ):
+            self.fail("unreachable")
+
+
+class TestRoles(unittest.TestCase):
+    def test_an_answer_to_srvr(self) -> None:
+        answer = "Zookeeper version: 3.9\nLatency min/avg/max: 0/0.0/0\nZxid: 0x10000001f\nMode: follower\n"
+        self.assertEqual(find_line(answer, "Mode:"), "follower")
+        self.assertEqual(int(find_line(answer, "Zxid:"), 16), 0x10000001F)
+        self.assertEqual(find_line("This ZooKeeper instance is not currently serving requests\n", "Mode:"), "")
+
+
+if __name__ == "__main__":
+    unittest.main()
