@@ -264,8 +264,9 @@ class Server:
         """Whether there was one to be stopped."""
         if not self.is_running():
             return False
-        self.signal(signal.SIGTERM)
-        self.signal(signal.SIGCONT)
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.about()["pid"], number)
         if not self._wait_end():
             self.kill()
         return True

@@ -66,7 +66,8 @@ class Cables:
         if shutil.which("nft") is None:
             raise NotPossible("packets are lost by nft, which is not there: apt-get install nftables")
         self._lose_none(host)
-        rule = f"iifname {DEVICE} numgen random mod {PARTS} < {int(share * PARTS)} drop"
+        chance = f"numgen random mod {PARTS} < {int(share * PARTS)}" if share < 1 else ""
+        rule = f"iifname {DEVICE} {chance} drop"
         self._nft(host, f"table inet {LOSS} {{ chain in {{ type filter hook input priority 0; {rule}; }}; }}")
 
     def _lose_none(self, host: str) -> None:

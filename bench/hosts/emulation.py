@@ -72,14 +72,15 @@ class Emulation:
             raise LabError(f"there can be 2 to {MOST_HOSTS} emulated hosts, not {hosts}")
         if not 1 <= servers < hosts:
             raise LabError(f"of {hosts} hosts, 1 to {hosts - 1} can be servers, not {servers}")
-        sshd = _see_possible()
+        if obstacle := find_obstacle():
+            raise LabError(obstacle)
         if self._networks() or self._inventory.exists():
             raise LabError("emulated hosts are up already: fab emulate.down")
         names = [f"h{number}" for number in range(1, hosts + 1)]
         try:
             self._prepare(names)
             self._wire(names)
-            self._wait_up([self._boot(name, sshd) for name in names])
+            self._wait_up([self._boot(name) for name in names])
             self._inventory.write_text(self._describe(names, servers))
         except BaseException:
             self.down()
@@ -151,12 +152,13 @@ class Emulation:
     def _network(self, host: str) -> str:
         return network_of(self._name, host)
 
-    def _boot(self, name: str, sshd: str) -> subprocess.Popen[bytes]:
+    def _boot(self, name: str) -> subprocess.Popen[bytes]:
         inside = ["ip", "netns", "exec", self._network(name)]
         apart = ["unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child"]
+        boot = ["sh", str(BOOT), name, str(self._folder), str(_which("sshd")), str(PYTHON), sys.base_prefix]
         with self._log(name).open("wb") as log:
             return subprocess.Popen(
-                [*inside, *apart, "sh", str(BOOT), name, str(self._folder), sshd, str(PYTHON), sys.base_prefix],
+                [*inside, *apart, *boot],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -213,17 +215,15 @@ def control_port(host: str) -> str:
     return f"{host}-ssh"
 
 
-def _see_possible() -> str:
-    """Where sshd is.
-
-    :raises LabError: there can be no emulated hosts here.
-    """
+def find_obstacle() -> str:
+    """Why there can be no emulated hosts here; empty if there can."""
     if sys.platform != "linux":
-        raise LabError("hosts can be emulated on Linux alone")
+        return "hosts can be emulated on Linux alone"
     if os.geteuid() != 0:
-        raise LabError("emulated hosts need root: sudo fab emulate.up")
-    path = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
-    for tool, package in TOOLS.items():
-        if shutil.which(tool, path=path) is None:
-            raise LabError(f"there is no {tool}: install {package} (apt-get install {package})")
-    return str(shutil.which("sshd", path=path))
+        return "emulated hosts need root: sudo fab emulate.up"
+    missing = [tool for tool in TOOLS if _which(tool) is None]
+    return f"there is no {missing[0]}: apt-get install {TOOLS[missing[0]]}" if missing else ""
+
+
+def _which(tool: str) -> str | None:
+    return shutil.which(tool, path=f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}")

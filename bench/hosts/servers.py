@@ -54,8 +54,11 @@ def start(fleet: Fleet, shape: Shape) -> Ensembles:
             started = [host for host in used if host.name in error.done]
             raise
         wait_serving(fleet, used)
-    except BaseException:
-        fleet.each("stopping what was started", _stop, started)
+    except BaseException as error:
+        try:
+            fleet.each("stopping what was started", _stop, started)
+        except FleetError as left:
+            raise LabError(f"{error}\nnot stopped: {left}") from None
         raise
     return ensembles
 

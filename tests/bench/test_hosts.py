@@ -1,0 +1,494 @@
+"""Six emulated hosts, real SSH, real servers: the tasks of fabfile.py, what goes wrong, what can be done to hosts.
+
+They need root and some tools, as `fab emulate.up` does. No time that is measured decides, but for what must have
+been waited for at least.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from bench.hosts import deployment, servers
+from bench.hosts.emulation import STATE, Emulation, find_obstacle
+from bench.hosts.fleet import Fleet, FleetError
+from bench.hosts.inventory import ROOT, read_inventory
+from bench.hosts.lab import HostLab
+from bench.hosts.namespaces import NAMES, connect, inside, network_of
+from bench.lab import LabError, Shape
+from bench.load.plan import Plan
+from bench.load.result import read_result
+
+HOSTS = 6
+OBSTACLE = find_obstacle()
+NAME = f"test{os.getpid()}"
+FOLDER = Path(tempfile.mkdtemp())
+INVENTORY = FOLDER / "hosts.toml"
+EMULATION = Emulation(NAME, INVENTORY)
+FAB_TIMEOUT_S = 200
+WAIT_S = 60
+PORT = 7777
+
+
+def wait(condition: Any) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("not within a minute")
+        time.sleep(0.05)
+
+
+def left_of(name: str) -> list[str]:
+    """What there is of an emulation."""
+    found = [str(path) for path in NAMES.glob(f"{name}-*")] + [str(path) for path in STATE.glob(name)]
+    mounts = Path("/proc/self/mounts").read_text()
+    processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return found + re.findall(rf".*\b{name}[-/].*", mounts + processes)
+
+
+def pids_of(network: str) -> list[int]:
+    said = subprocess.run(["ip", "netns", "pids", network], capture_output=True, text=True, check=True).stdout
+    return [int(pid) for pid in said.split()]
+
+
+def processes_of(network: str) -> str:
+    """Their command lines."""
+    lines = []
+    for pid in pids_of(network):
+        with contextlib.suppress(OSError):
+            lines.append(Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " "))
+    return "\n".join(lines)
+
+
+class Echo:
+    """Datagrams from h3 to h2, which answers."""
+
+    def __init__(self, name: str) -> None:
+        self._address = "10.77.0.2"
+        self._far = inside(network_of(name, "h2"), self._socket)
+        self._near = inside(network_of(name, "h3"), self._socket)
+        self._far.bind((self._address, PORT))
+        self._thread = threading.Thread(target=self._answer)
+        self._number = 0
+
+    @staticmethod
+    def _socket() -> socket.socket:
+        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    def __enter__(self) -> Echo:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._far.sendto(b"", (self._address, PORT))
+        self._thread.join()
+        self._far.close()
+        self._near.close()
+
+    def _answer(self) -> None:
+        while True:
+            data, sender = self._far.recvfrom(100)
+            if not data:
+                return
+            self._far.sendto(data, sender)
+
+    def ask(self, count: int, timeout_s: float = 0.3) -> list[float]:
+        """Seconds until the answers, of those that come."""
+        times = []
+        for _ in range(count):
+            self._number += 1
+            asked = str(self._number).encode()
+            began_s = time.monotonic()
+            self._near.settimeout(timeout_s)
+            self._near.sendto(asked, (self._address, PORT))
+            with contextlib.suppress(TimeoutError):
+                while self._near.recv(100) != asked:
+                    pass
+                times.append(time.monotonic() - began_s)
+        return times
+
+
+def setUpModule() -> None:
+    if not OBSTACLE:
+        unittest.addModuleCleanup(shutil.rmtree, FOLDER)
+        unittest.addModuleCleanup(EMULATION.down)
+        EMULATION.up(HOSTS)
+        with connected() as fleet:
+            deployment.deploy(fleet, print)
+
+
+def connected(inventory: Path = INVENTORY) -> Fleet:
+    return Fleet(read_inventory(inventory), Console(file=sys.stderr))
+
+
+@unittest.skipIf(OBSTACLE, f"no hosts can be emulated here: {OBSTACLE}")
+class EmulatedCase(unittest.TestCase):
+    """With the hosts of this module."""
+
+    def fab(self, *arguments: str, inventory: Path | None = None) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "fabric", *arguments, "--inventory", str(inventory or INVENTORY)]
+        return subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, timeout=FAB_TIMEOUT_S, check=False
+        )
+
+    def succeed(self, *arguments: str) -> str:
+        ran = self.fab(*arguments)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""), ran.stdout)
+        return ran.stdout
+
+    def fail_with(self, pattern: str, *arguments: str, inventory: Path | None = None) -> None:
+        """One line, status 1."""
+        ran = self.fab(*arguments, inventory=inventory)
+        self.assertRegex(ran.stderr, f"^{pattern}\n$")
+        self.assertEqual(ran.returncode, 1, ran.stdout)
+
+    def changed(self, changes: dict[str, str]) -> Path:
+        """Another inventory."""
+        path = FOLDER / f"{self._testMethodName}.toml"
+        text = INVENTORY.read_text()
+        for pattern, new in changes.items():
+            text, count = re.subn(pattern, new, text, flags=re.MULTILINE)
+            self.assertTrue(count)
+        path.write_text(text)
+        return path
+
+
+class TestTasks(EmulatedCase):
+    """What a user does, and does wrong."""
+
+    def setUp(self) -> None:
+        self.addCleanup(self.see_no_server)
+
+    def see_no_server(self) -> None:
+        """Whatever a test does, no server is left running, though most do not stop them by themselves."""
+        with connected() as fleet:
+            self.assertEqual([host for host, about in servers.find(fleet).items() if about["is_running"]], [])
+
+    def test_check(self) -> None:
+        said = self.succeed("check")
+        self.assertEqual(len(re.findall(r"10\.78\.0\.\d", said)), HOSTS)
+        self.assertIn("6 hosts on 1 machine can be used", said)
+
+    def test_deploy_again(self) -> None:
+        """Nothing is brought that is there."""
+        with connected() as fleet:
+            before = deployment.probe(fleet)
+            after = deployment.deploy(fleet, print)
+        self.assertEqual(
+            [set(each["deployed"]) for each in before.values()],
+            [{"jars"}] * 4 + [{"code", "packages"}] * 2,
+        )
+        self.assertEqual(
+            *(
+                [each["deployed"]["jars"] for each in some.values() if "jars" in each["deployed"]]
+                for some in (before, after)
+            )
+        )
+
+    def test_ensembles(self) -> None:
+        self.fail_with("no server runs: fab ensembles.start", "map.init")
+        self.assertIn(
+            "a: 10.77.0.1:2181,10.77.0.2:2181,10.77.0.3:2181", self.succeed("ensembles.start", "--shape", "1x3")
+        )
+        said = self.succeed("ensembles.status")
+        self.assertEqual(sorted(re.findall("leader|follower|down", said)), ["follower", "follower", "leader"])
+        self.fail_with(
+            r"(h\d: server a\d is running already: fab ensembles.stop\n?){3}", "ensembles.start", "--shape", "1x3"
+        )
+        for _ in range(2):
+            self.assertIn("the map of 1x3 is at 10.77.0.1:2181,", self.succeed("map.init"))
+        self.assertIn("3 servers stopped", self.succeed("ensembles.stop"))
+        self.assertEqual(len(re.findall("down", self.succeed("ensembles.status"))), 3)
+        logs = FOLDER / "logs"
+        self.succeed("collect", "--folder", str(logs))
+        self.assertIn("LEADING", "".join(path.read_text() for path in logs.glob("h*/zookeeper.log")))
+
+    def test_busy_port(self) -> None:
+        """It is named, and the other servers are stopped."""
+        listener = inside(network_of(NAME, "h2"), lambda: socket.create_server(("", 2182)))
+        with listener:
+            taken = "port 2182 is taken: end the program that has it, or set zookeeper_port"
+            self.fail_with(f"h2: {taken}", "check")
+            self.fail_with(f"h2: {taken}", "ensembles.start", "--shape", "1x3")
+
+    def test_interrupted(self) -> None:
+        """What was started is stopped."""
+        command = [
+            sys.executable,
+            "-m",
+            "fabric",
+            "ensembles.start",
+            "--shape",
+            "1x3",
+            "--inventory",
+            str(INVENTORY),
+        ]
+        with subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            wait(lambda: "QuorumPeerMain" in processes_of(network_of(NAME, "h1")))
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=FAB_TIMEOUT_S)
+        self.assertEqual((process.returncode, said), (130, "interrupted\n"))
+
+    def test_hosts_that_cannot_be_used(self) -> None:
+        """All are named, each with its reason."""
+        key = FOLDER / "stranger"
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+        inventory = self.changed(
+            {
+                r'"10\.78\.0\.1"': '"zk1.invalid"',
+                r'"10\.78\.0\.2"': '"10.78.0.99"',
+                r"^(h3 = \{)": r"\1 ssh_port = 2222,",
+                r"^(h[45] = \{)": rf'\1 key = "{key}",',
+                r"^(h6 = \{)": r'\1 python = "python9",',
+            }
+        )
+        ran = self.fab("check", inventory=inventory)
+        self.assertEqual(
+            ran.stderr.splitlines()[:4],
+            [
+                "h1: its address zk1.invalid is not known: is it spelled right?",
+                "h2: no answer from 10.78.0.99 port 22: is it up, and is the address right?",
+                "h3: 10.78.0.3 port 2222 is refused: does an SSH server run there?",
+                f"h4, h5: it refuses the key {key} for user parkazoo",
+            ],
+        )
+        self.assertRegex(ran.stderr.splitlines()[4], "^h6: python9 does not work there: .*python9.*not found$")
+        self.assertEqual((ran.returncode, len(ran.stderr.splitlines())), (1, 5))
+
+    def test_full_disk(self) -> None:
+        mount = "mkdir -p /home/parkazoo/full && mount -t tmpfs -o size=20m,mode=777 tmpfs /home/parkazoo/full"
+        pid = pids_of(network_of(NAME, "h6"))[0]
+        subprocess.run(["nsenter", "--mount", "--target", str(pid), "sh", "-c", mount], check=True)
+        inventory = self.changed({r"^(h6 = \{)": r'\1 folder = "full/here",'})
+        self.fail_with("h6: the disk is full: 20 MB are free, 500 MB are needed", "check", inventory=inventory)
+        data = io.BytesIO()
+        with tarfile.open(fileobj=data, mode="w:gz", compresslevel=1) as archive:
+            about = tarfile.TarInfo("noise")
+            about.size = 30 << 20
+            archive.addfile(about, io.BytesIO(os.urandom(about.size)))
+        with connected(inventory) as fleet:
+            with self.assertRaisesRegex(
+                FleetError, "^h6: the disk is full: [0-9]+ MB are free at /home/parkazoo/full/here$"
+            ):
+                fleet.on("h6", lambda remote: remote.ask("unpack", "noise", "1", stdin=data.getvalue()))
+            self.assertEqual(fleet.ask("h6", "probe", [])["deployed"], {"noise": ""})
+            self.assertTrue(fleet.ask("h6", "clean"))
+
+    def test_unreachable_inside(self) -> None:
+        inventory = self.changed({r'"10\.77\.0\.2"': '"10.77.0.99"'})
+        line = r"h1, h2, h3, h4, h5, h6: from there h2 cannot be reached: is the inside address right\?"
+        self.fail_with(line, "check", inventory=inventory)
+
+
+class TestLab(EmulatedCase):
+    """The lab of scenarios."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        fleet = connected()
+        cls.addClassCleanup(fleet.__exit__, None, None, None)
+        cls.lab = HostLab(fleet)
+        cls.results = FOLDER / "results"
+
+    def plan(self, hosts: str, **settings: Any) -> dict[str, Any]:
+        base = {"name": self._testMethodName, "root": "/bench", "nodes": 2, "warm_up_s": 0.1, "measure_s": 0.5}
+        return Plan(hosts=hosts, **{"system": "parkazoo", **base, **settings}).as_json()
+
+    def test_description(self) -> None:
+        self.assertEqual((self.lab.clients, self.lab.is_one_machine), (["h5", "h6"], True))
+        about = self.lab.describe()
+        self.assertEqual(
+            (about["kind"], about["hosts"]["h1"], [*about["machines"]]), ("emulated", ["server"], ["h1"])
+        )
+        before, after = self.lab.processor_times()["h1"], self.lab.processor_times()["h1"]
+        self.assertGreater(after.total_s, before.total_s)
+        self.assertGreaterEqual(after.busy_s, before.busy_s)
+
+    def test_three_ensembles(self) -> None:
+        said = []
+        with self.lab.ensembles(Shape.parse("3x1")) as ensembles:
+            plans = {
+                host: self.plan(ensembles.hosts(), ensembles=3, node=node)
+                for node, host in enumerate(["h5", "h6"])
+            }
+            files = self.lab.run_load(plans, self.results, lambda host, line: said.append((host, line)))
+            count = [self.lab.ask(server, "srvr").count("Mode:") for server in ensembles.servers]
+        self.assertEqual(count, [1, 1, 1])
+        self.assertTrue(all(line.startswith("{") for _, line in said), said)
+        for host in ("h5", "h6"):
+            self.assertGreater(len(read_result(files[host]).columns["took_ns"]), 0)
+
+    def test_failing_load(self) -> None:
+        """The other is ended, though it would wait for the first."""
+        with self.lab.ensembles(Shape.parse("1x1")) as ensembles:
+            hosts = ensembles.hosts()
+            plans = {"h5": {**self.plan(hosts), "threads": 0}, "h6": self.plan(hosts, node=1)}
+            with self.assertRaisesRegex(LabError, "^h5: bench.load: .*threads is 0; it must be at least 1$"):
+                self.lab.run_load(plans, self.results)
+        wait(lambda: "bench.load" not in processes_of(network_of(NAME, "h6")))
+
+    def test_faults_of_servers(self) -> None:
+        with self.lab.ensembles(Shape.parse("1x1")) as ensembles:
+            (server,) = ensembles.servers
+            faults = self.lab.faults
+            faults.kill(server)
+            self.assertEqual(self.lab.ask(server, "srvr"), "")
+            with self.assertRaisesRegex(LabError, "^h1: server a1 is not running$"):
+                faults.kill(server)
+            faults.start(server)
+            wait(lambda: "Mode: " in self.lab.ask(server, "srvr"))
+            faults.freeze(server)
+            self.assertEqual(self.lab.ask(server, "srvr"), "")
+            faults.thaw(server)
+            wait(lambda: "Mode: " in self.lab.ask(server, "srvr"))
+            faults.freeze(server)  # and its end ends it
+
+    def test_faults_are_undone(self) -> None:
+        with self.assertRaises(ZeroDivisionError), self.lab.ensembles(Shape.parse("1x1")):
+            self.lab.faults.cut_off("h2")
+            self.lab.faults.limit("h2", 1000)
+            self.lab.faults.delay("h2", 10)
+            raise ZeroDivisionError
+        self.assertTrue(self.is_answered(Echo(NAME)))
+
+    def is_answered(self, echo: Echo) -> bool:
+        with echo:
+            return bool(echo.ask(20))
+
+    def test_cables(self) -> None:
+        faults = self.lab.faults
+        with Echo(NAME) as echo:
+            self.assertEqual(len(echo.ask(20)), 20)
+            faults.cut_off("h2")
+            self.assertEqual(echo.ask(2), [])
+            faults.join("h2")
+            self.assertEqual(len(echo.ask(20)), 20)
+            faults.lose("h2", 0.5)
+            self.assertIn(len(echo.ask(100)), range(1, 100))
+            faults.lose("h2", 1)
+            self.assertEqual(echo.ask(2), [])
+            faults.lift("h2")
+            for delay_s in (0.05, 0.1):
+                faults.delay("h2", delay_s)
+                self.assertGreater(min(echo.ask(20, 2.0)), delay_s)
+            faults.cut_off("h2")
+            self.assertEqual(echo.ask(2), [])
+            faults.join("h2")
+            self.assertGreater(min(echo.ask(5, 2.0)), delay_s)
+            faults.lift("h2")
+            self.assertEqual(len(echo.ask(20)), 20)
+
+    def test_limit(self) -> None:
+        """Both ways: 64 KiB take their time, but for what may come in a burst."""
+        rate_bytes_s, burst = 20_000, 16_384
+        data = bytes(1 << 16)
+        self.lab.faults.limit("h2", rate_bytes_s)
+        self.addCleanup(self.lab.faults.lift, "h2")
+        for sender, receiver in (("h2", "h3"), ("h3", "h2")):
+            with self.subTest(sender):
+                took_s = self.transfer(sender, receiver, data)
+                self.assertGreater(took_s, (len(data) - burst) / rate_bytes_s)
+
+    def transfer(self, sender: str, receiver: str, data: bytes) -> float:
+        address = f"10.77.0.{receiver[1:]}"
+        listener = inside(network_of(NAME, receiver), lambda: socket.create_server((address, PORT)))
+        with listener, connect(network_of(NAME, sender), address, PORT, WAIT_S) as out:
+            into, _ = listener.accept()
+            with into:
+                began_s = time.monotonic()
+                thread = threading.Thread(target=out.sendall, args=(data,))
+                thread.start()
+                missing = len(data)
+                while missing:
+                    missing -= len(into.recv(missing))
+                thread.join()
+                return time.monotonic() - began_s
+
+
+class TestEmulation(EmulatedCase):
+    """Up and down. That of the class itself stays up meanwhile."""
+
+    def test_second_up(self) -> None:
+        with self.assertRaisesRegex(LabError, "^emulated hosts are up already: fab emulate.down$"):
+            EMULATION.up(HOSTS)
+        self.assertIn("6 hosts", self.succeed("check"))
+
+    def test_down(self) -> None:
+        name = f"{NAME}down"
+        emulation = Emulation(name, FOLDER / "down.toml")
+        emulation.up(3, servers=1)
+        self.assertNotEqual(left_of(name), [])
+        self.assertEqual((emulation.down(), left_of(name), emulation.down()), (3, [], 0))
+        self.assertFalse((FOLDER / "down.toml").exists())
+
+    def test_up_was_killed(self) -> None:
+        name = f"{NAME}kill"
+        path = FOLDER / "kill.toml"
+        program = f"from bench.hosts.emulation import *; Emulation({name!r}, Path({str(path)!r})).up(20)"
+        with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT) as process:
+            wait(lambda: pids_of(network_of(name, "h1")) if (NAMES / network_of(name, "h1")).exists() else [])
+            process.kill()
+        Emulation(name, path).down()
+        self.assertEqual(left_of(name), [])
+
+    def test_up_fails(self) -> None:
+        """Nothing is left."""
+        name = f"{NAME}fail"
+        with self.assertRaisesRegex(FileNotFoundError, "nowhere"):
+            Emulation(name, Path("/nowhere/hosts.toml")).up(2)
+        self.assertEqual(left_of(name), [])
+
+    def test_numbers(self) -> None:
+        emulation = Emulation(f"{NAME}none", FOLDER / "none.toml")
+        for hosts, servers_, said in (
+            (1, None, "2 to 200 emulated hosts, not 1"),
+            (3, 3, "1 to 2 can be servers, not 3"),
+        ):
+            with self.assertRaisesRegex(LabError, said):
+                emulation.up(hosts, servers_)
+
+    def test_nobody_else_is_seen(self) -> None:
+        """What a host writes, and its name, are its own."""
+        with connected() as fleet:
+            fleet.each("", lambda remote: remote.ask("find_files", []))
+        pid = pids_of(network_of(NAME, "h1"))[-1]
+        seen = subprocess.run(
+            [
+                "nsenter",
+                "--target",
+                str(pid),
+                "--all",
+                "sh",
+                "-c",
+                "hostname; touch /etc/touched; ls /proc | grep -c '^[0-9]'",
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        self.assertEqual(seen[0], "h1")
+        self.assertLess(int(seen[1]), 20)
+        self.assertNotEqual(socket.gethostname(), "h1")
+        self.assertFalse(Path("/etc/touched").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
