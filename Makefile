@@ -4,6 +4,7 @@
 # make lives         1,000 lost connections and 100 expired sessions of one client, and what it holds before and after
 # make explore       every pair of operations in every order, and threes at random, for 30 minutes; [MINUTES=5] [SEED=1]
 # make bench-client  ParKazooClient beside KazooClient: ratios, goals, a plot; some ten minutes; [PAIRS=15] [SEED=1]
+# make evaluate      the whole evaluation, its report in build/evaluation/; up to 40 minutes, better as root; [SEED=1]
 # make check         ruff and mypy
 # make clean         remove the environment and whatever was built
 #
@@ -11,7 +12,7 @@
 
 PYTHON ?= python3
 
-.PHONY: demo test faults lives explore bench-client check clean
+.PHONY: demo test faults lives explore bench-client evaluate check clean
 
 demo: .venv/has-local
 	@.venv/bin/python -m parkazoo.demo
@@ -30,6 +31,9 @@ explore: .venv/has-dev
 
 bench-client: .venv/has-bench
 	@.venv/bin/python -m bench.client $(if $(PAIRS),--pairs $(PAIRS)) $(if $(SEED),--seed $(SEED))
+
+evaluate: .venv/has-bench
+	@.venv/bin/python -m bench.scenarios all --emulate $(if $(SEED),--seed $(SEED))
 
 check: .venv/has-dev
 	@.venv/bin/ruff check --quiet .

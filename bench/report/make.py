@@ -10,6 +10,7 @@ from typing import Any
 from bench.report.page import make_page, make_picture
 from bench.report.section import Section
 from bench.scenarios.catalogue import SCENARIOS
+from bench.scenarios.caveats import caveats_of
 
 REPORT = "report.html"
 TITLE = "ParKazoo: the evaluation"
@@ -42,14 +43,13 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-def show(document: Mapping[str, Any]) -> Section | None:
-    """None if nothing was measured.
-
+def show(document: Mapping[str, Any]) -> Section:
+    """
     :raises ReportError: the document is damaged.
     """
     name = document["scenario"]
-    if not document["runs"] and not document["trials"]:
-        return None
+    if not document["runs"]:
+        return Section(name, SCENARIOS[name].TITLE, "Nothing was measured.", caveats=caveats_of(document))
     try:
         return SCENARIOS[name].show(document)
     except (KeyError, TypeError, IndexError) as error:
@@ -62,7 +62,7 @@ def make_report(folder: Path) -> Path:
     :raises ReportError: there are no results, or damaged ones.
     """
     documents = read_documents(folder)
-    sections = [section for document in documents if (section := show(document))]
+    sections = [show(document) for document in documents]
     pictures = draw(sections)
     for name, picture in pictures.items():
         (folder / f"{name}.png").write_bytes(picture)

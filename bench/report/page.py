@@ -18,13 +18,14 @@ body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; m
 h1 { font-size: 1.6rem; }
 h2 { font-size: 1.3rem; margin-top: 3rem; border-top: 1px solid #ccc; padding-top: 1rem; }
 h1, h2 { line-height: 1.25; }
-figure { margin: 1.5rem 0; } img { max-width: 100%; height: auto; }
+figure { margin: 1.5rem 0; } figure .wide { margin: 0; }
+img { width: 100%; min-width: 38rem; height: auto; }
 figcaption, caption { font-size: .9rem; color: #444; text-align: left; }
 caption { font-weight: 600; padding-bottom: .3rem; }
 .wide { overflow-x: auto; margin: 1.5rem 0; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
-td.figure, th.figure { text-align: right; white-space: nowrap; }
+td.figure, th.figure { text-align: right; } td.figure, td.text { white-space: nowrap; }
 aside { background: #f5f5f0; padding: .5rem 1rem; font-size: .9rem; } aside ul { padding-left: 1.2rem; }
 nav ul { padding-left: 1.2rem; }
 """

@@ -56,8 +56,8 @@ def main() -> int:
             failed = [name for name in options.names if not has_run(name, lab, options, tell)]
         report = make_report(options.out)
         for document in read_documents(options.out):
-            if document["scenario"] in options.names and (section := show(document)):
-                print_section(console, section)
+            if document["scenario"] in options.names:
+                print_section(console, show(document))
     except (LabError, ReportError, OSError) as error:
         console.print(str(error), markup=False, highlight=False, style="bold")
         return 1

@@ -66,7 +66,6 @@ def _subjects(parkazoo: Sequence[str]) -> list[Subject]:
         Subject("kazoo", "1x3", "gevent"),
         Subject("parkazoo", "1x3", "gevent"),
         Subject("kazoo", "1x3", is_limited=True),
-        Subject("parkazoo", "1x3", is_limited=True),
         Subject("kazoo", "1x9", is_limited=True),
     ]
     return found + [Subject("parkazoo", shape, is_limited=True) for shape in parkazoo]
@@ -74,7 +73,7 @@ def _subjects(parkazoo: Sequence[str]) -> list[Subject]:
 
 SIZES = {
     "small": Size([Subject("parkazoo", "1x1")], (1, 2), (1,), (1,), 0.2, 0.5),
-    "medium": Size(_subjects(("3x3", "9x3")), (1, 8, 32), (1, 2), (1, 2), 0.7, 2.5),
+    "medium": Size(_subjects(("3x3", "9x3")), (4, 32), (1, 2), (1, 2), 0.7, 2.5),
     "full": Size(
         [
             *_subjects(("3x3", "6x3", "9x3")),
@@ -154,7 +153,11 @@ def show(document: Mapping[str, Any]) -> Section:
         f"{runs[0]['plan']['size']:,} bytes. The number of threads is raised in one process; with the best, the "
         "number of processes; with the best of those, the number of client hosts.",
         [_best_table(runs, is_limited) for is_limited in (False, True) if _best(runs, is_limited)]
-        + [_client_table(runs)]
+        + (
+            [_client_table(runs)]
+            if _best(runs, is_limited=False).keys() >= {(BASE, load) for load in LOADS}
+            else []
+        )
         + [_step_table(runs, step) for step in STEPS if any(run["step"] == step for run in runs)],
         plots,
         [

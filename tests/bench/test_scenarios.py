@@ -53,7 +53,6 @@ class TestSmall(unittest.TestCase):
             self.assertEqual(len(run["busy"]), 1)
         self.assertEqual(document["about"]["seed"], 1)
         section = show(document)
-        assert section is not None
         self.assertTrue(section.tables and section.plots and section.caveats)
         make_report(self.folder)
         for plot in section.plots:

@@ -1,0 +1,193 @@
+"""A report from saved results, compared with the one that they are known to make.
+
+PARKAZOO_TEST_RENEW=1 writes the known one anew; look at the difference before it is committed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from bench.report import text
+from bench.report.make import ReportError, describe_setting, make_report, read_documents, show
+from bench.report.page import make_page
+from bench.report.section import Section, Table
+from bench.report.terminal import print_section
+from bench.scenarios.catalogue import SCENARIOS
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SAVED = Path(__file__).with_name("saved")
+KNOWN = SAVED / "report.html"
+IMAGE = re.compile(r'<img alt="([^"]*)" src="([^"]*)"')
+OUTSIDE = re.compile(r'(?:src|href)="(?!data:image/png;base64,|#)')
+
+
+class Elements(HTMLParser):
+    """Whether elements are closed as they were opened."""
+
+    VOID = ("meta", "img")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+        self.seen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.seen.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+
+@cache
+def sections() -> list[Section]:
+    return [show(document) for document in read_documents(SAVED)]
+
+
+def page() -> str:
+    """With the plots' names in place of the pictures: these depend on matplotlib."""
+    found = sections()
+    pictures = {plot.name: plot.name.encode() for section in found for plot in section.plots}
+    return make_page("A report", describe_setting(read_documents(SAVED)), found, pictures)
+
+
+class TestReport(unittest.TestCase):
+    def test_the_page_is_the_known_one(self) -> None:
+        if os.environ.get("PARKAZOO_TEST_RENEW"):
+            KNOWN.write_text(page())
+        self.assertEqual(page().splitlines(), KNOWN.read_text().splitlines())
+
+    def test_every_scenario_is_in_it(self) -> None:
+        self.assertEqual([section.name for section in sections()], list(SCENARIOS))
+        for section in sections():
+            with self.subTest(section.name):
+                self.assertTrue(section.about and section.tables and section.plots and section.caveats)
+                for table in section.tables:
+                    self.assertEqual(
+                        {len(row) for row in table.rows} or {len(table.columns)}, {len(table.columns)}
+                    )
+
+    def test_plots_have_names_of_their_own(self) -> None:
+        names = [plot.name for section in sections() for plot in section.plots]
+        self.assertEqual(len(names), len(set(names)))
+        for name in names:
+            self.assertRegex(name, r"^[a-z0-9-]+$")
+
+    def test_files(self) -> None:
+        """One page that needs no other file, and a PNG file of each plot."""
+        with tempfile.TemporaryDirectory() as folder:
+            for path in SAVED.glob("*.json"):
+                Path(folder, path.name).write_text(path.read_text())
+            made = make_report(Path(folder)).read_text()
+            pictures = {path.stem: path.read_bytes() for path in Path(folder).glob("*.png")}
+        self.assertEqual(set(pictures), {plot.name for section in sections() for plot in section.plots})
+        for name, picture in pictures.items():
+            with self.subTest(name):
+                self.assertEqual(picture[:8], b"\x89PNG\r\n\x1a\n")
+                width, height = struct.unpack(">II", picture[16:24])
+                self.assertGreater(width, height)
+        self.assertEqual(len(IMAGE.findall(made)), len(pictures))
+        self.assertTrue(all(alt for alt, _ in IMAGE.findall(made)))
+        self.assertIsNone(OUTSIDE.search(made))
+        self.assertIn('<meta name="viewport"', made)
+        elements = Elements()
+        elements.feed(made)
+        self.assertEqual((elements.wrong, elements.open), ([], []))
+        self.assertNotIn("script", elements.seen)
+
+    def test_on_a_terminal(self) -> None:
+        console = Console(width=100, file=io.StringIO())
+        for section in sections():
+            print_section(console, section)
+        said = console.file.getvalue()  # type: ignore[attr-defined]
+        for section in sections():
+            self.assertIn(section.title, said)
+
+    def test_markup_in_results_is_only_text(self) -> None:
+        section = Section("x", "<b>", "&", [Table("<i>", ("a",), [["<script>"]])], [], ["<u>"])
+        made = make_page("<h1>", {"<td>": "<"}, [section], {})
+        for each in ("<b>&", "<i>", "<script>", "<u>", "<h1><h1>"):
+            self.assertNotIn(each, made)
+
+    def test_columns_of_figures(self) -> None:
+        table = Table("", ("a", "b", "c"), [["1x3", "1,234 *", "-"], ["3x3", "12%", "0.5"]])
+        self.assertEqual(table.kinds(), ["text", "figure", "figure"])
+
+
+class TestMistakes(unittest.TestCase):
+    def folder(self, **files: str) -> Path:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for name, content in files.items():
+            Path(folder.name, f"{name}.json").write_text(content)
+        return Path(folder.name)
+
+    def test_nothing_there(self) -> None:
+        with self.assertRaisesRegex(ReportError, "has no results: there is none of thesis.json, scaling.json"):
+            make_report(self.folder())
+
+    def test_damaged(self) -> None:
+        with self.assertRaisesRegex(ReportError, "scaling.json cannot be read"):
+            make_report(self.folder(scaling="{"))
+        document = json.loads((SAVED / "scaling.json").read_text())
+        del document["runs"][0]["rates"]
+        with self.assertRaisesRegex(ReportError, "the results of scaling are damaged: KeyError 'rates'"):
+            make_report(self.folder(scaling=json.dumps(document)))
+
+    def test_a_scenario_that_measured_nothing(self) -> None:
+        """It says why."""
+        document = json.loads((SAVED / "scaling.json").read_text())
+        document["runs"] = []
+        document["not_measured"] = [{"what": "all of it", "why": "no machine"}]
+        made = make_report(self.folder(scaling=json.dumps(document))).read_text()
+        self.assertIn("all of it: no machine", made)
+
+    def test_by_command(self) -> None:
+        ran = subprocess.run(
+            [sys.executable, "-m", "bench.report", str(self.folder())],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        self.assertEqual((ran.returncode, ran.stdout), (1, ""))
+        self.assertIn("has no results", ran.stderr)
+
+
+class TestText(unittest.TestCase):
+    def test_figures(self) -> None:
+        self.assertEqual(
+            [text.rate(each) for each in (None, 0.0, 1.2345, 99.96, 1234.5)], ["-", "0", "1.23", "100", "1,234"]
+        )
+        self.assertEqual(
+            [text.milliseconds(each) for each in (None, 0.0012345, 0.5, 12)], ["-", "1.23", "500", "12,000"]
+        )
+        self.assertEqual(
+            [text.size(each) for each in (10, 1024, 1000, 10_000, 1_000_000)],
+            ["10 B", "1 KiB", "1 kB", "10 kB", "1 MB"],
+        )
+        self.assertEqual(text.ratio(3, 2), "1.50")
+        self.assertEqual(text.ratio(3, 0), "-")
+        self.assertEqual(text.rate_of({"rates": {"all": 7.0}, "limits": ["x"]}), "7 *")
+
+
+if __name__ == "__main__":
+    unittest.main()
