@@ -41,6 +41,7 @@ SYSTEM_PATH = "/usr/sbin:/sbin:/usr/local/sbin"
 USER = "parkazoo"
 DATA, CONTROL = "data", "control"  # bridges
 ADDRESS, CONTROL_ADDRESS = "10.77.0.{}", "10.78.0.{}"
+MAC = "02:00:00:00:00:{:02x}"  # of eth0
 SWITCH_NUMBER = 254
 PREFIX = 24
 BOOT_TIMEOUT_S = 60.0
@@ -137,16 +138,26 @@ class Emulation:
         for bridge in (DATA, CONTROL):
             lines += [f"link add {bridge} type bridge", f"link set {bridge} up"]
         lines.append(f"address add {CONTROL_ADDRESS.format(SWITCH_NUMBER)}/{PREFIX} dev {CONTROL}")
-        for name in names:
-            for bridge, port, device in ((DATA, name, "eth0"), (CONTROL, control_port(name), "eth1")):
-                lines.append(f"link add {port} type veth peer name {device} netns {self._network(name)}")
-                lines.append(f"link set {port} master {bridge} up")
+        for number, name in enumerate(names, 1):
+            peer = f"netns {self._network(name)}"
+            lines += [
+                f"link add {name} type veth peer name eth0 address {MAC.format(number)} {peer}",
+                f"link add {control_port(name)} type veth peer name eth1 {peer}",
+                f"link set {name} master {DATA} up",
+                f"link set {control_port(name)} master {CONTROL} up",
+            ]
         run("ip", "-n", switch, "-batch", "-", stdin="\n".join(lines))
         for number, name in enumerate(names, 1):
             lines = ["link set lo up"]
             for device, address in (("eth0", ADDRESS), ("eth1", CONTROL_ADDRESS)):
                 lines.append(f"address add {address.format(number)}/{PREFIX} dev {device}")
                 lines.append(f"link set {device} up")
+            # Known from the beginning: all namespaces share one table of what was learnt, and fifty hosts fill it.
+            lines += [
+                f"neighbour add {ADDRESS.format(other)} lladdr {MAC.format(other)} nud permanent dev eth0"
+                for other in range(1, len(names) + 1)
+                if other != number
+            ]
             run("ip", "-n", self._network(name), "-batch", "-", stdin="\n".join(lines))
 
     def _network(self, host: str) -> str:

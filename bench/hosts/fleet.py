@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -18,9 +18,14 @@ from bench.lab import LabError
 
 AT_ONCE = 64
 REFRESH_S = 0.2
-SHOWN = 4  # hosts that are waited for
+SHOWN = 4
 
 T = TypeVar("T")
+
+
+def some(names: Sequence[str]) -> str:
+    """The first ones, and how many more there are."""
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
 class FleetError(LabError, Generic[T]):
@@ -130,8 +135,7 @@ class Fleet:
                 if unexpected := [error for error in errors if not isinstance(error, HostError)]:
                     raise unexpected[0]
                 late = [name for task, name in tasks.items() if task in waiting]
-                text = ", ".join(late[:SHOWN]) + (f" and {len(late) - SHOWN} more" if len(late) > SHOWN else "")
-                progress.update(shown, advance=len(ended), late=text)
+                progress.update(shown, advance=len(ended), late=some(late))
                 if errors and all_or_none:
                     return
         if about:
