@@ -35,6 +35,7 @@ class Plan:
     :param in_flight: requests that each client has outstanding, in the closed loop.
     :param rate_s: requests/s of all clients together, in the open loop; 0: closed loop.
     :param warm_up_s: at the beginning, not measured.
+    :param connect_timeout_s: for each client to connect; `begin_timeout_s`, for all of them to be there.
     """
 
     system: str
@@ -59,6 +60,7 @@ class Plan:
     warm_up_s: float = 1.0
     measure_s: float = 5.0
     session_timeout_s: float = 10.0
+    connect_timeout_s: float = 60.0
     begin_timeout_s: float = 120.0
     seed: int = 0
 

@@ -64,7 +64,7 @@ class Crew:
         :raises MeetingError: the processes do not come together.
         :raises KazooException: preparations fail.
         """
-        self._each(lambda index: self._clients[index].start(self._plan.begin_timeout_s))
+        self._each(lambda index: self._clients[index].start(self._plan.connect_timeout_s))
         if self._is_first:
             make_znodes(self._clients[0], self._plan, self._paths)
         self._each(lambda index: self._meetings[index].watch_finish())

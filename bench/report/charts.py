@@ -71,6 +71,8 @@ def draw_bars(
                 label=None if number else "goal",
             )
     panel.set_xticks(range(len(groups)), groups)
+    panel.grid(visible=False, axis="x")
+    panel.set_axisbelow(True)
     label(panel, title, "", y)
 
 
