@@ -20,15 +20,17 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.hosts import deployment, servers
-from bench.hosts.emulation import Emulation
+from bench.hosts.emulation import NAME, Emulation
 from bench.hosts.fleet import Fleet, FleetError
 from bench.hosts.inventory import ROOT, Host, InventoryError, find_inventory, read_inventory
 from bench.hosts.lab import HostLab
 from bench.lab import LabError, Shape
 from bench.report.make import ReportError, make_report
+from bench.scenarios import thesis
 from bench.scenarios.catalogue import SCENARIOS, run_scenario
 from bench.scenarios.evaluation import SIZES
 
+ALL = "all"
 WIDTH = 120  # where no terminal has one
 INTERRUPTED = 130
 INVENTORY = {
@@ -179,36 +181,60 @@ def emulate(_: Connection, hosts: int = 50, servers: int = 0) -> None:
         )
 
 
-@task(name="down", auto_shortflags=False)
-def end_emulation(_: Connection) -> None:
+@task(
+    name="down", help={"name": "of those that a killed make evaluate has left: evaluation"}, auto_shortflags=False
+)
+def end_emulation(_: Connection, name: str = NAME) -> None:
     """Remove the emulated hosts, all that runs on them, and their inventory."""
     with one_line():
-        console.print(f"{Emulation().down()} emulated hosts removed")
+        console.print(f"{Emulation(name).down()} emulated hosts removed")
+
+
+HOW = {"size": f"of {', '.join(SIZES)}", "seed": "of what is drawn at random", **FOLDER, **INVENTORY}
 
 
 @task(
     help={
-        "scenario": f"of {', '.join(SCENARIOS)}",
-        "size": f"of {', '.join(SIZES)}",
-        "seed": "of what is drawn at random",
-        **FOLDER,
-        **INVENTORY,
+        "scenario": f"of {', '.join(SCENARIOS)}; or all",
+        "topology": "a file of unequal links, for the scenario networks; by default conf/topology.example.json",
+        **HOW,
     },
     auto_shortflags=False,
 )
 def run(
-    _: Connection, scenario: str, size: str = "medium", seed: int = 1, folder: str = "", inventory: str = ""
+    _: Connection,
+    scenario: str,
+    size: str = "medium",
+    seed: int = 1,
+    topology: str = "",
+    folder: str = "",
+    inventory: str = "",
 ) -> None:
     """Measure a scenario on the hosts: start servers, make load, save results, make the report."""
     with one_line():
-        known("scenario", scenario, SCENARIOS)
+        known("scenario", scenario, [*SCENARIOS, ALL])
+    names = [*SCENARIOS] if scenario == ALL else [scenario]
+    measure(names, size, seed, Path(topology) if topology else None, folder, inventory)
+
+
+@task(help=HOW, auto_shortflags=False)
+def sweep(_: Connection, size: str = "medium", seed: int = 1, folder: str = "", inventory: str = "") -> None:
+    """The thesis' sweep: the best number of threads, then of processes, then of client hosts. (fab run thesis)"""
+    measure([thesis.NAME], size, seed, None, folder, inventory)
+
+
+def measure(names: list[str], size: str, seed: int, topology: Path | None, folder: str, inventory: str) -> None:
+    with one_line():
         known("size", size, SIZES)
     with fleet_of(inventory) as fleet:
         to = new_folder(folder)
+        lab = HostLab(fleet, tell)
         try:
-            run_scenario(scenario, HostLab(fleet, tell), to, size, seed, tell)
+            for name in names:
+                tell(SCENARIOS[name].TITLE)
+                run_scenario(name, lab, to, size, seed, tell, topology)
         finally:
-            if (to / f"{scenario}.json").exists():
+            if any((to / f"{name}.json").exists() for name in names):
                 console.print(str(make_report(to)), highlight=False, soft_wrap=True)
 
 
@@ -239,7 +265,7 @@ def part(name: str, *tasks: Any) -> Tasks:
     return collection
 
 
-namespace = Tasks(check, deploy, run, report, collect, clean)
+namespace = Tasks(check, deploy, run, sweep, report, collect, clean)
 namespace.add_collection(part("ensembles", start_ensembles, stop_ensembles, show_ensembles))
 namespace.add_collection(part("map", make_map))
 namespace.add_collection(part("emulate", emulate, end_emulation))

@@ -53,7 +53,7 @@ POLL_S = 0.05
 class Emulation:
     """Emulated hosts: h1, h2, h3, ...
 
-    :param name: of the emulation. There may be several at a time.
+    :param name: of the emulation, letters and digits. There may be several at a time.
     :param inventory: where it is written.
     """
 
@@ -75,8 +75,7 @@ class Emulation:
             raise LabError(f"of {hosts} hosts, 1 to {hosts - 1} can be servers, not {servers}")
         if obstacle := find_obstacle():
             raise LabError(obstacle)
-        if self._networks() or self._inventory.exists():
-            raise LabError("emulated hosts are up already: fab emulate.down")
+        self._claim()
         names = [f"h{number}" for number in range(1, hosts + 1)]
         try:
             self._prepare(names)
@@ -109,16 +108,29 @@ class Emulation:
         shutil.rmtree(self._folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # another emulation's is there
             STATE.rmdir()
-        self._inventory.unlink(missing_ok=True)
+        if self._inventory.exists() and self._line_of_name in self._inventory.read_text():
+            self._inventory.unlink()
         return sum(each != switch_of(self._name) for each in networks)
+
+    @property
+    def _line_of_name(self) -> str:
+        """In its inventory."""
+        return f'emulation = "{self._name}"'
 
     def _networks(self) -> list[str]:
         prefix = network_of(self._name, "")
         return sorted(path.name for path in NAMES.glob(f"{prefix}*")) if NAMES.exists() else []
 
+    def _claim(self) -> None:
+        try:
+            STATE.mkdir(mode=0o700, exist_ok=True)
+            self._folder.mkdir()
+        except FileExistsError:
+            of_these = "" if self._name == NAME else f" --name {self._name}"
+            raise LabError(f"emulated hosts are up already: fab emulate.down{of_these}") from None
+
     def _prepare(self, names: list[str]) -> None:
         """What hosts read when they boot."""
-        self._folder.mkdir(parents=True, mode=0o700)
         for name in names:
             (self._folder / name).mkdir()
         lines = [f"{ADDRESS.format(number)} {name}" for number, name in enumerate(names, 1)]
@@ -204,7 +216,7 @@ class Emulation:
             "# Hosts on this machine, made by fab emulate.up; fab emulate.down removes them, and this file.",
             f"# To look around in one: ip netns exec {switch_of(self._name)} "
             f"ssh -i {self._folder / 'key'} {USER}@{CONTROL_ADDRESS.format(1)}",
-            f'emulation = "{self._name}"',
+            self._line_of_name,
             f'user = "{USER}"',
             f'key = "{self._folder / "key"}"',
             f'python = "{PYTHON}"',

@@ -427,7 +427,7 @@ class TestEmulation(EmulatedCase):
     """Up and down. That of the class itself stays up meanwhile."""
 
     def test_second_up(self) -> None:
-        with self.assertRaisesRegex(LabError, "^emulated hosts are up already: fab emulate.down$"):
+        with self.assertRaisesRegex(LabError, f"^emulated hosts are up already: fab emulate.down --name {NAME}$"):
             EMULATION.up(HOSTS)
         self.assertIn("6 hosts", self.succeed("check"))
 

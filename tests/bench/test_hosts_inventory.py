@@ -191,7 +191,7 @@ class TestFab(unittest.TestCase):
         )
 
     def test_emulation_without_root(self) -> None:
-        program = "import os; os.geteuid() or os.seteuid(65534); from fabfile import emulate; emulate(None)"
+        program = "import os; from fabfile import emulate; os.geteuid() or os.seteuid(65534); emulate(None)"
         ran = subprocess.run(
             [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
         )
