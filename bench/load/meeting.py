@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from kazoo.exceptions import KazooException
-from kazoo.protocol.states import EventType, WatchedEvent
+from kazoo.protocol.states import ZnodeStat
 from kazoo.recipe.barrier import Barrier
 from kazoo.recipe.counter import Counter
 
@@ -46,12 +46,14 @@ class Meeting:
         counter += clients
 
     def watch_finish(self) -> None:
-        if self._client.exists(self._path + "/finish", watch=self._saw):
-            self.finish.set()
+        """A watch that survives the loss of a connection."""
+        self._client.DataWatch(self._path + "/finish", self._look)
 
-    def _saw(self, event: WatchedEvent) -> None:
-        if event.type == EventType.CREATED:  # else the session has expired, and the watch with it
-            self.finish.set()
+    def _look(self, _: bytes | None, stat: ZnodeStat | None) -> bool | None:
+        if stat is None:
+            return None
+        self.finish.set()
+        return False  # the watch has done its work
 
     def wait_begin(self) -> None:
         """

@@ -25,7 +25,7 @@ from bench.load.record import COLUMNS, Record
 from bench.load.requests import Requests, make_znodes, name_directories
 
 CLOSE_TIMEOUT_S = 5.0  # for the sessions of a process; what is left expires
-OVERTIME_S = 30.0  # for a client whose watch on the finish was lost with its session
+OVERTIME_S = 30.0  # for clients that do not hear of the finish, because its ensemble does not serve
 # A client that looks for another server tries twice a second at least, so that what is measured is the servers.
 CONNECTION_RETRY = {"max_tries": -1, "delay": 0.05, "max_delay": 0.5}
 
