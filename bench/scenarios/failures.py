@@ -64,7 +64,7 @@ class Size:
 SIZES = {
     "small": Size({"1x3": "kazoo"}, ("killed",), 2, 60, 0.5, 1.5, 0.5, elections.Size(1, 20, 4)),
     "medium": Size(
-        {"1x3": "kazoo", "3x3": "parkazoo"}, tuple(FAULTS), 4, 240, 5, 10, 8, elections.Size(100, 220, 60)
+        {"1x3": "kazoo", "3x3": "parkazoo"}, tuple(FAULTS), 4, 240, 4, 16, 5, elections.Size(100, 220, 60)
     ),
     "full": Size(
         {"1x3": "kazoo", "3x3": "parkazoo"}, tuple(FAULTS), 8, 3000, 20, 30, 20, elections.Size(100, 3600, 120)
@@ -80,7 +80,7 @@ def measure(evaluation: Evaluation) -> None:
             for kind in size.faults:
                 _measure_fault(evaluation, size, ensembles, system, kind)
             if system == "kazoo":
-                settings = {"threads": size.threads, **_settings(size)}
+                settings = {"threads": size.threads, "rate_s": size.rate_s, **_settings(size)}
                 elections.measure_elections(evaluation, ensembles, size.elections, settings)
 
 
@@ -173,7 +173,8 @@ def show(document: Mapping[str, Any]) -> Section:
         [
             "An ensemble gives up a silent leader after four seconds here (tickTime 1000, syncLimit 4); a dead "
             "one, whose connections the kernel has closed, at once.",
-            "Times are as clients see them: a client of the lost server has to find another one.",
+            "Times are as clients see them. A client of a silent server leaves it after two thirds of its session "
+            "timeout (10 s); one that happens to connect to it waits for all of that, which is kazoo's way.",
             *caveats_of(document),
         ],
     )
