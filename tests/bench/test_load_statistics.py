@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
 import unittest
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
-from bench.load.loops import arrivals
+from kazoo.handlers.threading import SequentialThreadingHandler
+
+from bench.load.loops import arrivals, run_open
+from bench.load.outstanding import Outstanding
 from bench.load.plan import Plan, PlanError
+from bench.load.record import UNANSWERED, Record
 from bench.load.requests import Requests, choose_directories, name_directories, zipf_weights
 from bench.statistics import (
     count_by_time,
@@ -135,6 +143,62 @@ class TestLoads(unittest.TestCase):
                 plan(**entries)
         with self.assertRaisesRegex(PlanError, "missing 3 required"):
             Plan.from_json({"system": "kazoo"})
+
+
+class Answered:
+    """An asynchronous result that is there at once."""
+
+    exception = None
+
+    def rawlink(self, callback: Callable[[Any], None]) -> None:
+        callback(self)
+
+
+class Stalling:
+    """A client that stands still for some time at its first request, and then answers at once."""
+
+    handler = SequentialThreadingHandler()
+
+    def __init__(self, stall_s: float, requests: int, finish: Any) -> None:
+        self._stall_s = stall_s
+        self._left = requests
+        self._finish = finish
+
+    def set_async(self, path: str, value: bytes) -> Answered:
+        time.sleep(self._stall_s)
+        self._stall_s = 0
+        self._left -= 1
+        if not self._left:
+            self._finish.set()
+        return Answered()
+
+
+class TestOpenLoop(unittest.TestCase):
+    def test_who_stands_still_makes_all_wait(self) -> None:
+        """The classic mistake is to count from the sending: then one request of a hundred would be slow."""
+        finish = threading.Event()
+        record, chance = Record(), random.Random(1)
+        requests = Requests(plan(write="set", directories=1), ["/a"], "x", chance)
+        run_open(Stalling(0.3, 100, finish), requests, record, finish, 1000, chance)
+        took, late = record.columns["took_ns"], record.columns["late_ns"]
+        self.assertEqual(len(took), 100)
+        self.assertTrue(all(each >= behind for each, behind in zip(took, late, strict=True)))
+        self.assertGreater(sum(each > 0.1e9 for each in took), 90)
+
+    def test_what_is_never_answered_counts_with_the_time_until_the_end(self) -> None:
+        class Never(Answered):
+            def rawlink(self, callback: Callable[[Any], None]) -> None:
+                pass
+
+        client = Stalling(0, 1, threading.Event())
+        client.set_async = lambda path, value: Never()  # type: ignore[method-assign]
+        record = Record()
+        outstanding = Outstanding(client, record)
+        requests = Requests(plan(write="set", directories=1), ["/a"], "x", random.Random(1))
+        outstanding.send(requests, time.perf_counter_ns() - 5_000_000_000)
+        outstanding.wait_answered(0.05)
+        self.assertEqual(list(record.columns["outcome"]), [UNANSWERED])
+        self.assertGreater(record.columns["took_ns"][0], 5e9)
 
 
 if __name__ == "__main__":
