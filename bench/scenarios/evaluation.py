@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -122,7 +122,7 @@ class Evaluation:
         :param meanwhile: called when the load has begun, with the time of that, in seconds since the epoch.
         :returns: its summary.
         """
-        results, busy, files = self._run(plan, label, meanwhile)
+        results, busy, files = self._run(ensembles, plan, label, meanwhile)
         run = {
             **label,
             "shape": str(ensembles.shape),
@@ -150,35 +150,29 @@ class Evaluation:
         return [read_result(self._folder / name) for name in run["raw"]]
 
     def _run(
-        self, plan: Plan, label: dict[str, Any], meanwhile: Callable[[float], None] | None
+        self,
+        ensembles: Ensembles,
+        plan: Plan,
+        label: dict[str, Any],
+        meanwhile: Callable[[float], None] | None,
     ) -> tuple[list[Result], dict[str, float], list[str]]:
-        self.tell(f"{plan.system} {' '.join(f'{key}={value}' for key, value in label.items())}")
+        about = ", ".join(str(value) for value in label.values() if not isinstance(value, bool))
+        clients = f"{plan.nodes} x {plan.processes} x {plan.threads} clients"
+        self.tell(f"{plan.system} on {ensembles.shape}, {clients}: {about}")
         watch = BusyWatch(self.lab, plan)
-        beside: list[BaseException] = []
-        threads = []
+        folder = self._folder / "raw" / f"{self._scenario}-{len(self.document['runs']):03}"
+        with ThreadPoolExecutor(1) as pool:
+            beside = []
 
-        def hear(host: str, line: str) -> None:
-            begun_s = float(json.loads(line)["begun_s"])
-            watch.begin()
-            if meanwhile:
-                thread = threading.Thread(target=attempt, args=(begun_s,), daemon=True)
-                threads.append(thread)
-                thread.start()
+            def hear(_: str, line: str) -> None:
+                begun_s = float(json.loads(line)["begun_s"])
+                watch.begin()
+                if meanwhile:
+                    beside.append(pool.submit(meanwhile, begun_s))
 
-        def attempt(begun_s: float) -> None:
-            assert meanwhile is not None
-            try:
-                meanwhile(begun_s)
-            except Exception as error:
-                beside.append(error)
-
-        number = len(self.document["runs"])
-        folder = self._folder / "raw" / f"{self._scenario}-{number:03}"
-        paths = self.lab.run_load(self._shares(plan), folder, hear)
-        for thread in threads:
-            thread.join()
-        if beside:
-            raise beside[0]
+            paths = self.lab.run_load(self._shares(plan), folder, hear)
+            for each in beside:
+                each.result()
         results = [read_result(path) for path in paths.values()]
         return results, watch.shares(), [str(path.relative_to(self._folder)) for path in paths.values()]
 

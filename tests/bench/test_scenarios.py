@@ -10,10 +10,12 @@ import unittest
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
+from rich.console import Console
 
-from bench.lab import Faults, NotPossible, Server
+from bench.lab import Faults, LabError, NotPossible, Server
 from bench.load.plan import Plan
 from bench.load.record import ANSWERED, FAILED, UNANSWERED
 from bench.load.requests import CREATE, GET
@@ -23,6 +25,7 @@ from bench.report.make import show
 from bench.scenarios import elections, failures
 from bench.scenarios.catalogue import SCENARIOS, run_scenario
 from bench.scenarios.evaluation import SIZES
+from bench.scenarios.labs import best
 from bench.scenarios.roles import find_line
 from bench.scenarios.summary import latency_s, name_limits, summarise
 from bench.scenarios.topology import EXAMPLE, Link, TopologyError, applied, read_topology
@@ -243,6 +246,17 @@ class TestTopology(unittest.TestCase):
             applied(faults, self.servers, {"a1": Link(delay_s=1)}),
         ):
             self.fail("unreachable")
+
+
+class TestLabs(unittest.TestCase):
+    def test_loopback_where_no_hosts_can_be_emulated(self) -> None:
+        told: list[str] = []
+        with (
+            mock.patch("bench.scenarios.labs.emulated", side_effect=LabError("it needs root")),
+            best(Path(), Console(), told.append) as lab,
+        ):
+            self.assertIsInstance(lab, Loopback)
+        self.assertEqual(told, ["on loopback, with no limits of bandwidth: it needs root"])
 
 
 class TestRoles(unittest.TestCase):
