@@ -30,7 +30,7 @@ class Plan:
     :param size: bytes of a value.
     :param directories: so many, spread evenly over the ensembles.
     :param is_hashed: directories have ordinary names, and lie where these happen to lie.
-    :param is_pinned: each request in flight has a directory of its own, and its successors stay there.
+    :param is_pinned: each lane, which is a request in flight and its successors, stays in one directory.
     :param zipf: exponent of the law by which directories are chosen; 0: one is as likely as another.
     :param in_flight: requests that each client has outstanding, in the closed loop.
     :param rate_s: requests/s of all clients together, in the open loop; 0: closed loop.

@@ -79,26 +79,24 @@ class Crew:
         return Account(begun_s, ended_s, cpu_s / (ended_s - begun_s), self._columns(), self._all_errors())
 
     def _ask(self, index: int) -> None:
-        plan, client, record, finish = (
-            self._plan,
-            self._clients[index],
-            self._records[index],
-            self._meetings[index].finish,
-        )
-        name = f"{plan.name}-{plan.node}-{self._number}-{index}"
-        chance = random.Random(f"{plan.seed} {name}")
+        plan = self._plan
+        client, record, finish = self._clients[index], self._records[index], self._meetings[index].finish
+        number = (plan.node * plan.processes + self._number) * plan.threads + index  # among all clients
+        name = f"{plan.name}-{number}"
+        chance = random.Random(f"{plan.seed} {number}")
         if plan.rate_s:
-            share_s = plan.rate_s / plan.clients
-            run_open(client, Requests(plan, self._paths, name, chance), record, finish, share_s, chance)
+            requests = Requests(plan, self._paths, name, chance)
+            run_open(client, requests, record, finish, plan.rate_s / plan.clients, chance)
         elif plan.in_flight == 1 and not plan.is_pinned:
             run_closed(client, Requests(plan, self._paths, name, chance), record, finish)
         else:
-            first = ((plan.node * plan.processes + self._number) * plan.threads + index) * plan.in_flight
-            several = [
-                Requests(plan, self._paths, f"{name}-{lane}", chance, self._directory(first + lane))
+            lanes = [
+                Requests(
+                    plan, self._paths, f"{name}-{lane}", chance, self._directory(number * plan.in_flight + lane)
+                )
                 for lane in range(plan.in_flight)
             ]
-            run_window(client, several, record, finish)
+            run_window(client, lanes, record, finish)
 
     def _directory(self, number: int) -> int | None:
         return number % self._plan.directories if self._plan.is_pinned else None

@@ -8,6 +8,8 @@ import time
 from bench.lab import Lab, LabError, ProcessorTimes
 from bench.load.plan import Plan
 
+ONE = "the machine"  # whichever of its hosts was asked
+
 
 class BusyWatch:
     """Looks twice: when what is measured begins, and when it ends.
@@ -46,7 +48,11 @@ class BusyWatch:
         if self._error:
             raise self._error
         before, after = self._seen
-        return {name: _share(before[name], after[name]) for name in before}
+        shares = {name: _share(before[name], after[name]) for name in before}
+        if self._lab.is_one_machine:
+            (share,) = shares.values()
+            return {ONE: share}
+        return shares
 
 
 def _share(before: ProcessorTimes, after: ProcessorTimes) -> float:
