@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.report.page import make_page, make_picture
 from bench.report.section import Section
+from bench.report.text import in_words
 from bench.scenarios.catalogue import SCENARIOS
 from bench.scenarios.caveats import caveats_of
 
@@ -86,7 +87,7 @@ def describe_setting(documents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     setting = {
         "date": f"{about['date']}, {took_s / 60:.0f} minutes",
         "lab": str(lab["kind"]),
-        **{name: _in_words(value) for name, value in lab.items() if name != "kind"},
+        **{name.replace("_", " "): in_words(value) for name, value in lab.items() if name != "kind"},
         "size": about["size"],
         "seed": str(about["seed"]),
         "client hosts": str(about["clients"]),
@@ -94,9 +95,3 @@ def describe_setting(documents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     if busy:
         setting["processors busy"] = f"{min(busy):.0%} to {max(busy):.0%}, while something was measured"
     return setting
-
-
-def _in_words(value: object) -> str:
-    if isinstance(value, Mapping):
-        return "; ".join(f"{name} {each}" for name, each in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

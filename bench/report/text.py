@@ -36,3 +36,21 @@ def size(count: int) -> str:
     if count % 1024 == 0:
         return f"{count // 1024} KiB"
     return f"{count / 1000:g} kB" if count >= 1000 else f"{count} B"
+
+
+def in_words(value: object, name: str = "") -> str:
+    """What a lab says of itself. Entries with the same to say say it once: h1 to h27: server."""
+    if isinstance(value, Mapping):
+        names: dict[str, list[str]] = {}
+        for key, each in value.items():
+            names.setdefault(in_words(each, key), []).append(str(key).removesuffix("_bytes").replace("_", " "))
+        return "; ".join(f"{_range(keys)}: {each}" for each, keys in names.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    if name.endswith("_bytes") and isinstance(value, int):
+        return f"{value / 2**30:.1f} GiB"
+    return str(value)
+
+
+def _range(names: list[str]) -> str:
+    return f"{names[0]} to {names[-1]}" if len(names) > 2 else ", ".join(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ TITLE = "Failures: who notices when a leader is lost"
 BUCKET_S = 0.25
 UNNOTICED = 0.98  # of the requests are answered while the other ensemble has its trouble
 VALUE_BYTES = 100
+NO_ANSWER = math.nan  # the line has a gap there
 HIT = "a"  # the ensemble whose leader it is
 
 Way = Callable[[Faults, Server], None]
@@ -215,7 +217,9 @@ def _trace_plot(run: Mapping[str, Any]) -> Plot:
         times = [(place + 0.5) * bucket_s - warm_up_s for place in range(len(each["answered"]))]
         rows = [row for row in zip(times, each["answered"], each["median_s"], strict=True) if row[0] > 0]
         answered[f"ensemble {name}"] = [(at, count / bucket_s) for at, count, _ in rows]
-        latency[f"ensemble {name}"] = [(at, median * 1000) for at, _, median in rows if median is not None]
+        latency[f"ensemble {name}"] = [
+            (at, NO_ANSWER if median is None else median * 1000) for at, _, median in rows
+        ]
     draw_lines(panels[0], answered, "answers", "seconds", "requests/s", marker="")
     draw_lines(panels[1], latency, "median latency", "seconds", "ms", marker="")
     panels[1].set_yscale("log")

@@ -248,6 +248,7 @@ def _step_plot(runs: Runs, step: str, is_limited: bool) -> Plot:
             some = [run for run in runs if run["subject"] == subject and run["load"] == load]
             lines[subject] = _points(some, step)
         draw_lines(panel, lines, load, STEP_TITLES[step], "requests/s")
+        panel.set_xticks(sorted({place for points in lines.values() for place, _ in points}))
         panel.set_ylim(bottom=0)
     add_legend(figure, panels[0])
     how = "limited" if is_limited else "unlimited"
