@@ -89,7 +89,7 @@ class Requests:
 
     def _of_leaf(self, kind: int) -> Request:
         directory = next(self._directories)
-        return Request(kind, directory, f"{self._paths[directory]}/leaf{self._chance.randrange(LEAVES)}")
+        return Request(kind, directory, _leaf(self._paths[directory], self._chance.randrange(LEAVES)))
 
     def done(self, request: Request) -> None:
         """The request was answered, without an error."""
@@ -115,12 +115,22 @@ def value_of(plan: Plan) -> bytes:
 
 
 def make_znodes(client: Any, plan: Plan, paths: Sequence[str]) -> None:
-    """The directories, and the leaves in them if any are asked for, unless they are there."""
+    """The directories, and the leaves in them if any are asked for. What is there is not sent again."""
     client.ensure_path(plan.root)
-    _wait_all(client.create_async(path) for path in paths)
+    there = set(client.get_children(plan.root))
+    _wait_all(client.create_async(path) for path in paths if path.rpartition("/")[2] not in there)
     if plan.read_share or plan.write == "set":
-        leaves = (f"{path}/leaf{number}" for path in paths for number in range(LEAVES))
-        _wait_all(client.create_async(leaf, value_of(plan)) for leaf in leaves)
+        has_leaves = [client.exists_async(_leaf(path, LEAVES - 1)) for path in paths]
+        missing = [path for path, result in zip(paths, has_leaves, strict=True) if result.get() is None]
+        _wait_all(
+            client.create_async(_leaf(path, number), value_of(plan))
+            for path in missing
+            for number in range(LEAVES)
+        )
+
+
+def _leaf(directory: str, number: int) -> str:
+    return f"{directory}/leaf{number}"
 
 
 def _wait_all(results: Iterable[Any]) -> None:
