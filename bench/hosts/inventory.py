@@ -238,13 +238,14 @@ class _Reader:
         if not NAME.fullmatch(name):
             self._note("a name consists of letters, digits, - and _", name)
         self._refuse_unknown(table, ("roles", *OF_A_HOST, *SETTINGS), name)
-        if "address" not in table:
+        is_misspelt = len(self.mistakes) > before  # so what is missing may be there
+        if "address" not in table and not is_misspelt:
             self._note('it has no address: address = "192.0.2.11"', name)
         values = self._values(table, {**OF_A_HOST, **SETTINGS}, name)
-        roles = self._roles(table, name)
+        roles = self._roles(table, name) if "roles" in table or not is_misspelt else frozenset()
         if len(self.mistakes) > before:
             return None
-        merged = {**common, "inside": values["address"], **values}
+        merged: dict[str, Any] = {**common, "inside": values["address"], **values}
         if merged["key"]:
             merged["key"] = Path(merged["key"]).expanduser()
             self._see_key(merged["key"], name if "key" in table else "")

@@ -78,6 +78,11 @@ class TestInventory(unittest.TestCase):
         self.check(
             'inside = "10', 'insde = "10', ':5: host s1: there is no setting "insde"; do you mean "inside"?'
         )
+        self.check(
+            's = ["server"], z',
+            ' = ["server"], z',
+            ':6: host s2: there is no setting "role"; do you mean "roles"?',
+        )
         self.check('"server"], z', '"sever"], z', ':6: host s2: there is no role "sever"; do you mean "server"?')
         self.check(
             '["client", "orchestrator"]',
@@ -178,10 +183,7 @@ class TestFab(unittest.TestCase):
             path = Path(folder, "hosts.toml")
             path.write_text(GOOD.replace("address", "adress", 1))
             ran = self.fab("check", "--inventory", str(path))
-        lines = [
-            f'{path}:5: host s1: there is no setting "adress"; do you mean "address"?',
-            f'{path}:5: host s1: it has no address: address = "192.0.2.11"',
-        ]
+        lines = [f'{path}:5: host s1: there is no setting "adress"; do you mean "address"?']
         self.assertEqual((ran.returncode, ran.stdout, ran.stderr.splitlines()), (1, "", lines))
 
     def test_unknown_scenario(self) -> None:
