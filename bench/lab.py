@@ -122,8 +122,11 @@ class Faults:
     def _not_possible(self, what: str) -> NotPossible:
         return NotPossible(f"{self._lab} cannot {what}")
 
-    def kill(self, server: Server) -> None:
-        """SIGKILL, and wait for the end of the process."""
+    def kill(self, server: Server) -> float:
+        """SIGKILL, and wait for the end of the process.
+
+        :returns: when the signal was sent, in seconds since the epoch; SSH takes longer than that to tell.
+        """
         raise self._not_possible("kill servers")
 
     def start(self, server: Server) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -23,9 +24,11 @@ class LoopbackFaults(Faults):
         super().__init__("one machine without namespaces (loopback)")
         self.servers: dict[str, LocalServer] = {}
 
-    def kill(self, server: Server) -> None:
+    def kill(self, server: Server) -> float:
         with _as_lab_error():
+            killed_s = time.time()
             self.servers[server.name].kill()
+        return killed_s
 
     def start(self, server: Server) -> None:
         with _as_lab_error():

@@ -271,10 +271,12 @@ class Server:
             self.kill()
         return True
 
-    def kill(self) -> None:
+    def kill(self) -> float:
+        killed_s = time.time()
         self.signal(signal.SIGKILL)
         if not self._wait_end():
             raise AgentError(f"server {self.about()['name']} does not end")
+        return killed_s
 
     def _wait_end(self) -> bool:
         deadline = time.monotonic() + STOP_TIMEOUT_S
@@ -325,8 +327,9 @@ def stop_server(folder: Path) -> bool:
     return Server(folder).stop()
 
 
-def kill_server(folder: Path) -> None:
-    Server(folder).kill()
+def kill_server(folder: Path) -> float:
+    """:returns: when, in seconds since the epoch."""
+    return Server(folder).kill()
 
 
 def freeze_server(folder: Path) -> None:

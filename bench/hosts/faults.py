@@ -14,8 +14,8 @@ class HostFaults(Faults):
         super().__init__("a lab of real hosts, which does nothing as root,")
         self._fleet = fleet
 
-    def kill(self, server: Server) -> None:
-        self._fleet.ask(server.host, "kill_server")
+    def kill(self, server: Server) -> float:
+        return float(self._fleet.ask(server.host, "kill_server"))
 
     def start(self, server: Server) -> None:
         self._fleet.ask(server.host, "start_server")

@@ -35,11 +35,10 @@ class Size:
 
 
 class Kill(NamedTuple):
-    """Of a leader; begun and done, in seconds since the epoch."""
+    """Of a leader; when, in seconds since the epoch."""
 
     server: str
-    began_s: float
-    ended_s: float
+    killed_s: float
 
 
 def measure_elections(
@@ -59,9 +58,7 @@ def measure_elections(
         kills.clear()
         while time.time() < begun_s + size.round_s - last_s and len(trials) + len(kills) < size.trials:
             leader = wait_leader(lab, ensembles)
-            began_s = time.time()
-            lab.faults.kill(leader)
-            kills.append(Kill(leader.name, began_s, time.time()))
+            kills.append(Kill(leader.name, lab.faults.kill(leader)))
             wait_leader(lab, ensembles)
             lab.faults.start(leader)
             wait_all_serve(lab, ensembles)
@@ -81,10 +78,10 @@ def times_to_serve(results: Sequence[Result], kills: Sequence[Kill]) -> list[dic
     ended = begun + np.concatenate([each["took_ns"] for each in columns]) / 1e9
     is_answered = np.concatenate([each["outcome"] for each in columns]) == ANSWERED
     trials = []
-    for server, began_s, ended_s in kills:
-        served_s = first_after(ended[is_answered & (begun > ended_s)], ended_s)
+    for server, killed_s in kills:
+        served_s = first_after(ended[is_answered & (begun > killed_s)], killed_s)
         if served_s is not None:
-            trials.append({"server": server, "took_s": served_s - began_s})
+            trials.append({"server": server, "took_s": served_s - killed_s})
     return trials
 
 

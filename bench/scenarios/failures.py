@@ -31,7 +31,7 @@ VALUE_BYTES = 100
 NO_ANSWER = math.nan  # the line has a gap there
 HIT = "a"  # the ensemble whose leader it is
 
-Way = Callable[[Faults, Server], None]
+Way = Callable[[Faults, Server], object]
 
 
 class Fault(NamedTuple):
