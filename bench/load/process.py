@@ -21,7 +21,7 @@ from kazoo.client import KazooClient
 from bench.load.loops import run_closed, run_open, run_window
 from bench.load.meeting import Meeting
 from bench.load.plan import Plan
-from bench.load.record import COLUMNS, Record
+from bench.load.record import Record
 from bench.load.requests import Requests, make_znodes, name_directories
 
 CLOSE_TIMEOUT_S = 5.0  # for the sessions of a process; what is left expires
@@ -36,13 +36,13 @@ class Account:
 
     :param begun_s: when the load began, in seconds since the epoch; `ended_s` likewise.
     :param cpu_share: of one processor, while the load went on.
-    :param columns: those of record.COLUMNS as bytes.
+    :param rows: of all requests, as record.ROW has them.
     """
 
     begun_s: float
     ended_s: float
     cpu_share: float
-    columns: dict[str, bytes]
+    rows: bytes
     errors: Counter[str]
 
 
@@ -76,7 +76,7 @@ class Crew:
         self._clients[0].handler.spawn(self._keep_time)
         self._each(self._ask)
         cpu_s, ended_s = time.process_time() - cpu_s, time.time()
-        return Account(begun_s, ended_s, cpu_s / (ended_s - begun_s), self._columns(), self._all_errors())
+        return Account(begun_s, ended_s, cpu_s / (ended_s - begun_s), self._rows(), self._all_errors())
 
     def _ask(self, index: int) -> None:
         plan = self._plan
@@ -133,8 +133,8 @@ class Crew:
             for meeting in self._meetings:
                 meeting.finish.set()
 
-    def _columns(self) -> dict[str, bytes]:
-        return {name: b"".join(record.columns[name].tobytes() for record in self._records) for name in COLUMNS}
+    def _rows(self) -> bytes:
+        return b"".join(record.rows for record in self._records)
 
     def _all_errors(self) -> Counter[str]:
         return sum((record.errors for record in self._records), Counter())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from array import array
 from collections import Counter
+from struct import Struct
 
 from bench.load.requests import Request
 
 ANSWERED, FAILED, UNANSWERED = range(3)
-# Of every column the type of array.array, and what it holds.
+# What is known of a request, with the type in the notation of struct, which is numpy's too.
 COLUMNS = {
     "begun_ns": "q",  # since the epoch; in the open loop, when it was meant to begin
     "took_ns": "q",  # for a request without an answer, until the end of the run
@@ -18,15 +18,18 @@ COLUMNS = {
     "directory": "H",
     "outcome": "B",
 }
+ROW = Struct("=" + "".join(COLUMNS.values()))
 
 
 class Record:
-    """Requests of one client. One thread at a time adds to it."""
+    """Requests of one client. Several threads may add to it, because each adds a row by one call.
+
+    :ivar rows: one ROW after the other.
+    """
 
     def __init__(self) -> None:
-        self.columns = {name: array(kind) for name, kind in COLUMNS.items()}
+        self.rows = bytearray()
         self.errors: Counter[str] = Counter()
-        self._add = [column.append for column in self.columns.values()]
         self._epoch_ns = time.time_ns() - time.perf_counter_ns()
 
     def add(
@@ -35,16 +38,8 @@ class Record:
         """
         :param begun_ns: and `ended_ns`, by time.perf_counter_ns.
         """
-        values = (
-            begun_ns + self._epoch_ns,
-            ended_ns - begun_ns,
-            late_ns,
-            request.kind,
-            request.directory,
-            outcome,
-        )
-        for add, value in zip(self._add, values, strict=True):
-            add(value)
+        begun_at_ns, took_ns = begun_ns + self._epoch_ns, ended_ns - begun_ns
+        self.rows.extend(ROW.pack(begun_at_ns, took_ns, late_ns, request.kind, request.directory, outcome))
 
     def add_failed(
         self, request: Request, begun_ns: int, ended_ns: int, error: BaseException, late_ns: int = 0

@@ -38,10 +38,7 @@ class Result:
 
 
 def write_result(path: Path, plan: Plan, accounts: Sequence[Account]) -> None:
-    columns = {
-        name: np.frombuffer(b"".join(account.columns[name] for account in accounts), np.dtype(kind))
-        for name, kind in COLUMNS.items()
-    }
+    rows = read_rows(b"".join(account.rows for account in accounts))
     about = {
         "plan": plan.as_json(),
         "begun_s": max(account.begun_s for account in accounts),
@@ -53,7 +50,13 @@ def write_result(path: Path, plan: Plan, accounts: Sequence[Account]) -> None:
             "system": platform.platform(),
         },
     }
-    np.savez_compressed(path, allow_pickle=False, about=np.array(json.dumps(about)), **columns)
+    arrays: Any = {name: rows[name] for name in COLUMNS}
+    np.savez_compressed(path, about=np.array(json.dumps(about)), **arrays)
+
+
+def read_rows(rows: bytes | bytearray) -> Any:
+    """As an array of numpy, with a field for each of record.COLUMNS."""
+    return np.frombuffer(rows, np.dtype(list(COLUMNS.items())))
 
 
 def read_result(path: Path) -> Result:
