@@ -202,8 +202,9 @@ def _best_table(runs: Runs, is_limited: bool) -> Table:
             row.append(ratio(run["rates"]["all"], base["rates"]["all"]) if run and base else NOTHING)
         rows.append([*row, rate(THESIS_WRITES.get(subject)) if is_limited else NOTHING])
     how = "bandwidth of the servers limited" if is_limited else "bandwidth not limited"
-    columns = [name for load in LOADS for name in (f"{load}/s", "hosts x processes x threads", f"times {BASE}")]
-    return Table(f"The best of the sweep, {how}", ("", *columns, "thesis, writes"), rows)
+    columns = [name for load in LOADS for name in (f"{load}/s", "clients", f"times {BASE}")]
+    title = f"The best of the sweep, {how}; clients are hosts x processes x threads"
+    return Table(title, ("", *columns, "thesis, writes"), rows)
 
 
 def _client_table(runs: Runs) -> Table:
