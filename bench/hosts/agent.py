@@ -272,8 +272,8 @@ class Server:
         return True
 
     def kill(self) -> float:
-        killed_s = time.time()
         self.signal(signal.SIGKILL)
+        killed_s = time.time()  # from here on it answers nobody
         if not self._wait_end():
             raise AgentError(f"server {self.about()['name']} does not end")
         return killed_s
