@@ -209,7 +209,7 @@ class Remote:
         if isinstance(error, AuthenticationException):
             key = f"the key {host.key}" if host.key else "the keys of your SSH agent and ~/.ssh"
             return f"it refuses {key} for user {self._connection.user}"
-        if "banner" in str(error):
+        if "banner" in str(error) or "protocol version" in str(error):
             return f"what answers at {at} is no SSH server"
         return f"SSH: {error or 'the connection is lost'}"
 
