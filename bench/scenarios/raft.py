@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +11,10 @@ from bench.report import text
 from bench.report.charts import draw_lines, make_panels
 from bench.report.section import Plot, Section, Table
 from bench.report.text import milliseconds, rate_of
+from bench.scenarios import catching_up
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import Evaluation
-from bench.scenarios.roles import LEADING, roles, wait_all_serve, wait_leader, wait_until, zxid
+from bench.scenarios.roles import LEADING, roles, wait_all_serve
 from bench.scenarios.summary import latency_s
 
 Runs = Sequence[Mapping[str, Any]]
@@ -100,7 +100,7 @@ def _measure_more(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> N
         for each in size.entry_sizes:
             _run(evaluation, size, ensembles, f"workers, {text.size(each)}", workers, workers, each)
     for missed_s in size.missed_s:
-        _measure_catching_up(evaluation, size, ensembles, missed_s)
+        catching_up.measure_catching_up(evaluation, ensembles, _settings(evaluation, size), missed_s)
     _measure_crashes(evaluation, size, ensembles)
 
 
@@ -153,28 +153,8 @@ def _measure_crashes(evaluation: Evaluation, size: Size, ensembles: Ensembles) -
     wait_all_serve(lab, ensembles)
 
 
-def _measure_catching_up(evaluation: Evaluation, size: Size, ensembles: Ensembles, missed_s: float) -> None:
-    """A follower is killed, clients write, it is started: how long until it has what the leader had then?"""
-    lab = evaluation.lab
-    leader = wait_leader(lab, ensembles)
-    follower = next(each for each, mode in roles(lab, ensembles).items() if mode not in LEADING)
-    before = zxid(lab, leader)
-    lab.faults.kill(follower)
-    if missed_s:
-        settings = {**_settings(evaluation, size), "warm_up_s": 0.0, "measure_s": missed_s, "in_flight": 4}
-        plan = evaluation.plan(ensembles, "kazoo", **settings)
-        evaluation.run(ensembles, plan, {"of": "catching up", "value": missed_s, "load": "writes"})
-    wanted = zxid(lab, leader)
-    began_s = time.monotonic()
-    lab.faults.start(follower)
-    wait_until(lambda: zxid(lab, follower) >= wanted, f"{follower.name} has not caught up")
-    took_s = time.monotonic() - began_s
-    evaluation.document["trials"].append({"missed": wanted - before, "took_s": took_s})
-    evaluation.tell(f"  {wanted - before:,} entries caught up with in {took_s:.1f} s")
-
-
 def show(document: Mapping[str, Any]) -> Section:
-    runs = [run for run in document["runs"] if run["of"] != "catching up"]
+    runs = [run for run in document["runs"] if run["of"] != catching_up.CATCHING_UP]
     of = {name: [run for run in runs if run["of"] == name] for name in dict.fromkeys(run["of"] for run in runs)}
     workers = {name: some for name, some in of.items() if name.startswith("workers")}
     others = {name: some for name, some in of.items() if name not in workers}
@@ -186,10 +166,10 @@ def show(document: Mapping[str, Any]) -> Section:
         f"{SIZES[document['about']['size']].shape}.",
         [_table(*each) for each in others.items()]
         + ([_worker_table(workers)] if workers else [])
-        + ([_catching_up_table(document["trials"])] if document["trials"] else []),
+        + ([catching_up.make_table(document["trials"])] if document["trials"] else []),
         [_plot(*each) for each in others.items() if len({run["value"] for run in each[1]}) > 1]
         + ([_worker_plot(workers)] if workers else [])
-        + ([_catching_up_plot(document["trials"])] if len(document["trials"]) > 1 else []),
+        + ([catching_up.make_plot(document["trials"])] if len(document["trials"]) > 1 else []),
         [
             "Catching up includes the start of a Java virtual machine: nothing missed shows how long that takes.",
             "These are ZooKeeper's figures (ZAB), measured as Raft's were; they are not ParKazoo's.",
@@ -279,16 +259,3 @@ def _worker_plot(workers: Mapping[str, Runs]) -> Plot:
     panels[0].set_ylim(bottom=0)
     panels[0].legend(frameon=False, fontsize=8)
     return Plot(f"{NAME}-workers", "Entries/s against workers, for some sizes of the entries", figure)
-
-
-def _catching_up_table(trials: Runs) -> Table:
-    rows = [[f"{trial['missed']:,}", f"{trial['took_s']:.2f}"] for trial in trials]
-    return Table("A restarted server catches up", ("entries missed", "seconds"), rows)
-
-
-def _catching_up_plot(trials: Runs) -> Plot:
-    figure, panels = make_panels(1)
-    points = sorted((trial["missed"], trial["took_s"]) for trial in trials)
-    draw_lines(panels[0], {"": points}, "", "entries missed", "seconds until caught up")
-    panels[0].set_ylim(bottom=0)
-    return Plot(f"{NAME}-catching-up", "How long a restarted server takes to catch up", figure)

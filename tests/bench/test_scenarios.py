@@ -24,6 +24,7 @@ from bench.loopback import Loopback
 from bench.report.make import show
 from bench.scenarios import elections, failures
 from bench.scenarios.catalogue import SCENARIOS, run_scenario
+from bench.scenarios.catching_up import count_entries
 from bench.scenarios.evaluation import SIZES
 from bench.scenarios.labs import best
 from bench.scenarios.roles import find_line
@@ -264,6 +265,8 @@ class TestRoles(unittest.TestCase):
         answer = "Zookeeper version: 3.9\nLatency min/avg/max: 0/0.0/0\nZxid: 0x10000001f\nMode: follower\n"
         self.assertEqual(find_line(answer, "Mode:"), "follower")
         self.assertEqual(int(find_line(answer, "Zxid:"), 16), 0x10000001F)
+        self.assertEqual(count_entries(0x10000001F, 0x100000030), 0x11)
+        self.assertEqual(count_entries(0x10000001F, 0x200000030), 0x30)
         self.assertEqual(find_line("This ZooKeeper instance is not currently serving requests\n", "Mode:"), "")
 
 
