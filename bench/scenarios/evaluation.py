@@ -19,7 +19,7 @@ from bench.scenarios.summary import summarise
 
 SIZES = ("small", "medium", "full")
 BUCKET_S = 1.0
-WARM_UP_S = 6.0  # of new servers, before their bandwidth is limited
+WARM_UP_S = 5.0  # of new servers, before their bandwidth is limited
 # On one machine processors would be the limit. So much bandwidth of each server's network card is one long before.
 RATE_BYTES_S = 125_000.0
 

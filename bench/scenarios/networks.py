@@ -47,11 +47,11 @@ SIZES = {
     "medium": Size(
         {"1x1": "kazoo", "1x3": "kazoo", "1x5": "kazoo", "1x7": "kazoo", "1x9": "kazoo", "3x3": "parkazoo"},
         4,
-        (100, 300, 900, 1800),
-        300,
-        (10, 20, 40, 80),
+        (100, 400, 1600),
+        400,
+        (10, 20, 40),
         1,
-        4,
+        3,
     ),
     "full": Size(
         {"1x1": "kazoo", "1x3": "kazoo", "1x5": "kazoo", "1x7": "kazoo", "1x9": "kazoo", "3x3": "parkazoo"},

@@ -64,8 +64,9 @@ SIZES = {
             "9x3": ("parkazoo",),
         },
         24,
-        3,
-        8,
+        2.5,
+        7,
+        skews=("even, spread", "even, as hashed", "Zipf 1", "Zipf 2", "one directory"),
     ),
     "full": Size(
         {

@@ -73,7 +73,7 @@ def _subjects(parkazoo: Sequence[str]) -> list[Subject]:
 
 SIZES = {
     "small": Size([Subject("parkazoo", "1x1")], (1, 2), (1,), (1,), 0.2, 0.5),
-    "medium": Size(_subjects(("3x3", "9x3")), (4, 32), (1, 2), (1, 2), 0.7, 2.5),
+    "medium": Size(_subjects(("3x3", "9x3")), (4, 32), (1, 2), (1, 2), 0.7, 2),
     "full": Size(
         [
             *_subjects(("3x3", "6x3", "9x3")),
