@@ -35,6 +35,7 @@ class Cables:
     def __init__(self, emulation: str) -> None:
         self._emulation = emulation
         self._switch = switch_of(emulation)
+        self._relays: dict[str, subprocess.Popen[str]] = {}
 
     def cut(self, host: str) -> None:
         """Nothing comes or goes. The host keeps its carrier, so nobody is told."""
@@ -44,7 +45,7 @@ class Cables:
         self._set_port(host, FORWARDING)
 
     def _set_port(self, host: str, state: str) -> None:
-        port = _slow(host) if self._is_slow(host) else host
+        port = _slow(host) if host in self._relays else host
         run("bridge", "-n", self._switch, "link", "set", "dev", port, "state", state)
 
     def limit(self, host: str, rate_bytes_s: float) -> None:
@@ -81,7 +82,6 @@ class Cables:
         if delay_s < 0:
             raise LabError(f"a delay is at least 0 s, not {delay_s:g}")
         self._end_delay(host)
-        self._offload(host, is_on=False)
         relay = subprocess.Popen(
             ["ip", "netns", "exec", self._switch, sys.executable, "-I", str(DELAY), host, str(delay_s)],
             stdin=subprocess.DEVNULL,
@@ -91,20 +91,19 @@ class Cables:
             start_new_session=True,  # it ends with its device
         )
         assert relay.stdout is not None
-        assert relay.stderr is not None
         if not relay.stdout.readline():
-            raise LabError(f"{host} cannot be delayed: {relay.stderr.read().strip()}")
+            raise NotPossible(f"packets cannot be delayed here: {relay.communicate()[1].strip()}")
+        self._relays[host] = relay
+        self._offload(host, is_on=False)
         run("ip", "-n", self._switch, "link", "set", host, "nomaster")
         run("ip", "-n", self._switch, "link", "set", _slow(host), "master", DATA, "up")
 
     def _end_delay(self, host: str) -> None:
-        if self._is_slow(host):
+        if host in self._relays:
             run("ip", "-n", self._switch, "link", "delete", _slow(host))
+            self._relays.pop(host).communicate()
             run("ip", "-n", self._switch, "link", "set", host, "master", DATA)
             self._offload(host, is_on=True)
-
-    def _is_slow(self, host: str) -> bool:
-        return any(name == _slow(host) for _, name in inside(self._switch, socket.if_nameindex))
 
     def _offload(self, host: str, is_on: bool) -> None:
         """Whether frames may leave it as they do between namespaces: without sums, longer than a cable carries."""

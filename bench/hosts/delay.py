@@ -47,8 +47,9 @@ def relay(tap: int, wire: socket.socket, delay_s: float) -> None:
         if wire.fileno() in ready:
             frames.append((time.monotonic() + delay_s, wire.recv(FRAME_BYTES)))
         if tap in ready:
+            frame = os.read(tap, FRAME_BYTES)
             with contextlib.suppress(OSError):  # a full queue loses frames, as a switch does
-                wire.send(os.read(tap, FRAME_BYTES))
+                wire.send(frame)
         while frames and frames[0][0] <= time.monotonic():
             os.write(tap, frames.popleft()[1])
 

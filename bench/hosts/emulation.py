@@ -61,6 +61,7 @@ class Emulation:
         self._name = name
         self._inventory = inventory
         self._folder = STATE / name
+        self._children: list[subprocess.Popen[bytes]] = []
 
     def up(self, hosts: int, servers: int | None = None) -> None:
         """Make hosts and their inventory. On failure nothing is left.
@@ -80,7 +81,9 @@ class Emulation:
         try:
             self._prepare(names)
             self._wire(names)
-            self._wait_up([self._boot(name) for name in names])
+            for name in names:
+                self._boot(name)
+            self._wait_up()
             self._inventory.write_text(self._describe(names, servers))
         except BaseException:
             self.down()
@@ -103,6 +106,9 @@ class Emulation:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(POLL_S)
+        for child in self._children:
+            child.wait()
+        self._children.clear()
         for each in networks:
             run("ip", "netns", "delete", each)
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -140,12 +146,8 @@ class Emulation:
 
     def _wire(self, names: list[str]) -> None:
         switch = switch_of(self._name)
-        run(
-            "ip",
-            "-batch",
-            "-",
-            stdin="".join(f"netns add {each}\n" for each in (switch, *map(self._network, names))),
-        )
+        lines = [f"netns add {each}" for each in (switch, *map(self._network, names))]
+        run("ip", "-batch", "-", stdin="\n".join(lines))
         lines = []
         for bridge in (DATA, CONTROL):
             lines += [f"link add {bridge} type bridge", f"link set {bridge} up"]
@@ -175,31 +177,31 @@ class Emulation:
     def _network(self, host: str) -> str:
         return network_of(self._name, host)
 
-    def _boot(self, name: str) -> subprocess.Popen[bytes]:
+    def _boot(self, name: str) -> None:
         inside = ["ip", "netns", "exec", self._network(name)]
         apart = ["unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child"]
         boot = ["sh", str(BOOT), name, str(self._folder), str(_which("sshd")), str(PYTHON), sys.base_prefix]
         with self._log(name).open("wb") as log:
-            return subprocess.Popen(
+            host = subprocess.Popen(
                 [*inside, *apart, *boot],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # it outlives this program
             )
+        self._children.append(host)
 
     def _log(self, name: str) -> Path:
         return self._folder / f"{name}.log"
 
-    def _wait_up(self, hosts: list[subprocess.Popen[bytes]]) -> None:
+    def _wait_up(self) -> None:
         deadline = time.monotonic() + BOOT_TIMEOUT_S
-        for number, host in enumerate(hosts, 1):
+        for number, host in enumerate(self._children, 1):
             while not self._has_sshd(CONTROL_ADDRESS.format(number)):
                 if host.poll() is not None or time.monotonic() > deadline:
                     said = self._log(f"h{number}").read_text(errors="replace").splitlines()
-                    raise LabError(
-                        f"the emulated host h{number} does not boot: {said[-1] if said else 'no answer'}"
-                    )
+                    why = said[-1] if said else "no answer"
+                    raise LabError(f"the emulated host h{number} does not boot: {why}")
                 time.sleep(POLL_S)
 
     def _has_sshd(self, address: str) -> bool:
@@ -225,9 +227,9 @@ class Emulation:
             "[hosts]",
         ]
         for number, name in enumerate(names, 1):
-            roles = (
-                [SERVER] if number <= servers else [CLIENT, ORCHESTRATOR] if number == servers + 1 else [CLIENT]
-            )
+            roles = [SERVER if number <= servers else CLIENT]
+            if number == servers + 1:
+                roles.append(ORCHESTRATOR)
             address, inside = CONTROL_ADDRESS.format(number), ADDRESS.format(number)
             lines.append(f'{name} = {{ address = "{address}", inside = "{inside}", roles = {json.dumps(roles)} }}')
         return "\n".join([*lines, ""])
@@ -244,8 +246,10 @@ def find_obstacle() -> str:
         return "hosts can be emulated on Linux alone"
     if os.geteuid() != 0:
         return "emulated hosts need root: sudo fab emulate.up"
-    missing = [tool for tool in TOOLS if _which(tool) is None]
-    return f"there is no {missing[0]}: apt-get install {TOOLS[missing[0]]}" if missing else ""
+    if missing := [tool for tool in TOOLS if _which(tool) is None]:
+        return f"there is no {missing[0]}: apt-get install {TOOLS[missing[0]]}"
+    tried = subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True, text=True, check=False)
+    return f"root may make no namespaces here: {tried.stderr.strip()}" if tried.returncode else ""
 
 
 def _which(tool: str) -> str | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from fabric import Config
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -43,13 +45,34 @@ class FleetError(LabError, Generic[T]):
         super().__init__("\n".join(f"{', '.join(each)}: {message}" for message, each in names.items()))
 
 
+@contextmanager
+def ending(end: Callable[[], object]) -> Iterator[None]:
+    """Do that at the end, whatever happens.
+
+    :raises LabError: it fails; if something failed before, both are told.
+    """
+    try:
+        yield
+    except LabError as error:
+        try:
+            end()
+        except LabError as another:
+            raise LabError(f"{error}\n{another}") from error
+        raise
+    except BaseException:
+        end()
+        raise
+    end()
+
+
 class Fleet:
     """The hosts of an inventory. Connections stay open until the end of the context."""
 
     def __init__(self, inventory: Inventory, console: Console) -> None:
         self.inventory = inventory
         self.console = console
-        self._remotes = {host.name: Remote(host, inventory) for host in inventory.hosts}
+        config = Config()  # it reads files
+        self._remotes = {host.name: Remote(host, inventory, config) for host in inventory.hosts}
         self._pool = ThreadPoolExecutor(AT_ONCE)
 
     def __enter__(self) -> Fleet:

@@ -11,7 +11,7 @@ from typing import Any
 from bench.client.machine import describe_versions
 from bench.hosts import deployment, servers
 from bench.hosts.faults import EmulatedFaults, HostFaults
-from bench.hosts.fleet import Fleet
+from bench.hosts.fleet import Fleet, ending
 from bench.hosts.inventory import CLIENT
 from bench.hosts.remote import Remote
 from bench.lab import Ensembles, Lab, ProcessorTimes, Server, Shape
@@ -61,12 +61,9 @@ class HostLab(Lab):
     @contextmanager
     def ensembles(self, shape: Shape) -> Iterator[Ensembles]:
         started = servers.start(self._fleet, shape)
-        try:
+        with ending(lambda: servers.stop(self._fleet)), ending(self._faults.undo_all):
             servers.make_map(self._fleet, started)
             yield started
-        finally:
-            self._faults.undo_all()
-            servers.stop(self._fleet)
 
     def ask(self, server: Server, word: str) -> str:
         place = server.address, server.port

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fabric import Connection
+from fabric import Config, Connection
 from paramiko import SSHException
 from paramiko.channel import Channel
 from paramiko.common import OPEN_FAILED_CONNECT_FAILED
@@ -37,6 +37,7 @@ ANSWER_TIMEOUT_S = 120.0
 KEEPALIVE_S = 15
 SSH_PORT = 22
 READ_BYTES = 1 << 16
+NO_ANSWER = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
 
 # It runs this before anything else, so it has to be understood by any Python 3, and by any shell.
 BOOTSTRAP = (
@@ -58,7 +59,7 @@ class HostError(LabError):
 class Remote:
     """A host, connected to when it is needed. Any thread may use it. Methods raise HostError."""
 
-    def __init__(self, host: Host, inventory: Inventory) -> None:
+    def __init__(self, host: Host, inventory: Inventory, config: Config) -> None:
         self.host = host
         self._emulation = inventory.emulation
         self._turn = threading.Lock()
@@ -67,6 +68,7 @@ class Remote:
             host.address,
             user=host.user,
             port=host.ssh_port,
+            config=config,
             connect_timeout=CONNECT_TIMEOUT_S,
             connect_kwargs={"banner_timeout": CONNECT_TIMEOUT_S, "auth_timeout": CONNECT_TIMEOUT_S, **key},
         )
@@ -122,9 +124,7 @@ class Remote:
             with channel:
                 channel.set_combine_stderr(True)
                 channel.settimeout(timeout_s)
-                channel.exec_command(
-                    f"{self.host.python} -c '{BOOTSTRAP}' {_packed_agent()} {self._encode(command, arguments)}"
-                )
+                channel.exec_command(self._command_line(command, arguments))
                 _send(channel, stdin, keep_stdin)
                 return self._hear(channel, tell)
         except TimeoutError:
@@ -132,8 +132,9 @@ class Remote:
         except (OSError, EOFError, SSHException) as error:
             raise HostError(self._explain(error)) from None
 
-    def _encode(self, command: str, arguments: tuple[Any, ...]) -> str:
-        return base64.b64encode(json.dumps([command, self.host.folder, arguments]).encode()).decode()
+    def _command_line(self, command: str, arguments: tuple[Any, ...]) -> str:
+        asked = base64.b64encode(json.dumps([command, self.host.folder, arguments]).encode()).decode()
+        return f"{self.host.python} -c '{BOOTSTRAP}' {_packed_agent()} {asked}"
 
     def _hear(self, channel: Channel, tell: Callable[[str], None]) -> Any:
         rest, last, answer = b"", "", None
@@ -159,10 +160,8 @@ class Remote:
         deadline = time.monotonic() + timeout_s
         answer = b""
         try:
-            there, here = (address, port), ("127.0.0.1", 0)
-            with self._connection.transport.open_channel(
-                "direct-tcpip", there, here, timeout=timeout_s
-            ) as channel:
+            ends = (address, port), ("127.0.0.1", 0)
+            with self._connection.transport.open_channel("direct-tcpip", *ends, timeout=timeout_s) as channel:
                 channel.sendall(text.encode())
                 while (left := deadline - time.monotonic()) > 0:
                     channel.settimeout(left)
@@ -196,14 +195,14 @@ class Remote:
             error = next(iter(error.errors.values()))
         if isinstance(error, socket.gaierror):
             return f"its address {host.address} is not known: is it spelled right?"
-        if isinstance(error, TimeoutError) or getattr(error, "errno", None) in (
-            *(errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT, errno.EHOSTDOWN),
-        ):
+        if isinstance(error, TimeoutError) or getattr(error, "errno", None) in NO_ANSWER:
             return f"no answer from {at}: is it up, and is the address right?"
         if isinstance(error, ConnectionRefusedError):
             return f"{at} is refused: does an SSH server run there?"
         if isinstance(error, PasswordRequiredException):
-            return f"the key {host.key} has a passphrase: ssh-add {host.key}"
+            return (
+                f"{f'the key {host.key}' if host.key else 'a key in ~/.ssh'} has a passphrase: tell it to ssh-add"
+            )
         if isinstance(error, BadHostKeyException):
             return f"{host.address} shows another host key than in ~/.ssh/known_hosts: is it that machine?"
         if isinstance(error, AuthenticationException):

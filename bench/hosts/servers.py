@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.hosts.fleet import Fleet, FleetError
+from bench.hosts.fleet import Fleet, FleetError, ending
 from bench.hosts.inventory import SERVER, Host, Inventory
 from bench.hosts.remote import Remote
 from bench.lab import ZOO_CFG, Ensembles, LabError, Server, Shape
@@ -55,11 +55,8 @@ def start(fleet: Fleet, shape: Shape) -> Ensembles:
             raise
         wait_serving(fleet, used)
     except BaseException as error:
-        try:
-            fleet.each("stopping what was started", _stop, started)
-        except FleetError as left:
-            raise LabError(f"{error}\nnot stopped: {left}") from None
-        raise
+        with ending(lambda: fleet.each("stopping what was started", _stop, started)):
+            raise error
     return ensembles
 
 

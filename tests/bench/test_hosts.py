@@ -59,8 +59,15 @@ def left_of(name: str) -> list[str]:
     """What there is of an emulation."""
     found = [str(path) for path in NAMES.glob(f"{name}-*")] + [str(path) for path in STATE.glob(name)]
     mounts = Path("/proc/self/mounts").read_text()
-    processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    processes = "\n".join(map(command_line, (int(path.name) for path in Path("/proc").glob("[0-9]*"))))
     return found + re.findall(rf".*\b{name}[-/].*", mounts + processes)
+
+
+def command_line(pid: int) -> str:
+    """Empty if it has ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    return ""
 
 
 def pids_of(network: str) -> list[int]:
@@ -68,13 +75,16 @@ def pids_of(network: str) -> list[int]:
     return [int(pid) for pid in said.split()]
 
 
+def is_first(pid: int) -> bool:
+    """Whether it has the number 1 in its own namespace."""
+    with contextlib.suppress(OSError):
+        return bool(re.search(r"^NSpid:.*\s1$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE))
+    return False
+
+
 def processes_of(network: str) -> str:
     """Their command lines."""
-    lines = []
-    for pid in pids_of(network):
-        with contextlib.suppress(OSError):
-            lines.append(Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " "))
-    return "\n".join(lines)
+    return "\n".join(map(command_line, pids_of(network)))
 
 
 class Echo:
@@ -476,7 +486,7 @@ class TestEmulation(EmulatedCase):
         """What a host writes, and its name, are its own."""
         with connected() as fleet:
             fleet.each("", lambda remote: remote.ask("find_files", []))
-        pid = pids_of(network_of(NAME, "h1"))[-1]
+        (pid,) = (pid for pid in pids_of(network_of(NAME, "h1")) if is_first(pid))
         seen = subprocess.run(
             [
                 "nsenter",
