@@ -188,11 +188,8 @@ class EmulatedCase(unittest.TestCase):
 class TestTasks(EmulatedCase):
     """What a user does, and does wrong."""
 
-    def setUp(self) -> None:
-        self.addCleanup(self.see_no_server)
-
     def see_no_server(self) -> None:
-        """Whatever a test does, no server is left running, though most do not stop them by themselves."""
+        """What was started has been stopped."""
         with connected() as fleet:
             self.assertEqual([host for host, about in servers.find(fleet).items() if about["is_running"]], [])
 
@@ -234,6 +231,7 @@ class TestTasks(EmulatedCase):
         logs = FOLDER / "logs"
         self.succeed("collect", "--folder", str(logs))
         self.assertIn("LEADING", "".join(path.read_text() for path in logs.glob("h*/zookeeper.log")))
+        self.see_no_server()
 
     def test_busy_port(self) -> None:
         """It is named, and the other servers are stopped."""
@@ -242,6 +240,7 @@ class TestTasks(EmulatedCase):
             taken = "port 2182 is taken: end the program that has it, or set zookeeper_port"
             self.fail_with(f"h2: {taken}", "check")
             self.fail_with(f"h2: {taken}", "ensembles.start", "--shape", "1x3")
+        self.see_no_server()
 
     def test_interrupted(self) -> None:
         """What was started is stopped."""
@@ -262,6 +261,7 @@ class TestTasks(EmulatedCase):
             process.send_signal(signal.SIGINT)
             _, said = process.communicate(timeout=FAB_TIMEOUT_S)
         self.assertEqual((process.returncode, said), (130, "interrupted\n"))
+        self.see_no_server()
 
     def test_hosts_that_cannot_be_used(self) -> None:
         """All are named, each with its reason."""
