@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 WIDTH, HEIGHT = 8.0, 3.6  # inches, for one row of panels
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999", "#8c564b")
 MARKERS = "os^Dv<>pX"
+MANY_TICKS = 200  # times the lowest: from there on there would be too many
 
 Points = Sequence[tuple[float, float]]
 
@@ -74,6 +76,17 @@ def draw_bars(
     panel.grid(visible=False, axis="x")
     panel.set_axisbelow(True)
     label(panel, title, "", y)
+
+
+def make_logarithmic(panel: Any, axes: str = "xy") -> None:
+    """With ticks at 1, 2, 5, 10, ... or 1, 10, ... To be called when all is drawn."""
+    for each in axes:
+        getattr(panel, f"set_{each}scale")("log")
+        axis = getattr(panel, f"{each}axis")
+        low, high = axis.get_data_interval()
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < MANY_TICKS * low else (1,)))
+        axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def label(panel: Any, title: str, x: str, y: str) -> None:

@@ -14,7 +14,7 @@ from bench.lab import Ensembles, Faults, NotPossible, Server, Shape
 from bench.load.record import ANSWERED
 from bench.load.requests import name_directories
 from bench.load.result import Result
-from bench.report.charts import add_legend, draw_lines, make_panels
+from bench.report.charts import add_legend, draw_lines, make_logarithmic, make_panels
 from bench.report.section import Plot, Section, Table
 from bench.report.text import milliseconds
 from bench.scenarios import elections
@@ -222,7 +222,7 @@ def _trace_plot(run: Mapping[str, Any]) -> Plot:
         ]
     draw_lines(panels[0], answered, "answers", "seconds", "requests/s", marker="")
     draw_lines(panels[1], latency, "median latency", "seconds", "ms", marker="")
-    panels[1].set_yscale("log")
+    make_logarithmic(panels[1], "y")
     first_s = run["begun_s"] + warm_up_s
     for panel in panels:
         panel.axvspan(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.lab import Ensembles, NotPossible
-from bench.report.charts import add_legend, draw_lines, make_panels
+from bench.report.charts import add_legend, draw_lines, make_logarithmic, make_panels
 from bench.report.section import Plot, Section, Table
 from bench.report.text import MARK, milliseconds, rate, rate_of
 from bench.scenarios.caveats import caveats_of
@@ -158,15 +158,9 @@ def _throughput_plot(runs: Runs, links: str) -> Plot:
     targets = sorted({run["target"] for run in runs})
     panels[0].plot(targets, targets, color="0.7", linestyle=":", label="as asked")
     draw_lines(panels[0], lines, "", "target, requests/s", "achieved, requests/s")
-    _make_logarithmic(panels[0], len(targets))
+    make_logarithmic(panels[0])
     add_legend(figure, panels[0])
     return Plot(f"{NAME}-throughput-{links}", f"Achieved against target throughput, {links} links", figure)
-
-
-def _make_logarithmic(panel: Any, points: int) -> None:
-    if points > 1:
-        panel.set_xscale("log")
-    panel.set_yscale("log")
 
 
 def _latency_plot(runs: Runs, links: str) -> Plot:
@@ -181,7 +175,7 @@ def _latency_plot(runs: Runs, links: str) -> Plot:
             ]
             lines[name] = [(achieved, latency * 1000) for achieved, latency in found]
         draw_lines(panel, lines, f"{percentile:g}th percentile", "achieved, requests/s", "latency, ms")
-        _make_logarithmic(panel, 2)
+        make_logarithmic(panel)
     add_legend(figure, panels[0])
     return Plot(f"{NAME}-latency-{links}", f"Latency over achieved throughput, {links} links", figure)
 
@@ -197,6 +191,6 @@ def _distribution_plot(runs: Runs, rate_s: float) -> Plot:
                 (latency * 1000, share) for latency, share in [*points[::step], points[-1]]
             ]
     draw_lines(panels[0], lines, "", "latency, ms", "share of the requests", marker="")
-    panels[0].set_xscale("log")
+    make_logarithmic(panels[0], "x")
     add_legend(figure, panels[0])
     return Plot(f"{NAME}-distribution", f"Cumulative distribution of latency at {rate_s:g} requests/s", figure)

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.lab import Ensembles, Server
 from bench.report import text
-from bench.report.charts import draw_lines, make_panels
+from bench.report.charts import draw_lines, make_logarithmic, make_panels
 from bench.report.section import Plot, Section, Table
 from bench.report.text import milliseconds, rate_of
 from bench.scenarios import catching_up
@@ -238,14 +238,12 @@ def _plot(of: str, runs: Runs) -> Plot:
     }
     draw_lines(panels[1], latencies, "latency", TITLES[of], "ms")
     for panel in panels:
+        panel.set_ylim(bottom=0)
         if of in ("size", "clients"):
-            panel.set_xscale("log")
+            make_logarithmic(panel, "x")
         else:
             panel.set_xticks(sorted({run["value"] for run in runs}))
-        panel.set_ylim(bottom=0)
         panel.legend(frameon=False, fontsize=8)
-    if of in ("size", "clients"):
-        panels[1].set_yscale("log")
     return Plot(f"{NAME}-{of}", f"Throughput and latency against the {TITLES[of]}", figure)
 
 
@@ -265,7 +263,7 @@ def _worker_plot(workers: Mapping[str, Runs]) -> Plot:
         for name, runs in workers.items()
     }
     draw_lines(panels[0], lines, "", "workers", "entries/s")
-    panels[0].set_xscale("log", base=2)
     panels[0].set_ylim(bottom=0)
+    make_logarithmic(panels[0], "x")
     panels[0].legend(frameon=False, fontsize=8)
     return Plot(f"{NAME}-workers", "Entries/s against workers, for some sizes of the entries", figure)

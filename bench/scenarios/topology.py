@@ -45,7 +45,7 @@ class Link:
         parts = [
             f"{self.rate_bytes_s * 8 / 1e6:g} Mbit/s" if self.rate_bytes_s else "",
             f"{self.delay_s * 1000:g} ms" if self.delay_s else "",
-            f"{self.loss:.0%} lost" if self.loss else "",
+            f"{self.loss * 100:g}% lost" if self.loss else "",
         ]
         return ", ".join(filter(None, parts)) or "as it is"
 
