@@ -85,7 +85,7 @@ def make_logarithmic(panel: Any, axes: str = "xy") -> None:
         axis = getattr(panel, f"{each}axis")
         low, high = axis.get_data_interval()
         axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < MANY_TICKS * low else (1,)))
-        axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        axis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
         axis.set_minor_formatter(NullFormatter())
 
 
