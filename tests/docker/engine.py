@@ -117,11 +117,11 @@ def _as_before(folder: Path) -> Iterator[None]:
         FORWARD.write_text(forward)
         if not had_bridge and _has_bridge():
             _output("ip", "link", "delete", BRIDGE)
-        for group in sorted(CGROUPS.glob(f"**/{CGROUP}/"), reverse=True):
-            group.rmdir()
         mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
         for mount in reversed([each for each in mounts if each.startswith(f"{folder}/")]):
             _output("umount", mount)
+        for group in sorted(CGROUPS.glob(f"**/{CGROUP}/**/"), reverse=True):  # the inner ones first
+            group.rmdir()
 
 
 def _has_bridge() -> bool:
