@@ -13,7 +13,7 @@ from parkazoo.local import JVM_FLAGS, LOGBACK, ZOO_CFG, find_zookeeper
 
 
 def lay_out(folder: Path) -> None:
-    (folder / "lib").mkdir(parents=True)
+    (folder / "lib").mkdir()
     for jar in find_zookeeper(print):
         shutil.copy(jar, folder / "lib")
     (folder / "logback.xml").write_text(LOGBACK)

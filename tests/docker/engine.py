@@ -26,6 +26,7 @@ FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 CGROUPS = Path("/sys/fs/cgroup")
 CGROUP = "parkazoo-docker"
 BRIDGE = "docker0"
+FOLDERS = tuple(map(Path, ("/opt/containerd", "/run/containerd", "/run/docker")))  # made whatever the settings
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
 POLL_S = 0.2
@@ -68,6 +69,7 @@ def _own_engine(folder: Path) -> Iterator[str]:
         "data-root": f"{folder}/data",
         "exec-root": f"{folder}/exec",
         "pidfile": f"{folder}/pid",
+        "deprecated-key-path": f"{folder}/key.json",
         "exec-opts": ["native.cgroupdriver=cgroupfs"],
         "cgroup-parent": f"/{CGROUP}",
     }
@@ -104,6 +106,7 @@ def _as_before(folder: Path) -> Iterator[None]:
     rules = _output("iptables-save")
     forward = FORWARD.read_text()
     had_bridge = _has_bridge()
+    made = [each for each in FOLDERS if not each.exists()]
     try:
         yield
     finally:
@@ -122,6 +125,8 @@ def _as_before(folder: Path) -> Iterator[None]:
             _output("umount", mount)
         for group in sorted(CGROUPS.glob(f"**/{CGROUP}/**/"), reverse=True):  # the inner ones first
             group.rmdir()
+        for each in made:
+            shutil.rmtree(each, ignore_errors=True)
 
 
 def _has_bridge() -> bool:
