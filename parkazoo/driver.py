@@ -10,10 +10,11 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from parkazoo.kazoo_private import Exists
-from parkazoo.protocol.operations import OTHER, PLANS, Plan
+from parkazoo.protocol.operations import BRIEF, OTHER, PLANS, Plan, at_home, is_whole, whole
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import Operation, Request, Step
@@ -112,6 +113,33 @@ class _Run(Turn):
             self._driver.leave(self, {})
 
 
+class _Brief:
+    """The reply to a request that is all of an operation, unless the znode has children on another ensemble."""
+
+    __slots__ = ("_driver", "_is_counting", "_reply", "_request")
+
+    def __init__(self, driver: Driver, request: Request, reply: Reply | None, is_counting: bool) -> None:
+        self._driver = driver
+        self._request = request
+        self._reply = reply
+        self._is_counting = is_counting
+
+    def set(self, value: Any = None) -> None:
+        if is_whole(self._driver.tree, self._request, value):
+            if self._reply is not None:
+                self._reply.set(value)
+            if self._is_counting:
+                self._driver.uncount(self._request.path)
+        else:
+            self._driver.go_on(self._request, self._reply, value, self._is_counting)
+
+    def set_exception(self, exception: Exception) -> None:
+        if self._reply is not None:
+            self._reply.set_exception(exception)
+        if self._is_counting:
+            self._driver.uncount(self._request.path)
+
+
 class _Gather:
     """Collects the answers to steps that were sent together."""
 
@@ -164,9 +192,12 @@ class Driver:
             if reply is not None:
                 reply.set(None) if isinstance(request, Exists) else reply.set_exception(error)
             return
-        plan = PLANS.get(request.type, OTHER)
-        run = _Run(self, plan, request, reply)
+        kind = request.type
         try:
+            if kind in BRIEF and self._call_briefly(request, reply):
+                return
+            plan = PLANS.get(kind, OTHER)
+            run = _Run(self, plan, request, reply)
             kept = plan.kept(self.tree, request)
             if kept or self._order:
                 run.claims = dict(with_prefixes(plan.claims(self.tree, request)))
@@ -179,6 +210,34 @@ class Driver:
                 if not self._order.enter(run, with_prefixes(kept)):
                     return
         run.begin()
+
+    def _call_briefly(self, request: Request, reply: Reply | None) -> bool:
+        """Send what one request answers as a rule; False if that takes more, or a turn."""
+        path, tree = request.path, self.tree
+        if tree.is_promoted(path):
+            return False
+        is_counting = not tree.placement.is_native(path)
+        with self._lock:
+            if not self._order.count(path, is_counting):
+                return False
+        ensemble, physical = at_home(tree, request)
+        self._members[ensemble].submit(physical, _Brief(self, request, reply, is_counting))
+        return True
+
+    def go_on(self, request: Request, reply: Reply | None, answer: Any, is_counting: bool) -> None:
+        """The first answer to a brief operation was not all."""
+        run = _Run(self, PLANS[request.type]._replace(operation=partial(whole, answer=answer)), request, reply)
+        if is_counting:
+            with self._lock:
+                self._order.take_count(run, request.path)
+        run.begin()
+
+    def uncount(self, path: str) -> None:
+        with self._lock:
+            ready = self._order.uncount(path)
+            idle = self._take_idle() if self._when_idle else []
+        if ready or idle:
+            self._serial(*(run.start for run in ready), *idle)
 
     def run(self, operation: Operation[Any], reply: Reply) -> None:
         """Run a generator that is no user's call, out of order."""
@@ -197,11 +256,16 @@ class Driver:
     def leave(self, run: _Run, kept: Claims) -> None:
         with self._lock:
             ready = self._order.leave(run, kept)
-            idle = [] if self._order else self._when_idle
-            if idle:
-                self._when_idle = []
+            idle = self._take_idle()
         if ready or idle:
             self._serial(*(run.start for run in ready), *idle)
+
+    def _take_idle(self) -> list[Callable[[], None]]:
+        """With the lock held: the calls that have waited for this moment."""
+        if self._order or not self._when_idle:
+            return []
+        idle, self._when_idle = self._when_idle, []
+        return idle
 
     def when_idle(self, call: Callable[[], None]) -> None:
         """Make `call` once no operation waits or needs another request."""

@@ -65,10 +65,7 @@ CLIENT_ATTRIBUTES = (
 )
 CONNECTION_ATTRIBUTES = (
     "_connect",
-    "_connection_routine",
-    "_read_socket",
     "_read_sock",
-    "_send_request",
     "_socket",
     "_write",
     "_write_sock",

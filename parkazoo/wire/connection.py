@@ -27,17 +27,17 @@ class Backoff:
     """What a KazooRetry waits between attempts, without waiting."""
 
     def __init__(self, retry: Any) -> None:
-        self._retry = retry
+        self._policy = retry
         self.reset()
 
     def reset(self) -> None:
         self._attempts = 0
-        self._delay_s = self._retry.delay
+        self._delay_s = self._policy.delay
         self._began_s = time.monotonic()
 
     def next_delay_s(self) -> float | None:
         """None if there is not to be another attempt."""
-        retry = self._retry
+        retry = self._policy
         self._attempts += 1
         delay_s: float = self._delay_s * random.uniform(1 - retry.max_jitter, 1 + retry.max_jitter)
         self._delay_s = min(delay_s * retry.backoff, retry.max_delay)
@@ -225,7 +225,7 @@ class MemberConnection(ConnectionHandler):
             self._give_up()
         else:
             assert self._loop is not None
-            self._loop.call_later(delay_s, self._retry)
+            self._loop.call_later(delay_s, self._try_again)
 
     def _begin_link(self, read_timeout_s: float) -> None:
         assert self._loop is not None
@@ -240,7 +240,7 @@ class MemberConnection(ConnectionHandler):
         )
         self._link.begin()
 
-    def _retry(self) -> None:
+    def _try_again(self) -> None:
         if not self._is_trying and self._loop is not None:
             self._is_trying = True
             self._run(self._look_up)

@@ -48,7 +48,7 @@ MKDIR, RMDIR, RMDIR_V0 = create(D), Delete(D, -1), Delete(D, 0)
 STATES: dict[str, tuple[Sequence[Any], int | None]] = {
     "missing": ([], None),
     "leaf": ([MKDIR], None),
-    "promotion abandoned": ([MKDIR, create(X)], 4),
+    "promotion abandoned": ([MKDIR, create(X)], 2),
     "empty": ([MKDIR, create(X), Delete(X, -1)], None),
     "with a child": ([MKDIR, create(X)], None),
     "delete abandoned early": ([MKDIR, create(X), Delete(X, -1), RMDIR], 4),
