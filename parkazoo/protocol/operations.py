@@ -58,13 +58,13 @@ def is_whole(tree: Tree, request: Request, answer: Any) -> bool:
     return not stat.ephemeralOwner and tree.placement.is_native(request.path) and request.path != "/"
 
 
-def whole(tree: Tree, request: Request, answer: Any, mirror: Any = None) -> Operation[Any]:
+def whole(tree: Tree, request: Request, answer: Any) -> Operation[Any]:
     """A home's answer, with the whole stat; see :func:`whole_stat`."""
     if answer is None:
         return None
     if isinstance(request, WITH_STAT):
-        return (yield from whole_stat(tree, request.path, answer, mirror))
-    return answer[0], (yield from whole_stat(tree, request.path, answer[1], mirror))
+        return (yield from whole_stat(tree, request.path, answer))
+    return answer[0], (yield from whole_stat(tree, request.path, answer[1]))
 
 
 def read(tree: Tree, request: Request) -> Operation[Any]:
@@ -72,15 +72,21 @@ def read(tree: Tree, request: Request) -> Operation[Any]:
     path = request.path
     if not tree.is_promoted(path):
         return (yield from set_data(tree, request))
-    mirror = tree.placement.children(path)
-    answer, stat = yield at_home(tree, request), (mirror.ensemble, Exists(mirror.path, None))
-    if stat is None:
-        tree.forget(path)
+    place = tree.placement.children(path)
+    answer, mirror = yield at_home(tree, request), (place.ensemble, Exists(place.path, None))
     if isinstance(answer, Exception):
         raise answer
-    if isinstance(stat, Exception) and not isinstance(stat, NoAuthError):
-        raise stat
-    return (yield from whole(tree, request, answer, None if isinstance(stat, NoAuthError) else stat))
+    if mirror is None:
+        tree.forget(path)
+    elif isinstance(mirror, NoAuthError):
+        mirror = None
+    elif isinstance(mirror, Exception):
+        raise mirror
+    if answer is None:
+        return None
+    if isinstance(request, WITH_STAT):
+        return with_mirror(answer, mirror)
+    return answer[0], with_mirror(answer[1], mirror)
 
 
 def set_data(tree: Tree, request: Request) -> Operation[Any]:
@@ -306,7 +312,12 @@ def _set_claims(tree: Tree, request: Request) -> Claims:
 
 def _keeps_count(tree: Tree, request: Request) -> Claims:
     """Data comes with the first request, the number of children perhaps with a second."""
-    return {} if tree.placement.is_native(request.path) else {children(request.path): COUNT}
+    is_one = tree.placement.is_native(request.path) or tree.is_promoted(request.path)
+    return {} if is_one else _counts(tree, request)
+
+
+def _counts(tree: Tree, request: Request) -> Claims:
+    return {children(request.path): COUNT}
 
 
 def _keeps_all_if_two(tree: Tree, request: Request) -> Claims:
@@ -390,7 +401,7 @@ PLANS: Mapping[int, Plan] = {
     Exists.type: Plan(read, _read_claims, _keeps_count),
     GetData.type: Plan(read, _read_claims, _keeps_count),
     GetACL.type: Plan(read, _read_claims, _keeps_count),
-    SetData.type: Plan(set_data, _set_claims, _keeps_count),
+    SetData.type: Plan(set_data, _set_claims, _if_mirrored(_counts)),
     SetACL.type: Plan(set_acls, _set_acls_claims, _if_mirrored(_set_acls_claims)),
     GetChildren.type: Plan(get_children, _list_claims, _keeps_all_if_two),
     GetChildren2.type: Plan(get_children, _list_claims, _keeps_all_if_two),
