@@ -1,8 +1,8 @@
 """An established connection to a server: any thread sends, the loop reads.
 
-Taking an xid, joining those that wait for an answer and handing the bytes over is one step, under one lock. When
-nothing is on its way the calling thread writes to the socket itself; otherwise the loop writes, many requests at
-a time, as soon as it has read what is there.
+Taking an xid, joining those that wait for an answer and handing the bytes over is one step, under one lock. While
+few requests are on their way the calling thread writes to the socket itself, and takes along what others hand over
+meanwhile; otherwise the loop writes, many requests at a time. One thread writes at a time, without the lock.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from struct import Struct
 from typing import Any
 
@@ -37,6 +38,8 @@ from parkazoo.kazoo_private import (
 from parkazoo.wire.loop import READ, WRITE, Loop
 
 MOST_IN_FLIGHT = 2000
+MOST_WRITES = 4  # of a thread, before others go on
+FEW_IN_FLIGHT = 32  # a thread that has more of them on their way gains more by sending many at a time
 MOST_UNSENT_BYTES = 1 << 20
 READ_BYTES = 1 << 16
 XID_MAX = (1 << 31) - 1
@@ -78,6 +81,7 @@ class Link:
         self._is_open = True  # requests may be sent
         self._has_ended = False
         self._is_signalled = False  # the loop is going to write
+        self._is_sending = False  # a thread is writing
         self._is_blocked = False  # the socket takes no more for now
         self._xid = 0
         self._unsent = bytearray()
@@ -99,20 +103,19 @@ class Link:
         body = request.serialize()
         client = self._client
         with self._lock:
-            pending = client._pending
-            if not self._is_open or client._queue or client.is_renewing or len(pending) >= MOST_IN_FLIGHT:
+            in_flight = len(client._pending)
+            if not self._is_open or client._queue or client.is_renewing or in_flight >= MOST_IN_FLIGHT:
                 return False
-            is_alone = not pending
-            frame = self._frame(request, reply, body)
-            if is_alone and not self._unsent and not self._is_secure and not self._loop.is_here():
-                try:
-                    sent = self._sock.send(frame) if self._is_ready([], [self._sock]) else 0
-                except OSError:  # full; or broken, as the loop will find
-                    sent = 0
-                if sent == len(frame):
+            self._unsent += self._frame(request, reply, body)
+            if self._is_sending:
+                return True  # it will be taken along
+            if in_flight < FEW_IN_FLIGHT and not self._is_secure and not self._is_blocked:
+                self._is_sending = not self._loop.is_here()
+            is_ours = self._is_sending
+        if is_ours:
+            with suppress(OSError, ConnectionDropped):  # so the loop will find it
+                if self._write():
                     return True
-                frame = frame[sent:]
-            self._unsent += frame
         self.wake()
         return True
 
@@ -148,7 +151,10 @@ class Link:
         try:
             with self._lock:
                 self._take_queued(refused)
-                self._write()
+                is_ours = not self._is_sending
+                self._is_sending = True
+            if is_ours:
+                self._note_blocked(not self._write())
         except (OSError, ConnectionDropped, SessionExpiredError) as error:
             self.end(error if not isinstance(error, OSError) else _dropped(error))
         for reply, refusal in refused:
@@ -179,19 +185,38 @@ class Link:
             if isinstance(request, Close):
                 self._is_open = False
 
-    def _write(self) -> None:
-        unsent = self._unsent
-        while unsent:
-            if not self._is_ready([], [self._sock]):
-                raise ConnectionDropped("socket time-out during write")
-            try:
-                sent = self._sock.send(unsent)
-            except WOULD_BLOCK:
-                break
-            del unsent[:sent]
-        if bool(unsent) != self._is_blocked:
-            self._is_blocked = bool(unsent)
-            self._loop.set_events(self._sock, READ | WRITE if unsent else READ)
+    def _write(self) -> bool:
+        """By whoever has set `_is_sending`: write what there is, and some of what comes meanwhile.
+
+        :returns: whether nothing is left.
+        :raises OSError: the connection is broken. So is ConnectionDropped, by a program's select.
+        """
+        data, sent = bytearray(), 0
+        try:
+            for _ in range(MOST_WRITES):
+                with self._lock:
+                    data, sent, self._unsent = self._unsent, 0, bytearray()
+                if data:
+                    if not self._is_ready([], [self._sock]):
+                        raise ConnectionDropped("socket time-out during write")
+                    sent = self._sock.send(data)
+                if sent < len(data) or not data:
+                    break
+        except WOULD_BLOCK:
+            pass
+        finally:
+            with self._lock:
+                self._unsent[:0] = data[sent:]
+                is_all = not self._unsent
+                self._is_sending = False
+                if self._has_ended:
+                    self._sock.close()  # not before: its number may be another socket's next
+        return is_all
+
+    def _note_blocked(self, is_blocked: bool) -> None:
+        if is_blocked != self._is_blocked:
+            self._is_blocked = is_blocked
+            self._loop.set_events(self._sock, READ | WRITE if is_blocked else READ)
 
     def _keep_alive(self) -> None:
         """Ping if nothing else was sent, and look whether the server is still there."""
@@ -334,11 +359,12 @@ class Link:
         """Close the socket; what waits for an answer is the client's to tell."""
         if self._has_ended:
             return
-        self._has_ended = True
+        self._loop.forget(self._sock)
         with self._lock:
             self._is_open = False
-        self._loop.forget(self._sock)
-        self._sock.close()
+            self._has_ended = True
+            if not self._is_sending:
+                self._sock.close()
         self._on_end(error)
 
     def _is_ready(self, reading: list[Any], writing: list[Any]) -> bool:
