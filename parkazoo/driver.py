@@ -10,7 +10,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Protocol
 
 from parkazoo.kazoo_private import Exists
@@ -68,13 +67,20 @@ class _Run(Turn):
 
     __slots__ = ("_driver", "_generator", "_plan", "_reply", "_request")
 
-    def __init__(self, driver: Driver, plan: Plan, request: Request, reply: Reply | None) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        plan: Plan,
+        request: Request,
+        reply: Reply | None,
+        operation: Operation[Any] | None = None,
+    ) -> None:
         super().__init__({})
         self._driver = driver
         self._plan = plan
         self._request = request
         self._reply = reply
-        self._generator: Operation[Any] = plan.operation(driver.tree, request)
+        self._generator: Operation[Any] = operation or plan.operation(driver.tree, request)
 
     def begin(self) -> None:
         """Start, holding no more than what is to be kept."""
@@ -113,31 +119,47 @@ class _Run(Turn):
             self._driver.leave(self, {})
 
 
-class _Brief:
-    """The reply to a request that is all of an operation, unless the znode has children on another ensemble."""
+class _Counted:
+    """The reply to an operation that counts children, or may come to: their number is free again after it.
 
-    __slots__ = ("_driver", "_is_counting", "_reply", "_request")
+    :param path: whose children; None if nothing is counted.
+    """
 
-    def __init__(self, driver: Driver, request: Request, reply: Reply | None, is_counting: bool) -> None:
+    __slots__ = ("_driver", "_path", "_reply")
+
+    def __init__(self, driver: Driver, path: str | None, reply: Reply | None) -> None:
         self._driver = driver
-        self._request = request
+        self._path = path
         self._reply = reply
-        self._is_counting = is_counting
 
     def set(self, value: Any = None) -> None:
-        if is_whole(self._driver.tree, self._request, value):
-            if self._reply is not None:
-                self._reply.set(value)
-            if self._is_counting:
-                self._driver.uncount(self._request.path)
-        else:
-            self._driver.go_on(self._request, self._reply, value, self._is_counting)
+        if self._reply is not None:
+            self._reply.set(value)
+        if self._path is not None:
+            self._driver.uncount(self._path)
 
     def set_exception(self, exception: Exception) -> None:
         if self._reply is not None:
             self._reply.set_exception(exception)
-        if self._is_counting:
-            self._driver.uncount(self._request.path)
+        if self._path is not None:
+            self._driver.uncount(self._path)
+
+
+class _Brief(_Counted):
+    """The reply to a request that is all of an operation, unless the znode has children on another ensemble."""
+
+    __slots__ = ("_request",)
+
+    def __init__(self, driver: Driver, path: str | None, reply: Reply | None, request: Request) -> None:
+        super().__init__(driver, path, reply)
+        self._request = request
+
+    def set(self, value: Any = None) -> None:
+        if is_whole(self._driver.tree, self._request, value):
+            super().set(value)
+        else:
+            rest = whole(self._driver.tree, self._request, value)
+            self._driver.run(rest, _Counted(self._driver, self._path, self._reply))
 
 
 class _Gather:
@@ -212,25 +234,19 @@ class Driver:
         run.begin()
 
     def _call_briefly(self, request: Request, reply: Reply | None) -> bool:
-        """Send what one request answers as a rule; False if that takes more, or a turn."""
+        """Begin what takes one request as a rule; False if that takes a turn."""
         path, tree = request.path, self.tree
-        if tree.is_promoted(path):
-            return False
-        is_counting = not tree.placement.is_native(path)
+        is_native = tree.placement.is_native(path)
         with self._lock:
-            if not self._order.count(path, is_counting):
+            if not self._order.count(path, not is_native):
                 return False
-        ensemble, physical = at_home(tree, request)
-        self._members[ensemble].submit(physical, _Brief(self, request, reply, is_counting))
+        counted = None if is_native else path
+        if tree.is_promoted(path):
+            self.run(PLANS[request.type].operation(tree, request), _Counted(self, counted, reply))
+        else:
+            ensemble, physical = at_home(tree, request)
+            self._members[ensemble].submit(physical, _Brief(self, counted, reply, request))
         return True
-
-    def go_on(self, request: Request, reply: Reply | None, answer: Any, is_counting: bool) -> None:
-        """The first answer to a brief operation was not all."""
-        run = _Run(self, PLANS[request.type]._replace(operation=partial(whole, answer=answer)), request, reply)
-        if is_counting:
-            with self._lock:
-                self._order.take_count(run, request.path)
-        run.begin()
 
     def uncount(self, path: str) -> None:
         with self._lock:
@@ -240,9 +256,8 @@ class Driver:
             self._serial(*(run.start for run in ready), *idle)
 
     def run(self, operation: Operation[Any], reply: Reply) -> None:
-        """Run a generator that is no user's call, out of order."""
-        plan = OTHER._replace(operation=lambda tree, request: operation)
-        _Run(self, plan, None, reply).begin()
+        """Run a generator, without a claim."""
+        _Run(self, OTHER, None, reply, operation).begin()
 
     def send(self, steps: tuple[Step, ...], run: _Run) -> None:
         if len(steps) == 1:

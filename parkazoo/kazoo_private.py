@@ -65,7 +65,9 @@ CLIENT_ATTRIBUTES = (
 )
 CONNECTION_ATTRIBUTES = (
     "_connect",
+    "_rw_server",
     "_read_sock",
+    "_read_watch_event",
     "_socket",
     "_write",
     "_write_sock",

@@ -311,13 +311,8 @@ def _set_claims(tree: Tree, request: Request) -> Claims:
 
 
 def _keeps_count(tree: Tree, request: Request) -> Claims:
-    """Data comes with the first request, the number of children perhaps with a second."""
-    is_one = tree.placement.is_native(request.path) or tree.is_promoted(request.path)
-    return {} if is_one else _counts(tree, request)
-
-
-def _counts(tree: Tree, request: Request) -> Claims:
-    return {children(request.path): COUNT}
+    """Data comes with the first request, the number of children perhaps with another."""
+    return {} if tree.placement.is_native(request.path) else {children(request.path): COUNT}
 
 
 def _keeps_all_if_two(tree: Tree, request: Request) -> Claims:
@@ -401,7 +396,7 @@ PLANS: Mapping[int, Plan] = {
     Exists.type: Plan(read, _read_claims, _keeps_count),
     GetData.type: Plan(read, _read_claims, _keeps_count),
     GetACL.type: Plan(read, _read_claims, _keeps_count),
-    SetData.type: Plan(set_data, _set_claims, _if_mirrored(_counts)),
+    SetData.type: Plan(set_data, _set_claims, _keeps_count),
     SetACL.type: Plan(set_acls, _set_acls_claims, _if_mirrored(_set_acls_claims)),
     GetChildren.type: Plan(get_children, _list_claims, _keeps_all_if_two),
     GetChildren2.type: Plan(get_children, _list_claims, _keeps_all_if_two),

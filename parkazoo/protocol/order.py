@@ -130,7 +130,7 @@ class Order(Generic[TurnT]):
     def count(self, path: str, is_kept: bool) -> bool:
         """Claim READ on the node, and COUNT on its children, without a turn; False if that is not granted at once.
 
-        :param is_kept: whether COUNT is kept, until :meth:`uncount` or :meth:`take_count`.
+        :param is_kept: whether COUNT is kept, until :meth:`uncount`.
         """
         lines, key = self._lines, children(path)
         if lines and (path in lines or key in lines or path[-SEQUENCE_DIGITS:].isdecimal()):
@@ -148,12 +148,6 @@ class Order(Generic[TurnT]):
         if count > 1:
             self._counts[key] = count - 1
         return []
-
-    def take_count(self, turn: TurnT, path: str) -> None:
-        """Give what :meth:`count` has kept to a turn."""
-        key = children(path)
-        self._line(key)
-        turn.claims = {key: COUNT}
 
     def enter(self, turn: TurnT, kept: Claims) -> bool:
         """Queue up for every claim of `turn`; True if all are granted at once.

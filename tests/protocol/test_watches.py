@@ -109,27 +109,27 @@ class TestWithoutMirror(WatchTest):
     def test_a_promotion_that_is_abandoned(self) -> None:
         """The pin alone is no child."""
         self.watch()
-        finish = self.abandon(create(D + "/x"), 4)
+        finish = self.abandon(create(D + "/x"), 3)
         self.expect()
         finish()
         self.expect(CHILD)
 
     def test_watched_after_the_pin(self) -> None:
-        finish = self.abandon(create(D + "/x"), 4)
+        finish = self.abandon(create(D + "/x"), 3)
         self.assertEqual(self.watch(), [])
         finish()
         self.expect(CHILD)
         self.assertEqual(self.watches_left(), [])
 
     def test_watched_after_the_pin_then_deleted(self) -> None:
-        self.abandon(create(D + "/x"), 4)
+        self.abandon(create(D + "/x"), 3)
         self.watch()
         self.other(Delete(D, -1))
         self.expect(DELETED)
 
     def test_a_promotion_is_abandoned_and_the_directory_deleted(self) -> None:
         self.watch()
-        self.abandon(create(D + "/x"), 4)
+        self.abandon(create(D + "/x"), 3)
         self.expect()
         self.other(Delete(D, -1))
         self.expect(DELETED)
@@ -242,7 +242,7 @@ class TestFailedCalls(WatchTest):
 
     def test_the_last_request_is_lost(self) -> None:
         """The first watch was left, the second request's answer is lost: the call fails, nobody is called."""
-        self.abandon(create(D + "/x"), 4)
+        self.abandon(create(D + "/x"), 3)
         result = self.client.call(GetChildren(D, self.seen.append))
         while not any(
             isinstance(request, Exists) for member in self.client.members for request, _ in member.outbox
