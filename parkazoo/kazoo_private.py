@@ -65,11 +65,12 @@ CLIENT_ATTRIBUTES = (
 )
 CONNECTION_ATTRIBUTES = (
     "_connect",
+    "_expand_client_hosts",
     "_rw_server",
     "_read_sock",
     "_read_watch_event",
     "_socket",
-    "_write",
+    "_socket_error_handling",
     "_write_sock",
     "_xid",
     "sasl_options",

@@ -44,10 +44,12 @@ class Direct:
             answer.after(made, lambda: end(made))
 
         def end(made: list[Result]) -> None:
+            last: Any = True
             for result in made:
+                last = True
                 with suppress(NodeExistsError):
-                    result.get()
-            answer.set(True)
+                    last = result.get()
+            answer.set(last)
 
         seen = self.exists_async(path)
         answer.after([seen], look_above)

@@ -114,7 +114,7 @@ class Link:
             is_ours = self._is_sending
         if is_ours:
             with suppress(OSError, ConnectionDropped):  # so the loop will find it
-                if self._write():
+                if self._send_out():
                     return True
         self.wake()
         return True
@@ -154,7 +154,7 @@ class Link:
                 is_ours = not self._is_sending
                 self._is_sending = True
             if is_ours:
-                self._note_blocked(not self._write())
+                self._note_blocked(not self._send_out())
         except (OSError, ConnectionDropped, SessionExpiredError) as error:
             self.end(error if not isinstance(error, OSError) else _dropped(error))
         for reply, refusal in refused:
@@ -185,7 +185,7 @@ class Link:
             if isinstance(request, Close):
                 self._is_open = False
 
-    def _write(self) -> bool:
+    def _send_out(self) -> bool:
         """By whoever has set `_is_sending`: write what there is, and some of what comes meanwhile.
 
         :returns: whether nothing is left.
@@ -242,13 +242,13 @@ class Link:
             self.flush()
         if events & READ and not self._has_ended:
             try:
-                self._read()
+                self._receive()
             except (OSError, ConnectionDropped, SessionExpiredError) as error:
                 self.end(error if not isinstance(error, OSError) else _dropped(error))
         if self._client._queue and not self._has_ended:
             self.wake()  # there may be room now
 
-    def _read(self) -> None:
+    def _receive(self) -> None:
         while True:
             if not self._is_ready([self._sock], []):
                 raise ConnectionDropped("socket time-out during read")
