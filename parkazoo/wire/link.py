@@ -35,7 +35,7 @@ from parkazoo.kazoo_private import (
     Transaction,
     int_struct,
 )
-from parkazoo.wire.loop import READ, WRITE, Loop
+from parkazoo.wire.loop import READ, WRITE, Loop, Timer
 
 MOST_IN_FLIGHT = 2000
 MOST_WRITES = 4  # of a thread, before others go on
@@ -87,6 +87,7 @@ class Link:
         self._unsent = bytearray()
         self._rest = b""  # the beginning of a frame
         self._last_sent = self._last_read = time.monotonic()
+        self._timer: Timer | None = None
 
     def begin(self) -> None:
         """On the loop: read from now on, and send what has been queued."""
@@ -233,7 +234,7 @@ class Link:
         if now - self._last_sent >= ping_after_s:
             self.ping()
         wait_s = min(self._last_sent + ping_after_s, self._last_read + self._read_timeout_s) - now
-        self._loop.call_later(max(wait_s, 0.01), self._keep_alive)
+        self._timer = self._loop.call_later(max(wait_s, 0.01), self._keep_alive)
 
     # ---- the loop: reading -----------------------------------------------------------------------
 
@@ -360,6 +361,8 @@ class Link:
         if self._has_ended:
             return
         self._loop.forget(self._sock)
+        if self._timer is not None:
+            self._timer.cancel()
         with self._lock:
             self._is_open = False
             self._has_ended = True
