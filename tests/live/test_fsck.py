@@ -424,11 +424,13 @@ class FsckTest(LiveTest):
             return set(re.findall("sid=(0x[0-9a-f]+)", on_c.command(b"cons")))
 
         before = sessions()
+        # Where it is ignored, as in a shell's background jobs, a child would ignore it too.
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             wait_until(lambda: sessions() - before, "it is connected")
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=DEADLINE_S)
-        self.assertEqual((process.returncode, out), (130, ""))
+        self.assertEqual((process.returncode, out), (130, ""), err)
         self.assertNotIn("Traceback", err)
         self.assertTrue(self.check(repair=True).is_clean)
         self.client.delete(d.path)
