@@ -105,7 +105,8 @@ class Link:
         client = self._client
         with self._lock:
             in_flight = len(client._pending)
-            if not self._is_open or client._queue or client.is_renewing or in_flight >= MOST_IN_FLIGHT:
+            is_full = in_flight >= MOST_IN_FLIGHT or len(self._unsent) >= MOST_UNSENT_BYTES
+            if is_full or not self._is_open or client._queue or client.is_renewing:
                 return False
             self._unsent += self._frame(request, reply, body)
             if self._is_sending:
