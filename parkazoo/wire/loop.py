@@ -127,6 +127,7 @@ class Loop:
     def abandon(self) -> None:
         """In a child process: what is watched is the parent's."""
         end_after_fork(self._routine)
+        self._selector.close()  # before any of its sockets: libev aborts if one that it watches is closed
         for sock in (self.read_sock, self.write_sock):
             os.close(sock.detach())
 
