@@ -108,10 +108,10 @@ class Result:
         return self.value
 
     def after(self, results: list[Result], call: Callable[[], None]) -> None:
-        """Make a call once all the others (at least one) are there; this result gets what it raises."""
-        missing = iter(range(len(results) - 1, -1, -1))  # next() is atomic
+        """Make a call once all the others are there; this result gets what it raises."""
+        missing = iter(range(len(results), -1, -1))  # next() is atomic
 
-        def is_there(_: Result) -> None:
+        def is_there(_: Result | None = None) -> None:
             if not next(missing):
                 try:
                     call()
@@ -120,6 +120,7 @@ class Result:
 
         for result in results:
             result.rawlink(is_there)
+        is_there()  # if there were none, or all were there
 
     def pass_on(self, reply: Any) -> None:
         """Give this result to `reply`, now or when it comes."""

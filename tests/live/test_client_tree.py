@@ -359,6 +359,20 @@ class TestWholeTrees(TreeTest):
         self.assertTrue(self.client.ensure_path(f"{self.root}/a/x/"))
         self.assertEqual(sorted(self.client.get_children(f"{self.root}/a")), ["b", "x"])
 
+    def test_ensure_path_of_a_chroot(self) -> None:
+        client = self.parkazoo(f"{self.root}/chroot", start=False)
+        with self.assertWarnsRegex(UserWarning, "No chroot path exists"):
+            client.start(DEADLINE_S)
+        for _ in range(2):
+            client.ensure_path("/")
+        self.assertEqual(self.client.get_children(self.root), ["chroot"])
+        client.ensure_path("/a/b")
+        self.assertEqual(self.client.get_children(f"{self.root}/chroot/a"), ["b"])
+        other = self.parkazoo(f"{self.root}/one/two", start=False)
+        with self.assertWarnsRegex(UserWarning, "No chroot path exists"):
+            other.start(DEADLINE_S)
+        self.assertRaises(NoNodeError, other.ensure_path, "/")
+
     def test_ensure_path_refused(self) -> None:
         """The first thing that goes wrong is told."""
         self.client.create(f"{self.root}/closed", acl=READ_ACL_UNSAFE)
