@@ -13,7 +13,7 @@ from typing import Any
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredError
 from kazoo.protocol.states import KeeperState
 
-from parkazoo.kazoo_private import ConnectionHandler
+from parkazoo.kazoo_private import ConnectionHandler, RWServerAvailable
 from parkazoo.wire import loop as loops
 from parkazoo.wire.link import Link
 from parkazoo.wire.workers import Workers, run_on
@@ -54,6 +54,7 @@ class MemberConnection(ConnectionHandler):
     _loop: loops.Loop | None = None
     _rw_server: tuple[str, int] | None
     _link: Link | None = None
+    _is_looking = False  # for a server that can write
 
     # ---- any thread ------------------------------------------------------------------------------
 
@@ -200,10 +201,23 @@ class MemberConnection(ConnectionHandler):
             self._backoff.reset()
             self.logger.warning("Session has expired")
             self._tell(KeeperState.EXPIRED_SESSION)
+        elif isinstance(error, RWServerAvailable):
+            self._backoff.reset()
+            self.logger.warning("Found a RW server, dropping connection")
+            self._tell(KeeperState.CONNECTING)
         else:
             self.logger.warning("Connection dropped: %s", error)
             self._tell(KeeperState.CONNECTING)
         self._try_servers()
+
+    def _look_for_writer(self, servers: Iterator[Any], link: Link) -> None:
+        try:
+            self._rw_server = next(servers) or None
+        finally:
+            self._is_looking = False
+        loop = self._loop
+        if self._rw_server and loop is not None:
+            loop.call(partial(link.end, RWServerAvailable()))
 
     def _finish(self) -> None:
         loop, self._loop = self._loop, None
@@ -236,9 +250,16 @@ class MemberConnection(ConnectionHandler):
             self.logger,
             self._read_watch_event,
             read_timeout_s,
+            self._pinged,
             self._link_ended,
         )
         self._link.begin()
+
+    def _pinged(self) -> None:
+        """On a read-only connection: time to look for a server that can write."""
+        if self._ro_mode and self._link is not None and not self._is_looking:
+            self._is_looking = True
+            self._run(partial(self._look_for_writer, self._ro_mode, self._link))
 
     def _try_again(self) -> None:
         if not self._is_trying and self._loop is not None:

@@ -55,6 +55,7 @@ class Link:
     :param client: the member; its queue holds what may not be sent yet, its pending requests wait for answers.
     :param read_event: kazoo's code for a watch's event.
     :param read_timeout_s: after so long without a word from the server, it is taken for lost.
+    :param on_ping: told on the loop, after each ping.
     :param on_end: told once, on the loop, why it has ended; None if the server has closed the session.
     """
 
@@ -66,6 +67,7 @@ class Link:
         logger: Any,
         read_event: Callable[[bytes, int], None],
         read_timeout_s: float,
+        on_ping: Callable[[], None],
         on_end: Callable[[Exception | None], None],
     ) -> None:
         self._client = client
@@ -73,6 +75,7 @@ class Link:
         self._loop = loop
         self._read_event = read_event
         self._read_timeout_s = read_timeout_s
+        self._on_ping = on_ping
         self._on_end = on_end
         self._logger = logger
         self._is_debugging = logger.isEnabledFor(logging.DEBUG)
@@ -356,6 +359,7 @@ class Link:
             self._unsent += REQUEST.pack(8, PING_XID, PingInstance.type)
             self._last_sent = time.monotonic()
         self.wake()
+        self._on_ping()
 
     def end(self, error: Exception | None) -> None:
         """Close the socket; what waits for an answer is the client's to tell."""
