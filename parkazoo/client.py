@@ -22,6 +22,7 @@ from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts
 from parkazoo.protocol.placement import MAP, Placement
 from parkazoo.protocol.steps import Request
+from parkazoo.recipe.delete import TreeDelete
 from parkazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
 from parkazoo.recipe.queue import LockingQueue
 from parkazoo.recipe.transaction import RetriableTransaction
@@ -134,6 +135,12 @@ class ParKazooClient(KazooClient):
         result = self.handler.async_result()
         self._direct.sync_async(path).pass_on(result)
         return result
+
+    @wraps(KazooClient.delete)
+    def delete(self, path: str, version: int = -1, recursive: bool = False) -> Any:
+        if recursive is True:
+            return TreeDelete(self, path).run()
+        return super().delete(path, version, recursive)
 
     def transaction(self) -> RetriableTransaction:
         """A transaction as kazoo's, but on one ensemble; after a failure it can be committed again."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from parkazoo.kazoo_private import Exists
-from parkazoo.protocol.operations import OTHER, PLANS, Plan
+from parkazoo.protocol.operations import BRIEF, OTHER, PLANS, Plan, at_home, is_whole, whole
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import Operation, Request, Step
@@ -67,13 +67,20 @@ class _Run(Turn):
 
     __slots__ = ("_driver", "_generator", "_plan", "_reply", "_request")
 
-    def __init__(self, driver: Driver, plan: Plan, request: Request, reply: Reply | None) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        plan: Plan,
+        request: Request,
+        reply: Reply | None,
+        operation: Operation[Any] | None = None,
+    ) -> None:
         super().__init__({})
         self._driver = driver
         self._plan = plan
         self._request = request
         self._reply = reply
-        self._generator: Operation[Any] = plan.operation(driver.tree, request)
+        self._generator: Operation[Any] = operation or plan.operation(driver.tree, request)
 
     def begin(self) -> None:
         """Start, holding no more than what is to be kept."""
@@ -110,6 +117,49 @@ class _Run(Turn):
         """After the reply: whoever has waited for this operation is answered later than it."""
         if self.claims:
             self._driver.leave(self, {})
+
+
+class _Counted:
+    """The reply to an operation that counts children, or may come to: their number is free again after it.
+
+    :param path: whose children; None if nothing is counted.
+    """
+
+    __slots__ = ("_driver", "_path", "_reply")
+
+    def __init__(self, driver: Driver, path: str | None, reply: Reply | None) -> None:
+        self._driver = driver
+        self._path = path
+        self._reply = reply
+
+    def set(self, value: Any = None) -> None:
+        if self._reply is not None:
+            self._reply.set(value)
+        if self._path is not None:
+            self._driver.uncount(self._path)
+
+    def set_exception(self, exception: Exception) -> None:
+        if self._reply is not None:
+            self._reply.set_exception(exception)
+        if self._path is not None:
+            self._driver.uncount(self._path)
+
+
+class _Brief(_Counted):
+    """The reply to a request that is all of an operation, unless the znode has children on another ensemble."""
+
+    __slots__ = ("_request",)
+
+    def __init__(self, driver: Driver, path: str | None, reply: Reply | None, request: Request) -> None:
+        super().__init__(driver, path, reply)
+        self._request = request
+
+    def set(self, value: Any = None) -> None:
+        if is_whole(self._driver.tree, self._request, value):
+            super().set(value)
+        else:
+            rest = whole(self._driver.tree, self._request, value)
+            self._driver.run(rest, _Counted(self._driver, self._path, self._reply))
 
 
 class _Gather:
@@ -164,9 +214,12 @@ class Driver:
             if reply is not None:
                 reply.set(None) if isinstance(request, Exists) else reply.set_exception(error)
             return
-        plan = PLANS.get(request.type, OTHER)
-        run = _Run(self, plan, request, reply)
+        kind = request.type
         try:
+            if kind in BRIEF and self._call_briefly(request, reply):
+                return
+            plan = PLANS.get(kind, OTHER)
+            run = _Run(self, plan, request, reply)
             kept = plan.kept(self.tree, request)
             if kept or self._order:
                 run.claims = dict(with_prefixes(plan.claims(self.tree, request)))
@@ -180,10 +233,31 @@ class Driver:
                     return
         run.begin()
 
+    def _call_briefly(self, request: Request, reply: Reply | None) -> bool:
+        """Begin what takes one request as a rule; False if that takes a turn."""
+        path, tree = request.path, self.tree
+        is_native = tree.placement.is_native(path)
+        with self._lock:
+            if not self._order.count(path, not is_native):
+                return False
+        counted = None if is_native else path
+        if tree.is_promoted(path):
+            self.run(PLANS[request.type].operation(tree, request), _Counted(self, counted, reply))
+        else:
+            ensemble, physical = at_home(tree, request)
+            self._members[ensemble].submit(physical, _Brief(self, counted, reply, request))
+        return True
+
+    def uncount(self, path: str) -> None:
+        with self._lock:
+            ready = self._order.uncount(path)
+            idle = self._take_idle() if self._when_idle else []
+        if ready or idle:
+            self._serial(*(run.start for run in ready), *idle)
+
     def run(self, operation: Operation[Any], reply: Reply) -> None:
-        """Run a generator that is no user's call, out of order."""
-        plan = OTHER._replace(operation=lambda tree, request: operation)
-        _Run(self, plan, None, reply).begin()
+        """Run a generator, without a claim."""
+        _Run(self, OTHER, None, reply, operation).begin()
 
     def send(self, steps: tuple[Step, ...], run: _Run) -> None:
         if len(steps) == 1:
@@ -197,11 +271,16 @@ class Driver:
     def leave(self, run: _Run, kept: Claims) -> None:
         with self._lock:
             ready = self._order.leave(run, kept)
-            idle = [] if self._order else self._when_idle
-            if idle:
-                self._when_idle = []
+            idle = self._take_idle()
         if ready or idle:
             self._serial(*(run.start for run in ready), *idle)
+
+    def _take_idle(self) -> list[Callable[[], None]]:
+        """With the lock held: the calls that have waited for this moment."""
+        if self._order or not self._when_idle:
+            return []
+        idle, self._when_idle = self._when_idle, []
+        return idle
 
     def when_idle(self, call: Callable[[], None]) -> None:
         """Make `call` once no operation waits or needs another request."""

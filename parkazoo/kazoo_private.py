@@ -11,7 +11,7 @@ from kazoo.handlers.utils import capture_exceptions
 from kazoo.loggingsupport import BLATHER
 from kazoo.protocol.connection import _CONNECTION_DROP as CONNECTION_DROP
 from kazoo.protocol.connection import _SESSION_EXPIRED as SESSION_EXPIRED
-from kazoo.protocol.connection import AUTH_XID, PING_XID, WATCH_XID, ConnectionHandler
+from kazoo.protocol.connection import AUTH_XID, PING_XID, WATCH_XID, ConnectionHandler, RWServerAvailable
 from kazoo.protocol.paths import join, normpath
 from kazoo.protocol.serialization import (
     SASL,
@@ -65,12 +65,13 @@ CLIENT_ATTRIBUTES = (
 )
 CONNECTION_ATTRIBUTES = (
     "_connect",
-    "_connection_routine",
-    "_read_socket",
+    "_expand_client_hosts",
+    "_ro_mode",
+    "_rw_server",
     "_read_sock",
-    "_send_request",
+    "_read_watch_event",
     "_socket",
-    "_write",
+    "_socket_error_handling",
     "_write_sock",
     "_xid",
     "sasl_options",
@@ -103,6 +104,7 @@ __all__ = [
     "GetChildren2",
     "GetData",
     "PingInstance",
+    "RWServerAvailable",
     "Reconfig",
     "RolledBackError",
     "RuntimeInconsistency",

@@ -1,7 +1,8 @@
-"""Which kazoo handler the live tests use: environment variable PARKAZOO_TEST_HANDLER.
+"""Which handler the live tests use: environment variable PARKAZOO_TEST_HANDLER.
 
-``threading`` (the default); ``gevent``: gevent's handler, nothing patched; ``gevent-patched``: gevent's handler
-and everything monkey-patched, before anything else was imported, by ``python -m tests.part``.
+``threading`` (the default): the one that a client makes itself; ``gevent``: kazoo's for gevent, nothing patched;
+``gevent-patched``: the same and everything monkey-patched, before anything else was imported, by
+``python -m tests.part``.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ def handler_name() -> str:
 def make_handler() -> Any:
     """A new handler for one client: ``ParKazooClient(hosts, handler=make_handler())``."""
     if handler_name() == "threading":
-        from kazoo.handlers.threading import SequentialThreadingHandler  # noqa: PLC0415 - after patching
+        from parkazoo.wire.handler import Handler  # noqa: PLC0415 - after patching
 
-        return SequentialThreadingHandler()
+        return Handler()
     from kazoo.handlers.gevent import SequentialGeventHandler  # noqa: PLC0415 - gevent is optional
 
     return SequentialGeventHandler()

@@ -102,7 +102,14 @@ class BareClient:
 
         :returns: the error code.
         """
+        self.send(kind, body)
+        return self.receive()
+
+    def send(self, kind: int, body: bytes) -> None:
         self._sock.sendall(self._frame(kind, body))
+
+    def receive(self) -> int:
+        """The error code of the answer to the last request."""
         _, xid, _, error = REPLY.unpack_from(self._receive_frame())
         if xid != self._xid:
             raise BareError(f"an answer to request {xid} where {self._xid} was asked")
@@ -178,6 +185,38 @@ class BareSyncCreateDelete(BareLoad):
         for path in self.some_paths(operations // 2):
             self.client.do(*create(path + "-new"))
             self.client.do(*delete(path + "-new"))
+
+
+class BareRoundGet(BareLoad):
+    """With a socket for each ensemble, in turn."""
+
+    def __init__(self, hosts: Sequence[str]) -> None:
+        super().__init__(hosts)
+        self._clients = [self.client, *(BareClient(each) for each in hosts[1:])]
+        for each in self._clients[1:]:
+            make_leaves(each)
+
+    def run(self, operations: int) -> None:
+        for client, path in zip(cycle(self._clients), self.some_paths(operations)):
+            client.do(*get_data(path))
+
+    def close(self) -> None:
+        for each in self._clients[1:]:
+            each.close()
+        super().close()
+
+
+class BareBothGet(BareRoundGet):
+    """Two ensembles at once."""
+
+    def run(self, operations: int) -> None:
+        both = self._clients[:2]
+        for path in self.some_paths(operations):
+            for each in both:
+                each.send(*get_data(path))
+            for each in both:
+                if error := each.receive():
+                    raise BareError(f"error {error}")
 
 
 class BareAsyncGet(BareLoad):

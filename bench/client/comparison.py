@@ -10,6 +10,8 @@ from kazoo.client import KazooClient
 from bench.client.bare import (
     BareAsyncGet,
     BareAsyncSet,
+    BareBothGet,
+    BareRoundGet,
     BareSyncCreateDelete,
     BareSyncGet,
     BareSyncSet,
@@ -172,6 +174,15 @@ COMPARISONS = (
         {RATE: None, CPU: 1.05},
     ),
     Comparison(
+        "bare-ensembles",
+        "get, one thread, bare sockets, 3 ensembles : 1",
+        Side("on 3", BareRoundGet, 3),
+        Side("on 1", BareSyncGet, 3),
+        None,
+        4000,
+        {RATE: None, CPU: None},
+    ),
+    Comparison(
         "directory-get",
         "get of a directory : of a leaf",
         parkazoo(MirroredGet, 3, "directory"),
@@ -179,6 +190,15 @@ COMPARISONS = (
         None,
         2000,
         {LATENCY: 1.2, CPU: None},
+    ),
+    Comparison(
+        "bare-directory",
+        "two gets at once, bare sockets, 2 ensembles : one get",
+        Side("two", BareBothGet, 3),
+        Side("one", BareSyncGet, 3),
+        None,
+        2000,
+        {LATENCY: None, CPU: None},
     ),
     Comparison(
         "first-child",

@@ -26,7 +26,7 @@ from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, READ_ACL_UNSA
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
 from parkazoo.protocol.placement import DONE, PIN
-from parkazoo.protocol.steps import Operation, Request, ask, commit
+from parkazoo.protocol.steps import Operation, Request, Step, ask, commit
 from parkazoo.protocol.tree import Directory, Tree
 
 ANY_VERSION = -1
@@ -36,12 +36,14 @@ VERSION = re.compile("[0-9]{1,10}")
 LOST = (BadVersionError, NotEmptyError)  # a delete has, in its last step: to a set, or to a stranger's child
 
 
-def read_fence(d: Directory) -> Operation[int]:
-    stat = yield from ask(d.mirror.ensemble, Exists(d.fence, None))
-    if stat is None:
+def _version_of_fence(d: Directory, seen: Any) -> Operation[int]:
+    """The fence's version, from the answer to an Exists."""
+    while seen is None:
         yield from _make_fence(d)
-        return (yield from read_fence(d))
-    return int(stat.version)
+        seen = yield from ask(d.mirror.ensemble, Exists(d.fence, None))
+    if isinstance(seen, Exception):
+        raise seen
+    return int(seen.version)
 
 
 def bump_fence(d: Directory) -> Operation[int]:
@@ -114,21 +116,27 @@ class KnownACL(NamedTuple):
     aversion: int
 
 
-def _read_acl(d: Directory, known: KnownACL | None) -> Operation[Sequence[ACL]]:
-    if known is not None:
-        stat = yield from ask(d.home.ensemble, Exists(d.home.path, None))  # READ, where GetACL would need ADMIN
-        if stat is None:
+def _acl_request(d: Directory, known: KnownACL | None) -> Step:
+    """Asks for the home's ACL; or for its aversion, for which READ is enough where GetACL would need ADMIN."""
+    return d.home.ensemble, Exists(d.home.path, None) if known else GetACL(d.home.path)
+
+
+def _acl_of(d: Directory, known: KnownACL | None, answer: Any) -> Operation[Sequence[ACL]]:
+    """The home's ACL, from the answer to :func:`_acl_request`."""
+    if known and not isinstance(answer, Exception):
+        if answer is None:
             raise NoNodeError
-        if stat.aversion == known.aversion:
+        if answer.aversion == known.aversion:
             return known.acl
-    acl: Sequence[ACL] | None = None
-    with suppress(NoAuthError):
-        acl, _ = yield from ask(d.home.ensemble, GetACL(d.home.path))
-    if acl is None or is_masked(acl):
+        (answer,) = yield (_acl_request(d, None),)
+    if isinstance(answer, Exception) and not isinstance(answer, NoAuthError):
+        raise answer
+    if isinstance(answer, NoAuthError) or is_masked(answer[0]):
         raise NoAuthError(
             f"{d.path} has no child yet, and the first one needs an identity that may read the directory's "
             "whole ACL (ADMIN): let one create it, or set the ACL again"
         )
+    acl: Sequence[ACL] = answer[0]
     return acl
 
 
@@ -144,17 +152,21 @@ def promote(d: Directory, child: Request | None = None, known: KnownACL | None =
     """
     home, mirror = d.home.ensemble, d.mirror.ensemble
     while True:
-        fence = yield from read_fence(d)  # before the marks are looked at; if it is stale, the last step fails
+        # The fence before the marks are looked at; if it is stale, the last step fails.
+        seen, answer = yield (mirror, Exists(d.fence, None)), _acl_request(d, known)
+        fence = yield from _version_of_fence(d, seen)
         try:
-            expected = yield from _read_acl(d, known)
+            expected = yield from _acl_of(d, known, answer)
         except (NoNodeError, NoAuthError):
             # So says a server that may lag. Once a write is answered, even one that fails, it does no more.
             with suppress(NoNodeError, NoAuthError, BadVersionError):
                 yield from ask(home, Delete(d.pin, IMPOSSIBLE))
-            expected = yield from _read_acl(d, known)
-        try:
-            yield from ask(home, Create(d.pin, b"", pin_acl(expected), 0))  # a write: a read may be stale
-        except NodeExistsError:
+            (answer,) = yield (_acl_request(d, known),)
+            expected = yield from _acl_of(d, known, answer)
+        # A write, for a read may be stale. The ACL again after it: a set_acls from now on sees the pin, and bumps
+        # the fence.
+        pinned, answer = yield (home, Create(d.pin, b"", pin_acl(expected), 0)), _acl_request(d, known)
+        if isinstance(pinned, NodeExistsError):
             try:
                 marks = yield from ask(home, GetChildren(d.pin, None))
             except NoNodeError:
@@ -162,7 +174,9 @@ def promote(d: Directory, child: Request | None = None, known: KnownACL | None =
             if marks:
                 yield from help_delete(d, marks)
                 continue
-        acl = yield from _read_acl(d, known)  # after the pin: a set_acls from now on sees it, and bumps the fence
+        elif isinstance(pinned, Exception):
+            raise pinned
+        acl = yield from _acl_of(d, known, answer)
         if acl != expected:
             yield from ask(home, SetACL(d.pin, pin_acl(acl), -1))
         operations = [SetData(d.fence, b"", fence), Create(d.mirror.path, b"", acl, 0)]

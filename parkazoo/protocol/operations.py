@@ -32,52 +32,65 @@ from parkazoo.protocol import directory as protocol
 from parkazoo.protocol.order import ADD, COUNT, LIST, OWN, READ, REMOVE, WRITE, Claims, children, merge, node
 from parkazoo.protocol.placement import PIN, ROOT, join, split
 from parkazoo.protocol.stats import whole_stat, with_mirror
-from parkazoo.protocol.steps import Operation, Request, ask
+from parkazoo.protocol.steps import Operation, Request, Step, ask, placed
 from parkazoo.protocol.transaction import transaction
 from parkazoo.protocol.tree import Directory, Tree, parent_of
 from parkazoo.protocol.watches import DirectoryWatch
 
 EPHEMERAL = 1  # in a create's flags
+WITH_STAT = (Exists, SetData)  # their answers are stats; those of GetData and GetACL are pairs
 
 
 # ---- what is read ----------------------------------------------------------------------------
 
 
-def get(tree: Tree, request: Request) -> Operation[Any]:
-    """GetData and GetACL: a value and a stat."""
-    (value, stat), mirror = yield from _read(tree, request)
-    return value, (yield from whole_stat(tree, request.path, stat, mirror))
+def at_home(tree: Tree, request: Request) -> Step:
+    """The request to the znode that holds data, ACL and versions."""
+    home = tree.placement.home(request.path)
+    return home.ensemble, placed(request, home.path)
 
 
-def exists(tree: Tree, request: Request) -> Operation[Any]:
-    stat, mirror = yield from _read(tree, request)
-    return stat and (yield from whole_stat(tree, request.path, stat, mirror))
+def is_whole(tree: Tree, request: Request, answer: Any) -> bool:
+    """Whether a home's answer, with a stat or None, is all that there is to say."""
+    stat = answer if isinstance(request, WITH_STAT) else answer[1]
+    if stat is None or not (stat.numChildren or stat.ephemeralOwner):
+        return True
+    return not stat.ephemeralOwner and tree.placement.is_native(request.path) and request.path != "/"
 
 
-def _read(tree: Tree, request: Request) -> Operation[tuple[Any, Any]]:
-    """The home's answer; and at the same time the mirror's stat, if it is known that there is one."""
+def whole(tree: Tree, request: Request, answer: Any) -> Operation[Any]:
+    """A home's answer, with the whole stat; see :func:`whole_stat`."""
+    if answer is None:
+        return None
+    if isinstance(request, WITH_STAT):
+        return (yield from whole_stat(tree, request.path, answer))
+    return answer[0], (yield from whole_stat(tree, request.path, answer[1]))
+
+
+def read(tree: Tree, request: Request) -> Operation[Any]:
+    """GetData, GetACL, Exists: asks for the mirror's stat at the same time if it is known that there is one."""
     path = request.path
-    home = tree.placement.home(path)
-    physical = request if home.path == path else request._replace(path=home.path)
     if not tree.is_promoted(path):
-        return (yield from ask(home.ensemble, physical)), None
-    mirror = tree.placement.children(path)
-    answer, stat = yield (home.ensemble, physical), (mirror.ensemble, Exists(mirror.path, None))
-    if stat is None:
-        tree.forget(path)
+        return (yield from set_data(tree, request))
+    place = tree.placement.children(path)
+    answer, mirror = yield at_home(tree, request), (place.ensemble, Exists(place.path, None))
     if isinstance(answer, Exception):
         raise answer
-    if isinstance(stat, NoAuthError):
-        return answer, None
-    if isinstance(stat, Exception):
-        raise stat
-    return answer, stat
+    if mirror is None:
+        tree.forget(path)
+    elif isinstance(mirror, NoAuthError):
+        mirror = None
+    elif isinstance(mirror, Exception):
+        raise mirror
+    if answer is None:
+        return None
+    if isinstance(request, WITH_STAT):
+        return with_mirror(answer, mirror)
+    return answer[0], with_mirror(answer[1], mirror)
 
 
 def set_data(tree: Tree, request: Request) -> Operation[Any]:
-    home = tree.placement.home(request.path)
-    stat = yield from ask(home.ensemble, request._replace(path=home.path))
-    return (yield from whole_stat(tree, request.path, stat))
+    return (yield from whole(tree, request, (yield from ask(*at_home(tree, request)))))
 
 
 def get_children(tree: Tree, request: Request) -> Operation[Any]:
@@ -86,7 +99,7 @@ def get_children(tree: Tree, request: Request) -> Operation[Any]:
     home = tree.placement.home(path)
     d = tree.directory(path)
     if d is None:
-        answer = yield from ask(home.ensemble, request._replace(path=home.path))
+        answer = yield from ask(home.ensemble, placed(request, home.path))
         names, stat = answer if has_stat else (answer, None)
         if path == "/":
             names = [name for name in names if name != ROOT[1:]]
@@ -99,7 +112,7 @@ def get_children(tree: Tree, request: Request) -> Operation[Any]:
             if has_stat:
                 _, stat = yield from ask(home.ensemble, GetChildren2(home.path, None))
             try:
-                answer = yield from ask(d.mirror.ensemble, request._replace(path=d.mirror.path))
+                answer = yield from ask(d.mirror.ensemble, placed(request, d.mirror.path))
             except NoNodeError:
                 if request.watcher and watch is None:
                     watch = tree.watch(d, request.watcher)
@@ -181,30 +194,44 @@ def create(tree: Tree, request: Request) -> Operation[Any]:
     parent, name = parent_of(request)
     place = tree.child(parent, name)
     d = tree.directory(parent)
-    physical = request._replace(path=place.path)
-    is_known = d is not None and tree.is_promoted(parent)
-    while True:
-        try:
-            result = yield from ask(place.ensemble, physical)
-        except NoNodeError:
-            if d is None:
-                raise
-            tree.forget(parent)
-            is_known = False
-            # kazoo cannot read a Create2 inside a multi's answer
-            child = physical if isinstance(request, Create) else None
-            created = yield from protocol.promote(d, child)
-            if created is None:
-                continue
-            result = tree.child(parent, split(created)[1]).path  # a multi's results are the user's paths already
-        if d is not None and not is_known:
-            tree.remember(parent)
-        break
-    if protocol.is_secret(request.acl) and not request.flags & EPHEMERAL:
-        created = result[0] if isinstance(request, Create2) else result
-        yield from protocol.promote_secret(tree, join(parent, split(created)[1]), request.acl, 0)
+    physical = placed(request, place.path)
+    if d is None:
+        result = yield from ask(place.ensemble, physical)
+    else:
+        result = yield from _create_in(tree, d, physical)
+    if not request.flags & EPHEMERAL:
+        created = join(parent, split(result[0] if isinstance(request, Create2) else result)[1])
+        if protocol.is_secret(request.acl):
+            yield from protocol.promote_secret(tree, created, request.acl, 0)
+        else:
+            tree.remember_childless(created)
     if isinstance(request, Create2):
         return result[0], (yield from whole_stat(tree, request.path, result[1]))
+    return result
+
+
+def _create_in(tree: Tree, d: Directory, physical: Request) -> Operation[Any]:
+    """Create a child, and its parent's mirror with it if it is the first."""
+    is_known = tree.is_promoted(d.path)  # then nothing is claimed any more, and a delete may forget it meanwhile
+    while True:
+        seems_first = tree.is_childless(d.path)
+        if not seems_first:
+            with suppress(NoNodeError):
+                result = yield from ask(d.mirror.ensemble, physical)
+                break
+        tree.forget(d.path)
+        try:
+            # kazoo cannot read a Create2 inside a multi's answer
+            made = yield from protocol.promote(d, physical if isinstance(physical, Create) else None)
+        except NoAuthError:
+            if not seems_first:
+                raise
+            continue  # somebody may have promoted it since, for those who may not
+        if made is not None:
+            result = tree.child(d.path, split(made)[1]).path  # a multi's results are the user's paths already
+            break
+    if not is_known:
+        tree.remember(d.path)
     return result
 
 
@@ -212,7 +239,7 @@ def delete(tree: Tree, request: Request) -> Operation[Any]:
     d = tree.directory(request.path)
     if d is None:
         home = tree.placement.home(request.path)
-        return (yield from ask(home.ensemble, request._replace(path=home.path)))
+        return (yield from ask(home.ensemble, placed(request, home.path)))
     tree.forget(request.path)
     return (yield from protocol.delete_directory(tree, d, request.version))
 
@@ -221,7 +248,7 @@ def set_acls(tree: Tree, request: Request) -> Operation[Any]:
     """Home, fence, mirror and pin; then the home again, until nobody has set it in between."""
     path = request.path
     home = tree.placement.home(path)
-    stat = yield from ask(home.ensemble, request._replace(path=home.path))
+    stat = yield from ask(home.ensemble, placed(request, home.path))
     d = tree.directory(path)
     if d is None or not stat.numChildren:
         if protocol.is_secret(request.acls) and not stat.ephemeralOwner:
@@ -284,7 +311,7 @@ def _set_claims(tree: Tree, request: Request) -> Claims:
 
 
 def _keeps_count(tree: Tree, request: Request) -> Claims:
-    """Data comes with the first request, the number of children perhaps with a second."""
+    """Data comes with the first request, the number of children perhaps with another."""
     return {} if tree.placement.is_native(request.path) else {children(request.path): COUNT}
 
 
@@ -366,9 +393,9 @@ PLANS: Mapping[int, Plan] = {
     Create.type: Plan(create, _create_claims, _create_keeps),
     Create2.type: Plan(create, _create_claims, _create_keeps),
     Delete.type: Plan(delete, _delete_claims, _if_mirrored(_delete_claims)),
-    Exists.type: Plan(exists, _read_claims, _keeps_count),
-    GetData.type: Plan(get, _read_claims, _keeps_count),
-    GetACL.type: Plan(get, _read_claims, _keeps_count),
+    Exists.type: Plan(read, _read_claims, _keeps_count),
+    GetData.type: Plan(read, _read_claims, _keeps_count),
+    GetACL.type: Plan(read, _read_claims, _keeps_count),
     SetData.type: Plan(set_data, _set_claims, _keeps_count),
     SetACL.type: Plan(set_acls, _set_acls_claims, _if_mirrored(_set_acls_claims)),
     GetChildren.type: Plan(get_children, _list_claims, _keeps_all_if_two),
@@ -377,4 +404,6 @@ PLANS: Mapping[int, Plan] = {
     Auth.type: Plan(_everywhere, _claims_nothing, _keeps_nothing),
     Transaction.type: Plan(transaction, _transaction_claims, _transaction_keeps),
 }
+# What one request answers, unless the znode has children on another ensemble.
+BRIEF = frozenset({Exists.type, GetData.type, GetACL.type, SetData.type})
 OTHER = Plan(_everything_else, _claims_nothing, _keeps_nothing)

@@ -121,10 +121,33 @@ class Order(Generic[TurnT]):
 
     def __init__(self) -> None:
         self._lines: dict[str, _Line[TurnT]] = {}
+        self._counts: dict[str, int] = {}  # claims to COUNT, on keys that have no line
 
     def __bool__(self) -> bool:
         """Whether anything is claimed at all."""
-        return bool(self._lines)
+        return bool(self._lines or self._counts)
+
+    def count(self, path: str, is_kept: bool) -> bool:
+        """Claim READ on the node, and COUNT on its children, without a turn; False if that is not granted at once.
+
+        :param is_kept: whether COUNT is kept, until :meth:`uncount`.
+        """
+        lines, key = self._lines, children(path)
+        if lines and (path in lines or key in lines or path[-SEQUENCE_DIGITS:].isdecimal()):
+            return False  # perhaps: let it enter with a turn
+        if is_kept:
+            self._counts[key] = self._counts.get(key, 0) + 1
+        return True
+
+    def uncount(self, path: str) -> list[TurnT]:
+        """Give up what :meth:`count` has kept; the turns that can start now."""
+        key = children(path)
+        count = self._counts.pop(key, 0)
+        if not count:  # it has got a line since
+            return self._release(key, COUNT)
+        if count > 1:
+            self._counts[key] = count - 1
+        return []
 
     def enter(self, turn: TurnT, kept: Claims) -> bool:
         """Queue up for every claim of `turn`; True if all are granted at once.
@@ -134,7 +157,7 @@ class Order(Generic[TurnT]):
         """
         lines = self._lines
         for key, mode in turn.claims.items():
-            line = lines.get(key)
+            line = self._line(key) if key in self._counts else lines.get(key)
             if line is not None and not line.is_free(mode):
                 break
         else:
@@ -156,20 +179,28 @@ class Order(Generic[TurnT]):
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = _Line()
+            if count := self._counts.pop(key, 0):
+                line.held[COUNT] = count
+                line.modes = COUNT
         return line
 
     def leave(self, turn: TurnT, kept: Claims) -> list[TurnT]:
         """Give up the claims of a started turn, but for those in `kept`; the turns that can start now."""
         ready = []
         for key in [key for key in turn.claims if key not in kept]:
-            line = self._lines[key]
-            line.release(turn.claims.pop(key))
-            while line.waiting and not line.modes & CONFLICTS[line.waiting[0][1]]:
-                first, mode = line.waiting.popleft()
-                line.grant(mode)
-                first.blocked -= 1
-                if not first.blocked:
-                    ready.append(first)
-            if not line.modes:  # nobody holds it, so nobody waits either
-                del self._lines[key]
+            ready += self._release(key, turn.claims.pop(key))
+        return ready
+
+    def _release(self, key: str, mode: int) -> list[TurnT]:
+        ready = []
+        line = self._lines[key]
+        line.release(mode)
+        while line.waiting and not line.modes & CONFLICTS[line.waiting[0][1]]:
+            first, granted = line.waiting.popleft()
+            line.grant(granted)
+            first.blocked -= 1
+            if not first.blocked:
+                ready.append(first)
+        if not line.modes:  # nobody holds it, so nobody waits either
+            del self._lines[key]
         return ready

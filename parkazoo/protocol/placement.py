@@ -57,6 +57,8 @@ def unescape(name: str) -> str:
 
 def is_reserved(path: str) -> bool:
     """Whether the path belongs to ParKazoo: never created, never seen, by a user."""
+    if ROOT[1:] not in path:  # most are not
+        return False
     return path == ROOT or path.startswith(ROOT + "/") or f"/{PIN}/" in path + "/"
 
 
@@ -74,6 +76,7 @@ class Placement:
         self.bootstrap = bootstrap
         self.of_children = lru_cache(PATHS_CACHED)(self._of_children)
         self.home = lru_cache(PATHS_CACHED)(self._home)
+        self.is_native = lru_cache(PATHS_CACHED)(self._is_native)
 
     def _of_children(self, directory: str) -> int:
         """The ensemble that holds the children of `directory`: every child on the same one."""
@@ -94,7 +97,7 @@ class Placement:
             return Place(self.of(path), path)
         return Place(self.of(path), f"{MIRRORS}/{escape(directory)}{path[len(directory) :]}")
 
-    def is_native(self, directory: str) -> bool:
+    def _is_native(self, directory: str) -> bool:
         """Whether home and children of `directory` share an ensemble, so that it needs no mirror."""
         return self.of(directory) == self.of_children(directory)
 

@@ -11,11 +11,8 @@ from parkazoo.protocol.steps import Operation, ask
 from parkazoo.protocol.tree import Tree
 
 
-def whole_stat(tree: Tree, path: str, stat: Any, mirror: Any = None) -> Operation[Any]:
-    """The stat of a home, with cversion, pzxid and numChildren of the znode that its children live under.
-
-    :param mirror: that znode's stat, if it has been read already.
-    """
+def whole_stat(tree: Tree, path: str, stat: Any) -> Operation[Any]:
+    """The stat of a home, with cversion, pzxid and numChildren of the znode that its children live under."""
     if stat.ephemeralOwner:
         return tree.own(tree.placement.of(path), stat)
     if not stat.numChildren:
@@ -23,13 +20,10 @@ def whole_stat(tree: Tree, path: str, stat: Any, mirror: Any = None) -> Operatio
     d = tree.directory(path)
     if d is None:
         return stat._replace(numChildren=stat.numChildren - 1) if path == "/" else stat  # less /parkazoo
-    if mirror is None:
-        try:
-            mirror = yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))
-        except (
-            NoAuthError
-        ):  # what we may do without READ, a set or get_acls, has been done: it must not fail for this
-            return with_mirror(stat, None)
+    try:
+        mirror = yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))
+    except NoAuthError:  # what we may do without READ, a set or get_acls, has been done and must not fail for this
+        mirror = None
     if mirror is not None:
         tree.remember(path)
     return with_mirror(stat, mirror)

@@ -22,6 +22,11 @@ T = TypeVar("T")
 Operation = Generator[tuple[Step, ...], list[Any], T]
 
 
+def placed(request: Request, path: str) -> Request:
+    """The request with a physical path; faster than ``_replace``."""
+    return request if request.path == path else type(request)(path, *request[1:])
+
+
 def ask(ensemble: int, request: Request) -> Operation[Any]:
     """One request; returns its answer or raises it."""
     (answer,) = yield ((ensemble, request),)

@@ -24,7 +24,7 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol import directory as protocol
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.stats import whole_stat
-from parkazoo.protocol.steps import Operation, Request, commit
+from parkazoo.protocol.steps import Operation, Request, commit, placed
 from parkazoo.protocol.tree import Directory, Tree, parent_of
 
 REFUSALS = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError, NotEmptyError)
@@ -92,7 +92,7 @@ def _place(tree: Tree, operations: Sequence[Request]) -> tuple[int, list[Request
                 for operation, place in zip(operations, places, strict=True)
             ]
         )
-    multi = [operation._replace(path=place.path) for operation, place in zip(operations, places, strict=True)]
+    multi = [placed(operation, place.path) for operation, place in zip(operations, places, strict=True)]
     return ensembles.pop(), multi
 
 

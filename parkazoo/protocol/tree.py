@@ -10,6 +10,7 @@ from parkazoo.protocol.steps import Request
 from parkazoo.protocol.watches import DirectoryWatch
 
 PROMOTED_REMEMBERED = 1 << 16
+CHILDLESS_REMEMBERED = 1 << 12
 
 
 def parent_of(request: Request) -> tuple[str, str]:
@@ -59,6 +60,7 @@ class Tree:
         self.settle = settle
         self.own = own
         self._promoted: set[str] = set()
+        self._childless: set[str] = set()
 
     def directory(self, path: str) -> Directory | None:
         """The parts of `path` as a directory; None if it is native, plain ZooKeeper."""
@@ -90,6 +92,17 @@ class Tree:
         if len(self._promoted) >= PROMOTED_REMEMBERED:
             self._promoted.clear()
         self._promoted.add(path)
+        self._childless.discard(path)
 
     def forget(self, path: str) -> None:
         self._promoted.discard(path)
+        self._childless.discard(path)
+
+    def is_childless(self, path: str) -> bool:
+        """Whether `path` probably has no mirror: this client has made it. A hint, for others make children too."""
+        return path in self._childless
+
+    def remember_childless(self, path: str) -> None:
+        if len(self._childless) >= CHILDLESS_REMEMBERED:
+            self._childless.clear()
+        self._childless.add(path)

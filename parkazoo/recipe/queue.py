@@ -85,7 +85,7 @@ class LockingQueue(KazooLockingQueue):
         return bool(super().release()) if self._is_kazoos else self._give_back(is_consumed=False)
 
     def _give_back(self, is_consumed: bool) -> bool:
-        if self.processing_element is None or not self.holds_lock():
+        if self.processing_element is None:
             return False
         entry, _ = self.processing_element
         path = f"{self._entries_path}/{entry}"
@@ -95,9 +95,10 @@ class LockingQueue(KazooLockingQueue):
         else:
             transaction.check(path, self._version)
         transaction.delete(self._lock_of(entry))
-        has_succeeded = all(result is True for result in transaction.commit())
+        if not all(result is True for result in transaction.commit()):
+            return False
         self.processing_element = None
-        return has_succeeded
+        return True
 
     def _is_ours(self, lock: str) -> bool:
         try:

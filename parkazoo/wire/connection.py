@@ -13,7 +13,7 @@ from typing import Any
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredError
 from kazoo.protocol.states import KeeperState
 
-from parkazoo.kazoo_private import ConnectionHandler
+from parkazoo.kazoo_private import ConnectionHandler, RWServerAvailable
 from parkazoo.wire import loop as loops
 from parkazoo.wire.link import Link
 from parkazoo.wire.workers import Workers, run_on
@@ -27,17 +27,17 @@ class Backoff:
     """What a KazooRetry waits between attempts, without waiting."""
 
     def __init__(self, retry: Any) -> None:
-        self._retry = retry
+        self._policy = retry
         self.reset()
 
     def reset(self) -> None:
         self._attempts = 0
-        self._delay_s = self._retry.delay
+        self._delay_s = self._policy.delay
         self._began_s = time.monotonic()
 
     def next_delay_s(self) -> float | None:
         """None if there is not to be another attempt."""
-        retry = self._retry
+        retry = self._policy
         self._attempts += 1
         delay_s: float = self._delay_s * random.uniform(1 - retry.max_jitter, 1 + retry.max_jitter)
         self._delay_s = min(delay_s * retry.backoff, retry.max_delay)
@@ -54,6 +54,7 @@ class MemberConnection(ConnectionHandler):
     _loop: loops.Loop | None = None
     _rw_server: tuple[str, int] | None
     _link: Link | None = None
+    _is_looking = False  # for a server that can write
 
     # ---- any thread ------------------------------------------------------------------------------
 
@@ -200,10 +201,23 @@ class MemberConnection(ConnectionHandler):
             self._backoff.reset()
             self.logger.warning("Session has expired")
             self._tell(KeeperState.EXPIRED_SESSION)
+        elif isinstance(error, RWServerAvailable):
+            self._backoff.reset()
+            self.logger.warning("Found a RW server, dropping connection")
+            self._tell(KeeperState.CONNECTING)
         else:
             self.logger.warning("Connection dropped: %s", error)
             self._tell(KeeperState.CONNECTING)
         self._try_servers()
+
+    def _look_for_writer(self, servers: Iterator[Any], link: Link) -> None:
+        try:
+            self._rw_server = next(servers) or None
+        finally:
+            self._is_looking = False
+        loop = self._loop
+        if self._rw_server and loop is not None:
+            loop.call(partial(link.end, RWServerAvailable()))
 
     def _finish(self) -> None:
         loop, self._loop = self._loop, None
@@ -225,7 +239,7 @@ class MemberConnection(ConnectionHandler):
             self._give_up()
         else:
             assert self._loop is not None
-            self._loop.call_later(delay_s, self._retry)
+            self._loop.call_later(delay_s, self._try_again)
 
     def _begin_link(self, read_timeout_s: float) -> None:
         assert self._loop is not None
@@ -236,11 +250,18 @@ class MemberConnection(ConnectionHandler):
             self.logger,
             self._read_watch_event,
             read_timeout_s,
+            self._pinged,
             self._link_ended,
         )
         self._link.begin()
 
-    def _retry(self) -> None:
+    def _pinged(self) -> None:
+        """On a read-only connection: time to look for a server that can write."""
+        if self._ro_mode and self._link is not None and not self._is_looking:
+            self._is_looking = True
+            self._run(partial(self._look_for_writer, self._ro_mode, self._link))
+
+    def _try_again(self) -> None:
         if not self._is_trying and self._loop is not None:
             self._is_trying = True
             self._run(self._look_up)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError
 
 
 class Direct:
@@ -17,7 +19,6 @@ class Direct:
     """
 
     create_async = KazooClient.create_async
-    ensure_path_async = KazooClient.ensure_path_async
     exists_async = KazooClient.exists_async
     sync_async = KazooClient.sync_async
     _create_async_inner = KazooClient._create_async_inner
@@ -26,11 +27,48 @@ class Direct:
         self._client = client
         self.handler = self
 
+    def ensure_path_async(self, path: str, acl: Any = None) -> Result:
+        """As kazoo's; but if `path` is missing all above it is asked for at once, and made without waiting."""
+        answer = Result()
+
+        def look_above() -> None:
+            if seen.get():
+                answer.set(True)
+            else:
+                above = [(each, self.exists_async(each)) for each in parents_of(path)]
+                answer.after([result for _, result in above], lambda: make(above))
+
+        def make(above: list[tuple[str, Result]]) -> None:
+            missing = [each for each, result in above if not result.get()]
+            made = [self.create_async(each, acl=acl or self.default_acl) for each in (*missing, path)]
+            answer.after(made, lambda: end(made))
+
+        def end(made: list[Result]) -> None:
+            last: Any = True
+            for result in made:
+                last = True
+                with suppress(NodeExistsError):
+                    last = result.get()
+            answer.set(last)
+
+        seen = self.exists_async(path)
+        answer.after([seen], look_above)
+        return answer
+
     def async_result(self) -> Result:
         return Result()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
+
+
+def parents_of(path: str) -> list[str]:
+    """All above a path, from the top."""
+    parents = []
+    while path.strip("/"):
+        path = path.rstrip("/").rpartition("/")[0]
+        parents.append(path or "/")
+    return parents[::-1]
 
 
 class Result:
@@ -68,6 +106,21 @@ class Result:
         if self.exception is not None:
             raise self.exception
         return self.value
+
+    def after(self, results: list[Result], call: Callable[[], None]) -> None:
+        """Make a call once all the others are there; this result gets what it raises."""
+        missing = iter(range(len(results), -1, -1))  # next() is atomic
+
+        def is_there(_: Result | None = None) -> None:
+            if not next(missing):
+                try:
+                    call()
+                except Exception as error:
+                    self.set_exception(error)
+
+        for result in results:
+            result.rawlink(is_there)
+        is_there()  # if there were none, or all were there
 
     def pass_on(self, reply: Any) -> None:
         """Give this result to `reply`, now or when it comes."""

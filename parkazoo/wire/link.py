@@ -1,8 +1,8 @@
 """An established connection to a server: any thread sends, the loop reads.
 
-Taking an xid, joining those that wait for an answer and handing the bytes over is one step, under one lock. When
-nothing is on its way the calling thread writes to the socket itself; otherwise the loop writes, many requests at
-a time, as soon as it has read what is there.
+Taking an xid, joining those that wait for an answer and handing the bytes over is one step, under one lock. While
+few requests are on their way the calling thread writes to the socket itself, and takes along what others hand over
+meanwhile; otherwise the loop writes, many requests at a time. One thread writes at a time, without the lock.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from struct import Struct
 from typing import Any
 
@@ -34,9 +35,11 @@ from parkazoo.kazoo_private import (
     Transaction,
     int_struct,
 )
-from parkazoo.wire.loop import READ, WRITE, Loop
+from parkazoo.wire.loop import READ, WRITE, Loop, Timer
 
 MOST_IN_FLIGHT = 2000
+MOST_WRITES = 4  # of a thread, before others go on
+FEW_IN_FLIGHT = 32  # a thread that has more of them on their way gains more by sending many at a time
 MOST_UNSENT_BYTES = 1 << 20
 READ_BYTES = 1 << 16
 XID_MAX = (1 << 31) - 1
@@ -52,6 +55,7 @@ class Link:
     :param client: the member; its queue holds what may not be sent yet, its pending requests wait for answers.
     :param read_event: kazoo's code for a watch's event.
     :param read_timeout_s: after so long without a word from the server, it is taken for lost.
+    :param on_ping: told on the loop, after each ping.
     :param on_end: told once, on the loop, why it has ended; None if the server has closed the session.
     """
 
@@ -63,6 +67,7 @@ class Link:
         logger: Any,
         read_event: Callable[[bytes, int], None],
         read_timeout_s: float,
+        on_ping: Callable[[], None],
         on_end: Callable[[Exception | None], None],
     ) -> None:
         self._client = client
@@ -70,6 +75,7 @@ class Link:
         self._loop = loop
         self._read_event = read_event
         self._read_timeout_s = read_timeout_s
+        self._on_ping = on_ping
         self._on_end = on_end
         self._logger = logger
         self._is_debugging = logger.isEnabledFor(logging.DEBUG)
@@ -78,11 +84,13 @@ class Link:
         self._is_open = True  # requests may be sent
         self._has_ended = False
         self._is_signalled = False  # the loop is going to write
+        self._is_sending = False  # a thread is writing
         self._is_blocked = False  # the socket takes no more for now
         self._xid = 0
         self._unsent = bytearray()
         self._rest = b""  # the beginning of a frame
         self._last_sent = self._last_read = time.monotonic()
+        self._timer: Timer | None = None
 
     def begin(self) -> None:
         """On the loop: read from now on, and send what has been queued."""
@@ -99,20 +107,20 @@ class Link:
         body = request.serialize()
         client = self._client
         with self._lock:
-            pending = client._pending
-            if not self._is_open or client._queue or client.is_renewing or len(pending) >= MOST_IN_FLIGHT:
+            in_flight = len(client._pending)
+            is_full = in_flight >= MOST_IN_FLIGHT or len(self._unsent) >= MOST_UNSENT_BYTES
+            if is_full or not self._is_open or client._queue or client.is_renewing:
                 return False
-            is_alone = not pending
-            frame = self._frame(request, reply, body)
-            if is_alone and not self._unsent and not self._is_secure and not self._loop.is_here():
-                try:
-                    sent = self._sock.send(frame) if self._is_ready([], [self._sock]) else 0
-                except OSError:  # full; or broken, as the loop will find
-                    sent = 0
-                if sent == len(frame):
+            self._unsent += self._frame(request, reply, body)
+            if self._is_sending:
+                return True  # it will be taken along
+            if in_flight < FEW_IN_FLIGHT and not self._is_secure and not self._is_blocked:
+                self._is_sending = not self._loop.is_here()
+            is_ours = self._is_sending
+        if is_ours:
+            with suppress(OSError, ConnectionDropped):  # so the loop will find it
+                if self._send_out():
                     return True
-                frame = frame[sent:]
-            self._unsent += frame
         self.wake()
         return True
 
@@ -148,7 +156,10 @@ class Link:
         try:
             with self._lock:
                 self._take_queued(refused)
-                self._write()
+                is_ours = not self._is_sending
+                self._is_sending = True
+            if is_ours:
+                self._note_blocked(not self._send_out())
         except (OSError, ConnectionDropped, SessionExpiredError) as error:
             self.end(error if not isinstance(error, OSError) else _dropped(error))
         for reply, refusal in refused:
@@ -179,19 +190,38 @@ class Link:
             if isinstance(request, Close):
                 self._is_open = False
 
-    def _write(self) -> None:
-        unsent = self._unsent
-        while unsent:
-            if not self._is_ready([], [self._sock]):
-                raise ConnectionDropped("socket time-out during write")
-            try:
-                sent = self._sock.send(unsent)
-            except WOULD_BLOCK:
-                break
-            del unsent[:sent]
-        if bool(unsent) != self._is_blocked:
-            self._is_blocked = bool(unsent)
-            self._loop.set_events(self._sock, READ | WRITE if unsent else READ)
+    def _send_out(self) -> bool:
+        """By whoever has set `_is_sending`: write what there is, and some of what comes meanwhile.
+
+        :returns: whether nothing is left.
+        :raises OSError: the connection is broken. So is ConnectionDropped, by a program's select.
+        """
+        data, sent = bytearray(), 0
+        try:
+            for _ in range(MOST_WRITES):
+                with self._lock:
+                    data, sent, self._unsent = self._unsent, 0, bytearray()
+                if data:
+                    if not self._is_ready([], [self._sock]):
+                        raise ConnectionDropped("socket time-out during write")
+                    sent = self._sock.send(data)
+                if sent < len(data) or not data:
+                    break
+        except WOULD_BLOCK:
+            pass
+        finally:
+            with self._lock:
+                self._unsent[:0] = data[sent:]
+                is_all = not self._unsent
+                self._is_sending = False
+                if self._has_ended:
+                    self._sock.close()  # not before: its number may be another socket's next
+        return is_all
+
+    def _note_blocked(self, is_blocked: bool) -> None:
+        if is_blocked != self._is_blocked:
+            self._is_blocked = is_blocked
+            self._loop.set_events(self._sock, READ | WRITE if is_blocked else READ)
 
     def _keep_alive(self) -> None:
         """Ping if nothing else was sent, and look whether the server is still there."""
@@ -208,7 +238,7 @@ class Link:
         if now - self._last_sent >= ping_after_s:
             self.ping()
         wait_s = min(self._last_sent + ping_after_s, self._last_read + self._read_timeout_s) - now
-        self._loop.call_later(max(wait_s, 0.01), self._keep_alive)
+        self._timer = self._loop.call_later(max(wait_s, 0.01), self._keep_alive)
 
     # ---- the loop: reading -----------------------------------------------------------------------
 
@@ -217,13 +247,13 @@ class Link:
             self.flush()
         if events & READ and not self._has_ended:
             try:
-                self._read()
+                self._receive()
             except (OSError, ConnectionDropped, SessionExpiredError) as error:
                 self.end(error if not isinstance(error, OSError) else _dropped(error))
         if self._client._queue and not self._has_ended:
             self.wake()  # there may be room now
 
-    def _read(self) -> None:
+    def _receive(self) -> None:
         while True:
             if not self._is_ready([self._sock], []):
                 raise ConnectionDropped("socket time-out during read")
@@ -329,16 +359,20 @@ class Link:
             self._unsent += REQUEST.pack(8, PING_XID, PingInstance.type)
             self._last_sent = time.monotonic()
         self.wake()
+        self._on_ping()
 
     def end(self, error: Exception | None) -> None:
         """Close the socket; what waits for an answer is the client's to tell."""
         if self._has_ended:
             return
-        self._has_ended = True
+        self._loop.forget(self._sock)
+        if self._timer is not None:
+            self._timer.cancel()
         with self._lock:
             self._is_open = False
-        self._loop.forget(self._sock)
-        self._sock.close()
+            self._has_ended = True
+            if not self._is_sending:
+                self._sock.close()
         self._on_end(error)
 
     def _is_ready(self, reading: list[Any], writing: list[Any]) -> bool:

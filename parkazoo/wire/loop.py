@@ -31,6 +31,16 @@ SELECTORS = {
 }
 
 
+class Timer(list[Any]):
+    """When to call, a number that orders those of the same moment, and whom."""
+
+    __slots__ = ()
+
+    def cancel(self) -> None:
+        """Let go of whom it would have called."""
+        self[2] = None
+
+
 class Loop:
     """Use :func:`join` and :meth:`leave`. All but `call`, `wake` and `is_here` is for the loop's own thread."""
 
@@ -43,7 +53,7 @@ class Loop:
         self._selector.register(self.read_sock, READ, self._drain)
         self._calls: deque[Callable[[], None]] = deque()
         self._last_calls: list[Callable[[], None]] = []
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timers: list[Timer] = []
         self._numbers = itertools.count()
         self._is_signalled = False
         self._thread: int | None = None  # while it is awake
@@ -68,8 +78,10 @@ class Loop:
         """Make a call when all that is ready now has been read."""
         self._last_calls.append(call)
 
-    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
-        heapq.heappush(self._timers, (time.monotonic() + delay_s, next(self._numbers), call))
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> Timer:
+        timer = Timer([time.monotonic() + delay_s, next(self._numbers), call])
+        heapq.heappush(self._timers, timer)
+        return timer
 
     def watch(self, sock: Any, call: Callable[[int], None]) -> None:
         """Call when `sock` can be read, or written after :meth:`set_events`."""
@@ -104,7 +116,8 @@ class Loop:
                 self._make(self._calls.popleft())
             now = time.monotonic()
             while self._timers and self._timers[0][0] <= now:
-                self._make(heapq.heappop(self._timers)[2])
+                if (call := heapq.heappop(self._timers)[2]) is not None:
+                    self._make(call)
             while self._last_calls:
                 self._make(self._last_calls.pop())
         self._selector.close()
@@ -114,6 +127,7 @@ class Loop:
     def abandon(self) -> None:
         """In a child process: what is watched is the parent's."""
         end_after_fork(self._routine)
+        self._selector.close()  # before any of its sockets: libev aborts if one that it watches is closed
         for sock in (self.read_sock, self.write_sock):
             os.close(sock.detach())
 

@@ -105,7 +105,8 @@ class TestLives(LiveTest):
             once()
         after = self.settled(before)
         print(f"{count} x {name}: before {before}; after {after}")
-        self.assertEqual((after.threads, after.files), (before.threads, before.files))
+        self.assertLessEqual(after.threads, before.threads)  # those that have had nothing to do end
+        self.assertEqual(after.files, before.files)
         self.assertLess(after.bytes - before.bytes, BYTES_A_LIFE * count + SLACK_BYTES, "memory grows")
         self.assertLess(
             after.objects - before.objects, count + SLACK_OBJECTS, "an object or more for each life stays"
@@ -117,6 +118,7 @@ class TestLives(LiveTest):
         placement = self.client._session.driver.tree.placement
         placement.home.cache_clear()  # bounded, but not yet full
         placement.of_children.cache_clear()
+        placement.is_native.cache_clear()
         figures = Figures()
 
         def is_quiet() -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from kazoo.exceptions import (
     BadVersionError,
     KazooException,
+    NoAuthError,
     NoChildrenForEphemeralsError,
     NodeExistsError,
     NoNodeError,
@@ -15,6 +16,7 @@ from kazoo.exceptions import (
     RolledBackError,
     RuntimeInconsistency,
 )
+from kazoo.security import READ_ACL_UNSAFE, make_acl
 
 from parkazoo import CrossEnsembleError
 from parkazoo.protocol.placement import PIN, Placement, escape
@@ -309,6 +311,82 @@ class TestTree(TreeTest):
             plain = self.kazoo(index)
             self.assertNotIn(escape(path), plain.get_children("/parkazoo/mirrors"))
             self.assertEqual(plain.get_children("/parkazoo/done"), [])
+
+
+class TestWholeTrees(TreeTest):
+    """Calls for whole trees, which send many requests at a time."""
+
+    def make(self, *paths: str) -> None:
+        for result in [self.client.create_async(f"{self.root}/{path}", makepath=True) for path in paths]:
+            result.get(timeout=DEADLINE_S)
+
+    def test_recursive_delete(self) -> None:
+        self.make(*(f"t/{a}/{b}/{c}" for a in range(4) for b in range(8) for c in range(8)), "t/leaf", "other/x")
+        for number in range(300):  # more than are on their way at a time
+            self.client.create_async(f"{self.root}/t/wide-{number}")
+        self.assertIsNone(self.client.delete(f"{self.root}/t", recursive=True))
+        self.assertIsNone(self.client.exists(f"{self.root}/t"))
+        self.assertEqual(self.client.get_children(self.root), ["other"])
+        self.assertEqual(self.client.get_children(f"{self.root}/other"), ["x"])
+        self.assertIs(self.client.delete(f"{self.root}/t", recursive=True), True)  # as kazoo's
+
+    def test_recursive_delete_among_others(self) -> None:
+        """Others delete in the same tree: what is gone is no error, and in the end all of it is."""
+        self.make(*(f"t/{a}/{b}" for a in range(10) for b in range(10)))
+        others = [self.client.delete_async(f"{self.root}/t/{number}/{number}") for number in range(10)]
+        runs = [self.client.handler.spawn(self.client.delete, f"{self.root}/t", -1, True) for _ in range(3)]
+        for each in (*others, *runs):
+            each.get(timeout=DEADLINE_S) if hasattr(each, "get") else each.join(DEADLINE_S)
+        self.client.delete(f"{self.root}/t", recursive=True)
+        self.assertEqual(self.client.get_children(self.root), [])
+
+    def test_recursive_delete_refused(self) -> None:
+        """Whoever may not delete a znode is told so, and all above it stays."""
+        self.make("t/a/b/kept", "t/z")
+        self.client.set_acls(f"{self.root}/t/a/b", READ_ACL_UNSAFE)
+        self.assertRaises(NoAuthError, self.client.delete, f"{self.root}/t", recursive=True)
+        self.assertIsNotNone(self.client.exists(f"{self.root}/t/a/b/kept"))
+
+    def test_ensure_path(self) -> None:
+        path = f"{self.root}/a/b/c/d/e/f"
+        acl = [make_acl("world", "anyone", read=True, create=True, delete=True, admin=True)]
+        self.assertEqual(self.client.ensure_path(path, acl), path)  # as kazoo's
+        self.assertIs(self.client.ensure_path(path, acl), True)
+        while path != self.root:
+            self.assertEqual(self.client.get_acls(path)[0], acl)
+            path = path.rpartition("/")[0]
+        self.assertNotEqual(self.client.get_acls(path)[0], acl)  # it was there
+        self.assertTrue(self.client.ensure_path(f"{self.root}/a/x/"))
+        self.assertEqual(sorted(self.client.get_children(f"{self.root}/a")), ["b", "x"])
+
+    def test_ensure_path_of_a_chroot(self) -> None:
+        client = self.parkazoo(f"{self.root}/chroot", start=False)
+        with self.assertWarnsRegex(UserWarning, "No chroot path exists"):
+            client.start(DEADLINE_S)
+        for _ in range(2):
+            client.ensure_path("/")
+        self.assertEqual(self.client.get_children(self.root), ["chroot"])
+        client.ensure_path("/a/b")
+        self.assertEqual(self.client.get_children(f"{self.root}/chroot/a"), ["b"])
+        other = self.parkazoo(f"{self.root}/one/two", start=False)
+        with self.assertWarnsRegex(UserWarning, "No chroot path exists"):
+            other.start(DEADLINE_S)
+        self.assertRaises(NoNodeError, other.ensure_path, "/")
+
+    def test_ensure_path_refused(self) -> None:
+        """The first thing that goes wrong is told."""
+        self.client.create(f"{self.root}/closed", acl=READ_ACL_UNSAFE)
+        self.assertRaises(NoAuthError, self.client.ensure_path, f"{self.root}/closed/a/b/c")
+        self.client.create(f"{self.root}/brief", ephemeral=True)
+        self.assertRaises(NoChildrenForEphemeralsError, self.client.ensure_path, f"{self.root}/brief/a/b")
+
+    def test_ensure_path_together(self) -> None:
+        """Many at once, of the same path."""
+        path = f"{self.root}/p/q/r/s"
+        other = self.parkazoo()
+        results = [client.ensure_path_async(path) for client in (self.client, other) for _ in range(10)]
+        for result in results:
+            self.assertIn(result.get(timeout=DEADLINE_S), (True, path))
 
 
 class TestTransactions(TreeTest):

@@ -57,7 +57,7 @@ STATES: dict[str, State] = {
     "missing": State(lambda d: []),
     "native": State(first_child, directory=NATIVE),
     "leaf": State(lambda d: [create(d)]),
-    "promotion abandoned": State(first_child, 4),
+    "promotion abandoned": State(first_child, 2),
     "empty": State(emptied),
     "with a child": State(first_child),
     "delete abandoned early": State(lambda d: [*emptied(d), Delete(d, -1)], 4),

@@ -48,7 +48,7 @@ MKDIR, RMDIR, RMDIR_V0 = create(D), Delete(D, -1), Delete(D, 0)
 STATES: dict[str, tuple[Sequence[Any], int | None]] = {
     "missing": ([], None),
     "leaf": ([MKDIR], None),
-    "promotion abandoned": ([MKDIR, create(X)], 4),
+    "promotion abandoned": ([MKDIR, create(X)], 2),
     "empty": ([MKDIR, create(X), Delete(X, -1)], None),
     "with a child": ([MKDIR, create(X)], None),
     "delete abandoned early": ([MKDIR, create(X), Delete(X, -1), RMDIR], 4),
@@ -97,7 +97,7 @@ class TestInterleavings(unittest.TestCase):
             [RMDIR, MKDIR, create(Y)],
             states=["leaf", "empty"],
             crashes=0,
-            longest=16,
+            longest=14,
         )
 
     def test_delete_and_delete(self) -> None:
@@ -106,7 +106,7 @@ class TestInterleavings(unittest.TestCase):
     def test_promote_and_promote(self) -> None:
         self.explore_all([create(X)], [create(X)])
         self.explore_all([create(X)], [create(Y)])
-        self.explore_all([Create2(X, b"", OPEN_ACL_UNSAFE, 0)], [create(D + "/s", SEQUENCE)])
+        self.explore_all([Create2(X, b"", OPEN_ACL_UNSAFE, 0)], [create(D + "/s", SEQUENCE)], longest=13)
 
     def test_delete_and_set(self) -> None:
         self.explore_all([RMDIR], [SetData(D, b"new", -1)])
@@ -202,7 +202,7 @@ class TestThree(unittest.TestCase):
 
     def test_promotion_delete_and_help(self) -> None:
         """The promotion has seen no mark; then the delete left its own and stopped; the third one helps."""
-        for state, promotion in (("leaf", 4), ("promotion abandoned", 5)):
+        for state, promotion in (("leaf", 4), ("promotion abandoned", 6)):
             for marked, request in itertools.product(range(4, 8), (GetChildren(D, None), create(Y), RMDIR)):
                 with self.subTest(state, marked=marked, request=request):
                     first = [0] * promotion + [1] * marked
@@ -234,7 +234,7 @@ class TestLag(unittest.TestCase):
     def test_writers(self) -> None:
         for state in STATES:
             with self.subTest(state):
-                explore(state, [create(X)], [create(Y)], crashes=0, has_lag=True)
+                explore(state, [create(X)], [create(Y)], crashes=0, has_lag=True, longest=12)
                 explore(state, [create(X)], [RMDIR], crashes=0, has_lag=True, longest=10)
 
     def test_acls(self) -> None:

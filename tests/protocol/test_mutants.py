@@ -67,8 +67,8 @@ class Mutant(NamedTuple):
         return stack
 
 
-READ_FENCE = "fence = yield from read_fence(d)"
-READ_ACL_AGAIN = "acl = yield from _read_acl(d, known)  # after the pin"
+READ_FENCE = "yield from _version_of_fence(d, (yield from ask(d.mirror.ensemble, Exists(d.fence, None))))"
+READ_ACL_AGAIN = "        acl = yield from _acl_of(d, known, answer)"
 MUTANTS = {
     "a promotion does not check the fence": Mutant(
         directory.promote,
@@ -79,7 +79,7 @@ MUTANTS = {
     ),
     "a promotion reads the fence after the marks": Mutant(
         directory.promote,
-        [READ_FENCE, "pass", READ_ACL_AGAIN, f"{READ_FENCE}\n        {READ_ACL_AGAIN}"],
+        [READ_ACL_AGAIN, f"        fence = {READ_FENCE}\n{READ_ACL_AGAIN}"],
         ORPHAN,
         "promotion abandoned",
         [[create(X)], [RMDIR]],
@@ -89,7 +89,7 @@ MUTANTS = {
     ),
     "a promotion believes the ACL that it read before the pin": Mutant(
         directory.promote,
-        [READ_ACL_AGAIN, "acl = expected  # after the pin"],
+        [READ_ACL_AGAIN, "        acl = expected"],
         ACLS,
         "leaf",
         [[create(X)], [SetACL(D, CLOSED, -1)]],
@@ -97,7 +97,7 @@ MUTANTS = {
     ),
     "a delete does not bump the fence": Mutant(
         directory.remove_mirror,
-        ["yield from bump_fence(d)", "yield from read_fence(d)"],
+        ["yield from bump_fence(d)", READ_FENCE],
         ORPHAN,
         "leaf",
         [[create(X)], [RMDIR]],

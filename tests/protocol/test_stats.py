@@ -85,7 +85,7 @@ class TestStats(unittest.TestCase):
         before = self.perform(Exists(D, None))
         operation = PLANS[Create.type].operation(self.tree, create(D + "/x"))
         answers: Any = None
-        for _ in range(4):
+        for _ in range(2):
             answers = [self.model.execute(*step) for step in operation.send(answers)]
         home = PLACEMENT.home(D)
         self.assertEqual(self.model.nodes[home.ensemble][home.path].stat.numChildren, 1)

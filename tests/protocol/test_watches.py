@@ -56,7 +56,8 @@ class WatchTest(unittest.TestCase):
 
     def abandon(self, request: Any, steps: int) -> Callable[[], None]:
         """Another client sends the first requests of an operation; a call sends the rest."""
-        operation = PLANS[request.type].operation(self.tree, request)
+        tree = make_tree(PLACEMENT, "third", OTHER)  # which knows nothing yet
+        operation = PLANS[request.type].operation(tree, request)
         answers: Any = None
         for _ in range(steps):
             answers = [self.model.execute(*step, OTHER) for step in operation.send(answers)]
@@ -108,27 +109,27 @@ class TestWithoutMirror(WatchTest):
     def test_a_promotion_that_is_abandoned(self) -> None:
         """The pin alone is no child."""
         self.watch()
-        finish = self.abandon(create(D + "/x"), 4)
+        finish = self.abandon(create(D + "/x"), 3)
         self.expect()
         finish()
         self.expect(CHILD)
 
     def test_watched_after_the_pin(self) -> None:
-        finish = self.abandon(create(D + "/x"), 4)
+        finish = self.abandon(create(D + "/x"), 3)
         self.assertEqual(self.watch(), [])
         finish()
         self.expect(CHILD)
         self.assertEqual(self.watches_left(), [])
 
     def test_watched_after_the_pin_then_deleted(self) -> None:
-        self.abandon(create(D + "/x"), 4)
+        self.abandon(create(D + "/x"), 3)
         self.watch()
         self.other(Delete(D, -1))
         self.expect(DELETED)
 
     def test_a_promotion_is_abandoned_and_the_directory_deleted(self) -> None:
         self.watch()
-        self.abandon(create(D + "/x"), 4)
+        self.abandon(create(D + "/x"), 3)
         self.expect()
         self.other(Delete(D, -1))
         self.expect(DELETED)
@@ -153,7 +154,7 @@ class TestWithoutMirror(WatchTest):
             with self.subTest(steps=steps):
                 self.setUp()
                 self.watch()
-                finish = self.abandon(create(D + "/x"), 4 * (steps > 0))
+                finish = self.abandon(create(D + "/x"), 3 * (steps > 0))
                 if steps > 1:
                     self.client.run()
                 got = outcome(
@@ -173,7 +174,7 @@ class TestWithoutMirror(WatchTest):
 
     def test_each_moment_of_a_promotion(self) -> None:
         """The watching call is made between any two requests of the first create; it is told, or it listed."""
-        for steps in range(6):
+        for steps in range(4):
             for answered in range(3):
                 with self.subTest(steps=steps, answered=answered):
                     self.setUp()
@@ -241,7 +242,7 @@ class TestFailedCalls(WatchTest):
 
     def test_the_last_request_is_lost(self) -> None:
         """The first watch was left, the second request's answer is lost: the call fails, nobody is called."""
-        self.abandon(create(D + "/x"), 4)
+        self.abandon(create(D + "/x"), 3)
         result = self.client.call(GetChildren(D, self.seen.append))
         while not any(
             isinstance(request, Exists) for member in self.client.members for request, _ in member.outbox
