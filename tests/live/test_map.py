@@ -755,7 +755,7 @@ class CommandTest(Ensembles):
 
     def test_examples(self) -> None:
         """Each file of conf/ makes a map, with these ensembles' addresses in place of its own."""
-        files = sorted(CONF.glob("*.json"))
+        files = sorted(CONF.glob("*-ensemble*.json"))
         self.assertEqual([file.name for file in files], ["one-ensemble.json", "three-ensembles.json"])
         for file in files:
             for client in self.plain:
