@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -46,6 +47,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     options = parse()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so hosts that were emulated are removed
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
 
     def tell(text: str) -> None:

@@ -22,8 +22,7 @@ def emulated(folder: Path, console: Console, tell: Callable[[str], None]) -> Ite
     :param folder: for their inventory.
     :raises LabError: it is not possible here.
     """
-    from bench.hosts import deployment  # noqa: PLC0415 - Fabric is not needed for loopback
-    from bench.hosts.emulation import Emulation  # noqa: PLC0415
+    from bench.hosts.emulation import Emulation  # noqa: PLC0415 - Fabric is not needed for loopback
     from bench.hosts.fleet import Fleet  # noqa: PLC0415
     from bench.hosts.inventory import read_inventory  # noqa: PLC0415
     from bench.hosts.lab import HostLab  # noqa: PLC0415
@@ -34,7 +33,6 @@ def emulated(folder: Path, console: Console, tell: Callable[[str], None]) -> Ite
     emulation.up(SERVERS + CLIENTS, SERVERS)
     try:
         with Fleet(read_inventory(inventory), console) as fleet:
-            deployment.deploy(fleet, tell)
             yield HostLab(fleet, tell)
     finally:
         emulation.down()
