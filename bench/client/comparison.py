@@ -80,7 +80,7 @@ COMPARISONS = (
         parkazoo(AsyncGet),
         kazoo(AsyncGet),
         Side("bare socket", BareAsyncGet),
-        4000,
+        12000,
         {**ASYNC},
     ),
     Comparison(
@@ -89,7 +89,7 @@ COMPARISONS = (
         parkazoo(AsyncSet),
         kazoo(AsyncSet),
         Side("bare socket", BareAsyncSet),
-        4000,
+        12000,
         {**ASYNC},
     ),
     Comparison(
@@ -98,7 +98,7 @@ COMPARISONS = (
         parkazoo(SyncGet),
         kazoo(SyncGet),
         Side("bare socket", BareSyncGet),
-        2000,
+        4000,
         {**SYNC},
     ),
     Comparison(
@@ -107,7 +107,7 @@ COMPARISONS = (
         parkazoo(SyncSet),
         kazoo(SyncSet),
         Side("bare socket", BareSyncSet),
-        2000,
+        4000,
         {**SYNC},
     ),
     Comparison(
@@ -116,7 +116,7 @@ COMPARISONS = (
         parkazoo(SyncCreateDelete),
         kazoo(SyncCreateDelete),
         Side("bare socket", BareSyncCreateDelete),
-        2000,
+        4000,
         {**SYNC},
     ),
     Comparison(
@@ -125,7 +125,7 @@ COMPARISONS = (
         parkazoo(SharedGet),
         kazoo(SharedGet),
         threads(BareThreadsGet, SHARING),
-        3200,
+        9600,
         {RATE: 3.0, CPU: None},
     ),
     Comparison(
@@ -161,7 +161,7 @@ COMPARISONS = (
         parkazoo(AsyncGetSet, 3, "on 3"),
         parkazoo(AsyncGetSet, 1, "on 1"),
         None,
-        8000,
+        24000,
         {RATE: None, CPU: 1.05},
     ),
     Comparison(

@@ -434,6 +434,15 @@ class TestEphemerals(JudgeTest):
         for other in (Fault(10, 15, "freeze", "b2", "leader"), Fault(10, 15, "freeze", "a2", "follower")):
             self.refuse("its session ended at 4", *lines, self.listed(35, "x"), self.end(), faults=[other])
 
+    def test_a_follower_that_came_back(self) -> None:
+        lines = [*self.made(1, "x", 2), self.listed(3, "x"), line(4, 1, "closed")]
+        for kind in ("kill", "cut off"):
+            away = [Fault(1, 10, kind, "a2", "follower")]
+            self.accept(*lines, self.listed(30, "x"), self.end(), faults=away)
+            self.refuse("its session ended at 4", *lines, self.listed(30.2, "x"), self.end(), faults=away)
+        for other in (Fault(1, 10, "kill", "b2", "follower"), Fault(1.6, 10, "kill", "a2", "follower")):
+            self.refuse("its session ended at 4", *lines, self.listed(30, "x"), self.end(), faults=[other])
+
     def test_never_gone(self) -> None:
         lines = [*self.made(1, "x", 2), self.listed(3, "x"), line(4, 1, "closed")]
         for is_timed in (False, True):

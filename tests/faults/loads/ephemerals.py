@@ -7,8 +7,9 @@ Judged: an ephemeral is in every listing from its creation on until its delete w
 of the same session in the same directory was begun (which proves that the session lived on that ensemble); and
 it is in none that was begun later than twice the session timeout after its session ended: when its client was
 told LOST, or its process was killed or had closed its client. Meanwhile the ensemble must have a leader: if that
-fails, the time begins again when it is back, as every session's does in ZooKeeper. (If the run is not timed, the
-last listing is judged alone.)
+fails, the time begins again when it is back, as every session's does in ZooKeeper. So does that of a session which
+began while a follower was away: learning of it, the follower tells the leader that it lives, as
+tests/faults/prolonged.py shows with plain kazoo. (If the run is not timed, the last listing is judged alone.)
 """
 
 from __future__ import annotations
@@ -171,12 +172,14 @@ def _look(client: Any, root: str, directory: str, ensemble: str, record: Any) ->
 class Made:
     """An ephemeral. Times at which things were begun or done; infinite if they were not.
 
+    :param begun_s: its session may have begun as late as that.
     :param proved_s: its session still lived then.
     :param ended_s: and had ended by then.
     """
 
     directory: str
     name: str
+    begun_s: float
     session: tuple[int, ...] = ()
     created_s: float = float("inf")
     proved_s: float = 0.0
@@ -208,9 +211,11 @@ class Made:
         return deadline_s
 
     def _is_hurt_by(self, fault: Fault) -> bool:
-        """Whether it takes the leader away."""
+        """Whether it takes the leader away, or a follower that is told of the session when it comes back."""
         is_of_servers = fault.kind not in ("kill client", "freeze client", "expire")
-        return is_of_servers and fault.target.startswith(self.ensemble) and fault.manner != "follower"
+        is_of_leader = fault.manner != "follower"
+        is_here = is_of_servers and fault.target.startswith(self.ensemble)
+        return is_here and (is_of_leader or fault.began_s <= self.begun_s)
 
 
 def _made(run: Run) -> dict[tuple[str, str], Made]:
@@ -222,7 +227,7 @@ def _made(run: Run) -> dict[tuple[str, str], Made]:
     for record in run.records:
         worker, fields = record.worker, record.fields
         if record.what == "creating":
-            each = Made(fields["directory"], fields["name"])
+            each = Made(fields["directory"], fields["name"], record.at_s)
             made[each.directory, each.name] = each
             creating[worker] = record.at_s, each
         elif record.what == "created":
@@ -239,7 +244,7 @@ def _made(run: Run) -> dict[tuple[str, str], Made]:
             made[fields["directory"], fields["name"]].deleting_s = record.at_s
         elif record.what == "bearing":
             for directory in fields["directories"]:
-                made[directory, fields["name"]] = Made(directory, fields["name"])
+                made[directory, fields["name"]] = Made(directory, fields["name"], record.at_s)
         elif record.what == "died":
             for directory in fields["directories"]:
                 made[directory, fields["name"]].ended_s = record.at_s
