@@ -100,6 +100,7 @@ class Loop:
     def _drain(self, events: int) -> None:
         with suppress(BlockingIOError):
             self.read_sock.recv(DRAIN_BYTES)
+        self._is_signalled = False  # not before: a byte sent meanwhile has been taken. What was to be done is, now
 
     def _run(self) -> None:
         while self.users or self._calls:
@@ -109,7 +110,6 @@ class Loop:
             self._thread = None
             ready = self._selector.select(timeout)
             self._thread = threading.get_ident()
-            self._is_signalled = False  # before anything is looked at: what comes from now on wakes again
             for key, events in ready:
                 self._make(key.data, events)
             while self._calls:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import unittest
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
 
-from tests.handlers import handler_name
-from tests.live.world import DEADLINE_S, LiveTest, Seen
+from parkazoo.wire import loop as loops
+from tests.handlers import handler_name, make_handler
+from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
 
 THREADS = 16
 LARGE = 900_000  # bytes; a server takes a mebibyte
@@ -84,3 +86,36 @@ class TestWire(LiveTest):
             result.get(timeout=DEADLINE_S)
         self.assertEqual(len(self.client.get_children(self.root)), THREADS)
         self.assertEqual(self.states, [])
+
+
+class Disturbed:
+    """A socket; something happens whenever it is about to be read."""
+
+    def __init__(self, sock: Any, happen: Callable[[], None]) -> None:
+        self._sock = sock
+        self._happen = happen
+
+    def recv(self, most: int) -> Any:
+        self._happen()
+        return self._sock.recv(most)
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+class TestLoop(unittest.TestCase):
+    def test_a_call_while_it_takes_the_signal_of_another(self) -> None:
+        handler = make_handler()
+        loop = loops.join(handler)
+        self.addCleanup(loops.leave, loop)
+        calls = Seen()
+        meanwhile = [partial(loop.call, partial(calls, "meanwhile"))]
+        loop.read_sock = Disturbed(loop.read_sock, lambda: meanwhile.pop()() if meanwhile else None)
+        wait_until(lambda: loop._thread is None, "the loop sleeps")
+        loop.call(partial(calls, "first"))
+        calls.wait(2)
+        for number in range(3):
+            wait_until(lambda: loop._thread is None, "the loop sleeps")
+            loop.call(partial(calls, number))
+            calls.wait(3 + number)
+        self.assertEqual(sorted(map(str, calls)), ["0", "1", "2", "first", "meanwhile"])
