@@ -25,6 +25,7 @@ caption { font-weight: 600; padding-bottom: .3rem; }
 .wide { overflow-x: auto; margin: 1.5rem 0; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
+.setting td { overflow-wrap: anywhere; }
 td.figure, th.figure { text-align: right; } td.figure, td.text { white-space: nowrap; }
 aside { background: #f5f5f0; padding: .5rem 1rem; font-size: .9rem; } aside ul { padding-left: 1.2rem; }
 nav ul { padding-left: 1.2rem; }
@@ -46,7 +47,7 @@ def make_page(
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
         f"<h1>{escape(title)}</h1>"
-        f'<div class="wide"><table><caption>Setting</caption>{rows}</table></div>'
+        f'<div class="wide"><table class="setting"><caption>Setting</caption>{rows}</table></div>'
         f"<nav><ul>{contents}</ul></nav>{body}</body></html>\n"
     )
 
@@ -68,7 +69,8 @@ def _plot(plot: Plot, picture: bytes) -> str:
     data = base64.b64encode(picture).decode()
     about = escape(plot.about)
     return (
-        f'<figure><img alt="{about}" src="data:image/png;base64,{data}"><figcaption>{about}</figcaption></figure>'
+        f'<figure><div class="wide"><img alt="{about}" src="data:image/png;base64,{data}"></div>'
+        f"<figcaption>{about}</figcaption></figure>"
     )
 
 

@@ -66,7 +66,7 @@ class Size:
 SIZES = {
     "small": Size({"1x3": "kazoo"}, ("killed",), 2, 60, 0.5, 1.5, 0.5, elections.Size(1, 20, 4)),
     "medium": Size(
-        {"1x3": "kazoo", "3x3": "parkazoo"}, tuple(FAULTS), 4, 240, 3, 16, 4, elections.Size(100, 220, 60)
+        {"1x3": "kazoo", "3x3": "parkazoo"}, tuple(FAULTS), 4, 240, 3, 16, 4, elections.Size(100, 300, 60)
     ),
     "full": Size(
         {"1x3": "kazoo", "3x3": "parkazoo"}, tuple(FAULTS), 8, 3000, 20, 30, 20, elections.Size(100, 3600, 120)
