@@ -134,7 +134,9 @@ class TestStates(SessionTest):
 
     def test_one_ensemble_down(self) -> None:
         """Its state shows in the client's, the others' work goes on, and all is well when it is back."""
-        client = self.parkazoo()
+        # It tries again soon enough for its session, however long the server takes to start.
+        retry = {"max_tries": -1, "max_delay": 1.0, "sleep_func": make_handler().sleep_func}
+        client = self.parkazoo(connection_retry=retry)
         znodes = self.on_each(client)
         for down in range(self.ensembles):
             with self.subTest(down):
