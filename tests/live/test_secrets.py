@@ -175,6 +175,12 @@ class TestSecrets(SecuredTest):
         client._connection._socket.shutdown(socket.SHUT_RDWR)
         wait_until(lambda: KazooState.SUSPENDED in states and client.connected, "connected again")
         self.show_client(client)
+        client.stop()
+        self.show(client)
+        # Without SASL: a connection that is lost in its handshake, to a thief of the session too, is AUTH_FAILED.
+        client = self.parkazoo(self.cluster.hosts, auth_data=identities, **self.tls)
+        states = Seen()
+        client.add_listener(states)
         resumed = self.parkazoo(self.cluster.hosts, client_id=client.client_id, auth_data=identities)
         self.expire(resumed, "c", self.cluster.ensembles[2].hosts)
         wait_until(lambda: KazooState.LOST in states and client.connected, "a new session")
