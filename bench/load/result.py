@@ -17,6 +17,8 @@ import numpy as np
 from bench.load.plan import Plan
 from bench.load.process import Account
 from bench.load.record import COLUMNS
+from bench.load.requests import name_directories
+from parkazoo.protocol.placement import Placement
 
 
 @dataclass(frozen=True)
@@ -75,3 +77,14 @@ def read_result(path: Path) -> Result:
         Counter(about["errors"]),
         about["versions"],
     )
+
+
+def join(results: Sequence[Result]) -> dict[str, Any]:
+    """The columns of all hosts."""
+    return {name: np.concatenate([each.columns[name] for each in results]) for name in COLUMNS}
+
+
+def ensembles_of(plan: Plan, directories: Any) -> Any:
+    """Of each request, by its column `directory`, the number of the ensemble that it goes to."""
+    of_children = Placement(plan.ensembles).of_children
+    return np.array([of_children(path) for path in name_directories(plan)])[directories]

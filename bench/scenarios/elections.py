@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from bench.lab import Ensembles
 from bench.load.record import ANSWERED
-from bench.load.result import Result
+from bench.load.result import Result, join
 from bench.report.charts import COLOURS, label, make_panels
 from bench.report.section import Plot, Table
 from bench.report.text import rate
@@ -73,10 +71,10 @@ def measure_elections(
 
 def times_to_serve(results: Sequence[Result], kills: Sequence[Kill]) -> list[dict[str, Any]]:
     """From each kill until the first answer to a write that was begun after it."""
-    columns = [each.columns for each in results]
-    begun = np.concatenate([each["begun_ns"] for each in columns]) / 1e9
-    ended = begun + np.concatenate([each["took_ns"] for each in columns]) / 1e9
-    is_answered = np.concatenate([each["outcome"] for each in columns]) == ANSWERED
+    columns = join(results)
+    begun = columns["begun_ns"] / 1e9
+    ended = begun + columns["took_ns"] / 1e9
+    is_answered = columns["outcome"] == ANSWERED
     trials = []
     for server, killed_s in kills:
         served_s = first_after(ended[is_answered & (begun > killed_s)], killed_s)

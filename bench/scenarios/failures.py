@@ -12,8 +12,7 @@ import numpy as np
 
 from bench.lab import Ensembles, Faults, NotPossible, Server, Shape
 from bench.load.record import ANSWERED
-from bench.load.requests import name_directories
-from bench.load.result import Result
+from bench.load.result import Result, ensembles_of, join
 from bench.report.charts import add_legend, draw_lines, make_logarithmic, make_panels
 from bench.report.section import Plot, Section, Table
 from bench.report.text import milliseconds
@@ -21,7 +20,6 @@ from bench.scenarios import elections
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import Evaluation
 from bench.scenarios.roles import wait_all_serve, wait_leader
-from parkazoo.protocol.placement import Placement
 
 NAME = "failures"
 TITLE = "Failures: who notices when a leader is lost"
@@ -117,7 +115,7 @@ def _measure_fault(evaluation: Evaluation, size: Size, ensembles: Ensembles, sys
         evaluation.not_measured(f"a leader that is {kind}", error)
         return
     run |= marks
-    run["noticed"] = what_is_noticed(evaluation.raw(run), plan.ensembles, marks["began_s"], marks["ended_s"])
+    run["noticed"] = what_is_noticed(evaluation.raw(run), marks["began_s"], marks["ended_s"])
     wait_all_serve(lab, ensembles)
 
 
@@ -125,22 +123,19 @@ def _sleep_until(moment_s: float) -> None:
     time.sleep(max(0.0, moment_s - time.time()))
 
 
-def what_is_noticed(
-    results: Sequence[Result], ensembles: int, began_s: float, ended_s: float
-) -> list[dict[str, Any]]:
+def what_is_noticed(results: Sequence[Result], began_s: float, ended_s: float) -> list[dict[str, Any]]:
     """Of each ensemble, while the fault lasts: the share of the requests that are answered meanwhile, the longest
     time without any answer, the 99th percentile of latency; and that before it."""
     plan = results[0].plan
-    of_children = Placement(ensembles).of_children
-    ensemble_of = np.array([of_children(path) for path in name_directories(plan)])
-    columns = {name: np.concatenate([each.columns[name] for each in results]) for name in results[0].columns}
+    columns = join(results)
+    ensemble_of = ensembles_of(plan, columns["directory"])
     meant = columns["begun_ns"] / 1e9
     took = columns["took_ns"] / 1e9
     is_answered = columns["outcome"] == ANSWERED
     first_s = max(each.begun_s for each in results) + plan.warm_up_s
     found = []
-    for number in range(ensembles):
-        is_here = ensemble_of[columns["directory"]] == number
+    for number in range(plan.ensembles):
+        is_here = ensemble_of == number
         is_during = is_here & (meant >= began_s) & (meant < ended_s)
         is_in_time = is_during & is_answered & (meant + took < ended_s)
         is_before = is_here & (meant >= first_s) & (meant < began_s)

@@ -10,8 +10,8 @@ import numpy as np
 
 from bench.load.plan import Plan
 from bench.load.record import ANSWERED, FAILED, UNANSWERED
-from bench.load.requests import GET, WRITES, name_directories
-from bench.load.result import Result
+from bench.load.requests import GET, WRITES
+from bench.load.result import Result, ensembles_of, join
 from bench.statistics import (
     count_by_time,
     decode,
@@ -21,7 +21,6 @@ from bench.statistics import (
     percentile_s,
     quantiles,
 )
-from parkazoo.protocol.placement import Placement
 
 FULL = 0.9  # of a processor or a machine: what uses more is the limit, or may be
 LATE_S = 0.05  # an open loop that sends so late is behind
@@ -35,7 +34,7 @@ def summarise(results: Sequence[Result], busy: Mapping[str, float], bucket_s: fl
     :param bucket_s: of the run over time.
     """
     plan = results[0].plan
-    columns = {name: np.concatenate([result.columns[name] for result in results]) for name in results[0].columns}
+    columns = join(results)
     begun_s = max(result.begun_s for result in results)
     first_s = begun_s + plan.warm_up_s
     last_s = first_s + plan.measure_s
@@ -86,9 +85,7 @@ def _over_time(plan: Plan, columns: Mapping[str, Any], begun_s: float, bucket_s:
     end_s = begun_s + plan.total_s()
     bucket_s = min(bucket_s, plan.total_s())
     ended = (columns["begun_ns"] + columns["took_ns"]) / 1e9
-    of_children = Placement(plan.ensembles).of_children
-    ensemble_of = np.array([of_children(path) for path in name_directories(plan)])
-    ensembles = ensemble_of[columns["directory"]]
+    ensembles = ensembles_of(plan, columns["directory"])
     found: dict[str, Any] = {"bucket_s": bucket_s, "ensembles": []}
     for number in range(plan.ensembles):
         is_answered = (ensembles == number) & (columns["outcome"] == ANSWERED)

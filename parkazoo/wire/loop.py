@@ -100,7 +100,8 @@ class Loop:
     def _drain(self, events: int) -> None:
         with suppress(BlockingIOError):
             self.read_sock.recv(DRAIN_BYTES)
-        self._is_signalled = False  # not before: a byte sent meanwhile has been taken. What was to be done is, now
+        # Only now: whoever came before has had its byte read here, and what it wants is looked at after this.
+        self._is_signalled = False
 
     def _run(self) -> None:
         while self.users or self._calls:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-import sys
 import tempfile
 import unittest
 from itertools import islice
@@ -23,8 +22,8 @@ from bench.client.report import verdict
 from bench.client.run import CROWD
 from bench.client.side import BenchError, Side, SideProcess, Turn
 from bench.client.tree import ENSEMBLES, PLACEMENT, mirrored_directories, pipeline, spread_directories
+from tests.bench.command import run_module
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 RUN_TIMEOUT_S = 280
 
 
@@ -138,14 +137,7 @@ class TestParts(unittest.TestCase):
 
 class TestRun(unittest.TestCase):
     def run_bench(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "bench.client", *arguments],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=RUN_TIMEOUT_S,
-            check=False,
-        )
+        return run_module("bench.client", *arguments, timeout_s=RUN_TIMEOUT_S)
 
     def test_one_ensemble(self) -> None:
         self.check(

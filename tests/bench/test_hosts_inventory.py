@@ -12,6 +12,7 @@ from pathlib import Path
 from bench.hosts.inventory import EXAMPLE, ROOT, Inventory, InventoryError, read_inventory
 from bench.hosts.servers import place
 from bench.lab import LabError, Shape
+from tests.bench.command import run_module
 
 GOOD = """\
 # machines
@@ -170,8 +171,7 @@ class TestFab(unittest.TestCase):
     """What a user sees: the message on stderr, no traceback, status 1."""
 
     def fab(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "fabric", *arguments]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+        return run_module("fabric", *arguments)
 
     def test_tasks(self) -> None:
         said = self.fab("--list").stdout

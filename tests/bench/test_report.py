@@ -10,8 +10,6 @@ import json
 import os
 import re
 import struct
-import subprocess
-import sys
 import tempfile
 import unittest
 from functools import cache
@@ -27,8 +25,8 @@ from bench.report.page import make_page
 from bench.report.section import Section, Table
 from bench.report.terminal import print_section
 from bench.scenarios.catalogue import SCENARIOS
+from tests.bench.command import run_module
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SAVED = Path(__file__).with_name("saved")
 KNOWN = SAVED / "report.html"
 IMAGE = re.compile(r'<img alt="([^"]*)" src="([^"]*)"')
@@ -160,14 +158,7 @@ class TestMistakes(unittest.TestCase):
         self.assertIn("all of it: no machine", made)
 
     def test_by_command(self) -> None:
-        ran = subprocess.run(
-            [sys.executable, "-m", "bench.report", str(self.folder())],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        ran = run_module("bench.report", str(self.folder()))
         self.assertEqual((ran.returncode, ran.stdout), (1, ""))
         self.assertIn("has no results", ran.stderr)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 import unittest
 from collections import Counter
@@ -31,8 +30,8 @@ from bench.scenarios.labs import best
 from bench.scenarios.roles import find_line
 from bench.scenarios.summary import latency_s, name_limits, summarise
 from bench.scenarios.topology import EXAMPLE, Link, TopologyError, applied, read_topology
+from tests.bench.command import run_module
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 RUN_TIMEOUT_S = 240
 PNG = b"\x89PNG\r\n"
 S = 1_000_000_000  # in ns
@@ -91,14 +90,7 @@ class TestSmall(unittest.TestCase):
         self.assertIn("there is no scenario scalling; there are thesis, scaling,", ran.stderr)
 
     def run_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "bench.scenarios", *arguments],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=RUN_TIMEOUT_S,
-            check=False,
-        )
+        return run_module("bench.scenarios", *arguments, timeout_s=RUN_TIMEOUT_S)
 
     def test_each_has_every_size(self) -> None:
         for name, scenario in SCENARIOS.items():
@@ -183,7 +175,7 @@ class TestSummary(unittest.TestCase):
                 warm_up_s=0,
             )
         ]
-        (found,) = failures.what_is_noticed(several, 1, 101.0, 103.0)
+        (found,) = failures.what_is_noticed(several, 101.0, 103.0)
         self.assertAlmostEqual(found["answered_share"], 1 / 3)
         self.assertAlmostEqual(found["silence_s"], 1.8)
         self.assertAlmostEqual(found["before_s"], 0.1)

@@ -12,8 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from parkazoo.local import role_of
 from parkazoo.protocol.cluster_map import ClusterMap
 from tests import __main__ as suite
 from tests.docker.engine import EngineError, engine
+from tests.live.world import connected
 
 FILE = Path(__file__).resolve().parent.parent.parent / "docker" / "compose.yml"
 PROJECT = "parkazoo-trial"  # so that `down --volumes` ends nobody's cluster
@@ -93,16 +93,6 @@ def wait(what: str, is_so: Callable[[], bool]) -> None:
     while not (now := is_so()) and time.monotonic() < deadline:
         time.sleep(POLL_S)
     check(what, now)
-
-
-@contextmanager
-def connected(client: KazooClient) -> Iterator[KazooClient]:
-    client.start()
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 def try_all(compose: Compose, parts: list[str]) -> None:

@@ -12,7 +12,7 @@ import threading
 import time
 import unittest
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest import mock
 
@@ -29,7 +29,7 @@ from parkazoo.protocol.fsck import look_at_ensemble
 from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MIRRORS, PIN, escape, join
 from parkazoo.protocol.tree import Directory
 from tests.live.test_map import IDENTITY, free_port, run_command
-from tests.live.world import DEADLINE_S, LiveTest, wait_until
+from tests.live.world import DEADLINE_S, LiveTest, connected, wait_until
 
 GRACE_S = 0.3
 ROUNDS = 5
@@ -451,7 +451,7 @@ class HostileTest(unittest.TestCase):
         with LocalCluster(ensembles=2, servers=1, make_map=False) as cluster:
             a, b = (ensemble.hosts for ensemble in cluster.ensembles)
             self.refused("no cluster map", "--hosts", a)
-            with connected(a) as plain:
+            with connected(KazooClient(a, auth_data=[IDENTITY])) as plain:
                 plain.create("/app/jobs/7", makepath=True)
                 init_map(a, {"a": a})
                 status, out, _ = run_command("fsck", "--hosts", a)
@@ -468,12 +468,12 @@ class HostileTest(unittest.TestCase):
             self.refused("give the identity", "--hosts", a)
             identity = ":".join(IDENTITY)
             self.assertEqual(run_command("fsck", "--hosts", a, "--auth", identity)[0], 0)
-            with connected(b) as plain:
+            with connected(KazooClient(b, auth_data=[IDENTITY])) as plain:
                 record = json.dumps(made.identity("x")).encode()
                 plain.set(ENSEMBLE, record)
                 self.refused("are not ensemble b", "--hosts", a, "--auth", identity)
             server = cluster.ensembles[1].servers[0]
-            with connected(b) as plain:
+            with connected(KazooClient(b, auth_data=[IDENTITY])) as plain:
                 plain.set(ENSEMBLE, json.dumps(made.identity("b")).encode())
 
             def freeze(*arguments: Any) -> Any:
@@ -485,17 +485,6 @@ class HostileTest(unittest.TestCase):
             server.thaw()
             server.stop()
             self.refused(f"ensemble b \\({b}", "--hosts", a, "--auth", identity)
-
-
-@contextlib.contextmanager
-def connected(hosts: str) -> Iterator[KazooClient]:
-    client = KazooClient(hosts, auth_data=[IDENTITY])
-    client.start()
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 class Worker(threading.Thread):

@@ -8,7 +8,8 @@ import os
 import time
 import unittest
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -136,6 +137,16 @@ class Seen(list[Any]):
     def wait(self, count: int = 1) -> list[Any]:
         wait_until(lambda: len(self) >= count, f"{count} events, seen {list(self)}")
         return list(self)
+
+
+@contextmanager
+def connected(client: KazooClient) -> Iterator[KazooClient]:
+    client.start()
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
 
 
 def sockets() -> set[str]:
