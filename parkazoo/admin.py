@@ -36,7 +36,7 @@ from kazoo.protocol.states import KeeperState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
+from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, no_map_error, parse_hosts
 from parkazoo.protocol.placement import (
     DONE,
     ENSEMBLE,
@@ -147,11 +147,7 @@ def read_map(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **cli
         (client,) = clients.values()
         found = client.read(MAP)
         if found is None:
-            record = client.read(ENSEMBLE)
-            hint = "make one with `parkazoo map init`"
-            if record is not None:
-                hint = f"these servers are {_describe(record)}; give the hosts of its bootstrap ensemble"
-            raise ClusterMapError(f"no cluster map at {MAP} on {hosts}: {hint}")
+            raise no_map_error(hosts, client.read(ENSEMBLE))
         return _parse(found, MAP, hosts)
 
 
@@ -371,14 +367,6 @@ def _is_record(data: bytes, cluster_map: ClusterMap, name: str) -> bool:
     return False
 
 
-def _describe(record: bytes) -> str:
-    """What ``/parkazoo/ensemble`` says, for a message."""
-    with suppress(ValueError, RecursionError, TypeError, KeyError):
-        found = json.loads(record)
-        return f"ensemble {found['name']} of cluster {found['cluster']}"
-    return f"marked with something unknown in {ENSEMBLE}"
-
-
 def _plan(bootstrap: str, ensembles: Mapping[str, str]) -> ClusterMap:
     """The map that is asked for, validated, with a fresh cluster id."""
     own = set(parse_hosts(bootstrap))
@@ -446,8 +434,8 @@ def _verify_state(cluster_map: ClusterMap, name: str, state: _State, closed: boo
         raise ClusterMapError(f"{where} carries another cluster map, at {MAP}: an ensemble is in one cluster")
     if state.record is not None and not _is_record(state.record, cluster_map, name):
         raise ClusterMapError(
-            f"{where} is {_describe(state.record)}: an ensemble is in one cluster, under one name. If that one is "
-            f"given up, delete {ROOT} there"
+            f"{where} is {describe_record(state.record)}: an ensemble is in one cluster, under one name. "
+            f"If that one is given up, delete {ROOT} there"
         )
     if state.is_open is not None:
         _verify_form(where, state.is_open, closed)
@@ -612,7 +600,7 @@ def _make_record(client: _Client, cluster_map: ClusterMap, acl: Any) -> None:
     found = client.read(ENSEMBLE) or b""
     if not _is_record(found, cluster_map, client.name):
         raise ClusterMapError(
-            f"{client} has meanwhile become {_describe(found)}: let one `parkazoo map init` run at a time"
+            f"{client} has meanwhile become {describe_record(found)}: let one `parkazoo map init` run at a time"
         )
 
 
@@ -663,6 +651,8 @@ def _check_servers(
         for server, (name, client) in connected.items():
             record = client.read(ENSEMBLE)
             if record is not None and not _is_record(record, cluster_map, name):
-                yield Finding(name, f"server {server} is {_describe(record)}", "correct the map or the server")
+                yield Finding(
+                    name, f"server {server} is {describe_record(record)}", "correct the map or the server"
+                )
             elif record is None and clients[name].read(ENSEMBLE) is not None:
                 yield Finding(name, f"server {server} is in another ensemble", "correct the map or the server")

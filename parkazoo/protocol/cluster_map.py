@@ -28,7 +28,7 @@ from ipaddress import IPv6Address
 from typing import Any
 
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.placement import ENSEMBLE, MAP, Placement
 
 FORMAT = 1
 HASH = "sha256"
@@ -166,6 +166,26 @@ class ClusterMap:
             bootstrap=_typed(document, "bootstrap", str),
             epoch=epoch,
         )
+
+
+def describe_record(record: bytes) -> str:
+    """What ``/parkazoo/ensemble`` of an ensemble says, for a message."""
+    with suppress(ValueError, RecursionError, TypeError, KeyError):
+        found = json.loads(record)
+        return f"ensemble {found['name']} of cluster {found['cluster']}"
+    return f"marked with something unknown in {ENSEMBLE}"
+
+
+def no_map_error(hosts: str, record: bytes | None) -> ClusterMapError:
+    """The error to raise when servers hold no cluster map. It says which servers to ask, or how to make a map.
+
+    :param hosts: the servers that were asked.
+    :param record: the data of ``/parkazoo/ensemble`` there; None if there is no such znode.
+    """
+    hint = "make one with `parkazoo map init`"
+    if record is not None:
+        hint = f"these servers are {describe_record(record)}: give the hosts of its bootstrap ensemble"
+    return ClusterMapError(f"no cluster map at {MAP} on {hosts}: {hint}")
 
 
 def _quoted(value: Any) -> str:

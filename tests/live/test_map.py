@@ -490,7 +490,7 @@ class ReadTest(Ensembles):
     def test_not_the_bootstrap_ensemble(self) -> None:
         made = init_map(self.a, self.all)
         with self.refused(
-            f"no cluster map.*on {self.b}: these servers are ensemble b of cluster {made.cluster}; give"
+            f"no cluster map.*on {self.b}: these servers are ensemble b of cluster {made.cluster}: give"
         ):
             read_map(self.b)
 

@@ -8,7 +8,7 @@ import unittest
 from typing import Any
 
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.cluster_map import FORMAT, ClusterMap, format_hosts, parse_hosts
+from parkazoo.protocol.cluster_map import FORMAT, ClusterMap, format_hosts, no_map_error, parse_hosts
 
 GOOD: dict[str, Any] = {
     "format": 1,
@@ -216,3 +216,22 @@ class HostsTest(unittest.TestCase):
         for hosts in (None, 1, b"h:1", ["h:1"], ("h", 1)):
             with self.assertRaisesRegex(ClusterMapError, "must be a string"):
                 parse_hosts(hosts)  # type: ignore[arg-type] - that is the point
+
+
+class NoMapTest(unittest.TestCase):
+    """What an operator is told who has named servers without a map."""
+
+    def test_servers_of_no_cluster(self) -> None:
+        self.assertEqual(
+            str(no_map_error("h:1", None)),
+            "no cluster map at /parkazoo/map on h:1: make one with `parkazoo map init`",
+        )
+
+    def test_servers_of_another_ensemble(self) -> None:
+        self.assertEqual(
+            str(no_map_error("h:1", b'{"cluster": "5d3c", "name": "b"}')),
+            "no cluster map at /parkazoo/map on h:1: these servers are ensemble b of cluster 5d3c: "
+            "give the hosts of its bootstrap ensemble",
+        )
+        for record in (b"", b"{", b"1", b"{}", b"[" * 100_000, b"\xff"):
+            self.assertIn("these servers are marked with something unknown", str(no_map_error("h:1", record)))
