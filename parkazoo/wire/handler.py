@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import threading
-from _thread import allocate_lock
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 from kazoo.handlers.threading import AsyncResult, KazooTimeoutError, SequentialThreadingHandler
 
-from parkazoo.wire.workers import Strand
+from parkazoo.wire.workers import CALLBACKS, Strand
+
+log = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT_S = 10.0  # kazoo's least
 
 _NOT_YET = object()
 
 
 class Result(AsyncResult):
-    """kazoo's AsyncResult, without a Condition: a lock is made for those who wait."""
+    """kazoo's AsyncResult, without a Condition: a lock is made for those who wait.
+
+    The handler's `completion_queue` calls each callback once, in the order in which they were linked. There is no
+    lock: who waits or links appends first and then looks at `_exception`; who sets writes `_exception` first and
+    then looks who has appended.
+    """
 
     def __init__(self, handler: Any) -> None:
         self._handler = handler
         self._exception: Any = _NOT_YET
-        self._callbacks: list[Callable[[Any], None]] | None = None
-        self._lock = allocate_lock()
-        self._waiters: list[Any] | None = None
+        self._callbacks: list[Callable[[Any], None]] = []
+        self._waiters: list[Any] = []
         self.value: Any = None
 
     def ready(self) -> bool:
@@ -38,25 +49,23 @@ class Result(AsyncResult):
         return self._exception if self._exception is not _NOT_YET else None
 
     def set(self, value: Any = None) -> None:
-        with self._lock:
-            self.value = value
-            self._exception = None
-            waiters, self._waiters = self._waiters, None
-            if self._callbacks:
-                self._do_callbacks()
-        if waiters:
-            for waiter in waiters:
-                waiter.release()
+        self.value = value
+        self._exception = None
+        if self._waiters or self._callbacks:
+            try:
+                self._tell_all()
+            except BaseException:  # a signal handler's
+                self._tell_all()
+                raise
 
     def set_exception(self, exception: Exception) -> None:
-        with self._lock:
-            self._exception = exception
-            waiters, self._waiters = self._waiters, None
-            if self._callbacks:
-                self._do_callbacks()
-        if waiters:
-            for waiter in waiters:
-                waiter.release()
+        self._exception = exception
+        if self._waiters or self._callbacks:
+            try:
+                self._tell_all()
+            except BaseException:  # a signal handler's
+                self._tell_all()
+                raise
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         if self._exception is _NOT_YET and block:
@@ -69,42 +78,41 @@ class Result(AsyncResult):
 
     def wait(self, timeout: float | None = None) -> bool:
         if self._exception is _NOT_YET:
-            waiter = allocate_lock()
+            waiter = threading.Lock()
             waiter.acquire()
-            with self._lock:
-                if self._exception is not _NOT_YET:
-                    return True
-                if self._waiters is None:
-                    self._waiters = [waiter]
-                else:
-                    self._waiters.append(waiter)
+            self._waiters.append(waiter)
+            if self._exception is not _NOT_YET:  # it may not have seen the waiter
+                return True
             if timeout is None:
                 waiter.acquire()
-            else:
-                waiter.acquire(timeout=min(max(timeout, 0), threading.TIMEOUT_MAX))
+            elif not waiter.acquire(timeout=min(max(timeout, 0), threading.TIMEOUT_MAX)):
+                with suppress(ValueError):
+                    self._waiters.remove(waiter)
         return self._exception is not _NOT_YET
 
     def rawlink(self, callback: Callable[[Any], None]) -> None:
-        with self._lock:
-            if self._callbacks is None:
-                self._callbacks = []
-            if callback not in self._callbacks:
-                self._callbacks.append(callback)
-            if self._exception is not _NOT_YET:
-                self._do_callbacks()
+        if callback not in self._callbacks:
+            self._callbacks.append(callback)
+        if self._exception is not _NOT_YET:
+            self._handler.completion_queue.put(self._call_next)
 
     def unlink(self, callback: Callable[[Any], None]) -> None:
-        with self._lock:
-            if self._exception is _NOT_YET and self._callbacks and callback in self._callbacks:
+        if self._exception is _NOT_YET:
+            with suppress(ValueError):
                 self._callbacks.remove(callback)
 
-    def _do_callbacks(self) -> None:
-        for callback in self._callbacks or ():
-            call = partial(callback, self)
-            if self._handler.running:
-                self._handler.completion_queue.put(call)
-            else:
-                call()
+    def _tell_all(self) -> None:
+        """Once more does no harm."""
+        for waiter in self._waiters.copy():
+            with suppress(RuntimeError):  # it has been released
+                waiter.release()
+        for _ in self._callbacks.copy():
+            self._handler.completion_queue.put(self._call_next)
+
+    def _call_next(self) -> None:
+        """On the handler's thread for completions: the callback that was linked first."""
+        if self._callbacks:
+            self._callbacks.pop(0)(self)
 
 
 class Handler(SequentialThreadingHandler):
@@ -114,27 +122,65 @@ class Handler(SequentialThreadingHandler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.callback_queue = Strand(self)
-        self.completion_queue = Strand(self)
+        self.callback_queue = Strand()
+        self.completion_queue = Strand()
         self._workers = [self.callback_queue, self.completion_queue]
 
     def start(self) -> None:
-        with self._state_change:
-            if not self._running:
-                self._running = True
-                atexit.register(self.stop)
+        """Begin to be used: one thread at least is there to make calls, for all handlers of the process.
 
-    def stop(self) -> None:
-        with self._state_change:
-            if not self._running:
-                return
-            self._running = False
-            self.completion_queue.join()
-            self.callback_queue.join()
-            atexit.unregister(self.stop)
+        :raises RuntimeError: no thread can be started.
+        """
+        if not self._running:
+            CALLBACKS.keep(self)
+            self._running = True
+            if not _running:
+                atexit.unregister(_stop_all)
+                atexit.register(_stop_all)
+            _running.add(self)
+
+    def stop(self, timeout_s: float | None = None) -> bool:
+        """Wait for the watches and completion callbacks that are due. Those of later are called too.
+
+        On one of its own callbacks, it does not wait for that.
+
+        :param timeout_s: how long; None for CLOSE_TIMEOUT_S.
+        :returns: whether all have been called. If not, the log says which one is still running.
+        """
+        if not self._running:
+            return True
+        self._running = False
+        _running.discard(self)
+        try:
+            return self._join(CLOSE_TIMEOUT_S if timeout_s is None else timeout_s)
+        finally:
+            if not self._running:  # it may have been started again meanwhile
+                CALLBACKS.let_go(self)
+
+    def _join(self, timeout_s: float) -> bool:
+        deadline_s = time.monotonic() + timeout_s
+        is_all = True
+        for strand in (self.completion_queue, self.callback_queue):
+            if not strand.join(max(0.0, deadline_s - time.monotonic())):
+                is_all = False
+                if not strand.is_current():
+                    log.warning(
+                        "A callback is still running, it was waited for for %g s: %r", timeout_s, strand.current
+                    )
+        return is_all
 
     def async_result(self) -> Result:
         return Result(self)
 
     def dispatch_callback(self, callback: Any) -> None:
         self.callback_queue.put(partial(callback.func, *callback.args))
+
+
+_running: WeakSet[Handler] = WeakSet()
+
+
+def _stop_all() -> None:
+    """Programs exit after what is due has been called, but wait no longer for all handlers than for one."""
+    deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
+    for handler in list(_running):
+        handler.stop(max(0.0, deadline_s - time.monotonic()))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import queue
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakSet
@@ -15,14 +16,30 @@ log = logging.getLogger(__name__)
 IDLE_S = 2.0
 GREEN = ("sequential_gevent_handler", "sequential_eventlet_handler")  # kazoo's handlers that spawn no threads
 
-_all: WeakSet[Workers] = WeakSet()
+_all: WeakSet[Workers | Strand] = WeakSet()
+
+# Signal handlers run on the main thread, after any call that it makes here. They may raise, and may use clients.
+# So who asks for a call takes no lock, and leaves no note that a call is being made: he appends, and he wakes.
+# The thread that makes calls notes it.
+
+
+def make(call: Callable[[], None]) -> None:
+    """Make a call of the user's. Whatever it raises ends here, SystemExit too: the calls after it must be made."""
+    try:
+        call()
+    except BaseException:
+        log.exception("Unhandled exception in %r", call)
 
 
 class Workers:
     """A pool of daemon threads.
 
-    :param most: how many threads there may be; None for as many as there are calls.
+    It loses no call: when no thread can be started, a call waits until one is free, or for the next :meth:`run`.
+
+    :param most: how many threads there may be, nearly; None for as many as there are calls.
     """
+
+    _wakes: Any  # a queue that idle threads wait at, made with the first one: gevent may patch modules until then
 
     def __init__(self, name: str, most: int | None = None) -> None:
         self._name = name
@@ -32,36 +49,87 @@ class Workers:
 
     def reset(self) -> None:
         """As new; for a child process, which has none of the threads."""
-        self._calls: deque[Callable[[], None]] = deque()
-        self._changed = threading.Condition()
-        self._threads = 0
-        self._idle = 0
+        self._calls: OrderedDict[Callable[[], None], None] = OrderedDict()
+        self._threads: set[threading.Thread] = set()
+        self._idle: set[threading.Thread] = set()
+        self._keepers: WeakSet[Any] = WeakSet()
+        self._is_short = False
+        self._lock = threading.Lock()  # for its threads alone
+        self.__dict__.pop("_wakes", None)
 
     def run(self, call: Callable[[], None]) -> None:
-        with self._changed:
-            self._calls.append(call)
-            if self._idle >= len(self._calls):
-                self._changed.notify()
-            elif self._most is None or self._threads < self._most:
-                self._threads += 1
-                threading.Thread(target=self._work, name=self._name, daemon=True).start()
+        """Have a call made. One that waits already is not made twice."""
+        self._calls[call] = None
+        self._wake()
+        if len(self._idle) < len(self._calls) and (self._most is None or len(self._threads) < self._most):
+            try:
+                self._start()
+            except (RuntimeError, MemoryError) as error:
+                if not self._is_short:
+                    log.warning("No more threads for %s, calls have to wait: %s", self._name, error)
+                self._is_short = True
+            else:
+                self._is_short = False
+
+    def keep(self, owner: object) -> None:
+        """Have a thread that is ready until :meth:`let_go`, or as long as `owner` is referred to.
+
+        :raises RuntimeError: no thread can be started.
+        """
+        self._keepers.add(owner)
+        if not self._threads:
+            try:
+                self._start()
+            except BaseException:
+                self._keepers.discard(owner)
+                raise
+
+    def let_go(self, owner: object) -> None:
+        self._keepers.discard(owner)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Have an idle thread look again."""
+        if self._idle:
+            self._wakes.put(None)
+
+    def _start(self) -> None:
+        self.__dict__.setdefault("_wakes", queue.SimpleQueue())
+        threading.Thread(target=self._work, name=self._name, daemon=True).start()
 
     def _work(self) -> None:
+        thread = threading.current_thread()
+        self._threads.add(thread)
+        try:
+            while (call := self._next(thread)) is not None:
+                make(call)
+                del call  # release before it is idle
+        finally:
+            self._threads.discard(thread)
+            self._idle.discard(thread)
+
+    def _next(self, thread: threading.Thread) -> Callable[[], None] | None:
+        """Wait for a call; None if the thread is to end."""
+        is_long_idle = False
         while True:
-            with self._changed:
-                if not self._calls:
-                    self._idle += 1
-                    self._changed.wait_for(lambda: bool(self._calls), IDLE_S)
-                    self._idle -= 1
-                if not self._calls:
-                    self._threads -= 1
-                    return
-                call = self._calls.popleft()
+            with self._lock:
+                self._idle.discard(thread)
+                if self._calls:
+                    return self._calls.popitem(last=False)[0]
+                is_kept = bool(self._keepers) and not self._idle
+                if is_long_idle and not is_kept:
+                    self._threads.discard(thread)  # before the last look: run() and keep() look at it last
+                    if not self._calls and (self._threads or not self._keepers):
+                        return None
+                    self._threads.add(thread)
+                self._idle.add(thread)
+            if self._calls:  # run() may have found no idle thread
+                continue
             try:
-                call()
-            except Exception:
-                log.exception("Unhandled exception in %r", call)
-            del call  # release before it is idle
+                self._wakes.get(timeout=None if is_kept else IDLE_S)
+                is_long_idle = False
+            except queue.Empty:
+                is_long_idle = True
 
 
 CALLBACKS = Workers("parkazoo-callbacks")
@@ -77,54 +145,59 @@ def run_on(workers: Workers, handler: Any, call: Callable[[], None]) -> None:
 
 
 class Strand:
-    """Makes calls one at a time, in order, where they may block. Stands where kazoo's handlers have a queue."""
+    """Makes calls one at a time, in order, on threads. Stands where kazoo's threading handler has a queue."""
 
-    def __init__(self, handler: Any) -> None:
-        self._handler = handler
+    def __init__(self) -> None:
+        self.reset()
+        _all.add(self)
+
+    def reset(self) -> None:
+        """As new; for a child process."""
         self._calls: deque[Callable[[], None]] = deque()
-        self._is_busy = False
-        self._changed = threading.Condition()
+        self._turn = threading.Lock()  # whoever has it makes the calls
         self._thread: int | None = None
+        self.current: Callable[[], None] | None = None
+        """The call that is being made."""
 
     def put(self, call: Callable[[], None]) -> None:
-        with self._changed:
-            self._calls.append(call)
-            if self._is_busy:
-                return
-            self._is_busy = True
-        run_on(CALLBACKS, self._handler, self._work)
+        self._calls.append(call)
+        if self._thread is None:
+            CALLBACKS.run(self._work)
 
     def is_current(self) -> bool:
         """Whether the caller is called by it."""
         return self._thread == threading.get_ident()
 
-    def join(self) -> None:
-        """Wait until all calls are made; on one of them, do not wait."""
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the calls that have been put before; on one of its own calls, do not wait.
+
+        :returns: whether they are made.
+        """
         if self.is_current():
-            return
-        with self._changed:
-            self._changed.wait_for(lambda: not self._is_busy)
+            return False
+        if not self._calls and not self._turn.locked():
+            return True
+        is_made = threading.Lock()
+        is_made.acquire()
+        self.put(is_made.release)
+        return is_made.acquire(timeout=timeout_s)
 
     def _work(self) -> None:
-        self._thread = threading.get_ident()
-        while True:
-            with self._changed:
-                if not self._calls:
-                    self._is_busy = False
-                    self._thread = None
-                    self._changed.notify_all()
-                    return
-                call = self._calls.popleft()
+        calls, turn = self._calls, self._turn
+        while calls and turn.acquire(False):  # again: a call may have been put just before it let go
             try:
-                call()
-            except Exception:
-                log.exception("Exception in worker queue thread")
-            del call
+                self._thread = threading.get_ident()
+                while calls:
+                    self.current = calls.popleft()
+                    make(self.current)
+            finally:
+                self.current = self._thread = None
+                turn.release()
 
 
 def _after_fork() -> None:
-    for workers in list(_all):
-        workers.reset()
+    for each in list(_all):
+        each.reset()
 
 
 os.register_at_fork(after_in_child=_after_fork)
