@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 from rich.console import Console
 from rich.text import Text
 
+from parkazoo import __version__
 from parkazoo.cli import cluster_map, fsck, local
 from parkazoo.local import LocalClusterError
 
@@ -19,10 +22,25 @@ def make_app() -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
     )
+
+    @app.callback()
+    def options(
+        version: Annotated[
+            bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="Tell the version.")
+        ] = False,
+    ) -> None:
+        pass
+
     local.register(app)
     cluster_map.register(app)
     fsck.register(app)
     return app
+
+
+def _tell_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"parkazoo {__version__}")
+        raise typer.Exit
 
 
 def run() -> int:

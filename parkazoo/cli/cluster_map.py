@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,15 +16,21 @@ from rich.text import Text
 from parkazoo.admin import TIMEOUT_S, check_map, init_map, read_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import join, normpath
-from parkazoo.protocol.cluster_map import FORMAT, HASH, ClusterMap, unique_keys
+from parkazoo.protocol.cluster_map import FORMAT, HASH, ClusterMap, format_hosts, parse_hosts, unique_keys
 from parkazoo.protocol.placement import PIN, ROOT, Place, is_reserved
 
+PORT = 2181
+PORTED = re.compile(r":[^\]]*$")  # not the colons of [::1]
 PLAN_KEYS = {"bootstrap", "ensembles"}
 FILE = {"exists": True, "dir_okay": False, "readable": True}
 
 Hosts = Annotated[
     str,
-    typer.Option(envvar="PARKAZOO_HOSTS", metavar="H:P,H:P", help="Servers of the bootstrap ensemble."),
+    typer.Option(
+        envvar="PARKAZOO_HOSTS",
+        metavar="H:P,H:P",
+        help=f"Servers of the bootstrap ensemble, as a client takes them: H,H/CHROOT with port {PORT} is fine.",
+    ),
 ]
 Auth = Annotated[
     list[str] | None,
@@ -76,14 +83,18 @@ def init(
         ensembles = _parse_ensembles(ensemble)
     else:
         raise typer.BadParameter("give --bootstrap and --ensemble, or --file alone")
+    servers, chroot = split_hosts(bootstrap)
     console = Console()
     with console.status("making the cluster map"):
         cluster_map = init_map(
-            bootstrap, ensembles, closed=closed, **connection_options(auth, timeout, ca, cert, key)
+            servers,
+            {name: with_ports(hosts) for name, hosts in ensembles.items()},
+            closed=closed,
+            **connection_options(auth, timeout, ca, cert, key),
         )
     _print_map(console, cluster_map)
     console.print("\nUse it: ", end="")
-    hosts = cluster_map.ensembles[cluster_map.bootstrap]
+    hosts = cluster_map.ensembles[cluster_map.bootstrap] + chroot
     console.print(Text(f'ParKazooClient("{hosts}")', style="bold"), soft_wrap=True)
 
 
@@ -96,7 +107,8 @@ def show(
     key: Key = None,
 ) -> None:
     """Print the cluster map."""
-    _print_map(Console(), _read(hosts, connection_options(auth, timeout, ca, cert, key)))
+    servers, _ = split_hosts(hosts)
+    _print_map(Console(), _read(servers, connection_options(auth, timeout, ca, cert, key)))
 
 
 def check(
@@ -108,9 +120,10 @@ def check(
     key: Key = None,
 ) -> None:
     """Compare the cluster map with the ensembles, server by server. Status 1 if something is wrong."""
+    servers, _ = split_hosts(hosts)
     console = Console()
     with console.status("asking every server"):
-        findings = check_map(hosts, **connection_options(auth, timeout, ca, cert, key))
+        findings = check_map(servers, **connection_options(auth, timeout, ca, cert, key))
     if not findings:
         console.print(Text("the map and the ensembles agree", style="green"))
         return
@@ -124,7 +137,9 @@ def check(
 
 
 def where(
-    path: Annotated[str, typer.Argument(help="A znode's path; it need not exist.")],
+    path: Annotated[
+        str, typer.Argument(help="A znode's path, below the chroot if --hosts has one; it need not exist.")
+    ],
     hosts: Hosts,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
@@ -133,8 +148,9 @@ def where(
     key: Key = None,
 ) -> None:
     """Tell on which ensemble a znode and its children live, and under which path there."""
-    znode = _normalised(path)
-    cluster_map = _read(hosts, connection_options(auth, timeout, ca, cert, key))
+    servers, chroot = split_hosts(hosts)
+    znode = _normalised(path, chroot)
+    cluster_map = _read(servers, connection_options(auth, timeout, ca, cert, key))
     names = cluster_map.names
     placement = cluster_map.make_placement()
 
@@ -154,11 +170,30 @@ def where(
     Console().print(table)
 
 
-def _normalised(path: str) -> str:
-    """The path as a client without chroot would understand it. Placement knows no trailing slash."""
+def split_hosts(hosts: str) -> tuple[str, str]:
+    """Hosts as kazoo takes them, ``"h, h:p/app"``, as ``"h:2181,h:p"`` and the chroot, ``""`` if there is none.
+
+    :raises ClusterMapError: there is something wrong with them.
+    """
+    servers, _, chroot = hosts.partition("/")
+    return with_ports(servers), _normalised(chroot) if chroot.strip("/") else ""
+
+
+def with_ports(hosts: str) -> str:
+    """Each server of ``"h,h:p"`` with a port: ZooKeeper's where it has none.
+
+    :raises ClusterMapError: there is something wrong with them.
+    """
+    servers = [server.strip() for server in hosts.split(",")]
+    ported = [server if not server or PORTED.search(server) else f"{server}:{PORT}" for server in servers]
+    return format_hosts(parse_hosts(",".join(ported)))
+
+
+def _normalised(path: str, chroot: str = "") -> str:
+    """The path as a client with this chroot would understand it. Placement knows no trailing slash."""
     try:
         path.encode()
-        znode = normpath(join("/", path))
+        znode = normpath(chroot + normpath(join("/", path))).rstrip("/") or "/"
     except ValueError as error:
         raise ClusterMapError(f"{path!a} is no path of a znode: {error}") from None
     if is_reserved(znode):

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S
-from parkazoo.cli.cluster_map import Auth, Ca, Cert, Hosts, Key, Timeout, connection_options
+from parkazoo.cli.cluster_map import Auth, Ca, Cert, Hosts, Key, Timeout, connection_options, split_hosts
 from parkazoo.fsck import Report, Tally, check
 
 SHOWN = 5
@@ -34,13 +34,14 @@ def fsck(
     key: Key = None,
 ) -> None:
     """Look at every znode of every ensemble for what crashes left behind. Status 1 if anything remains."""
+    servers, _ = split_hosts(hosts)
     told = Console(stderr=True)
     with told.status("connecting") as status:
 
         def show(looked_at: int, found: int) -> None:
             status.update(f"{looked_at:,} znodes looked at" + (f", {found:,} things found" if found else ""))
 
-        report = check(hosts, repair=repair, progress=show, **connection_options(auth, timeout, ca, cert, key))
+        report = check(servers, repair=repair, progress=show, **connection_options(auth, timeout, ca, cert, key))
     if json:
         typer.echo(json_format.dumps(report.to_json(), indent=2))
     else:

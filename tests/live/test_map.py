@@ -24,12 +24,14 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_digest_acl
 
+import parkazoo
 from parkazoo import admin
 from parkazoo.admin import DRAFT, check_map, init_map, read_map
 from parkazoo.cli import main
+from parkazoo.cli.cluster_map import split_hosts
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
-from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.cluster_map import ClusterMap, format_hosts
 from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT, Placement
 from tests.kazoo_suite.certificates import make_certificates
 
@@ -679,11 +681,26 @@ class ThreeServersTest(unittest.TestCase):
             )
 
 
+class HostsTest(unittest.TestCase):
+    """The command line takes hosts as kazoo does; what names no servers is refused."""
+
+    def test_as_kazoo_takes_them(self) -> None:
+        for hosts in ("h", "h:1", "h1,h2:1, h3 ", "h/", "h1,h2/app", "h:1/a/b/", "[::1],[::2]:7/app"):
+            with self.subTest(hosts):
+                client = KazooClient(hosts)
+                self.assertEqual(split_hosts(hosts), (format_hosts(client.hosts), client.chroot))
+
+    def test_refused(self) -> None:
+        for hosts in ("", "/app", "h,,", "h:", "h:x", "h:0", "::1", "h;g", "user@h", "h,h:2181", "h/a/../b"):
+            with self.subTest(hosts), self.assertRaises(ClusterMapError):
+                split_hosts(hosts)
+
+
 class CommandTest(Ensembles):
     def run_process(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
         """The same in a process of its own, as a user has it."""
         process = subprocess.run(
-            [sys.executable, "-c", "from parkazoo.cli import main; main()", *arguments],
+            [sys.executable, "-m", "parkazoo", *arguments],
             capture_output=True,
             text=True,
             timeout=COMMAND_TIMEOUT_S,
@@ -745,6 +762,25 @@ class CommandTest(Ensembles):
         relative = run_command("where", mirrored[1:], "--hosts", self.a)
         self.assertEqual(relative[1], out)
 
+    def test_chroot(self) -> None:
+        """--hosts and --bootstrap are what the program gives its client, chroot included."""
+        hosts = f" {self.a} /app/"
+        status, out, err = run_command("map", "init", "--bootstrap", hosts, *self.ensembles())
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn(f'ParKazooClient("{self.a}/app")', out)
+        for command in ("show", "check"):
+            self.assertEqual(
+                run_command("map", command, "--hosts", hosts), run_command("map", command, "--hosts", self.a)
+            )
+        self.assertIn(read_map(self.a).cluster, run_command("fsck", "--json", "--hosts", hosts)[1])
+        for path, full in (("/jobs/7", "/app/jobs/7"), ("jobs/7/", "/app/jobs/7"), ("/", "/app")):
+            self.assertEqual(
+                run_command("where", path, "--hosts", hosts), run_command("where", full, "--hosts", self.a)
+            )
+        status, _, err = run_command("where", "/x", "--hosts", f"{self.a}/parkazoo")
+        self.assertEqual(status, 1)
+        self.assertIn("reserved", err)
+
     def test_where_of_bad_paths(self) -> None:
         init_map(self.a, self.all)
         for path in ("/parkazoo", "/parkazoo/map", "/a/.parkazoo", "/a/../b", "."):
@@ -784,7 +820,8 @@ class CommandTest(Ensembles):
             ('{"bootstrap": "h:1", "ensembles": []}', '"ensembles" must be an object'),
             ('{"bootstrap": "h:1", "ensembles": {"a": 1}}', '"ensembles" must be an object'),
             ('{"bootstrap": "h:1", "ensembles": {"a": "h:1", "a": "h:2"}}', "'a' appears twice"),
-            ('{"bootstrap": "h", "ensembles": {"a": "h:1"}}', "not host:port"),
+            ('{"bootstrap": "h:", "ensembles": {"a": "h:1"}}', "not host:port"),
+            ('{"bootstrap": "h", "ensembles": {"a": "h:1/app"}}', "not host:port"),
         ):
             with self.subTest(text), tempfile.TemporaryDirectory() as folder:
                 file = Path(folder, "plan.json")
@@ -802,6 +839,9 @@ class CommandTest(Ensembles):
         self.assertEqual(
             (status, out, err), (1, "", f"error: no ZooKeeper answers within 1 s: {nobody}: Connection refused\n")
         )
+
+    def test_version(self) -> None:
+        self.assertEqual(self.run_process("--version"), (0, f"parkazoo {parkazoo.__version__}\n", ""))
 
     def test_usage(self) -> None:
         for arguments in (
