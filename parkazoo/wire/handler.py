@@ -49,23 +49,23 @@ class Result(AsyncResult):
         return self._exception if self._exception is not _NOT_YET else None
 
     def set(self, value: Any = None) -> None:
-        self.value = value
-        self._exception = None
-        if self._waiters or self._callbacks:
-            try:
+        try:
+            self.value = value
+            self._exception = None
+            if self._waiters or self._callbacks:
                 self._tell_all()
-            except BaseException:  # a signal handler's
-                self._tell_all()
-                raise
+        except BaseException:  # a signal handler's
+            self._tell_all()
+            raise
 
     def set_exception(self, exception: Exception) -> None:
-        self._exception = exception
-        if self._waiters or self._callbacks:
-            try:
+        try:
+            self._exception = exception
+            if self._waiters or self._callbacks:
                 self._tell_all()
-            except BaseException:  # a signal handler's
-                self._tell_all()
-                raise
+        except BaseException:  # a signal handler's
+            self._tell_all()
+            raise
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         if self._exception is _NOT_YET and block:
@@ -102,12 +102,14 @@ class Result(AsyncResult):
                 self._callbacks.remove(callback)
 
     def _tell_all(self) -> None:
-        """Once more does no harm."""
+        """Have callbacks called, and tell those who wait. Done again, or too early, it does no harm."""
+        if self._exception is _NOT_YET:
+            return
+        for _ in self._callbacks.copy():
+            self._handler.completion_queue.put(self._call_next)
         for waiter in self._waiters.copy():
             with suppress(RuntimeError):  # it has been released
                 waiter.release()
-        for _ in self._callbacks.copy():
-            self._handler.completion_queue.put(self._call_next)
 
     def _call_next(self) -> None:
         """On the handler's thread for completions: the callback that was linked first."""
