@@ -27,7 +27,7 @@ from bench.hosts.lab import HostLab
 from bench.lab import LabError, Shape
 from bench.report.make import ReportError, make_report
 from bench.scenarios import thesis
-from bench.scenarios.catalogue import SCENARIOS, run_scenario
+from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
 from bench.scenarios.evaluation import SIZES
 
 ALL = "all"
@@ -227,7 +227,10 @@ def measure(names: list[str], size: str, seed: int, topology: Path | None, folde
     with one_line():
         known("size", size, SIZES)
     with fleet_of(inventory) as fleet:
+        if topology:
+            verify_topology(topology, names, size, can_limit=bool(fleet.inventory.emulation))
         to = new_folder(folder)
+        to.mkdir(parents=True, exist_ok=True)
         lab = HostLab(fleet, tell)
         try:
             for name in names:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
-import shutil
 import socket
 import struct
 import subprocess
@@ -64,8 +63,6 @@ class Cables:
         """Of the packets that come in, that share at random."""
         if not 0 <= share <= 1:
             raise LabError(f"a share is 0 to 1, not {share:g}")
-        if shutil.which("nft") is None:
-            raise NotPossible("packets are lost by nft, which is not there: apt-get install nftables")
         self._lose_none(host)
         chance = f"numgen random mod {PARTS} < {int(share * PARTS)}" if share < 1 else ""
         rule = f"iifname {DEVICE} {chance} drop"
@@ -114,8 +111,7 @@ class Cables:
         for network, device in self._ends(host):
             if " tbf " in run("tc", "-n", network, "qdisc", "show", "dev", device, "root"):
                 run("tc", "-n", network, "qdisc", "delete", "dev", device, "root")
-        if shutil.which("nft") is not None:
-            self._lose_none(host)
+        self._lose_none(host)
         self._end_delay(host)
 
 

@@ -34,6 +34,7 @@ TOOLS = {
     "bridge": "iproute2",
     "unshare": "util-linux",
     "pivot_root": "util-linux",
+    "nft": "nftables",
     "sshd": "openssh-server",
     "ssh-keygen": "openssh-client",
 }
@@ -245,7 +246,7 @@ def find_obstacle() -> str:
     if sys.platform != "linux":
         return "hosts can be emulated on Linux alone"
     if os.geteuid() != 0:
-        return "emulated hosts need root: sudo fab emulate.up"
+        return "emulated hosts need root: put sudo before the command"
     if missing := [tool for tool in TOOLS if _which(tool) is None]:
         return f"there is no {missing[0]}: apt-get install {TOOLS[missing[0]]}"
     tried = subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True, text=True, check=False)

@@ -17,8 +17,8 @@ from bench.lab import Lab, LabError
 from bench.loopback import Loopback
 from bench.report.make import ReportError, make_report, read_documents, show
 from bench.report.terminal import print_section
-from bench.scenarios.catalogue import SCENARIOS, run_scenario
-from bench.scenarios.labs import best
+from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
+from bench.scenarios.labs import emulated
 
 INTERRUPTED = 130
 WIDTH = 132  # where no terminal has one
@@ -28,11 +28,18 @@ def parse() -> argparse.Namespace:
     names = ", ".join(SCENARIOS)
     parser = argparse.ArgumentParser(prog="python -m bench.scenarios", description=__doc__)
     parser.add_argument("names", metavar="NAME", nargs="+", help=f"of {names}; or all")
-    parser.add_argument("--small", action="store_true", help="it only shows that all runs; figures say nothing")
-    parser.add_argument("--full", action="store_true", help="hours, for machines of one's own")
-    parser.add_argument("--emulate", action="store_true", help="on emulated hosts, where root allows them")
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument("--small", action="store_true", help="it only shows that all runs; figures say nothing")
+    sizes.add_argument("--full", action="store_true", help="hours, for machines of one's own")
+    parser.add_argument(
+        "--emulate",
+        action="store_true",
+        help="on emulated hosts, with limited bandwidth; takes Linux and root. Else on loopback, unlimited",
+    )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--topology", metavar="FILE", type=Path, help="unequal links, for the scenario networks")
+    parser.add_argument(
+        "--topology", metavar="FILE", type=Path, help="unequal links, for the scenario networks on emulated hosts"
+    )
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="for results, plots and the report")
     options = parser.parse_args()
     if options.names == ["all"]:
@@ -42,6 +49,11 @@ def parse() -> argparse.Namespace:
     options.size = "small" if options.small else "full" if options.full else "medium"
     if options.out is None:
         options.out = ROOT / "build" / "evaluation" / time.strftime("%Y%m%d-%H%M%S")
+    if options.topology:
+        try:
+            verify_topology(options.topology, options.names, options.size, can_limit=options.emulate)
+        except LabError as error:
+            parser.error(str(error))
     return options
 
 
@@ -54,7 +66,8 @@ def main() -> int:
         console.print(f"  {time.strftime('%H:%M:%S')} {text}", markup=False, highlight=False, style="dim")
 
     try:
-        with best(options.out, console, tell) if options.emulate else nullcontext(Loopback(tell=tell)) as lab:
+        options.out.mkdir(parents=True, exist_ok=True)
+        with emulated(options.out, console, tell) if options.emulate else nullcontext(Loopback(tell=tell)) as lab:
             failed = [name for name in options.names if not has_run(name, lab, options, tell)]
         report = make_report(options.out)
         for document in read_documents(options.out):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +28,20 @@ class Scenario(Protocol):
 
 _MODULES: tuple[Scenario, ...] = (thesis, scaling, networks, failures, raft)
 SCENARIOS = {each.NAME: each for each in _MODULES}
+
+
+def verify_topology(topology: Path, names: Collection[str], size: str, *, can_limit: bool) -> None:
+    """See that a topology which somebody has named will be used.
+
+    :param names: of the scenarios that are to be measured.
+    :param can_limit: whether the lab can do anything to a host's network.
+    :raises LabError: it will not be. The message says why.
+    """
+    if networks.NAME not in names:
+        raise LabError(f"a topology is for the scenario {networks.NAME}, which is not asked for")
+    if not can_limit:
+        raise LabError("a topology takes emulated hosts: neither loopback nor real hosts can change their links")
+    networks.verify_topology(topology, size)
 
 
 def run_scenario(

@@ -1,15 +1,14 @@
-"""The labs that one machine can be: emulated hosts where root allows, else loopback."""
+"""Emulated hosts, as long as an evaluation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
-from bench.lab import Lab, LabError
-from bench.loopback import Loopback
+from bench.lab import Lab
 
 EMULATION = "evaluation"
 SERVERS, CLIENTS = 27, 2
@@ -20,7 +19,7 @@ def emulated(folder: Path, console: Console, tell: Callable[[str], None]) -> Ite
     """Hosts on this machine, as long as the context.
 
     :param folder: for their inventory.
-    :raises LabError: it is not possible here.
+    :raises LabError: it is not possible here. The message says what is missing.
     """
     from bench.hosts.emulation import Emulation  # noqa: PLC0415 - Fabric is not needed for loopback
     from bench.hosts.fleet import Fleet  # noqa: PLC0415
@@ -36,15 +35,3 @@ def emulated(folder: Path, console: Console, tell: Callable[[str], None]) -> Ite
             yield HostLab(fleet, tell)
     finally:
         emulation.down()
-
-
-@contextmanager
-def best(folder: Path, console: Console, tell: Callable[[str], None]) -> Iterator[Lab]:
-    """Emulated hosts; where these are not possible, loopback, and it is told why."""
-    with ExitStack() as stack:
-        try:
-            lab = stack.enter_context(emulated(folder, console, tell))
-        except LabError as error:
-            tell(f"on loopback, with no limits of bandwidth: {error}")
-            lab = Loopback(CLIENTS, tell)
-        yield lab

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from bench.lab import Ensembles, NotPossible
+from bench.lab import Ensembles, NotPossible, Shape
 from bench.report.charts import add_legend, draw_lines, make_logarithmic, make_panels
 from bench.report.section import Plot, Section, Table
 from bench.report.text import MARK, milliseconds, rate, rate_of
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import Evaluation
 from bench.scenarios.summary import latency_s
-from bench.scenarios.topology import EXAMPLE, applied, read_topology
+from bench.scenarios.topology import EXAMPLE, TopologyError, applied, read_topology
 from bench.statistics import PERCENTILES, cumulate, decode
 
 Runs = Sequence[Mapping[str, Any]]
@@ -63,6 +64,25 @@ SIZES = {
         60,
     ),
 }
+
+
+def verify_topology(path: Path, size: str) -> None:
+    """
+    :raises TopologyError: the file has mistakes, or there is nothing in this size that it could be used for.
+    """
+    names = read_topology(path).keys()
+    if not SIZES[size].of_topology_s:
+        raise TopologyError(f"the size {size} has no unequal links: leave the topology out, or take another size")
+    shapes = [*SIZES[size].systems]
+    if not any(names <= set(_servers_of(Shape.parse(shape))) for shape in shapes):
+        raise TopologyError(
+            f"the topology {path} names {', '.join(names)}; no shape that is measured ({', '.join(shapes)}) has "
+            "all of these servers, which are called a1, a2, ... b1, ..."
+        )
+
+
+def _servers_of(shape: Shape) -> list[str]:
+    return [f"{ensemble}{number}" for ensemble in shape.names for number in range(1, shape.servers + 1)]
 
 
 def measure(evaluation: Evaluation) -> None:

@@ -19,7 +19,7 @@ NAME = "scaling"
 TITLE = "Scaling: more ensembles, more requests"
 LOADS = {"writes": 0.0, "reads": 1.0, "90% reads": 0.9}
 GOALS = {("parkazoo", "3x3"): 2.85, ("parkazoo", "9x3"): 8.5}
-THESIS = {("parkazoo", "3x3"): 2.0, ("parkazoo", "9x3"): 2.1}
+THESIS_WRITES = {("parkazoo", "3x3"): 1.98}  # it ran no other shape of several ensembles
 BASE = ("kazoo", "1x3")
 # Requests of all clients together, for each ensemble: enough to keep it busy, and few enough for a leader of nine,
 # whose network card has to carry each eight times, not to be so late that clients take it for dead.
@@ -184,11 +184,11 @@ def _table(runs: Runs, ratios: Mapping[str, Mapping[tuple[str, str], float]], ba
             run = next((each for each in runs if _subject(each) == subject and each["load"] == load), None)
             row.append(rate_of(run) if run else NOTHING)
             row.append(rate(ratios.get(load, {}).get(subject)))
-        rows.append([*row, rate(GOALS.get(subject)), rate(THESIS.get(subject))])
+        rows.append([*row, rate(GOALS.get(subject)), rate(THESIS_WRITES.get(subject))])
     loads = [name for load in LOADS for name in (f"{load}/s", "times")]
     return Table(
         f"Requests/s, and how many times those of {base[0]} on {base[1]}",
-        ("system", "shape", *loads, "goal", "thesis"),
+        ("system", "shape", *loads, "goal", "thesis, writes"),
         rows,
     )
 

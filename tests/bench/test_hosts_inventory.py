@@ -196,7 +196,7 @@ class TestFab(unittest.TestCase):
         program = "import os; from bench.hosts.emulation import *; os.geteuid() or os.seteuid(65534); "
         program += "print(find_obstacle())"
         ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-        self.assertEqual(ran.stdout, "emulated hosts need root: sudo fab emulate.up\n")
+        self.assertEqual(ran.stdout, "emulated hosts need root: put sudo before the command\n")
 
 
 if __name__ == "__main__":

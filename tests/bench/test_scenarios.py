@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 import unittest
@@ -15,6 +16,7 @@ from unittest import mock
 import numpy as np
 from rich.console import Console
 
+from bench.hosts.emulation import find_obstacle
 from bench.lab import Faults, LabError, NotPossible, Server
 from bench.load.plan import Plan
 from bench.load.record import ANSWERED, FAILED, UNANSWERED
@@ -23,10 +25,10 @@ from bench.load.result import Result
 from bench.loopback import Loopback
 from bench.report.make import show
 from bench.scenarios import elections, failures
-from bench.scenarios.catalogue import SCENARIOS, run_scenario
+from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
 from bench.scenarios.catching_up import count_entries
 from bench.scenarios.evaluation import SIZES
-from bench.scenarios.labs import best
+from bench.scenarios.labs import emulated
 from bench.scenarios.roles import find_line
 from bench.scenarios.summary import latency_s, name_limits, summarise
 from bench.scenarios.topology import EXAMPLE, Link, TopologyError, applied, read_topology
@@ -248,15 +250,63 @@ class TestTopology(unittest.TestCase):
             self.fail("unreachable")
 
 
-class TestLabs(unittest.TestCase):
-    def test_loopback_where_no_hosts_can_be_emulated(self) -> None:
-        told: list[str] = []
+class TestWishes(unittest.TestCase):
+    """What cannot be done is an error at once, not a line in a log and a run without what was asked for."""
+
+    def refused(self, *arguments: str, status: int = 2) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            ran = run_module("bench.scenarios", *arguments, "--out", f"{folder}/out")
+            self.assertEqual(ran.returncode, status, ran.stdout + ran.stderr)
+            self.assertNotIn("Traceback", ran.stderr)
+            self.assertNotIn("starting", ran.stdout)
+        return ran.stdout + ran.stderr
+
+    def topology(self, text: str) -> str:
+        file = tempfile.NamedTemporaryFile("w", suffix=".json")  # noqa: SIM115 - as long as the test
+        self.addCleanup(file.close)
+        file.write(text)
+        file.flush()
+        return file.name
+
+    def test_emulate(self) -> None:
+        with mock.patch("bench.hosts.emulation.SYSTEM_PATH", "/nowhere"), mock.patch("os.geteuid", return_value=0):
+            with mock.patch.dict(os.environ, PATH="/nowhere"):
+                self.assertEqual(find_obstacle(), "there is no ip: apt-get install iproute2")
+            with mock.patch("bench.hosts.emulation._which", side_effect=lambda tool: tool != "sshd" or None):
+                self.assertEqual(find_obstacle(), "there is no sshd: apt-get install openssh-server")
         with (
-            mock.patch("bench.scenarios.labs.emulated", side_effect=LabError("it needs root")),
-            best(Path(), Console(), told.append) as lab,
+            mock.patch("os.geteuid", return_value=1000),
+            self.assertRaisesRegex(LabError, "emulated hosts need root"),
+            tempfile.TemporaryDirectory() as folder,
+            emulated(Path(folder), Console(), print),
         ):
-            self.assertIsInstance(lab, Loopback)
-        self.assertEqual(told, ["on loopback, with no limits of bandwidth: it needs root"])
+            self.fail("unreachable")
+
+    def test_emulate_by_command(self) -> None:
+        if obstacle := find_obstacle():  # where there is none, tests/bench/test_hosts.py emulates hosts
+            self.assertIn(obstacle, self.refused("scaling", "--small", "--emulate", status=1))
+
+    def test_topology(self) -> None:
+        good = self.topology('{"a1": {"delay_ms": 1}}')
+        for arguments, said in (
+            (("scaling", "--emulate", "--topology", good), "is for the scenario networks, which is not asked for"),
+            (("networks", "--topology", good), "takes emulated hosts"),
+            (("networks", "--emulate", "--topology", "/nowhere.json"), "cannot be read"),
+            (("networks", "--emulate", "--topology", self.topology("{")), "is no JSON"),
+            (("networks", "--emulate", "--topology", self.topology('{"d1": {}}')), "names d1; no shape"),
+            (("networks", "--small", "--emulate", "--topology", good), "the size small has no unequal links"),
+        ):
+            with self.subTest(said):
+                self.assertIn(said, self.refused(*arguments))
+        verify_topology(Path(good), [*SCENARIOS], "medium", can_limit=True)
+
+    def test_sizes(self) -> None:
+        self.assertIn("not allowed with argument", self.refused("scaling", "--small", "--full"))
+
+    def test_folder(self) -> None:
+        ran = run_module("bench.scenarios", "scaling", "--small", "--out", __file__)
+        self.assertEqual((ran.returncode, ran.stderr), (1, ""))
+        self.assertIn("File exists", ran.stdout)
 
 
 class TestRoles(unittest.TestCase):
