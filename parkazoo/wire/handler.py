@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 from kazoo.handlers.threading import AsyncResult, KazooTimeoutError, SequentialThreadingHandler
 
+from parkazoo.wire.routine import has_ended
 from parkazoo.wire.workers import CALLBACKS, Strand
 
 log = logging.getLogger(__name__)
@@ -136,10 +137,7 @@ class Handler(SequentialThreadingHandler):
         if not self._running:
             CALLBACKS.keep(self)
             self._running = True
-            if not _running:
-                atexit.unregister(_stop_all)
-                atexit.register(_stop_all)
-            _running.add(self)
+            _stop_at_exit(self)
 
     def stop(self, timeout_s: float | None = None) -> bool:
         """Wait for the watches and completion callbacks that are due. Those of later are called too.
@@ -178,11 +176,72 @@ class Handler(SequentialThreadingHandler):
         self.callback_queue.put(partial(callback.func, *callback.args))
 
 
-_running: WeakSet[Handler] = WeakSet()
+_running: WeakSet[Any] = WeakSet()
 
 
 def _stop_all() -> None:
     """Programs exit after what is due has been called, but wait no longer for all handlers than for one."""
     deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
     for handler in list(_running):
-        handler.stop(max(0.0, deadline_s - time.monotonic()))
+        rest_s = max(0.0, deadline_s - time.monotonic())
+        if isinstance(handler, Handler):
+            handler.stop(rest_s)
+        elif handler.running and not any(map(has_ended, handler._workers)):
+            _wait_for_callbacks(handler, rest_s)
+
+
+def _stop_at_exit(handler: Any) -> None:
+    if (
+        not _running
+    ):  # as with kazoo: what programs register to be called at the exit before they start is called later
+        atexit.unregister(_stop_all)
+        atexit.register(_stop_all)
+    _running.add(handler)
+
+
+def start_handler(handler: Any) -> None:
+    """Start any handler. The exit waits no longer for the callbacks of kazoo's either than for those of ours.
+
+    :raises RuntimeError: no thread can be started.
+    """
+    handler.start()
+    if not isinstance(handler, Handler):
+        atexit.unregister(handler.stop)  # it would wait for ever
+        _stop_at_exit(handler)
+
+
+def stop_handler(handler: Any, timeout_s: float | None = None) -> bool:
+    """Stop any handler, with what is said of :meth:`Handler.stop`.
+
+    After False, kazoo's handler for gevent may be started again, kazoo's others when the callback has ended.
+    """
+    if isinstance(handler, Handler):
+        return handler.stop(timeout_s)
+    if timeout_s is None:
+        timeout_s = CLOSE_TIMEOUT_S
+    has_stopped = handler.event_object()
+
+    def stop() -> None:
+        handler.stop()
+        has_stopped.set()
+
+    routine = handler.spawn(stop)
+    if has_stopped.wait(timeout_s):
+        return True
+    log.warning("A callback has not ended within %.1f s", timeout_s)
+    if hasattr(routine, "kill"):  # a greenlet: it gives back the handler's lock
+        routine.kill()
+        handler.callback_queue = handler.queue_impl()
+    return False
+
+
+def _wait_for_callbacks(handler: Any, timeout_s: float) -> None:
+    """Wait until one of kazoo's handlers has made what is due. Nothing is spawned: the interpreter exits."""
+    deadline_s = time.monotonic() + timeout_s
+    for name in ("completion_queue", "callback_queue"):
+        if hasattr(handler, name):  # gevent's has no queue for completions
+            is_made = handler.lock_object()
+            is_made.acquire()
+            getattr(handler, name).put(is_made.release)
+            if not is_made.acquire(timeout=max(0.0, deadline_s - time.monotonic())):
+                log.warning("A callback has not ended within %.1f s", timeout_s)

@@ -17,6 +17,15 @@ def is_current(routine: Any) -> bool:
     return _is_greenlet(routine) and bool(routine.getcurrent() is routine)
 
 
+def has_ended(routine: Any) -> bool:
+    """Whether a handler's worker is no more."""
+    if isinstance(routine, tuple):  # eventlet's, with its queue
+        routine = routine[0]
+    if isinstance(routine, threading.Thread):
+        return not routine.is_alive()
+    return bool(getattr(routine, "dead", False))
+
+
 def end_after_fork(routine: Any) -> None:
     """Threads end with a fork; greenlets go on in the child, unless they are told."""
     if _is_greenlet(routine) and not is_current(routine):

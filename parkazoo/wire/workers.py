@@ -90,7 +90,7 @@ class Workers:
 
     def _wake(self) -> None:
         """Have an idle thread look again."""
-        if self._idle:
+        if self._idle and self._wakes.qsize() < len(self._idle):
             self._wakes.put(None)
 
     def _start(self) -> None:

@@ -13,11 +13,13 @@ from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
+from kazoo.handlers.eventlet import SequentialEventletHandler
+from kazoo.handlers.gevent import SequentialGeventHandler
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 
 from parkazoo.wire import handler as handler_module
 from parkazoo.wire import workers as workers_module
-from parkazoo.wire.handler import Handler, Result
+from parkazoo.wire.handler import Handler, Result, start_handler, stop_handler
 from parkazoo.wire.workers import CALLBACKS, Strand, Workers
 from tests.live.world import DEADLINE_S, LiveTest, wait_until
 
@@ -501,6 +503,35 @@ class TestHandler(CallsTest):
         self.assertFalse(self.handler.running)
 
 
+class TestOtherHandlers(CallsTest):
+    """kazoo's, which wait for ever for a callback that never ends."""
+
+    def test_stop(self) -> None:
+        for kind in (SequentialThreadingHandler, SequentialGeventHandler, SequentialEventletHandler):
+            with self.subTest(kind=kind):
+                handler = kind()
+                has_begun, may_end, has_ended, is_called = (handler.event_object() for _ in range(4))
+
+                def block(*events: Any) -> None:
+                    for act in events:
+                        act()
+
+                start_handler(handler)
+                handler.callback_queue.put(
+                    partial(block, has_begun.set, partial(may_end.wait, DEADLINE_S), has_ended.set)
+                )
+                has_begun.wait(DEADLINE_S)
+                self.assertFalse(stop_handler(handler, SOON_S))
+                may_end.set()
+                has_ended.wait(DEADLINE_S)
+                wait_until(lambda h=handler: (h.sleep_func(0), not h.running)[1], "it has stopped")
+                start_handler(handler)
+                handler.callback_queue.put(is_called.set)
+                self.assertTrue(is_called.wait(DEADLINE_S))
+                self.assertTrue(stop_handler(handler, DEADLINE_S))
+                self.assertFalse(handler.running)
+
+
 class TestClient(LiveTest):
     def test_callbacks_that_use_another_client(self) -> None:
         """They come when theirs stops, and wait for the other: neither is held up, nor is the loop."""
@@ -589,6 +620,25 @@ class TestExit(LiveTest):
             "result.get()\n"
         )
         self.assertEqual(sorted(self.run_program(main).split()), ["called", "ends"])
+
+    def test_other_handlers(self) -> None:
+        for kind in ("threading.SequentialThreading", "gevent.SequentialGevent", "eventlet.SequentialEventlet"):
+            module, name = kind.split(".")
+            program = (
+                f"from kazoo.handlers.{module} import {name}Handler\n"
+                "from parkazoo.wire import handler\n"
+                f"{SHORT}\n"
+                f"own = {name}Handler(); has_begun = own.event_object(); never = own.event_object()\n"
+                "handler.start_handler(own)\n"
+                "own.callback_queue.put(lambda: (has_begun.set(), never.wait()))\n"
+                "has_begun.wait()\n"
+            )
+            with self.subTest(kind=kind):
+                answer = subprocess.run(
+                    [sys.executable, "-c", program], capture_output=True, text=True, timeout=EXIT_S, check=False
+                )
+                self.assertIn("has not ended within", answer.stderr)
+                self.assertEqual(answer.returncode, 0)
 
     def test_what_is_due_is_called(self) -> None:
         main = "for number in range(100): client.handler.completion_queue.put(lambda: print('called', flush=True))"
