@@ -171,11 +171,11 @@ def make_map(_: Connection, inventory: str = "") -> None:
     help={"hosts": "how many", "servers": "how many of them run servers; 0: three in five"},
     auto_shortflags=False,
 )
-def emulate(_: Connection, hosts: int = 50, servers: int = 0) -> None:
+def emulate(_: Connection, hosts: str = "50", servers: str = "0") -> None:
     """Make hosts on this machine, and their inventory, conf/emulated.toml. Needs Linux and root."""
     with one_line():
         began = time.monotonic()
-        Emulation().up(hosts, servers or None)
+        Emulation().up(number("hosts", hosts), number("servers", servers) or None)
         console.print(
             f"{hosts} hosts are up after {time.monotonic() - began:.1f} s; fab emulate.down removes them"
         )
@@ -205,7 +205,7 @@ def run(
     _: Connection,
     scenario: str,
     size: str = "medium",
-    seed: int = 1,
+    seed: str = "1",
     topology: str = "",
     folder: str = "",
     inventory: str = "",
@@ -218,14 +218,15 @@ def run(
 
 
 @task(help=HOW, auto_shortflags=False)
-def sweep(_: Connection, size: str = "medium", seed: int = 1, folder: str = "", inventory: str = "") -> None:
+def sweep(_: Connection, size: str = "medium", seed: str = "1", folder: str = "", inventory: str = "") -> None:
     """The thesis' sweep: the best number of threads, then of processes, then of client hosts. (fab run thesis)"""
     measure([thesis.NAME], size, seed, None, folder, inventory)
 
 
-def measure(names: list[str], size: str, seed: int, topology: Path | None, folder: str, inventory: str) -> None:
+def measure(names: list[str], size: str, seed: str, topology: Path | None, folder: str, inventory: str) -> None:
     with one_line():
         known("size", size, SIZES)
+        seed_number = number("seed", seed)
     with fleet_of(inventory) as fleet:
         if topology:
             verify_topology(topology, names, size, can_limit=bool(fleet.inventory.emulation))
@@ -235,10 +236,20 @@ def measure(names: list[str], size: str, seed: int, topology: Path | None, folde
         try:
             for name in names:
                 tell(SCENARIOS[name].TITLE)
-                run_scenario(name, lab, to, size, seed, tell, topology)
+                run_scenario(name, lab, to, size, seed_number, tell, topology)
         finally:
             if any((to / f"{name}.json").exists() for name in names):
                 console.print(str(make_report(to)), highlight=False, soft_wrap=True)
+
+
+def number(what: str, text: str) -> int:
+    """
+    :raises LabError: it is none.
+    """
+    try:
+        return int(text)
+    except ValueError:
+        raise LabError(f"--{what} is a whole number, not {text!r}") from None
 
 
 def known(what: str, word: str, words: Collection[str]) -> None:

@@ -56,6 +56,12 @@ def parse() -> argparse.Namespace:
         options.seed = int.from_bytes(os.urandom(4), "big")
     if options.out is None:
         options.out = ROOT / "build" / "bench" / f"client-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    try:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"results cannot be written to {options.out}: {error.strerror}")
+    if options.out.is_dir() or not os.access(options.out.parent, os.W_OK):
+        parser.error(f"results cannot be written to {options.out}")
     return options
 
 

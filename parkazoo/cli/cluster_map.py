@@ -38,7 +38,9 @@ Auth = Annotated[
         envvar="PARKAZOO_AUTH", metavar="SCHEME:CREDENTIAL", help="Identity, as digest:user:password. Repeatable."
     ),
 ]
-Timeout = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long to wait for the ensembles.")]
+Timeout = Annotated[
+    float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="How long to wait for the ensembles.")
+]
 Ca = Annotated[Path | None, typer.Option(**FILE, help="TLS: certificates of the servers' authorities.")]
 Cert = Annotated[Path | None, typer.Option(**FILE, help="TLS: the client's certificate.")]
 Key = Annotated[Path | None, typer.Option(**FILE, help="TLS: the key of that certificate.")]

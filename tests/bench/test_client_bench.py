@@ -170,6 +170,12 @@ class TestRun(unittest.TestCase):
         if has_crowd:
             self.assertEqual(results["crowd"]["operations"], results["crowd"]["clients"] * ENSEMBLES)
 
+    def test_a_place_where_no_file_can_be(self) -> None:
+        for place in (__file__ + "/results.json", str(Path(__file__).parent)):
+            ran = run_module("bench.client", "--small", "--out", place)
+            self.assertEqual((ran.returncode, ran.stdout), (2, ""))
+            self.assertIn("results cannot be written to", ran.stderr)
+
     def test_a_mistyped_load(self) -> None:
         ran = self.run_bench("--load", "async-gte")
         self.assertEqual(ran.returncode, 2)

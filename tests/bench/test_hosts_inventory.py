@@ -192,6 +192,15 @@ class TestFab(unittest.TestCase):
             (ran.returncode, ran.stderr), (1, "there is no scenario 'scalin': do you mean scaling?\n")
         )
 
+    def test_what_is_no_number(self) -> None:
+        for arguments, option in (
+            (("run", "scaling", "--seed", "x"), "seed"),
+            (("sweep", "--seed", "x"), "seed"),
+            (("emulate.up", "--hosts", "x"), "hosts"),
+        ):
+            ran = self.fab(*arguments)
+            self.assertEqual((ran.returncode, ran.stderr), (1, f"--{option} is a whole number, not 'x'\n"))
+
     def test_emulation_without_root(self) -> None:
         program = "import os; from bench.hosts.emulation import *; os.geteuid() or os.seteuid(65534); "
         program += "print(find_obstacle())"

@@ -853,6 +853,8 @@ class CommandTest(Ensembles):
             ("map", "init", "--file", "no-such-file.json"),
             ("map", "init", "--file", str(CONF / "one-ensemble.json"), "--bootstrap", self.a),
             ("map", "show", "--hosts", self.a, "--timeout", "0"),
+            ("map", "show", "--hosts", self.a, "--timeout", "inf"),
+            ("map", "show", "--hosts", self.a, "--timeout", "nan"),
             ("map", "show", "--hosts", self.a, "--ca", "no-such-file.pem"),
             ("map", "show", "--hosts", self.a, "--cert", __file__),
             ("where", "--hosts", self.a),
