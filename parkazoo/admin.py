@@ -12,12 +12,13 @@ time or after a crash agree on one, and becomes the map in the last transaction.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -44,11 +45,14 @@ from parkazoo.protocol.placement import (
     FENCES,
     MAP,
     MIRRORS,
+    PIN,
     ROOT,
     Place,
     Placement,
+    escape,
     join,
     split,
+    unescape,
 )
 from parkazoo.wire.log import DiscreetLog
 from parkazoo.wire.sasl import verify_sasl
@@ -64,6 +68,7 @@ CREATES_AT_ONCE = 256  # keeps a transaction far below the servers' limit of 1 M
 READS_AT_ONCE = 64
 REFUSED = "the servers refuse the identity"
 SHOWN = 5
+LOSSES_SHOWN = 20
 
 Auth = Sequence[tuple[str, str]]
 T = TypeVar("T")
@@ -73,11 +78,46 @@ log.addHandler(logging.NullHandler())  # a connection that is refused is told in
 
 
 class Finding(NamedTuple):
-    """What `check_map` found wrong: on which ensemble, what, and what to do."""
+    """What `check_map` found wrong: on which ensemble, what, and what to do.
+
+    :param is_warning: whether the cluster serves all the same.
+    """
 
     ensemble: str
     problem: str
     remedy: str
+    is_warning: bool = False
+
+
+class Loss(NamedTuple):
+    """What ensembles that have lost their data had, so far as the other ones know of it; users' paths, sorted.
+
+    :param ensembles: their names.
+    :param childless: directories whose children were there.
+    :param homeless: directories that were there themselves, and whose children are on another ensemble.
+    :param hidden: how many znodes could not be looked at, for want of a right.
+    """
+
+    ensembles: tuple[str, ...]
+    childless: tuple[str, ...]
+    homeless: tuple[str, ...]
+    hidden: int
+
+    def __str__(self) -> str:
+        parts = [
+            f"{what} of {len(paths):,} director{'ies' if len(paths) > 1 else 'y'} ({_some(paths)})"
+            for what, paths in (("the children", self.childless), ("the data", self.homeless))
+            if paths
+        ]
+        unseen = f" ({self.hidden:,} znodes could not be looked at)" if self.hidden else ""
+        return (
+            f"{', '.join(parts) or 'nothing that the others know of'}; beside what none of them knows of{unseen}"
+        )
+
+
+def _some(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - LOSSES_SHOWN:,} more" if len(paths) > LOSSES_SHOWN else ""
+    return ", ".join(paths[:LOSSES_SHOWN]) + more
 
 
 def init_map(
@@ -86,6 +126,8 @@ def init_map(
     *,
     auth: Auth = (),
     closed: bool = False,
+    replace: Collection[str] = (),
+    tell: Callable[[Loss], None] = lambda loss: None,
     timeout_s: float = TIMEOUT_S,
     **client_options: Any,
 ) -> ClusterMap:
@@ -94,7 +136,8 @@ def init_map(
     Nothing is written before it is verified that every ensemble is reachable, that no two of them are one,
     that none carries another map and, if there are several, that none has znodes which would be out of reach.
     One ensemble alone is adopted with all its data. Repeating it with the same arguments finishes what a crash
-    has left unfinished, makes again what is missing, overwrites nothing, and returns the map that is there.
+    has left unfinished, makes again what is missing, overwrites nothing, and returns the map that is there. It
+    refuses an ensemble that was part of the cluster and has lost its data, unless that is to be replaced.
 
     :param bootstrap: hosts (``"h:p,h:p"``) of the ensemble that is to hold the map: all or some servers of one
         of `ensembles`, or an ensemble apart that holds the map and nothing else (its name is "bootstrap").
@@ -102,12 +145,15 @@ def init_map(
     :param auth: identities as ``(scheme, credential)``.
     :param closed: only the identities of this call may read or change ``/parkazoo``, the map included, so that
         every client needs them; otherwise anyone may.
+    :param replace: names of ensembles that are made anew if they have lost their data, which is given up.
+    :param tell: called with what is lost, before anything is written.
     :param timeout_s: seconds to wait for the connections, and for each answer.
     :param client_options: further arguments for KazooClient (TLS, SASL), apart from ``handler``.
     :raises ClusterMapError: if anything is not as it must be. It says what, and what to do.
     :raises ConfigurationError: the TLS or SASL options cannot be used.
     """
     wanted = _plan(bootstrap, ensembles)
+    verify_names(replace, wanted)
     if closed and not (auth or client_options.get("sasl_options") or client_options.get("certfile")):
         raise ClusterMapError("a closed cluster needs an identity to be closed to: give one in auth (--auth)")
     acl = CREATOR_ALL_ACL if closed else OPEN_ACL_UNSAFE
@@ -118,9 +164,13 @@ def init_map(
         # The bootstrap ensemble last: whoever marks the others has written a draft there before.
         first = sorted(clients.values(), key=lambda client: client.name == wanted.bootstrap)
         states = {client.name: _State.read(client) for client in first}
-        cluster_map, is_made = _agree(wanted, states)
+        cluster_map, is_made = _agree(wanted, states, replace)
         for name, state in states.items():
             _verify_state(cluster_map, name, state, closed, is_made)
+        if lost := _find_lost(cluster_map, states, is_made):
+            loss = _assess(cluster_map, clients, lost)
+            _verify_given_up(states, loss, replace)
+            tell(loss)
         if any(state.record is None for state in states.values()):
             _verify_distinct(clients, options, timeout_s)
         if not is_made and len(wanted.names) > 1:
@@ -173,7 +223,19 @@ def check_map(
         ]
 
 
+def verify_names(names: Collection[str], cluster_map: ClusterMap) -> None:
+    """ClusterMapError if one of `names` is not an ensemble of the map."""
+    if unknown := [name for name in names if name not in cluster_map.ensembles]:
+        raise ClusterMapError(
+            f"no ensemble of the map is called {unknown[0]!r}: there are {', '.join(cluster_map.names)}"
+        )
+
+
 # ---- clients -------------------------------------------------------------------------------------------
+
+
+class _NoRightError(ClusterMapError):
+    """The identity may not use a znode."""
 
 
 class _Client:
@@ -212,7 +274,7 @@ class _Client:
         except (NoNodeError, NodeExistsError):
             raise
         except NoAuthError:
-            raise ClusterMapError(
+            raise _NoRightError(
                 f"no right to use {path} on {self}: give the identity that has it in auth (--auth)"
             ) from None
         except AuthFailedError:
@@ -231,6 +293,12 @@ class _Client:
         except NoNodeError:
             return None
         return data or b""
+
+    def is_there(self, path: str) -> bool:
+        try:
+            return self.call("exists", path) is not None
+        except _NoRightError:  # since ZooKeeper 3.9, of what may not be read
+            return True
 
     def children(self, path: str) -> list[str]:
         try:
@@ -319,7 +387,7 @@ def _unreachable(absent: Sequence[_Client]) -> str:
 
 
 class _State(NamedTuple):
-    """What an ensemble holds below ``/parkazoo``; None for what is missing."""
+    """What an ensemble holds below ``/parkazoo``, whose children are `parts`; None for what is missing."""
 
     hosts: str
     map: bytes | None
@@ -328,6 +396,7 @@ class _State(NamedTuple):
     is_open: bool | None
     strange: tuple[str, ...]
     has_mirrors: bool
+    parts: frozenset[str]
 
     @classmethod
     def read(cls, client: _Client) -> _State:
@@ -335,18 +404,18 @@ class _State(NamedTuple):
         try:
             acl = client.call("get_acls", ROOT)[0]
         except NoNodeError:
-            return cls(client.hosts, None, None, None, None, (), False)
+            return cls(client.hosts, None, None, None, None, (), False, frozenset())
         own = {split(path)[1] for path in (MAP, DRAFT, ENSEMBLE, MIRRORS, FENCES, DONE)}
+        names = client.children(ROOT)
         return cls(
             hosts=client.hosts,
             map=client.read(MAP),
             draft=client.read(DRAFT),
             record=client.read(ENSEMBLE),
             is_open=acl == OPEN_ACL_UNSAFE,
-            strange=tuple(
-                name for name in client.children(ROOT) if name not in own and not name.startswith(PROBE)
-            ),
+            strange=tuple(name for name in names if name not in own and not name.startswith(PROBE)),
             has_mirrors=bool(client.children(MIRRORS)),
+            parts=frozenset(join(ROOT, name) for name in names),
         )
 
 
@@ -392,14 +461,27 @@ def _plan(bootstrap: str, ensembles: Mapping[str, str]) -> ClusterMap:
     return ClusterMap(cluster=uuid.uuid4().hex, ensembles=hosts, placement=tuple(ensembles), bootstrap=name)
 
 
-def _agree(wanted: ClusterMap, states: Mapping[str, _State]) -> tuple[ClusterMap, bool]:
-    """The map to go on with: the one that is there, else the draft, else the one wanted; whether it is made."""
+def _agree(wanted: ClusterMap, states: Mapping[str, _State], replaced: Collection[str]) -> tuple[ClusterMap, bool]:
+    """The map to go on with: the one that is there, else the draft, else the one wanted; whether it is made.
+
+    If the bootstrap ensemble is to be replaced, the one wanted is that of the cluster which the others are of.
+    """
     state = states[wanted.bootstrap]
     if state.map is not None:
         return _same(wanted, _parse(state.map, MAP, state.hosts), MAP), True
     if state.draft is not None:
         return _same(wanted, _parse(state.draft, DRAFT, state.hosts), DRAFT), False
+    clusters = {_cluster_of(each.record) for each in states.values() if each.record is not None}
+    if wanted.bootstrap in replaced and len(clusters) == 1:
+        return dataclasses.replace(wanted, cluster=clusters.pop() or wanted.cluster), False
     return wanted, False
+
+
+def _cluster_of(record: bytes) -> str:
+    """The cluster's id in what ``/parkazoo/ensemble`` holds; empty if it is damaged."""
+    with suppress(ValueError, RecursionError, TypeError, KeyError):
+        return str(json.loads(record)["cluster"])
+    return ""
 
 
 def _same(wanted: ClusterMap, found: ClusterMap, path: str) -> ClusterMap:
@@ -433,15 +515,85 @@ def _verify_state(cluster_map: ClusterMap, name: str, state: _State, closed: boo
     if state.map is not None and name != cluster_map.bootstrap:
         raise ClusterMapError(f"{where} carries another cluster map, at {MAP}: an ensemble is in one cluster")
     if state.record is not None and not _is_record(state.record, cluster_map, name):
-        raise ClusterMapError(
+        told = (
             f"{where} is {describe_record(state.record)}: an ensemble is in one cluster, under one name. "
             f"If that one is given up, delete {ROOT} there"
         )
+        if not is_made:
+            told += (
+                f"; if {cluster_map.bootstrap} was its bootstrap ensemble and has lost its data, bring back the "
+                f"old servers or a backup, or give up what was there with --replace {cluster_map.bootstrap}"
+            )
+        raise ClusterMapError(told)
     if state.is_open is not None:
         _verify_form(where, state.is_open, closed)
-    if state.strange or (state.has_mirrors and not is_made):
+    if state.strange or (state.has_mirrors and state.record is None and not is_made):
         there = ", ".join(f"{ROOT}/{each}" for each in state.strange[:SHOWN]) or f"znodes below {MIRRORS}"
         raise ClusterMapError(f"{where} has {there}, not of this cluster: {ROOT} is ParKazoo's, delete them")
+
+
+def _find_lost(cluster_map: ClusterMap, states: Mapping[str, _State], is_made: bool) -> list[str]:
+    """The ensembles that have lost their data.
+
+    All are made and marked before the map is published, and there is a draft until then. So if there is a map, or
+    no draft and yet a mark, what is missing has been there.
+    """
+    has_draft = states[cluster_map.bootstrap].draft is not None
+    if not is_made and (has_draft or all(state.record is None for state in states.values())):
+        return []
+    return [name for name in cluster_map.names if _lost_parts(cluster_map, name, states[name].parts)]
+
+
+def _lost_parts(cluster_map: ClusterMap, name: str, parts: Collection[str]) -> list[str]:
+    """Of what an ensemble has below ``/parkazoo``, that which cannot be made again without losing something."""
+    needed = [MAP] if name == cluster_map.bootstrap else [ENSEMBLE]  # the map marks its ensemble too
+    if _has_mirrors(cluster_map, name):
+        needed.append(MIRRORS)
+    return [path for path in needed if path not in parts]
+
+
+def _verify_given_up(states: Mapping[str, _State], loss: Loss, replaced: Collection[str]) -> None:
+    """Every ensemble that has lost its data is to be replaced, and can be."""
+    if kept := [name for name in loss.ensembles if name not in replaced]:
+        told = " and ".join(f"ensemble {name} ({states[name].hosts})" for name in kept)
+        options = " ".join(f"--replace {name}" for name in kept)
+        raise ClusterMapError(
+            f"{told} had a part of this cluster, and has lost it: {loss}. Bring back the old servers or a backup, "
+            f"or give up what was there with {options}"
+        )
+    for name in loss.ensembles:
+        if FENCES in states[name].parts and MIRRORS not in states[name].parts:
+            raise ClusterMapError(
+                f"ensemble {name} ({states[name].hosts}) has lost {MIRRORS} but not {FENCES}: stop the clients, "
+                f"delete {FENCES} there with what is below it, and try again"
+            )
+
+
+def _assess(cluster_map: ClusterMap, clients: Mapping[str, _Client], lost: Sequence[str]) -> Loss:
+    """What the ensembles tell of those that have lost their data; goes through all that there is."""
+    placement = cluster_map.make_placement()
+    mirrors = {cluster_map.names.index(name): set(clients[name].children(MIRRORS)) for name in lost}
+    childless: set[str] = set()
+    homeless: set[str] = set()
+    hidden: list[str] = []
+    for name in cluster_map.placement:
+        to_list = ["/", MIRRORS]
+        for path, names in _listings(clients[name], to_list, hidden):
+            directory = placement.logical(path)
+            where = placement.of_children(directory)
+            if PIN in names and escape(directory) not in mirrors.get(where, {escape(directory)}):
+                childless.add(directory)
+            if path == MIRRORS:
+                homes = {each: placement.home(each) for each in map(unescape, names)}
+                homeless.update(
+                    each
+                    for each, home in homes.items()
+                    if home.ensemble in mirrors
+                    and not clients[cluster_map.names[home.ensemble]].is_there(home.path)
+                )
+            children = (join(path, each) for each in names if each != PIN)
+            to_list += [each for each in children if each not in {"/zookeeper", ROOT}]
+    return Loss(tuple(lost), tuple(sorted(childless)), tuple(sorted(homeless)), len(hidden))
 
 
 def _verify_form(where: str, is_open: bool, closed: bool) -> None:
@@ -520,30 +672,53 @@ def _verify_nothing_lost(cluster_map: ClusterMap, clients: Mapping[str, _Client]
     if lost:
         raise ClusterMapError(
             f"znodes would be out of reach with several ensembles: {'; '.join(lost)}. Begin with empty ensembles "
-            "and copy the znodes with a ParKazooClient, or make a map of the one ensemble that has data"
+            "and copy the znodes with a ParKazooClient, or make a map of the one ensemble that has data; to make "
+            "a lost map again, give its ensembles in their old order"
         )
 
 
 def _lost(client: _Client, index: int, placement: Placement) -> list[str]:
     """Some znodes on ensemble `index` whose place is elsewhere; goes through the whole tree if there are none."""
-    found: list[str] = []
+    found = [
+        path
+        for path in (join(MIRRORS, name) for name in client.children(MIRRORS))
+        if placement.children(placement.logical(path)) != Place(index, path)
+    ]
     to_list = ["/"]
-    while to_list and len(found) < SHOWN:
-        batch, to_list = to_list[-READS_AT_ONCE:], to_list[:-READS_AT_ONCE]
+    for path, names in _listings(client, to_list):
+        for name in names:
+            child = join(path, name)
+            if child in {"/zookeeper", ROOT} or child.startswith(f"/{PROBE}") or name == PIN:
+                continue
+            if placement.home(child) == Place(index, child):
+                to_list.append(child)
+            else:
+                found.append(child)
+        if len(found) >= SHOWN:
+            break
+    return found[:SHOWN]
+
+
+def _listings(
+    client: _Client, to_list: list[str], hidden: list[str] | None = None
+) -> Iterator[tuple[str, list[str]]]:
+    """The paths in `to_list`, to which the caller adds while it goes on, with the names of their children.
+
+    :param hidden: gets the paths that may not be listed, which else is an error.
+    """
+    while to_list:
+        batch = to_list[-READS_AT_ONCE:]
+        del to_list[-READS_AT_ONCE:]
         for path, answer in [(path, client.zk.get_children_async(path)) for path in batch]:
-            try:
-                names = client.wait(path, answer)
-            except NoNodeError:
-                continue  # deleted meanwhile
-            for name in names:
-                child = join(path, name)
-                if child in {"/zookeeper", ROOT} or child.startswith(f"/{PROBE}"):
-                    continue
-                if placement.home(child) == Place(index, child):
-                    to_list.append(child)
-                elif len(found) < SHOWN:
-                    found.append(child)
-    return found
+            with suppress(NoNodeError):  # deleted meanwhile
+                try:
+                    names = client.wait(path, answer)
+                except _NoRightError:
+                    if hidden is None:
+                        raise
+                    hidden.append(path)
+                else:
+                    yield path, names
 
 
 # ---- make ----------------------------------------------------------------------------------------------
@@ -624,12 +799,19 @@ def _check_ensemble(client: _Client, cluster_map: ClusterMap) -> Iterator[Findin
         yield Finding(client.name, f"it carries a map too, at {MAP}", "it may be in another cluster: see that map")
     if client.name == cluster_map.bootstrap and client.read(MAP) != cluster_map.to_json():
         yield Finding(client.name, "its map is not the one that was read", "give the hosts that the map names")
-    if client.read(ENSEMBLE) is None:
-        yield Finding(client.name, f"{ENSEMBLE} is missing", again)
-    if _has_mirrors(cluster_map, client.name):
-        missing = [path for path in (MIRRORS, FENCES, DONE) if client.read(path) is None] or _missing_fences(
-            client
+    parts = {join(ROOT, name) for name in client.children(ROOT)}
+    if lost := _lost_parts(cluster_map, client.name, parts):
+        yield Finding(
+            client.name,
+            f"{' and '.join(lost)} {'are' if len(lost) > 1 else 'is'} missing: it has lost its data, or these are "
+            "new servers",
+            "bring back the old servers or a backup; `parkazoo map init` with the arguments of the map tells what "
+            f"is lost, and with --replace {client.name} gives it up",
         )
+    elif client.name == cluster_map.bootstrap and ENSEMBLE not in parts:
+        yield Finding(client.name, f"{ENSEMBLE} is missing", again)
+    if not lost and _has_mirrors(cluster_map, client.name):
+        missing = [path for path in (FENCES, DONE) if path not in parts] or _missing_fences(client)
         if missing:
             more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
             yield Finding(client.name, f"missing: {', '.join(missing[:SHOWN])}{more}", again)
@@ -647,7 +829,8 @@ def _check_servers(
 ) -> Iterator[Finding]:
     with _each_server(clients, options, timeout_s) as (connected, failed):
         for server, (name, reason) in failed.items():
-            yield Finding(name, f"server {server}: {reason}", "start it or correct the map")
+            told = f"server {server}: {reason}"
+            yield Finding(name, told, "start it or correct the map", is_warning=name in clients)
         for server, (name, client) in connected.items():
             record = client.read(ENSEMBLE)
             if record is not None and not _is_record(record, cluster_map, name):

@@ -10,7 +10,7 @@ import logging
 import queue
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,17 +19,19 @@ from typing import Any, NamedTuple
 from kazoo.exceptions import ConnectionLoss, KazooException, SessionExpiredError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from parkazoo.admin import SESSION_TIMEOUT_S, TIMEOUT_S, Auth, read_map
+from parkazoo.admin import SESSION_TIMEOUT_S, TIMEOUT_S, Auth, read_map, verify_names
 from parkazoo.client import ParKazooClient
 from parkazoo.driver import Driver
 from parkazoo.protocol.fsck import (
     KINDS,
+    LOST_CHILDREN,
     MENDS,
     Below,
     Doubt,
     Finding,
     Kind,
     Seen,
+    is_own,
     look_at_ensemble,
     mend,
     settle,
@@ -76,6 +78,7 @@ class Report:
 
     :param looked_at: how many znodes.
     :param hidden: what there was no right to look at; physical paths.
+    :param is_blind: whether that is ``/``, or ParKazoo's own, and not only znodes of users.
     """
 
     cluster: str
@@ -83,6 +86,7 @@ class Report:
     seconds: float = 0.0
     tallies: dict[Kind, Tally] = field(default_factory=lambda: {kind: Tally() for kind in KINDS})
     hidden: Tally = field(default_factory=Tally)
+    is_blind: bool = False
 
     @property
     def is_clean(self) -> bool:
@@ -130,6 +134,7 @@ def check(
     *,
     auth: Auth = (),
     repair: bool = False,
+    accept_loss: Collection[str] = (),
     timeout_s: float = TIMEOUT_S,
     grace_s: float = GRACE_S,
     progress: Progress = lambda looked_at, found: None,
@@ -141,14 +146,17 @@ def check(
 
     :param hosts: hosts (``"h:p,h:p"``) of the bootstrap ensemble.
     :param auth: identities as ``(scheme, credential)``.
+    :param accept_loss: names of ensembles; with `repair`, directories that lost their children with one of them
+        count as empty from then on.
     :param timeout_s: seconds to wait for the connections, and for an answer.
     :param grace_s: seconds for which a delete or a set_acls must not have moved to count as abandoned.
     :param progress: called now and then with the znodes looked at and the faults found so far.
     :param client_options: further arguments for ParKazooClient (TLS, SASL).
-    :raises ClusterMapError: there is no map, or it cannot be used.
+    :raises ClusterMapError: there is no map, it cannot be used, or an ensemble is not in it.
     :raises KazooTimeoutError: an ensemble is not reached, or ceases to answer.
     """
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+    verify_names(accept_loss, cluster_map)
     session_timeout_s = min(SESSION_TIMEOUT_S, timeout_s)
     client = ParKazooClient(
         hosts, **{"timeout": session_timeout_s, "auth_data": list(auth), "logger": log, **client_options}
@@ -157,7 +165,7 @@ def check(
         client.start(timeout_s)
         report = Report(cluster_map.cluster)
         began = time.monotonic()
-        _Walk(client, report, repair, timeout_s, grace_s, progress).run(len(cluster_map.names))
+        _Walk(client, report, repair, accept_loss, timeout_s, grace_s, progress).run(len(cluster_map.names))
         report.seconds = time.monotonic() - began
         return report
     finally:
@@ -196,6 +204,7 @@ class _Walk:
         client: ParKazooClient,
         report: Report,
         repair: bool,
+        accept_loss: Collection[str],
         timeout_s: float,
         grace_s: float,
         progress: Progress,
@@ -207,6 +216,7 @@ class _Walk:
         self._tree = self._driver.tree
         self._report = report
         self._repair = repair
+        self._accept_loss = accept_loss if repair else ()
         self._timeout_s = timeout_s
         self._grace_s = grace_s
         self._progress = progress
@@ -285,12 +295,18 @@ class _Walk:
         self._doubts.extend((due, doubt) for doubt in seen.doubts)
         for place in seen.hidden:
             _add(self._report.hidden, Found(self._tree.names[place.ensemble], place.path, "", "no right to look"))
+            self._report.is_blind |= is_own(place.path)
         for finding in seen.findings:
-            if self._repair and finding.kind in MENDS:
+            if self._may_mend(finding):
                 self._start(partial(mend, finding), partial(self._mended, finding))
             else:
                 remedy = finding.kind.remedy
                 self._record(finding, remedy or "run `parkazoo fsck --repair`")
+
+    def _may_mend(self, finding: Finding) -> bool:
+        if finding.kind is LOST_CHILDREN:
+            return self._tree.names[finding.ensemble] in self._accept_loss
+        return self._repair and finding.kind in MENDS
 
     def _mended(self, finding: Finding, remains: str | Exception) -> None:
         if isinstance(remains, KazooException):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from parkazoo.admin import TIMEOUT_S, check_map, init_map, read_map
+from parkazoo.admin import TIMEOUT_S, Loss, check_map, init_map, read_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import join, normpath
 from parkazoo.protocol.cluster_map import FORMAT, HASH, ClusterMap, format_hosts, parse_hosts, unique_keys
@@ -72,6 +73,12 @@ def init(
     closed: Annotated[
         bool, typer.Option("--closed", help=f"Let nobody but the identity in --auth use {ROOT}.")
     ] = False,
+    replace: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Make this ensemble anew if it has lost its data, and give that up. Repeatable."
+        ),
+    ] = None,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
     ca: Ca = None,
@@ -92,6 +99,8 @@ def init(
             servers,
             {name: with_ports(hosts) for name, hosts in ensembles.items()},
             closed=closed,
+            replace=replace or (),
+            tell=partial(_print_loss, console),
             **connection_options(auth, timeout, ca, cert, key),
         )
     _print_map(console, cluster_map)
@@ -121,7 +130,7 @@ def check(
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """Compare the cluster map with the ensembles, server by server. Status 1 if something is wrong."""
+    """Compare the cluster map with the ensembles, server by server. Status 1 if more than a warning is found."""
     servers, _ = split_hosts(hosts)
     console = Console()
     with console.status("asking every server"):
@@ -129,13 +138,17 @@ def check(
     if not findings:
         console.print(Text("the map and the ensembles agree", style="green"))
         return
-    table = Table(
-        "ensemble", "problem", "what to do", title="cluster map and ensembles differ", title_justify="left"
+    is_wrong = not all(finding.is_warning for finding in findings)
+    title = (
+        "cluster map and ensembles differ" if is_wrong else "warnings: all ensembles serve, but not all servers"
     )
+    table = Table("ensemble", "problem", "what to do", title=title, title_justify="left")
     for finding in findings:
-        table.add_row(*map(Text, finding))
+        style = "yellow" if finding.is_warning else ""
+        table.add_row(finding.ensemble, Text(finding.problem), Text(finding.remedy), style=style)
     console.print(table)
-    raise typer.Exit(1)
+    if is_wrong:
+        raise typer.Exit(1)
 
 
 def where(
@@ -254,6 +267,10 @@ def _read_plan(file: Path) -> tuple[str, dict[str, str]]:
     if not isinstance(ensembles, dict) or not all(isinstance(hosts, str) for hosts in ensembles.values()):
         raise ClusterMapError(f'{file}: "ensembles" must be an object, {{"NAME": "H:P,H:P", ...}}')
     return bootstrap, ensembles
+
+
+def _print_loss(console: Console, loss: Loss) -> None:
+    console.print(Text(f"lost with {', '.join(loss.ensembles)}: {loss}", style="red"), soft_wrap=True)
 
 
 def _print_map(console: Console, cluster_map: ClusterMap) -> None:

@@ -26,6 +26,14 @@ def fsck(
     repair: Annotated[
         bool, typer.Option("--repair", help="Repair what is safe to repair, while clients go on working.")
     ] = False,
+    accept_loss: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --repair: let directories whose children were lost with this ensemble count as empty. "
+            "Repeatable.",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
@@ -33,7 +41,9 @@ def fsck(
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """Look at every znode of every ensemble for what crashes left behind. Status 1 if anything remains."""
+    """Look at every znode of every ensemble for what crashes left behind. Status 1 if anything is wrong still."""
+    if accept_loss and not repair:
+        raise typer.BadParameter("--accept-loss is for --repair: give both")
     servers, _ = split_hosts(hosts)
     told = Console(stderr=True)
     with told.status("connecting") as status:
@@ -41,12 +51,18 @@ def fsck(
         def show(looked_at: int, found: int) -> None:
             status.update(f"{looked_at:,} znodes looked at" + (f", {found:,} things found" if found else ""))
 
-        report = check(servers, repair=repair, progress=show, **connection_options(auth, timeout, ca, cert, key))
+        report = check(
+            servers,
+            repair=repair,
+            accept_loss=accept_loss or (),
+            progress=show,
+            **connection_options(auth, timeout, ca, cert, key),
+        )
     if json:
         typer.echo(json_format.dumps(report.to_json(), indent=2))
     else:
         _print(Console(), report)
-    if not (report.is_clean and report.is_complete):
+    if report.is_blind or not report.is_clean:
         raise typer.Exit(1)
 
 

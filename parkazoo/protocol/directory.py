@@ -9,6 +9,7 @@ directory is the one in which it was seen.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 from kazoo.exceptions import (
     BadVersionError,
     NoAuthError,
+    NoChildrenForEphemeralsError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -33,17 +35,18 @@ ANY_VERSION = -1
 IN_TRANSACTION = "transaction"
 IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
 VERSION = re.compile("[0-9]{1,10}")
+REFUSALS = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError)  # of a first child
 LOST = (BadVersionError, NotEmptyError)  # a delete has, in its last step: to a set, or to a stranger's child
 
 
-def _version_of_fence(d: Directory, seen: Any) -> Operation[int]:
-    """The fence's version, from the answer to an Exists."""
+def _stat_of_fence(d: Directory, seen: Any) -> Operation[Any]:
+    """The fence's stat, from the answer to an Exists."""
     while seen is None:
         yield from _make_fence(d)
         seen = yield from ask(d.mirror.ensemble, Exists(d.fence, None))
     if isinstance(seen, Exception):
         raise seen
-    return int(seen.version)
+    return seen
 
 
 def bump_fence(d: Directory) -> Operation[int]:
@@ -68,8 +71,31 @@ def _make_fence(d: Directory) -> Operation[None]:
 def _unprepared(d: Directory) -> ClusterMapError:
     return ClusterMapError(
         f"an ensemble lost its /parkazoo structure ({d.fence} or {d.mirror.path} cannot be created): "
-        "run `parkazoo map init` again with the same arguments"
+        "see `parkazoo map check`"
     )
+
+
+# ---- what a pin remembers --------------------------------------------------------------------
+
+
+class Memory(NamedTuple):
+    """The fence as it was before the pin was made: when it was created (ms since 1970), and its version."""
+
+    ctime: int
+    version: int
+
+
+def pin_data(fence: Any) -> bytes:
+    """What a pin holds, from the fence's stat: by this fsck knows a lost mirror from one that never was."""
+    return json.dumps({"fence": [fence.ctime, fence.version]}).encode()
+
+
+def pin_memory(data: bytes) -> Memory | None:
+    """What a pin remembers; None if somebody else made it."""
+    with suppress(ValueError, OverflowError, RecursionError, TypeError, KeyError):
+        ctime, version = json.loads(data)["fence"]
+        return Memory(int(ctime), int(version))
+    return None
 
 
 # ---- who may do what --------------------------------------------------------------------------
@@ -154,18 +180,21 @@ def promote(d: Directory, child: Request | None = None, known: KnownACL | None =
     while True:
         # The fence before the marks are looked at; if it is stale, the last step fails.
         seen, answer = yield (mirror, Exists(d.fence, None)), _acl_request(d, known)
-        fence = yield from _version_of_fence(d, seen)
+        fence = yield from _stat_of_fence(d, seen)
         try:
             expected = yield from _acl_of(d, known, answer)
         except (NoNodeError, NoAuthError):
             # So says a server that may lag. Once a write is answered, even one that fails, it does no more.
-            with suppress(NoNodeError, NoAuthError, BadVersionError):
-                yield from ask(home, Delete(d.pin, IMPOSSIBLE))
+            cannot = [Create(d.pin, b"", OPEN_ACL_UNSAFE, 0), CheckVersion(d.pin, IMPOSSIBLE)]
+            _, _, error = yield from commit(home, cannot)
+            if isinstance(error, NoChildrenForEphemeralsError):
+                raise error from None
             (answer,) = yield (_acl_request(d, known),)
             expected = yield from _acl_of(d, known, answer)
         # A write, for a read may be stale. The ACL again after it: a set_acls from now on sees the pin, and bumps
         # the fence.
-        pinned, answer = yield (home, Create(d.pin, b"", pin_acl(expected), 0)), _acl_request(d, known)
+        pin = Create(d.pin, pin_data(fence), pin_acl(expected), 0)
+        pinned, answer = yield (home, pin), _acl_request(d, known)
         if isinstance(pinned, NodeExistsError):
             try:
                 marks = yield from ask(home, GetChildren(d.pin, None))
@@ -179,7 +208,7 @@ def promote(d: Directory, child: Request | None = None, known: KnownACL | None =
         acl = yield from _acl_of(d, known, answer)
         if acl != expected:
             yield from ask(home, SetACL(d.pin, pin_acl(acl), -1))
-        operations = [SetData(d.fence, b"", fence), Create(d.mirror.path, b"", acl, 0)]
+        operations = [SetData(d.fence, b"", fence.version), Create(d.mirror.path, b"", acl, 0)]
         results, index, error = yield from commit(mirror, operations + ([child] if child else []))
         if error is None:
             return results[2] if child else None
@@ -200,6 +229,17 @@ def promote_secret(tree: Tree, path: str, acl: Sequence[ACL], aversion: int) -> 
 
 
 # ---- delete -----------------------------------------------------------------------------------
+
+
+def verify_may_delete_in(tree: Tree, parent: str) -> Operation[None]:
+    """A delete in `parent` found nothing. One ZooKeeper looks at the right first; without a mirror, ours cannot.
+
+    :raises NoAuthError: there is a parent, and no right to delete in it.
+    """
+    d = tree.directory(parent)
+    if d is not None:
+        with suppress(NoNodeError, NotEmptyError, BadVersionError):
+            yield from ask(d.home.ensemble, Delete(d.pin, IMPOSSIBLE))
 
 
 def may_delete(d: Directory) -> Operation[bool]:

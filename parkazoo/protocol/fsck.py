@@ -8,7 +8,8 @@ Several ensembles are never seen at one moment, so nothing is concluded from two
 - Deletes and set_acls under way leave marks and ACLs that differ for a while. So a directory is looked at twice,
   with time in between, and only what has not moved at all is left over from a client that is no more.
 
-Repairs are steps of the protocol that any client may take at any time, conditional as they are there.
+Repairs are steps of the protocol that any client may take at any time, conditional as they are there. None makes
+a loss look right, but that of LOST_CHILDREN, which is for those who have asked for it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from parkazoo.kazoo_private import (
     Exists,
     GetACL,
     GetChildren,
+    GetData,
     SetACL,
     SetData,
     Sync,
@@ -96,13 +98,34 @@ MISPLACED = Kind(
     "copy them with a ParKazooClient to the paths that they should have; delete them with a client of the "
     "ensemble that they are on",
 )
+LOST_MIRRORS = Kind(
+    "lost-mirrors",
+    "ensembles that have lost their mirrors, and with them the children of directories",
+    "bring back its data; `parkazoo map init` with the arguments of the map tells what is lost, and gives it up "
+    "with --replace",
+)
+LOST_CHILDREN = Kind(
+    "lost-children",
+    "directories whose children were lost when their ensemble was emptied or went back to a backup",
+    "bring back the ensemble's data; or create the children again, or delete the directory; or let it count as "
+    "empty with `parkazoo fsck --repair --accept-loss` and the ensemble's name",
+)
 UNFINISHED_PROMOTIONS = Kind(
     "unfinished-promotions",
     "directories whose first child never came: a pin without a mirror",
     "nothing: the next first child finishes it",
     is_note=True,
 )
+MISSING_MIRRORS = Kind(
+    "missing-mirrors",
+    "directories that count as empty: a pin without a mirror",
+    "nothing, if a first child never came or a delete was called off; but if somebody has deleted the mirror by "
+    "hand, its children are lost",
+    is_note=True,
+)
 KINDS = (
+    LOST_MIRRORS,
+    LOST_CHILDREN,
     ORPHANS,
     EMPTY_MIRRORS,
     MISSING_PINS,
@@ -113,6 +136,7 @@ KINDS = (
     FOREIGN,
     MISPLACED,
     UNFINISHED_PROMOTIONS,
+    MISSING_MIRRORS,
 )
 
 
@@ -195,7 +219,7 @@ def look_at_ensemble(tree: Tree, ensemble: int, now_ms: int) -> Operation[Seen]:
         return _merge(*parts, Seen(hidden=[Place(ensemble, ROOT)]))
     for path in folders:
         if split(path)[1] not in names:
-            parts.append(Seen([Finding(MISSING, ensemble, path)]))
+            parts.append(Seen([Finding(LOST_MIRRORS if path == MIRRORS else MISSING, ensemble, path)]))
         parts.append((yield from _look_at_folder(tree, Place(ensemble, path), now_ms)))
     own = {split(path)[1] for path in (*folders, *inert)}
     strange = [name for name in names if name not in own and not name.startswith(PROBE)]
@@ -330,11 +354,36 @@ def _look_at_directory(d: Directory) -> Operation[Seen]:
         return NOTHING
     strange = [mark for mark in sight.marks if not MARK.fullmatch(mark)]
     seen = Seen(_foreign(Place(d.home.ensemble, d.pin), strange), hidden=[d.home] if sight.is_hidden else [])
+    if not sight.has_mirror and not sight.marks:
+        seen = seen._replace(findings=(yield from _why_no_mirror(d, sight)))
     if sight.differing or any(map(MARK.fullmatch, sight.marks)):
         return seen._replace(doubts=[Doubt(d, sight)])
-    if not sight.has_mirror and not sight.marks:
-        return seen._replace(findings=[Finding(UNFINISHED_PROMOTIONS, d.home.ensemble, d.path)])
     return seen
+
+
+def _why_no_mirror(d: Directory, before: Sight) -> Operation[list[Finding]]:
+    """A pin without marks had no mirror: what the pin remembers of the fence tells why.
+
+    A promotion that lands raises the fence's version above the one remembered. The version goes back, or the fence
+    is another one, if its ensemble has lost what it had when the pin was made.
+    """
+    try:
+        data, _ = yield from ask(d.home.ensemble, GetData(d.pin, None))
+    except NoNodeError:
+        return []
+    fence, mirror = yield from _ask_together(
+        d.mirror.ensemble, Sync("/"), Exists(d.fence, None), Exists(d.mirror.path, None)
+    )
+    if mirror is not None:
+        return []
+    memory = protocol.pin_memory(data)
+    if memory is None or (fence and fence.ctime == memory.ctime and fence.version > memory.version):
+        return [Finding(MISSING_MIRRORS, d.home.ensemble, d.path)]
+    if fence and fence.ctime == memory.ctime and fence.version == memory.version:
+        return [Finding(UNFINISHED_PROMOTIONS, d.home.ensemble, d.path)]
+    if (yield from see(d)) != before:
+        return []  # it is in use
+    return [Finding(LOST_CHILDREN, d.mirror.ensemble, d.path, "", d)]
 
 
 def see(d: Directory, *, is_fresh: bool = True) -> Operation[Sight | None]:
@@ -466,6 +515,11 @@ def _ask_together(ensemble: int, *requests: Any) -> Operation[list[Any]]:
     return answers[1:]
 
 
+def is_own(path: str) -> bool:
+    """Whether fsck cannot do without the znode at this physical path: ``/`` and ParKazoo's own."""
+    return path == "/" or (f"{path}/".startswith(f"{ROOT}/") and not path.startswith(f"{MIRRORS}/"))
+
+
 # ---- mend --------------------------------------------------------------------------------------
 
 
@@ -508,6 +562,13 @@ def _mend_missing_pin(finding: Finding) -> Operation[str]:
     except NoNodeError:
         return "its directory has been deleted meanwhile: run fsck again"
     return (yield from _mend_acls(finding))  # nobody knows with which one the mirror was made
+
+
+def _accept_loss(finding: Finding) -> Operation[str]:
+    """A new mirror, empty: whoever asked for this knows that the old one is lost."""
+    with suppress(NoNodeError):  # deleted meanwhile
+        yield from protocol.promote(_directory(finding))
+    return ""
 
 
 def _mend_delete(finding: Finding) -> Operation[str]:
@@ -596,4 +657,5 @@ MENDS: Mapping[Kind, Callable[[Finding], Operation[str]]] = {
     DIFFERING_ACLS: _mend_acls,
     STALE_DONE: _mend_done,
     MISSING: _mend_structure,
+    LOST_CHILDREN: _accept_loss,
 }

@@ -20,15 +20,16 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_digest_acl
 
-from parkazoo.admin import init_map
+from parkazoo.admin import check_map, init_map
+from parkazoo.errors import ClusterMapError
 from parkazoo.fsck import Report, check
 from parkazoo.local import LocalCluster
 from parkazoo.protocol import fsck
-from parkazoo.protocol.directory import pin_acl
+from parkazoo.protocol.directory import pin_acl, pin_data
 from parkazoo.protocol.fsck import look_at_ensemble
 from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MIRRORS, PIN, escape, join
 from parkazoo.protocol.tree import Directory
-from tests.live.test_map import IDENTITY, free_port, run_command
+from tests.live.test_map import IDENTITY, free_port, run_command, wipe
 from tests.live.world import DEADLINE_S, LiveTest, connected, wait_until
 
 GRACE_S = 0.3
@@ -82,6 +83,11 @@ class FsckTest(LiveTest):
 
     def at_mirror(self, d: Directory) -> KazooClient:
         return self.plain[d.mirror.ensemble]
+
+    def make_pin(self, d: Directory) -> None:
+        """As a promotion that is abandoned after it."""
+        fence = self.at_mirror(d).exists(d.fence)
+        self.at_home(d).create(d.pin, pin_data(fence), pin_acl(OPEN_ACL_UNSAFE))
 
     def name(self, ensemble: int) -> str:
         return "abc"[ensemble]
@@ -139,7 +145,7 @@ class FsckTest(LiveTest):
 
     def test_unfinished_promotion_is_a_note(self) -> None:
         d = self.mirrored()
-        self.at_home(d).create(d.pin, b"", pin_acl(OPEN_ACL_UNSAFE))
+        self.make_pin(d)
         for repair in (False, True):
             report = self.check(repair)
             self.assertEqual(self.found(report), {"unfinished-promotions": [(self.name(d.home.ensemble), d.path)]})
@@ -191,13 +197,13 @@ class FsckTest(LiveTest):
     def test_unfinished_delete_that_lost_to_a_set(self) -> None:
         d = self.mirrored()
         self.client.set(d.path, b"data")
-        self.at_home(d).create(d.pin, b"", pin_acl(OPEN_ACL_UNSAFE))
+        self.make_pin(d)
         self.at_home(d).create(d.mark(new_mark("0")))
         place = (self.name(d.home.ensemble), d.path)
         self.assertEqual(self.found(self.check()), {"unfinished-deletes": [place]})
         self.assertTrue(self.check(repair=True).is_clean)
         self.assertEqual(self.client.get(d.path)[0], b"data")
-        self.assertEqual(self.found(self.check()), {"unfinished-promotions": [place]})
+        self.assertEqual(self.found(self.check()), {"missing-mirrors": [place]})
 
     def test_delete_that_had_no_effect(self) -> None:
         """Its mirror is there: it is called off, with children or without."""
@@ -215,13 +221,13 @@ class FsckTest(LiveTest):
     def test_unfinished_transaction(self) -> None:
         """It is called off, also without its mirror."""
         d = self.mirrored()
-        self.at_home(d).create(d.pin, b"", pin_acl(OPEN_ACL_UNSAFE))
+        self.make_pin(d)
         self.at_home(d).create(d.mark(new_mark("transaction")))
         place = (self.name(d.home.ensemble), d.path)
         self.assertEqual(self.found(self.check()), {"unfinished-deletes": [place]})
         self.assertTrue(self.check(repair=True).is_clean)
         self.assertTrue(self.client.exists(d.path))
-        self.assertEqual(self.found(self.check()), {"unfinished-promotions": [place]})
+        self.assertEqual(self.found(self.check()), {"missing-mirrors": [place]})
 
     def test_differing_acls(self) -> None:
         """What a set_acls leaves that ends after its first step; and other ways."""
@@ -366,6 +372,9 @@ class FsckTest(LiveTest):
         )
         self.assertTrue(self.check(auth=[secret]).is_complete)
         self.kazoo(mirror.ensemble, auth_data=[secret]).set_acls(mirror.path, OPEN_ACL_UNSAFE)
+        status, out, err = run_command("fsck", "--hosts", self.cluster.hosts)
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("nothing wrong in what could be looked at", out)
         report = self.check(repair=True)
         self.assertTrue(report.is_clean)  # as far as this identity sees
         report = self.check(auth=[secret])
@@ -374,6 +383,17 @@ class FsckTest(LiveTest):
         owner.delete(leaf)
         owner.delete(native, recursive=True)
         owner.delete(mirrored, recursive=True)
+
+    def test_hidden_places_of_our_own(self) -> None:
+        """Without them nothing can be said."""
+        secret = ("digest", "somebody:secret")
+        owner = self.kazoo(1, auth_data=[secret])
+        for path in ("/", DONE):
+            owner.set_acls(path, [make_digest_acl("somebody", "secret", all=True)])
+            self.assertTrue(self.check().is_blind)
+            self.assertEqual(run_command("fsck", "--hosts", self.cluster.hosts)[0], 1)
+            self.assertFalse(self.check(auth=[secret]).is_blind)
+            owner.set_acls(path, OPEN_ACL_UNSAFE)
 
     def test_no_right_to_repair(self) -> None:
         secret = ("digest", "somebody:secret")
@@ -413,7 +433,7 @@ class FsckTest(LiveTest):
     def test_command_interrupted(self) -> None:
         """^C while it waits to look again: one line, and the usual status."""
         d = self.mirrored()
-        self.at_home(d).create(d.pin, b"", pin_acl(OPEN_ACL_UNSAFE))
+        self.make_pin(d)
         self.at_home(d).create(d.mark(new_mark("transaction")))
         main = "from parkazoo.cli import main; main()"
         command = [sys.executable, "-c", main, "fsck", "--hosts", self.cluster.hosts]
@@ -436,6 +456,80 @@ class FsckTest(LiveTest):
         self.client.delete(d.path)
 
 
+class LossTest(LiveTest):
+    """An ensemble is emptied, and made anew with what it had given up."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.cluster = LocalCluster(ensembles=3, servers=1)
+        cls.addClassCleanup(cls.cluster.stop)
+        cls.cluster.start()
+
+    def found(self, report: Report) -> dict[str, set[str]]:
+        return {
+            kind.name: {found.path for found in tally.paths}
+            for kind, tally in report.tallies.items()
+            if tally.found
+        }
+
+    def test_an_emptied_ensemble(self) -> None:
+        placement = self.placement
+        lost = next(e for e in (1, 2) if e != placement.of_children("/"))
+        name = "abc"[lost]
+        paths = [f"/{number}" for number in range(40)]
+        mirrored = {path for path in paths if placement.of_children(path) == lost != placement.of(path)}
+        client = self.parkazoo()
+        for number, path in enumerate(paths):
+            client.create(path)
+            if number % 2:
+                client.create(f"{path}/child")
+        children = {path for path in mirrored if client.get_children(path)}
+        self.assertTrue(children and mirrored - children)
+        self.assertEqual(self.found(check(self.cluster.hosts)), {})
+        client.stop()
+
+        wipe(self.kazoo(lost))
+        hosts = {each.name: each.hosts for each in self.cluster.ensembles}
+        with self.assertRaisesRegex(ClusterMapError, f"--replace {name}"):
+            init_map(self.cluster.hosts, hosts)
+        init_map(self.cluster.hosts, hosts, replace=[name])
+        self.assertEqual(check_map(self.cluster.hosts), [])
+
+        expected = {"lost-children": children}
+        for repair in (False, True):
+            report = check(self.cluster.hosts, repair=repair, accept_loss=[name] if not repair else ["a"])
+            self.assertEqual(self.found(report), expected)
+            self.assertEqual(len(report.remaining), len(children))
+        status, out, _ = run_command("fsck", "--hosts", self.cluster.hosts)
+        self.assertEqual(status, 1)
+        self.assertIn("children were lost", out)
+        client.start()
+        used, deleted, *_ = sorted(children)
+        self.assertEqual(client.get_children(used), [])
+        client.create(f"{used}/again")
+        client.delete(deleted)
+        expected["lost-children"] -= {used, deleted}
+        accept = ("fsck", "--hosts", self.cluster.hosts, "--accept-loss", name)
+        self.assertEqual(run_command(*accept)[0], 2)
+        status, _, err = run_command("fsck", "--hosts", self.cluster.hosts, "--repair", "--accept-loss", "x")
+        self.assertEqual(status, 1)
+        self.assertIn("no ensemble of the map is called 'x'", err)
+        self.assertEqual(self.found(check(self.cluster.hosts)), expected)
+        self.assertEqual(run_command(*accept, "--repair")[0], 0)
+        self.assertEqual(self.found(check(self.cluster.hosts)), {})
+        self.assertEqual(client.get_children(used), ["again"])
+
+    def test_the_mirrors_are_gone(self) -> None:
+        """A repair does not make their folder again, as if nothing had been in it."""
+        plain = self.kazoo(1)
+        plain.delete(MIRRORS, recursive=True)
+        for repair in (False, True):
+            report = check(self.cluster.hosts, repair=repair)
+            self.assertEqual(self.found(report)["lost-mirrors"], {MIRRORS})
+            self.assertFalse(report.is_clean)
+        plain.create(MIRRORS)
+
+
 class HostileTest(unittest.TestCase):
     def refused(self, pattern: str, *arguments: str) -> None:
         status, out, err = run_command("fsck", "--timeout", "3", *arguments)
@@ -445,7 +539,7 @@ class HostileTest(unittest.TestCase):
 
     def test_no_server(self) -> None:
         self.refused("no ZooKeeper answers", "--hosts", f"127.0.0.1:{free_port()}")
-        self.refused("is not host:port", "--hosts", "127.0.0.1:2181/app")
+        self.refused("is not host:port", "--hosts", "127.0.0.1:0")
 
     def test_no_map_then_one_ensemble_then_a_dead_one(self) -> None:
         with LocalCluster(ensembles=2, servers=1, make_map=False) as cluster:

@@ -25,8 +25,8 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_digest_acl
 
 import parkazoo
-from parkazoo import admin
-from parkazoo.admin import DRAFT, check_map, init_map, read_map
+from parkazoo import ParKazooClient, admin
+from parkazoo.admin import DRAFT, Loss, check_map, init_map, read_map
 from parkazoo.cli import main
 from parkazoo.cli.cluster_map import split_hosts
 from parkazoo.errors import ClusterMapError
@@ -204,13 +204,13 @@ class InitTest(Ensembles):
 
     def test_repeat_makes_what_is_missing(self) -> None:
         made = init_map(self.a, self.all)
-        for path in (f"{FENCES}/3", DONE, MIRRORS, ENSEMBLE):
+        for path in (f"{FENCES}/3", DONE):
             self.plain[1].delete(path)
-        wipe(self.plain[2])
+        self.plain[0].delete(ENSEMBLE)  # the map is there
         self.plain[0].set(f"{FENCES}/5", b"")
-        before = dump(self.plain[0])
+        fence = self.plain[0].get(f"{FENCES}/5")
         self.assertEqual(init_map(self.a, self.all), made)
-        self.assertEqual(dump(self.plain[0]), before)
+        self.assertEqual(self.plain[0].get(f"{FENCES}/5"), fence)
         self.assertEqual(check_map(self.a), [])
 
     def test_other_arguments(self) -> None:
@@ -281,6 +281,7 @@ class InitTest(Ensembles):
         made = init_map(self.a, {"a": f"{self.a},{nobody}", "b": self.b})
         (finding,) = check_map(self.a)
         self.assertEqual((finding.ensemble, finding.problem), ("a", f"server {nobody}: Connection refused"))
+        self.assertTrue(finding.is_warning)
         self.assertEqual(made.bootstrap, "a")
 
     def test_two_names_for_one_ensemble(self) -> None:
@@ -327,7 +328,7 @@ class InitTest(Ensembles):
 
 
 class CrashTest(Ensembles):
-    def crash_after(self, writes: int) -> bool:
+    def crash_after(self, writes: int, **options: Any) -> bool:
         """Make the map and crash after so many writes; whether it came to that."""
         left = itertools.count(writes, -1)
         make, commit = admin._Client.make, admin._Client.commit
@@ -348,7 +349,7 @@ class CrashTest(Ensembles):
             mock.patch.object(admin, "CREATES_AT_ONCE", FEW_FENCES // 2),
         ):
             try:
-                init_map(self.a, self.all)
+                init_map(self.a, self.all, **options)
             except Crash:
                 return True
         return False
@@ -413,6 +414,32 @@ class CrashTest(Ensembles):
             self.assertEqual(read_map(self.a), maps[0])
             self.assertEqual(check_map(self.a), [])
 
+    def test_replace_after_a_crash_at_each_step(self) -> None:
+        """The map, its bootstrap ensemble and another one: with the same arguments it is finished."""
+        init_map(self.a, self.all)
+        made = read_map(self.a)
+        for name, client in (("b", self.plain[1]), ("a", self.plain[0])):
+            for writes in itertools.count():
+                wipe(client)
+                has_crashed = self.crash_after(writes, replace=[name])
+                with self.subTest(name=name, writes=writes):
+                    self.assertEqual(init_map(self.a, self.all, replace=[name]), made)
+                    self.assertEqual(init_map(self.a, self.all), made)
+                    self.assertEqual(check_map(self.a), [])
+                if not has_crashed:
+                    break
+            self.assertGreater(writes, 5)
+
+    def test_two_replace_at_once(self) -> None:
+        made = init_map(self.a, self.all)
+        for names in (["b"], ["a"], ["c", "a"]):
+            for name in names:
+                wipe(self.plain["abc".index(name)])
+            results = self.at_once(*[{"ensembles": self.all, "replace": names}] * 3)
+            self.assertEqual(results, [made] * 3)
+            self.assertEqual(read_map(self.a), made)
+            self.assertEqual(check_map(self.a), [])
+
     def at_once(self, *calls: dict[str, Any]) -> list[Any]:
         barrier = threading.Barrier(len(calls))
         results: list[Any] = [None] * len(calls)
@@ -430,6 +457,137 @@ class CrashTest(Ensembles):
         for thread in threads:
             thread.join(COMMAND_TIMEOUT_S)
         return results
+
+
+class LostTest(Ensembles):
+    """An ensemble that was part of a cluster has been emptied: as new machines behind its old name."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.made = init_map(self.a, self.all)
+        self.placement = Placement(3)
+        paths = [f"/{number}" for number in range(12)]
+        with contextlib.closing(ParKazooClient(self.a)) as client:
+            client.start(30)
+            for path in paths:
+                client.create(f"{path}/child", makepath=True)
+            client.stop()
+        self.mirrored = sorted(path for path in paths if not self.placement.is_native(path))
+        self.told: list[Loss] = []
+
+    def replace(self, *names: str) -> ClusterMap:
+        return init_map(self.a, self.all, replace=names, tell=self.told.append)
+
+    def loss(self, name: str) -> Loss:
+        index = "abc".index(name)
+        childless = [path for path in self.mirrored if self.placement.of_children(path) == index]
+        homeless = [path for path in self.mirrored if self.placement.of(path) == index]
+        self.assertTrue(childless or homeless)
+        return Loss((name,), tuple(childless), tuple(homeless), 0)
+
+    def lose(self, name: str) -> Loss:
+        wipe(self.plain["abc".index(name)])
+        return self.loss(name)
+
+    def test_refused_until_it_is_given_up(self) -> None:
+        loss = self.lose("b")
+        paths = ", ".join(loss.childless)
+        count = len(loss.childless)
+        with self.refused(
+            rf"^ensemble b \({self.b}\) had a part of this cluster, and has lost it: the children of {count} "
+            rf"director(y|ies) \({paths}\).* Bring back .* --replace b$"
+        ):
+            init_map(self.a, self.all)
+        with self.refused("--replace b$"):
+            self.replace("c")
+        with self.refused("no ensemble of the map is called 'x': there are a, b, c"):
+            self.replace("x", "b")
+        self.assertEqual(self.told, [])
+        self.assertEqual(self.replace("b"), self.made)
+        self.assertEqual(self.told, [loss])
+        self.assertEqual(check_map(self.a), [])
+        self.assertEqual(self.replace("b"), self.made)  # again: there is nothing to give up
+        self.assertEqual(self.told, [loss])
+
+    def test_top_level(self) -> None:
+        """The ensemble of / is lost: so are the directories in it, whose children others have."""
+        name = "abc"[self.placement.of_children("/")]
+        loss = self.lose(name)
+        self.assertEqual(loss.homeless, tuple(self.mirrored))
+        self.assertEqual(self.replace(name), self.made)
+        self.assertEqual(self.told, [loss])
+
+    def test_bootstrap(self) -> None:
+        """It has lost the map: made again, from the same arguments, it is the same cluster."""
+        loss = self.lose("a")
+        with self.refused("ensemble b .* of cluster .*if a was its bootstrap ensemble .* --replace a$"):
+            init_map(self.a, self.all)
+        for names in ("acb", "bac"):
+            with self.refused("out of reach.*in their old order"):
+                init_map(self.a, {name: self.all[name] for name in names}, replace=["a"])
+        with self.refused("no ensemble of the map"):
+            init_map(self.a, self.all, replace=["bootstrap"])
+        self.assertEqual(self.replace("a"), self.made)
+        self.assertEqual(self.told, [loss])
+        self.assertEqual(read_map(self.a), self.made)
+
+    def test_only_the_map(self) -> None:
+        self.plain[0].delete(MAP)
+        self.assertEqual(self.replace("a"), self.made)
+        self.assertEqual(self.told, [Loss(("a",), (), (), 0)])
+
+    def test_only_the_identity(self) -> None:
+        self.plain[1].delete(ENSEMBLE)
+        with self.refused("ensemble b .* lost it: nothing that the others know of.*--replace b$"):
+            init_map(self.a, self.all)
+        self.assertEqual(self.replace("b"), self.made)
+
+    def test_only_the_mirrors(self) -> None:
+        self.plain[1].delete(MIRRORS, recursive=True)
+        with self.refused("ensemble b .* lost it: the children of .*--replace b$"):
+            init_map(self.a, self.all)
+        with self.refused(f"has lost {MIRRORS} but not {FENCES}: .* delete {FENCES}"):
+            self.replace("b")
+        self.plain[1].delete(FENCES, recursive=True)
+        self.assertEqual(self.replace("b"), self.made)
+        self.assertEqual([loss.childless for loss in self.told], [self.loss("b").childless])
+
+    def test_two(self) -> None:
+        self.lose("b")
+        self.lose("c")
+        with self.refused("ensemble b .* and ensemble c .*--replace b --replace c$"):
+            init_map(self.a, self.all)
+        with self.refused("--replace c$"):
+            self.replace("b")
+        self.assertEqual(self.replace("c", "b"), self.made)
+        self.assertEqual([loss.ensembles for loss in self.told], [("b", "c")])
+
+    def test_what_may_not_be_read(self) -> None:
+        home = self.placement.home("/secret")
+        self.plain[home.ensemble].create(home.path, acl=CREATOR_ALL_ACL)
+        lost = next(name for name in "bc" if "abc".index(name) != home.ensemble)
+        self.lose(lost)
+        self.replace(lost)
+        self.assertEqual([loss.hidden for loss in self.told], [1])
+        self.assertIn("1 znodes could not be looked at", str(self.told[0]))
+
+    def test_never_finished(self) -> None:
+        """A draft, and marks without a map: that is a crash of the first time, and nothing is lost."""
+        for client in self.plain:
+            wipe(client)
+        self.plain[0].create(DRAFT, self.made.to_json(), makepath=True)
+        self.assertEqual(init_map(self.a, self.all), self.made)
+
+    def test_command(self) -> None:
+        loss = self.lose("b")
+        init = ("map", "init", "--bootstrap", self.a, *(f"--ensemble={n}={h}" for n, h in self.all.items()))
+        status, out, err = run_command(*init)
+        self.assertEqual((status, out), (1, ""))
+        self.assertRegex(err, f"^error: ensemble b .*{loss.childless[0]}.*--replace b\n$")
+        status, out, err = run_command(*init, "--replace", "b")
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn(f"lost with b: {loss}\n", out)
+        self.assertEqual(run_command("map", "check", "--hosts", self.a)[0], 0)
 
 
 class ClosedTest(Ensembles):
@@ -559,11 +717,13 @@ class CheckTest(Ensembles):
                 self.plain[1].delete(f"{FENCES}/{number}")
         self.plain[2].delete(DONE)
         self.plain[2].delete(MIRRORS)
-        self.assert_found(("b", f"{FENCES}/4 and 3 more"), ("c", f"missing: {MIRRORS}, {DONE}"))
+        self.assert_found(("b", f"{FENCES}/4 and 3 more"), ("c", f"^{MIRRORS} is missing: it has lost its data"))
 
     def test_all_missing(self) -> None:
         wipe(self.plain[2])
-        self.assert_found(("c", "is missing"), ("c", f"missing: {MIRRORS}, {FENCES}, {DONE}"))
+        self.assert_found(("c", f"^{ENSEMBLE} and {MIRRORS} are missing: it has lost its data"))
+        (finding,) = check_map(self.a)
+        self.assertIn("--replace c", finding.remedy)
 
     def test_second_map(self) -> None:
         self.plain[2].create(MAP, self.map.to_json())
@@ -591,6 +751,11 @@ class CheckTest(Ensembles):
         nobody = f"127.0.0.1:{free_port()}"
         self.change_map(b=f"{self.b},{nobody}")
         self.assert_found(("b", f"server {nobody}: Connection refused"))
+        status, out, _ = run_command("map", "check", "--hosts", self.a)
+        self.assertEqual(status, 0)
+        self.assertRegex(out, f"warnings.*\n(.*\n)*.*b .*server {nobody}")
+        self.plain[2].delete(DONE)  # beside a warning, what is wrong is wrong
+        self.assertEqual(run_command("map", "check", "--hosts", self.a)[0], 1)
 
     def test_server_of_another_ensemble(self) -> None:
         self.change_map(b=f"{self.b},{other_spelling(self.c)}")
@@ -667,6 +832,7 @@ class ThreeServersTest(unittest.TestCase):
             findings = check_map(a.hosts, timeout_s=UNREACHABLE_TIMEOUT_S)
             self.assertEqual([(each.ensemble, each.problem) for each in findings], [("a", ANY)])
             self.assertRegex(findings[0].problem, f"{follower.address}: (serves no requests|timed out)")
+            self.assertTrue(findings[0].is_warning)
             self.assertEqual(init_map(a.hosts, {"a": a.hosts, "b": b.hosts}), made)
             follower.thaw()
 
@@ -676,6 +842,7 @@ class ThreeServersTest(unittest.TestCase):
             self.assertEqual(
                 [each.ensemble for each in found if "cannot be reached" in each.problem], ["b"], found
             )
+            self.assertFalse(any(each.is_warning for each in found), found)
             self.assertRegex(
                 found[0].problem, f"{b1}: Connection refused, .*{b3}: answers, but not as .*no quorum"
             )

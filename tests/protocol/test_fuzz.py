@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from kazoo.exceptions import BadArgumentsError, KazooException, NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from parkazoo.admin import _describe, _is_record, _plan, _record
+from parkazoo.admin import _is_record, _plan, _record
 from parkazoo.cli.cluster_map import _normalised, _parse_ensembles, _read_plan, connection_options
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import (
@@ -36,7 +36,8 @@ from parkazoo.kazoo_private import (
     Transaction,
     normpath,
 )
-from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
+from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, parse_hosts
+from parkazoo.protocol.directory import pin_memory
 from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, PIN, ROOT, Placement, escape, is_reserved, unescape
 from parkazoo.protocol.session import pack_password, unpack_password
 from tests.protocol.fakes import Client
@@ -131,11 +132,16 @@ class TestMap(unittest.TestCase):
     def test_damaged(self, data: bytes) -> None:
         self.parse(data)
 
+    @given(st.binary() | st.sampled_from([b'{"fence": [1e999, 1]}', b'{"fence": [1, 2, 3]}', b'{"fence": 1}']))
+    @fuzzed
+    def test_data_of_a_pin(self, data: bytes) -> None:
+        self.assertIsNone(pin_memory(data))
+
     @given(st.binary())
     @fuzzed
     def test_record_of_an_ensemble(self, data: bytes) -> None:
         self.assertFalse(_is_record(data, MAP, "a"))
-        self.assertTrue(_describe(data))
+        self.assertTrue(describe_record(data))
         self.assertTrue(_is_record(_record(MAP, "a"), MAP, "a"))
 
 

@@ -245,12 +245,17 @@ class TestDirectory(RequestTest):
         self.perform(Delete(MIRRORED, -1))
         got, sent = self.perform(create(X))
         self.assertIsInstance(got, NoNodeError)
-        self.assertEqual(sent, [*PROMOTE[:3], "H Delete pin", "H GetACL home"])
+        self.assertEqual(sent, [*PROMOTE[:3], "H [Create pin, CheckVersion pin]", "H GetACL home"])
 
     def test_child_of_an_ephemeral(self) -> None:
         self.perform(Delete(MIRRORED, -1))
         self.perform(create(MIRRORED, EPHEMERAL))
         self.expect(create(X), PROMOTE[:5], NoChildrenForEphemeralsError)
+
+    def test_delete_of_a_child_that_is_not_there(self) -> None:
+        """One server looks at the right first; without a mirror that is the home's to say."""
+        self.expect(Delete(X, -1), ["M Delete x", "H Delete pin"], NoNodeError)
+        self.expect(Transaction([Delete(X, -1)]), ["M [Delete x]", "H Delete pin"])
 
     def test_promotion_that_was_abandoned(self) -> None:
         self.abandon(create(X), 3)
@@ -277,7 +282,14 @@ class TestDirectory(RequestTest):
         self.perform(create(X))
         self.perform(Delete(X, -1))
         self.assertEqual(self.abandon(Delete(MIRRORED, -1), 7), DELETE[:7])
-        words = [*PROMOTE[:5], "H GetChildren pin", *HELP, "M Exists fence", "H GetACL home", "H Delete pin"]
+        words = [
+            *PROMOTE[:5],
+            "H GetChildren pin",
+            *HELP,
+            "M Exists fence",
+            "H GetACL home",
+            "H [Create pin, CheckVersion pin]",
+        ]
         self.expect(create(X), [*words, "H GetACL home"], NoNodeError)
 
     def test_a_listing_helps_an_abandoned_delete(self) -> None:
