@@ -223,10 +223,10 @@ def _create_in(tree: Tree, d: Directory, physical: Request) -> Operation[Any]:
         try:
             # kazoo cannot read a Create2 inside a multi's answer
             made = yield from protocol.promote(d, physical if isinstance(physical, Create) else None)
-        except NoAuthError:
+        except protocol.REFUSALS:
             if not seems_first:
                 raise
-            continue  # somebody may have promoted it since, for those who may not
+            continue  # somebody may have promoted or deleted it since; and a bad ACL comes first
         if made is not None:
             result = tree.child(d.path, split(made)[1]).path  # a multi's results are the user's paths already
             break
@@ -237,11 +237,15 @@ def _create_in(tree: Tree, d: Directory, physical: Request) -> Operation[Any]:
 
 def delete(tree: Tree, request: Request) -> Operation[Any]:
     d = tree.directory(request.path)
-    if d is None:
-        home = tree.placement.home(request.path)
-        return (yield from ask(home.ensemble, placed(request, home.path)))
-    tree.forget(request.path)
-    return (yield from protocol.delete_directory(tree, d, request.version))
+    try:
+        if d is None:
+            home = tree.placement.home(request.path)
+            return (yield from ask(home.ensemble, placed(request, home.path)))
+        tree.forget(request.path)
+        return (yield from protocol.delete_directory(tree, d, request.version))
+    except NoNodeError:
+        yield from protocol.verify_may_delete_in(tree, split(request.path)[0])
+        raise
 
 
 def set_acls(tree: Tree, request: Request) -> Operation[Any]:

@@ -22,6 +22,7 @@ from parkazoo.kazoo_private import (
     SetData,
 )
 from parkazoo.protocol import directory as protocol
+from parkazoo.protocol.placement import split
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.stats import whole_stat
 from parkazoo.protocol.steps import Operation, Request, commit, placed
@@ -160,6 +161,8 @@ def _prepare(
         return True
     if not isinstance(operation, Delete):
         return False
+    if isinstance(error, NoNodeError) and index not in deletes:
+        yield from protocol.verify_may_delete_in(tree, split(operation.path)[0])
     d = tree.directory(operation.path)
     if d is None:
         return False

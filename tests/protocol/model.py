@@ -43,7 +43,7 @@ from parkazoo.kazoo_private import (
     Sync,
     Transaction,
 )
-from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, ROOT, Placement, split
+from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, PIN, ROOT, Placement, split
 from parkazoo.protocol.tree import Tree
 
 EPHEMERAL, SEQUENCE = 1, 2
@@ -139,7 +139,7 @@ class Model:
         return twin
 
     def key(self) -> Hashable:
-        """What tells this state from others; not the zxids, which no operation depends on."""
+        """What tells this state from others; not the zxids and the pins' data, which no operation depends on."""
         state: tuple[Hashable, ...] = (*map(_nodes_key, self.nodes), frozenset(self.watches))
         if self.has_lag:
             seen = tuple(sorted((who.owners, ensemble, at) for (who, ensemble), at in self.seen.items()))
@@ -385,7 +385,10 @@ def _masked(znode: Znode, who: Who) -> list[ACL]:
 
 
 def _nodes_key(nodes: dict[str, Znode]) -> Hashable:
-    return frozenset((path, z.data, z.acl, z.owner, z.version, z.aversion, z.created) for path, z in nodes.items())
+    return frozenset(
+        (path, None if path.endswith(PIN) else z.data, z.acl, z.owner, z.version, z.aversion, z.created)
+        for path, z in nodes.items()
+    )
 
 
 # ---- what tests need around it ----------------------------------------------------------------

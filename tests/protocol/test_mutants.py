@@ -67,12 +67,12 @@ class Mutant(NamedTuple):
         return stack
 
 
-READ_FENCE = "yield from _version_of_fence(d, (yield from ask(d.mirror.ensemble, Exists(d.fence, None))))"
+READ_FENCE = "yield from _stat_of_fence(d, (yield from ask(d.mirror.ensemble, Exists(d.fence, None))))"
 READ_ACL_AGAIN = "        acl = yield from _acl_of(d, known, answer)"
 MUTANTS = {
     "a promotion does not check the fence": Mutant(
         directory.promote,
-        ['SetData(d.fence, b"", fence)', 'SetData(d.fence, b"", -1)'],
+        ['SetData(d.fence, b"", fence.version)', 'SetData(d.fence, b"", -1)'],
         ORPHAN,
         "leaf",
         [[create(X)], [RMDIR]],
@@ -97,7 +97,7 @@ MUTANTS = {
     ),
     "a delete does not bump the fence": Mutant(
         directory.remove_mirror,
-        ["yield from bump_fence(d)", READ_FENCE],
+        ["yield from bump_fence(d)", f"({READ_FENCE}).version"],
         ORPHAN,
         "leaf",
         [[create(X)], [RMDIR]],
