@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 import sys
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -29,7 +31,7 @@ from parkazoo.recipe.transaction import RetriableTransaction
 from parkazoo.session import Session
 from parkazoo.wire.direct import Direct
 from parkazoo.wire.facade import Connections, Watchers, child_places, data_places
-from parkazoo.wire.handler import Handler
+from parkazoo.wire.handler import Handler, start_handler, stop_handler
 from parkazoo.wire.listeners import Listeners
 from parkazoo.wire.member import CLOSED_ERRORS, Member
 from parkazoo.wire.routine import end_after_fork, is_current
@@ -67,6 +69,8 @@ class ParKazooClient(KazooClient):
         given = self.__signature__.bind(*args, **kwargs)
         if not given.arguments.get("handler"):
             given.arguments["handler"] = Handler()
+        if not given.arguments.get("logger"):
+            given.arguments["logger"] = logging.getLogger("parkazoo")
         super().__init__(*given.args, **given.kwargs)
         self._settled = self.handler.event_object()
         connection: Any = self._connection
@@ -75,7 +79,7 @@ class ParKazooClient(KazooClient):
         self._child_watchers = Watchers(partial(self._places, child_places))
         self._direct = Direct(self)
         self.patience_s = self._session_timeout / 1000 * PATIENCE
-        self._listeners = Listeners(self.handler, self._call_listeners, self.patience_s)
+        self.listeners = Listeners(self.handler, self._call_listeners, self.patience_s, self._resume)
         self.Lock = partial(Lock, self)
         self.ReadLock = partial(ReadLock, self)
         self.WriteLock = partial(WriteLock, self)
@@ -102,20 +106,25 @@ class ParKazooClient(KazooClient):
 
     def _call(self, request: Request, async_object: Reply | None) -> bool | None:
         """Every request of kazoo's public methods and recipes comes through here, as with kazoo."""
-        self._listeners.excuse()
+        self.listeners.excuse()
         session = self._session
         if session is None or self._state in CLOSED_ERRORS:
             if async_object is not None:
                 failure = session.failure if session and self._state == KeeperState.CLOSED else None
                 async_object.set_exception(failure or CLOSED_ERRORS[self._state]())
             return False
-        if request is CONNECTION_DROP:  # kazoo's test hooks
-            for member in session.members:
-                member.submit(request, None)
-        elif request is SESSION_EXPIRED:
-            session.bootstrap.submit(request, None)
-        else:
-            session.call(request, async_object)
+        session.mend()
+        try:
+            if request is CONNECTION_DROP:  # kazoo's test hooks
+                for member in session.members:
+                    member.submit(request, None)
+            elif request is SESSION_EXPIRED:
+                session.bootstrap.submit(request, None)
+            else:
+                session.call(request, async_object)
+        except BaseException:  # raised by a signal handler, or by gevent
+            session.interrupted()
+            raise
         return None
 
     @wraps(KazooClient.create_async)
@@ -196,7 +205,7 @@ class ParKazooClient(KazooClient):
         :raises RuntimeError: a watch or completion callback of this client cannot start it.
         """
         self.check_process()
-        self._listeners.excuse()
+        self.listeners.excuse()
         if self._session is not None and not self._session.is_stopping:
             return self._live
         if self.use_ssl:
@@ -213,7 +222,7 @@ class ParKazooClient(KazooClient):
         self._stopped.clear()
         self._writer_stopped.clear()
         self._settled.clear()
-        self.handler.start()
+        start_handler(self.handler)
         self._workers = tuple(getattr(self.handler, "_workers", ()))
         number, password = self._first_session
         self._state = KeeperState.CONNECTING
@@ -228,33 +237,46 @@ class ParKazooClient(KazooClient):
         """End the session: what has been issued is finished, then every ensemble closes its part.
 
         All ephemerals of the session are gone then. While an ensemble is not connected, its part ends when it
-        expires there, and operations that wait for it raise ConnectionClosedError.
+        expires there, and operations that wait for it raise ConnectionClosedError. Watches are called no more.
+
+        It takes the session timeout at most, or ten seconds if that is longer: what callbacks are still running
+        by then are left to themselves.
+
+        :raises WriterNotClosedException: a server has not answered by then.
         """
         if self._stopped.is_set():
             return
-        self._listeners.excuse()
-        if self._session is not None and self._session.driver is not None and self.connected:
+        self.listeners.excuse()
+        deadline_s = time.monotonic() + self._close_timeout_s
+        was_connected = self.connected
+        self._stopped.set()
+        if self._session is not None and self._session.driver is not None and was_connected:
             is_idle = self.handler.event_object()
             self._session.driver.when_idle(is_idle.set)
             is_idle.wait(self._session_timeout / 1000)
-        self._stopped.set()
         try:
-            self._safe_close()
+            self._safe_close(deadline_s)
         finally:
             self._session_callback(KeeperState.CLOSED)
+            self.listeners.wait(max(0.0, deadline_s - time.monotonic()))
 
-    def _safe_close(self) -> None:
-        if self._is_in_callback():
-            self.handler.spawn(self.handler.stop)  # it waits for the callback to return
+    @property
+    def _close_timeout_s(self) -> float:
+        return float(max(self._session_timeout // 1000, MIN_CLOSE_TIMEOUT_S))
+
+    def _safe_close(self, deadline_s: float | None = None) -> None:
+        if deadline_s is None:
+            deadline_s = time.monotonic() + self._close_timeout_s
+        has_stopped = self._session is None or self._session.stop(max(0.0, deadline_s - time.monotonic()))
+        if isinstance(self.handler, Handler) or not self._is_in_callback():
+            stop_handler(self.handler, max(0.0, deadline_s - time.monotonic()))
         else:
-            self.handler.stop()
-        if self._session is not None:
-            self._session.stop()
-            timeout_s = max(self._session_timeout // 1000, MIN_CLOSE_TIMEOUT_S)
-            if not self._session.wait_stopped(timeout_s):
-                raise WriterNotClosedException(
-                    f"Writer still open from prior connection and wouldn't close after {timeout_s} seconds"
-                )
+            self.handler.spawn(stop_handler, self.handler)  # it waits for the callback to return
+        if not has_stopped:
+            raise WriterNotClosedException(
+                "Writer still open from prior connection and wouldn't close after "
+                f"{self._close_timeout_s:.0f} seconds"
+            )
 
     def session_changed(self, state: str) -> None:
         """Called by the session, one call at a time, with the KeeperState that all members make up."""
@@ -269,7 +291,13 @@ class ParKazooClient(KazooClient):
         if self.state != state:
             self.state = state
             if self.state_listeners:
-                self._listeners.tell(state)
+                session = self._session
+                loop = session.loop if session is not None and session.loop.is_here() else None
+                self.listeners.tell(state, loop)
+
+    def _resume(self) -> None:
+        if self._session is not None:
+            self._session.resume()
 
     def _call_listeners(self, state: str) -> None:
         for listener in list(self.state_listeners):
@@ -279,7 +307,7 @@ class ParKazooClient(KazooClient):
         try:
             if listener(state) is True:
                 self.remove_listener(listener)
-        except Exception:
+        except BaseException:  # sys.exit() too
             self.logger.exception("Error in connection state listener")
 
     def _is_in_callback(self) -> bool:
@@ -308,7 +336,7 @@ class ParKazooClient(KazooClient):
         self._live, self._stopped = self.handler.event_object(), self.handler.event_object()
         self._stopped.set()
         self._session.abandon(self._fork_error)
-        self.handler._running = False  # completion callbacks are called at once, and the exit waits for nothing
+        self.handler._running = False  # the exit waits for nothing
         for worker in self._workers:
             end_after_fork(worker)
 
@@ -340,6 +368,7 @@ class ParKazooClient(KazooClient):
             self._connection.connect_hook,
             self._connection.sasl_options,
             self.auth_data,
+            None,
             hosts=hosts,
             timeout=self._session_timeout / 1000,
             client_id=client_id,
@@ -347,7 +376,7 @@ class ParKazooClient(KazooClient):
             read_only=self.read_only,
             randomize_hosts=self.randomize_hosts,
             connection_retry=self._conn_retry.copy(),
-            logger=self.logger,
+            logger=self.logger_for(name),
             keyfile=self.keyfile,
             keyfile_password=self.keyfile_password,
             certfile=self.certfile,
@@ -356,6 +385,10 @@ class ParKazooClient(KazooClient):
             verify_certs=self.verify_certs,
             check_hostname=self.check_hostname,
         )
+
+    def logger_for(self, name: str) -> Any:
+        """The log of an ensemble's connection."""
+        return self.logger.getChild(name) if hasattr(self.logger, "getChild") else self.logger
 
     # ---- what kazoo and its recipes reach for in a client --------------------------------------
 

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from kazoo.exceptions import ConnectionLoss
+
 from parkazoo.kazoo_private import Exists
 from parkazoo.protocol.operations import BRIEF, OTHER, PLANS, Plan, at_home, is_whole, whole
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
@@ -65,7 +67,7 @@ class Serial:
 class _Run(Turn):
     """An operation on its way. It is the reply to its own step if it asked for one thing at a time."""
 
-    __slots__ = ("_driver", "_generator", "_plan", "_reply", "_request")
+    __slots__ = ("_driver", "_generator", "_plan", "_reply", "_request", "order")
 
     def __init__(
         self,
@@ -77,6 +79,7 @@ class _Run(Turn):
     ) -> None:
         super().__init__({})
         self._driver = driver
+        self.order = driver.order
         self._plan = plan
         self._request = request
         self._reply = reply
@@ -113,6 +116,13 @@ class _Run(Turn):
         else:
             self._driver.send(steps, self)
 
+    def fail(self, error: Exception) -> None:
+        """End it before its end."""
+        self._generator.close()
+        if self._reply is not None:
+            self._reply.set_exception(error)
+        self._end()
+
     def _end(self) -> None:
         """After the reply: whoever has waited for this operation is answered later than it."""
         if self.claims:
@@ -125,10 +135,11 @@ class _Counted:
     :param path: whose children; None if nothing is counted.
     """
 
-    __slots__ = ("_driver", "_path", "_reply")
+    __slots__ = ("_driver", "_order", "_path", "_reply")
 
-    def __init__(self, driver: Driver, path: str | None, reply: Reply | None) -> None:
+    def __init__(self, driver: Driver, order: Order[_Run], path: str | None, reply: Reply | None) -> None:
         self._driver = driver
+        self._order = order
         self._path = path
         self._reply = reply
 
@@ -136,13 +147,13 @@ class _Counted:
         if self._reply is not None:
             self._reply.set(value)
         if self._path is not None:
-            self._driver.uncount(self._path)
+            self._driver.uncount(self._path, self._order)
 
     def set_exception(self, exception: Exception) -> None:
         if self._reply is not None:
             self._reply.set_exception(exception)
         if self._path is not None:
-            self._driver.uncount(self._path)
+            self._driver.uncount(self._path, self._order)
 
 
 class _Brief(_Counted):
@@ -150,8 +161,10 @@ class _Brief(_Counted):
 
     __slots__ = ("_request",)
 
-    def __init__(self, driver: Driver, path: str | None, reply: Reply | None, request: Request) -> None:
-        super().__init__(driver, path, reply)
+    def __init__(
+        self, driver: Driver, order: Order[_Run], path: str | None, reply: Reply | None, request: Request
+    ) -> None:
+        super().__init__(driver, order, path, reply)
         self._request = request
 
     def set(self, value: Any = None) -> None:
@@ -159,7 +172,7 @@ class _Brief(_Counted):
             super().set(value)
         else:
             rest = whole(self._driver.tree, self._request, value)
-            self._driver.run(rest, _Counted(self._driver, self._path, self._reply))
+            self._driver.run(rest, _Counted(self._driver, self._order, self._path, self._reply))
 
 
 class _Gather:
@@ -203,7 +216,8 @@ class Driver:
     def __init__(self, tree: Tree, members: Sequence[Member]) -> None:
         self.tree = tree
         self._members = members
-        self._order: Order[_Run] = Order()
+        self.order: Order[_Run] = Order()
+        self._failure: type[Exception] = ConnectionLoss  # of those whose order is not this one any more
         self._lock = threading.Lock()
         self._serial = Serial()
         self._when_idle: list[Callable[[], None]] = []
@@ -214,43 +228,53 @@ class Driver:
             if reply is not None:
                 reply.set(None) if isinstance(request, Exists) else reply.set_exception(error)
             return
-        kind = request.type
         try:
-            if kind in BRIEF and self._call_briefly(request, reply):
-                return
-            plan = PLANS.get(kind, OTHER)
-            run = _Run(self, plan, request, reply)
-            kept = plan.kept(self.tree, request)
-            if kept or self._order:
-                run.claims = dict(with_prefixes(plan.claims(self.tree, request)))
+            step = at_home(self.tree, request) if request.type in BRIEF else None
         except ValueError as no_place:  # a path that has no UTF-8
             if reply is not None:
                 reply.set_exception(no_place)
             return
-        if run.claims:
-            with self._lock:
-                if not self._order.enter(run, with_prefixes(kept)):
-                    return
-        run.begin()
+        if step is None or not self._call_briefly(request, reply, step):
+            self._call_in_turn(request, reply)
 
-    def _call_briefly(self, request: Request, reply: Reply | None) -> bool:
+    def _call_briefly(self, request: Request, reply: Reply | None, step: Step) -> bool:
         """Begin what takes one request as a rule; False if that takes a turn."""
         path, tree = request.path, self.tree
         is_native = tree.placement.is_native(path)
         with self._lock:
-            if not self._order.count(path, not is_native):
+            order = self.order
+            if not order.count(path, not is_native):
                 return False
         counted = None if is_native else path
         if tree.is_promoted(path):
-            self.run(PLANS[request.type].operation(tree, request), _Counted(self, counted, reply))
+            self.run(PLANS[request.type].operation(tree, request), _Counted(self, order, counted, reply))
         else:
-            ensemble, physical = at_home(tree, request)
-            self._members[ensemble].submit(physical, _Brief(self, counted, reply, request))
+            ensemble, physical = step
+            self._members[ensemble].submit(physical, _Brief(self, order, counted, reply, request))
         return True
 
-    def uncount(self, path: str) -> None:
+    def _call_in_turn(self, request: Request, reply: Reply | None) -> None:
+        try:
+            plan = PLANS.get(request.type, OTHER)
+            run = _Run(self, plan, request, reply)
+            kept = plan.kept(self.tree, request)
+            if kept or self.order:
+                run.claims = dict(with_prefixes(plan.claims(self.tree, request)))
+        except Exception as error:  # a path that has no UTF-8, an ACL that is none
+            if reply is not None:
+                reply.set_exception(error)
+            return
+        if run.claims:
+            with self._lock:
+                if run.order is self.order and not run.order.enter(run, with_prefixes(kept)):
+                    return
+        run.begin()
+
+    def uncount(self, path: str, order: Order[_Run]) -> None:
+        if order is not self.order:
+            return
         with self._lock:
-            ready = self._order.uncount(path)
+            ready = order.uncount(path)
             idle = self._take_idle() if self._when_idle else []
         if ready or idle:
             self._serial(*(run.start for run in ready), *idle)
@@ -260,6 +284,9 @@ class Driver:
         _Run(self, OTHER, None, reply, operation).begin()
 
     def send(self, steps: tuple[Step, ...], run: _Run) -> None:
+        if run.order is not self.order:
+            run.fail(self._failure())
+            return
         if len(steps) == 1:
             ((ensemble, request),) = steps
             self._members[ensemble].submit(request, run)
@@ -269,23 +296,41 @@ class Driver:
             self._members[ensemble].submit(request, gather.slot(index))
 
     def leave(self, run: _Run, kept: Claims) -> None:
+        if run.order is not self.order:
+            return
         with self._lock:
-            ready = self._order.leave(run, kept)
+            ready = self.order.leave(run, kept)
             idle = self._take_idle()
         if ready or idle:
             self._serial(*(run.start for run in ready), *idle)
 
     def _take_idle(self) -> list[Callable[[], None]]:
         """With the lock held: the calls that have waited for this moment."""
-        if self._order or not self._when_idle:
+        if self.order or not self._when_idle:
             return []
         idle, self._when_idle = self._when_idle, []
         return idle
 
+    def fail_all(self, failure: type[Exception]) -> None:
+        """End every operation that waits for others or needs another request: with `failure`, at once.
+
+        The members fail those that wait for an answer.
+        """
+        with self._lock:
+            waiting = self.order.waiting()
+            self.order = Order()
+            self._serial = Serial()
+            self._failure = failure
+            idle, self._when_idle = self._when_idle, []
+        for run in waiting:
+            run.fail(failure())
+        for call in idle:
+            call()
+
     def when_idle(self, call: Callable[[], None]) -> None:
         """Make `call` once no operation waits or needs another request."""
         with self._lock:
-            if self._order:
+            if self.order:
                 self._when_idle.append(call)
                 return
         call()

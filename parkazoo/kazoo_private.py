@@ -64,14 +64,12 @@ CLIENT_ATTRIBUTES = (
     "_writer_stopped",
 )
 CONNECTION_ATTRIBUTES = (
+    "_authenticate_with_sasl",
     "_connect",
-    "_expand_client_hosts",
     "_ro_mode",
-    "_rw_server",
     "_read_sock",
     "_read_watch_event",
     "_socket",
-    "_socket_error_handling",
     "_write_sock",
     "_xid",
     "sasl_options",

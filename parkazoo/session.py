@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import uuid
 from collections import deque
 from collections.abc import Callable
@@ -14,27 +15,26 @@ from weakref import WeakSet, WeakValueDictionary
 from kazoo.exceptions import (
     AuthFailedError,
     ConnectionLoss,
-    KazooException,
     NoAuthError,
     NoNodeError,
     SessionExpiredError,
 )
 from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 
-from parkazoo.driver import Driver, Reply, Serial
+from parkazoo.driver import Driver, Reply
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetData
-from parkazoo.protocol.cluster_map import ClusterMap, format_hosts
+from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, no_map_error
 from parkazoo.protocol.operations import look_again
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.session import pack_password, state_of, unpack_password
 from parkazoo.protocol.steps import Request
 from parkazoo.protocol.tree import Directory, Tree
 from parkazoo.protocol.watches import DirectoryWatch
-from parkazoo.wire.member import CLOSED_ERRORS, Member
-from parkazoo.wire.workers import STATES, run_on
+from parkazoo.wire import loop as loops
+from parkazoo.wire.listeners import Listeners
+from parkazoo.wire.member import CLOSED_ERRORS, CONNECTED_STATES, Member
 
-CONNECTED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
 NOT_YET = (ConnectionLoss, SessionExpiredError)  # asked again once connected again
 SESSION_PASSWORD_BYTES = 16
 
@@ -57,7 +57,7 @@ class Session:
 
     It begins with one member, for the bootstrap ensemble. The map that is read there names the others; when
     each of them has said that it is the ensemble that the map means, the session is open: operations that were
-    issued before then are sent. All changes of state go through one queue, so that listeners see them in order.
+    issued before then are sent. All changes of state happen on the loop, at once, and none of them waits.
 
     :param client: the ParKazooClient.
     :param make_member: makes a member from a name, hosts and a client_id.
@@ -80,10 +80,12 @@ class Session:
         self.failure: Exception | None = None
         self.driver: Driver | None = None
         self.is_stopping = False
+        self.loop: loops.Loop
         self._has_expired = False
-        self._serial = Serial()
+        self._interrupted: int | None = None  # a thread that was, while it sent
         self._states = {self.bootstrap: KeeperState.CONNECTING}
         self._unknown = {self.bootstrap}  # members that have not yet said which ensemble they are
+        self._active = 0  # members whose connection has not ended
         self._lock = threading.Lock()
         # The watches on directories without a mirror, by path, wherever they are: also those that just look again
         # and are in no table. Each watch holds its path's set. Only kazoo's watch thread uses it.
@@ -110,18 +112,39 @@ class Session:
     def _closed_error(self) -> Exception:
         return self.failure or CLOSED_ERRORS[KeeperState.CLOSED]()
 
+    def interrupted(self) -> None:
+        """In a thread in which an exception has been raised while it issued an operation: nobody knows where."""
+        self._interrupted = threading.get_ident()
+        self.mend()
+
+    def mend(self) -> None:
+        """After :meth:`interrupted`: what may be half done is dropped, with the connections. They come back."""
+        thread = self._interrupted
+        if thread is None:
+            return
+        for member in self.members:
+            member.distrust(thread)
+        if self.driver is not None:
+            self.driver.fail_all(ConnectionLoss)
+        self._interrupted = None  # at last: this may be interrupted too
+
     # ---- begin -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Connect to the bootstrap ensemble, and from there on to all, without waiting for any of it."""
-        self.bootstrap.begin()
+        self.loop = loops.join(self._client.handler)
+        self._begin(self.bootstrap)
+
+    def _begin(self, member: Member) -> None:
+        self._active += 1
+        member.begin()
 
     def _read_map(self, answer: Any) -> None:
         where = f"{MAP} on {self._client.describe_hosts()}"
         if isinstance(answer, NOT_YET) or self.is_stopping:
             return
         if isinstance(answer, NoNodeError):
-            self._fail(ClusterMapError(f"no cluster map at {where}: make one with `parkazoo map init`"))
+            self._ask(self.bootstrap, ENSEMBLE, self._explain_no_map)
         elif isinstance(answer, NoAuthError):
             self._fail(ClusterMapError(f"may not read {where}: pass the cluster's identity in auth_data"))
         elif isinstance(answer, Exception):
@@ -133,6 +156,11 @@ class Session:
                 self._fail(ClusterMapError(f"cannot use the cluster map at {where}: {error}"))
             else:
                 self._meet_all(self.cluster_map)
+
+    def _explain_no_map(self, answer: Any) -> None:
+        if not isinstance(answer, NOT_YET):
+            record = None if isinstance(answer, Exception) else answer[0]
+            self._fail(no_map_error(self._client.describe_hosts(), record))
 
     def _meet_all(self, cluster_map: ClusterMap) -> None:
         """Connect to the other ensembles, all at once."""
@@ -148,60 +176,72 @@ class Session:
                 self._renew(self.bootstrap)
             else:
                 resumed = list(sessions)
-        self.bootstrap.name = cluster_map.bootstrap
+        self.bootstrap.rename(cluster_map.bootstrap)
         by_name = {cluster_map.bootstrap: self.bootstrap}
         for name, client_id in zip(others, resumed, strict=True):
-            by_name[name] = self._make_member(self, name, cluster_map.ensembles[name], client_id)
-        for member in by_name.values():
-            self._states.setdefault(member, KeeperState.CONNECTING)
-        new = [by_name[name] for name in others]
+            by_name[name] = member = self._make_member(self, name, cluster_map.ensembles[name], client_id)
+            member.verify = partial(self._verify, member)
+            self._states[member] = KeeperState.CONNECTING
+            self._unknown.add(member)
         with self._lock:
-            if self.is_stopping:  # a start() may have timed out meanwhile
+            if self.is_stopping:
                 return
-            self._unknown.update(new)
             self.members = tuple(by_name[name] for name in names)  # now start() may tell that they are missing
-            for member in new:
-                member.begin()
-        if self._has_expired:  # what is to be resumed has ended on the bootstrap ensemble: end it here too
-            for member in new:
-                self._renew(member)
+        for name in others:
+            self._begin(by_name[name])
+            if self._has_expired:  # what is to be resumed has ended on the bootstrap ensemble: end it here too
+                self._renew(by_name[name])
         self._introduce(self.bootstrap)
 
     def _introduce(self, member: Member) -> None:
+        """It is connected for the first time. All but the first have been asked who they are by now."""
         if self.cluster_map is None:
-            member.submit(GetData(MAP, None), Then(lambda answer: self._later(partial(self._read_map, answer))))
+            self._ask(member, MAP, self._read_map)
+        elif member.verify is None:
+            self._ask(member, ENSEMBLE, partial(self._hear_identity, member))
         else:
-            then = Then(lambda answer: self._later(partial(self._check_identity, member, answer)))
-            member.submit(GetData(ENSEMBLE, None), then)
+            self._know(member)
 
-    def _later(self, call: Callable[[], None]) -> None:
-        """In turn, and not on the connections' loop: listeners may take their time."""
-        run_on(STATES, self._client.handler, partial(self._serial, call))
+    def _ask(self, member: Member, path: str, then: Callable[[Any], None]) -> None:
+        member.submit(GetData(path, None), Then(lambda answer: self.loop.call(partial(then, answer))))
 
-    def _check_identity(self, member: Member, answer: Any) -> None:
-        """Never write to an ensemble that is not the one that the map means."""
+    def _hear_identity(self, member: Member, answer: Any) -> None:
+        if not isinstance(answer, NOT_YET) and self._verify(member, answer) is None:
+            member.verify = partial(self._verify, member)
+            self._know(member)
+
+    def _verify(self, member: Member, answer: Any) -> Exception | None:
+        """Never write to an ensemble that is not the one that the map means.
+
+        :param answer: to a read of the ensemble's identity; with it begins each connection.
+        :returns: what is wrong. Before the session is open, that is its end.
+        """
         assert self.cluster_map is not None
-        hosts = self.cluster_map.ensembles[member.name]
-        if isinstance(answer, NOT_YET) or member not in self._unknown:
-            return
-        if isinstance(answer, KazooException) and not isinstance(answer, NoNodeError):
-            self._fail(answer)
-            return
-        expected = self.cluster_map.identity(member.name)
+        error = self._compare(self.cluster_map, member, answer)
+        if error is not None and self.driver is None:
+            self._fail(error)
+        return error
+
+    @staticmethod
+    def _compare(cluster_map: ClusterMap, member: Member, answer: Any) -> Exception | None:
+        if isinstance(answer, Exception) and not isinstance(answer, NoNodeError):
+            return answer
+        expected = cluster_map.identity(member.name)
         try:
             found = None if isinstance(answer, NoNodeError) else json.loads(answer[0])
         except (TypeError, ValueError, RecursionError):  # of somebody else's making
             found = answer[0]
-        if found != expected:
-            self._fail(
-                ClusterMapError(
-                    f"the servers {hosts} are not ensemble {member.name} of this cluster: {ENSEMBLE} there is "
-                    f"{found!r}, not {expected!r}. See `parkazoo map check`"
-                )
-            )
-            return
+        if found == expected:
+            return None
+        return ClusterMapError(
+            f"the servers {cluster_map.ensembles[member.name]} are not ensemble {member.name} of this cluster: "
+            f"{ENSEMBLE} there is {found!r}, not {expected!r}. See `parkazoo map check`"
+        )
+
+    def _know(self, member: Member) -> None:
         self._unknown.discard(member)
-        if not self._unknown:
+        if not self._unknown and self.driver is None and not self.is_stopping:
+            assert self.cluster_map is not None
             self._open(self.cluster_map)
 
     def _open(self, cluster_map: ClusterMap) -> None:
@@ -224,18 +264,31 @@ class Session:
             self._client.logger.error("Cannot start: %s", error)
             self.begin_stop()
             state = KeeperState.AUTH_FAILED if isinstance(error, AuthFailedError) else KeeperState.CLOSED
-            self._client.session_changed(state)
+            self._change(state)
+
+    @property
+    def gate(self) -> Listeners:
+        gate: Listeners = self._client.listeners
+        return gate
 
     # ---- end -------------------------------------------------------------------------------------
 
-    def stop(self) -> None:
-        """Begin to stop in turn: a member that is just being made is stopped too."""
-        has_begun = self._client.handler.event_object()
-        self._serial(self.begin_stop, has_begun.set)
-        has_begun.wait(self._client.patience_s)
+    @property
+    def is_leaving(self) -> bool:
+        return self.is_stopping or bool(self._client._stopped.is_set())
+
+    def stop(self, timeout_s: float) -> bool:
+        """Close every member's session. Whether all have been within the time."""
+        if self._active:
+            self.loop.call(self.begin_stop)
+        deadline_s = time.monotonic() + timeout_s
+        has_stopped = True
+        for member in self.members:  # each is waited for
+            has_stopped &= member._connection.stop(max(0.0, deadline_s - time.monotonic()))
+        return has_stopped
 
     def begin_stop(self) -> None:
-        """Close every member's session, without waiting for it."""
+        """On the loop: close every member's session, without waiting for it."""
         with self._lock:
             self.is_stopping = True
             early, self._early = self._early, deque()
@@ -245,10 +298,11 @@ class Session:
         for member in self.members:
             member.begin_stop()
 
-    def wait_stopped(self, timeout_s: float) -> bool:
-        """Whether every member's connection thread has ended within the time."""
-        have_stopped = [member._connection.stop(timeout_s) for member in self.members]  # each is waited for
-        return all(have_stopped)
+    def member_ended(self, member: Member) -> None:
+        """The last of them lets go of the loop."""
+        self._active -= 1
+        if not self._active:
+            loops.leave(self.loop)
 
     def close(self) -> None:
         for member in self.members:
@@ -263,32 +317,35 @@ class Session:
 
     # ---- states ----------------------------------------------------------------------------------
 
-    def member_changed(self, member: Member, state: str) -> None:
-        """Called by the members, where they may wait; returns when listeners know."""
-        is_taken = self._client.handler.event_object()
-        self._serial(partial(self._take, member, state), is_taken.set)
-        is_taken.wait(self._client.patience_s)
+    def resume(self) -> None:
+        """The gate is open: what servers have answered meanwhile can be taken."""
+        for member in self.members:
+            member._connection.resume()
 
-    def _take(self, member: Member, state: str) -> None:
-        if state in CONNECTED and (member.is_renewing or member.client_state not in CONNECTED):
-            return  # it was, and is about to tell what it is now
+    def member_changed(self, member: Member, state: str) -> None:
+        """Called by the members, on the loop."""
         self._states[member] = state
         if self.is_stopping:
             return
-        if state in CONNECTED and member in self._unknown:
+        if state in CONNECTED_STATES and member in self._unknown:
             self._introduce(member)
         if state == KeeperState.EXPIRED_SESSION:
-            self._has_expired = True
-            if self.driver is not None:
-                self._client.session_changed(state)
-            for other in self.members:
-                if other is not member and self._states[other] != KeeperState.EXPIRED_SESSION:
-                    self._renew(other)
+            self._expire(member)
         elif state in (KeeperState.AUTH_FAILED, KeeperState.CLOSED):
             self.begin_stop()
-            self._client.session_changed(state)
+            self._change(state)
         else:
             self._report()
+
+    def _expire(self, expired: Member) -> None:
+        self._has_expired = True
+        if self.driver is not None:
+            self._change(KeeperState.EXPIRED_SESSION)
+            self.driver.fail_all(SessionExpiredError)
+        for member in self.members:
+            if member is not expired and self._states[member] != KeeperState.EXPIRED_SESSION:
+                member._connection.report.renewed(expired.name)
+                self._renew(member)
 
     def _renew(self, member: Member) -> None:
         self._states[member] = KeeperState.CONNECTING
@@ -296,7 +353,22 @@ class Session:
 
     def _report(self) -> None:
         if self.driver is not None and not self.is_stopping:
-            self._client.session_changed(state_of(self._states.values()))
+            self._change(state_of(self._states.values()))
+
+    def _change(self, state: str) -> None:
+        """As with kazoo, every watch hears when the client is no longer connected; programs set them again."""
+        was_connected = self._client.client_state in CONNECTED_STATES
+        self._client.session_changed(state)
+        if was_connected and state not in CONNECTED_STATES:
+            for member in self.members:
+                member.drop_watches()
+            self._dispatch(partial(self._drop_armed, WatchedEvent(EventType.NONE, state, None)))
+
+    def _drop_armed(self, event: WatchedEvent) -> None:
+        """Also those that just look again, and are in no table."""
+        for watches in list(self._armed.values()):
+            for watch in list(watches):
+                watch.fire(event)
 
     @property
     def client_id(self) -> tuple[int, bytes] | None:
@@ -312,7 +384,7 @@ class Session:
         missing = [
             f"{self._describe(member)} ({format_hosts(member.hosts)}{member.trouble and f'; {member.trouble}'})"
             for member in self.members
-            if self._states[member] not in CONNECTED
+            if self._states[member] not in CONNECTED_STATES
         ]
         return " and ".join(missing) or "all ensembles at once"
 
@@ -320,6 +392,10 @@ class Session:
         return f"ensemble {member.name}" if self.cluster_map else "the bootstrap ensemble"
 
     # ---- what the tree needs ---------------------------------------------------------------------
+
+    def logger_for(self, name: str) -> Any:
+        """The log of the ensemble's connection."""
+        return self._client.logger_for(name)
 
     def unchroot(self, path: str) -> str:
         """The user's name for a member's physical path."""

@@ -175,6 +175,10 @@ class Order(Generic[TurnT]):
                 turn.blocked += 1
         return False
 
+    def waiting(self) -> list[TurnT]:
+        """The turns that have not started."""
+        return list({id(turn): turn for line in self._lines.values() for turn, _ in line.waiting or ()}.values())
+
     def _line(self, key: str) -> _Line[TurnT]:
         line = self._lines.get(key)
         if line is None:

@@ -117,6 +117,12 @@ class Placement:
         return Place(self.of_children(directory), f"{FENCES}/{(hash_of(directory) >> 128) % FENCE_COUNT}")
 
     @staticmethod
+    def directory_of_pin(path: str) -> str:
+        """The home's path of its pin's, or of a mark's; any other path as it is."""
+        home, pin, _ = (path + "/").partition(f"/{PIN}/")
+        return home or "/" if pin else path
+
+    @staticmethod
     def logical(path: str) -> str:
         """The user's path of a physical one: of a home, of a mirror, or of anything below a mirror."""
         if not path.startswith(MIRRORS + "/"):

@@ -1,12 +1,12 @@
-"""How a member comes to be connected: kazoo's code connects, on a worker; a Link carries it on the loop."""
+"""How a member comes to be connected, and again: steps of the loop. A :class:`Link` carries its requests then."""
 
 from __future__ import annotations
 
 import os
 import random
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -14,20 +14,28 @@ from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredE
 from kazoo.protocol.states import KeeperState
 
 from parkazoo.kazoo_private import ConnectionHandler, RWServerAvailable
-from parkazoo.wire import loop as loops
+from parkazoo.wire.handshake import Address, Joined, ask_writer, shake_hands
 from parkazoo.wire.link import Link
-from parkazoo.wire.workers import Workers, run_on
+from parkazoo.wire.loop import Loop, Timer
+from parkazoo.wire.names import LookUp
+from parkazoo.wire.report import Report
+from parkazoo.wire.talk import Talk
+from parkazoo.wire.workers import BLOCKING, run_on
 
-CONNECTORS_OF_AN_ENSEMBLE = 8
-
-_connectors: dict[Any, Workers] = {}
+MOST_DELAY_S = 2.0  # between two rounds of attempts; and at most a third of the session's timeout
+LEAST_DELAY = 0.5  # of the delay: so much is certain, the rest is drawn
+WRITER_LIMIT_S = 2.0
 
 
 class Backoff:
-    """What a KazooRetry waits between attempts, without waiting."""
+    """What a KazooRetry waits between attempts, without waiting; but never so long that the session dies of it.
 
-    def __init__(self, retry: Any) -> None:
+    :param most_s: the longest delay, whatever the policy says.
+    """
+
+    def __init__(self, retry: Any, most_s: float) -> None:
         self._policy = retry
+        self._most_s = most_s
         self.reset()
 
     def reset(self) -> None:
@@ -39,40 +47,49 @@ class Backoff:
         """None if there is not to be another attempt."""
         retry = self._policy
         self._attempts += 1
-        delay_s: float = self._delay_s * random.uniform(1 - retry.max_jitter, 1 + retry.max_jitter)
-        self._delay_s = min(delay_s * retry.backoff, retry.max_delay)
+        delay_s = self._delay_s * random.uniform(1 - retry.max_jitter, 1 + retry.max_jitter)
+        self._delay_s = min(self._delay_s * retry.backoff, retry.max_delay)
+        if delay_s > self._most_s:
+            delay_s = self._most_s * random.uniform(LEAST_DELAY, 1)
         if self._attempts == retry.max_tries:
             return None
         if retry.deadline is not None and time.monotonic() + delay_s >= self._began_s + retry.deadline:
             return None
-        return delay_s
+        return float(delay_s)
 
 
 class MemberConnection(ConnectionHandler):
-    """The connection of a :class:`~parkazoo.wire.member.Member`, which is its ``client``, from start to stop."""
+    """The connection of a :class:`~parkazoo.wire.member.Member`, which is its ``client``, from start to stop.
 
-    _loop: loops.Loop | None = None
-    _rw_server: tuple[str, int] | None
-    _link: Link | None = None
-    _is_looking = False  # for a server that can write
-
-    # ---- any thread ------------------------------------------------------------------------------
+    It looks up the servers' names, tries one server after the other, and carries requests over the first that
+    accepts. When that connection breaks it goes on with the next server at once; after a round without success it
+    pauses. At each moment it has one of: a look-up under way, an attempt (`_talk`), a link, a pause (`_pause`).
+    """
 
     _read_sock: Any
     _write_sock: Any
+    _loop: Loop | None = None
+    _link: Link | None = None
+    _talk: Talk | None = None
+    _pause: Timer | None = None
+    _search: Talk | None = None  # for a server that can write, while this one cannot
+    _writer: Address | None = None
+    _joined: Joined | None = None  # until a program's `_connect` has returned
+
+    # ---- any thread ------------------------------------------------------------------------------
 
     def start(self) -> None:
         if not self.connection_stopped.is_set():
             raise Exception("Unable to start, connection routine already active.")
         self.connection_closed.clear()
         self.connection_stopped.clear()
-        self._backoff = Backoff(self.retry_sleeper)
-        self._servers: Iterator[tuple[str, str, int]] = iter(())
-        self._is_trying = True
-        self._retry_number = 0
-        self._loop = loops.join(self.handler)
-        self._read_sock, self._write_sock = self._loop.read_sock, self._loop.write_sock
-        self._run(self._look_up)
+        client = self.client
+        self._backoff = Backoff(self.retry_sleeper, min(MOST_DELAY_S, client._session_timeout / 1000 / 3))
+        self.report = Report(client)
+        self._servers: list[Address] = []
+        self._loop = loop = client.owner.loop
+        self._read_sock, self._write_sock = loop.read_sock, loop.write_sock
+        loop.call(self._look_up)
 
     def stop(self, timeout: float | None = None) -> bool:
         """Whether it has stopped within the time."""
@@ -86,24 +103,30 @@ class MemberConnection(ConnectionHandler):
         self._read_sock = self._write_sock = None
 
     def abandon(self) -> None:
-        """In a child process: close what it has of the parent's socket, without a word to the server."""
-        if self._socket is not None:
-            with suppress(OSError):  # it had been closed
-                os.close(self._socket.detach())
-        self._link = self._loop = self._read_sock = self._write_sock = None
+        """In a child process: close what it has of the parent's sockets, without a word to the server."""
+        talks = [talk.sock for talk in (self._talk, self._search) if talk is not None]
+        for sock in (self._socket, *talks):
+            if sock is not None:
+                with suppress(OSError):  # it had been closed
+                    os.close(sock.detach())
+        self._link = self._loop = self._talk = self._search = self._read_sock = self._write_sock = None
         self.connection_stopped = self.handler.event_object()
         self.connection_stopped.set()
 
     def submit(self, request: Any, reply: Any) -> bool:
-        """Send a request, or queue it until that is possible; False if the connection has stopped."""
+        """Send a request, or queue it until that is possible; False if the connection has stopped.
+
+        An exception of a signal handler leaves it torn: see :meth:`distrust`.
+        """
         link = self._link
         if link is not None and hasattr(request, "serialize"):  # kazoo's test hooks have none
             try:
-                if link.send(request, reply):
-                    return True
+                body = request.serialize()
             except Exception as error:  # a value that kazoo's types let through, such as a version of 2**40
                 if reply is not None:
                     reply.set_exception(error)
+                return True
+            if link.send(request, reply, body):
                 return True
         self.client._queue.append((request, reply))
         return self.wake()
@@ -117,162 +140,242 @@ class MemberConnection(ConnectionHandler):
             loop.call(self._give_up)
         return self._write_sock is not None and not self.connection_stopped.is_set()
 
-    # ---- on a worker, for it blocks: to connect, and to tell of states, for listeners may take their time ------
+    def exclusive(self) -> AbstractContextManager[Any]:
+        """While it is entered no thread sends."""
+        link = self._link
+        return nullcontext() if link is None else link.lock
 
-    def _run(self, call: Any) -> None:
-        """A server that does not answer must not hold up the connections to other ensembles."""
-        hosts = tuple(self.client.hosts)
-        workers = _connectors.get(hosts)
-        if workers is None:
-            workers = _connectors[hosts] = Workers("parkazoo-connect", CONNECTORS_OF_AN_ENSEMBLE)
-        run_on(workers, self.handler, call)
+    def resume(self) -> None:
+        """The gate is open again: take what has come meanwhile."""
+        loop, link = self._loop, self._link
+        if loop is not None and link is not None:
+            loop.call(link.resume)
+
+    def distrust(self, thread: int) -> None:
+        """A thread was interrupted while it was sending, nobody knows where: nothing more is sent on that link."""
+        link = self._link
+        if link is not None:
+            link.distrust(thread)
+
+    def _connect(self, *address: Any) -> tuple[float, float]:
+        """Overrides kazoo's, for a program that has replaced it and calls the original: connect, and wait.
+
+        :returns: time-outs in ms, for reading and for connecting.
+        """
+        host, ip, port = address
+        has_ended = self.handler.event_object()
+        outcomes: list[Any] = []
+
+        def end(outcome: Any) -> None:
+            outcomes.append(outcome)
+            has_ended.set()
+
+        loop = self._loop
+        if loop is None:
+            raise ConnectionDropped("the client has stopped")
+        loop.call(partial(self._shake_hands, Address(host, ip, port), end))
+        has_ended.wait()
+        (outcome,) = outcomes
+        if isinstance(outcome, Exception):
+            raise outcome
+        self._joined = outcome
+        return outcome.read_timeout_s * 1000, outcome.connect_timeout_s * 1000
+
+    # ---- the loop: connecting --------------------------------------------------------------------
 
     def _look_up(self) -> None:
-        self._servers = iter(self._expand_client_hosts())
-        self._try_servers()
+        assert self._loop is not None
+        self._pause = None
+        LookUp(self._loop, self.handler, self.client.hosts, self._have_looked_up)
 
-    def _try_servers(self) -> None:
-        """Try the servers that have not been tried, until one accepts."""
-        outcome: Any = None
-        try:
-            for host, ip, port in self._servers:
-                if self.client._stopped.is_set() or (outcome := self._try(host, ip, port)) is not None:
-                    break
-        except Exception:
-            self.logger.exception("Unhandled exception in connection loop")
+    def _have_looked_up(self, addresses: list[Address], troubles: list[str]) -> None:
+        for trouble in troubles:
+            self.report.failed(trouble)
+        if self.client.randomize_hosts:
+            random.shuffle(addresses)
+        self._servers = addresses
+        self._try_next()
+
+    def _try_next(self) -> None:
+        """The next server that has not been tried; after the last of them, a pause."""
+        if self.client._stopped.is_set():
             self._finish()
-            return
-        if isinstance(outcome, AuthFailedError):
+        elif self._writer is not None:
+            address, self._writer = self._writer, None
+            self._try(address)
+        elif self._servers:
+            self._try(self._servers.pop(0))
+        elif (delay_s := self._backoff.next_delay_s()) is None:
+            self.report.gave_up()
             self._finish()
         else:
             assert self._loop is not None
-            self._loop.call(partial(self._have_tried, outcome))
+            self._pause = self._loop.call_later(delay_s, self._look_up)
 
-    def _try(self, host: str, ip: str, port: int) -> Any:
-        """The time-outs in ms that hold from now on; None if it did not work, an exception if it never will."""
-        client = self.client
-        self._socket = None
-        if self._rw_server:
-            (host, port), self._rw_server = self._rw_server, None
-            ip = host
-        self._tell(KeeperState.CONNECTING)
+    def _try(self, address: Address) -> None:
+        connect = self.client.connect_hook(self._connect)
+        if connect is None:
+            self._shake_hands(address, partial(self._have_tried, address))
+        else:
+            call = partial(self._try_by, connect, address)
+            try:
+                run_on(BLOCKING, self.handler, call)
+            except Exception as error:  # no thread can be started
+                self._have_tried(address, ConnectionDropped(str(error)))
+
+    def _try_by(self, connect: Callable[..., tuple[float, float]], address: Address) -> None:
+        """Elsewhere: by way of what a program has put in the place of `_connect`."""
+        outcome: Any
         try:
-            self._xid = 0
-            with self._socket_error_handling():
-                timeouts = client.connect_hook(super()._connect, host, ip, port)
-            self._backoff.reset()
+            read_timeout_ms, _ = connect(*address)
+            joined = self._joined
+            outcome = joined and joined._replace(read_timeout_s=read_timeout_ms / 1000)
+        except Exception as error:
+            outcome = error
+        if outcome is None:
+            outcome = ConnectionDropped("the program's _connect did not call the original")
+        if (loop := self._loop) is not None:
+            loop.call(partial(self._have_tried, address, outcome))
+
+    def _shake_hands(self, address: Address, on_end: Callable[[Any], None]) -> None:
+        def end(outcome: Any) -> None:
+            self._talk = None
+            on_end(outcome)
+
+        assert self._loop is not None
+        self.report.trying(address)
+        steps = shake_hands(self.client, address, self._authenticate)
+        talk = Talk(self._loop, self.handler, steps, end)
+        if not talk.has_ended:
+            self._talk = talk
+
+    def _authenticate(self, sock: Any, host: str, timeout_s: float) -> None:
+        """Elsewhere: kazoo's SASL, which waits for each answer."""
+        self._socket = sock
+        self._authenticate_with_sasl(host, timeout_s)
+
+    def _have_tried(self, address: Address, outcome: Any) -> None:
+        client = self.client
+        self._joined = None
+        if self._loop is None:  # it has stopped meanwhile
+            if isinstance(outcome, Joined):
+                outcome.sock.close()
+            return
+        if isinstance(outcome, Joined):
             client.trouble = ""
-            return timeouts
-        except (ConnectionDropped, self.handler.timeout_exception) as error:
-            self.logger.warning("Connection dropped: %s", error)
-            client.trouble = f"{host}:{port} {error}"
-            self._tell(KeeperState.CONNECTING)
-        except AuthFailedError as error:
-            self.logger.warning("AUTH_FAILED closing: %s", error)
-            self._tell(KeeperState.AUTH_FAILED)
-            self._close_socket()
-            return error
-        except SessionExpiredError:
             self._backoff.reset()
-            self.logger.warning("Session has expired")
-            self._tell(KeeperState.EXPIRED_SESSION)
-        self._close_socket()
-        return None
+            self._begin_link(outcome)
+            return
+        if isinstance(outcome, AuthFailedError):
+            self.report.refused(address)
+            client.trouble = f"{address} refuses the credentials"
+            self._tell(KeeperState.AUTH_FAILED)
+            self._finish()
+            return
+        if isinstance(outcome, SessionExpiredError):
+            self._expired()
+        else:
+            client.trouble = f"{address} {_words(outcome)}"
+            self.report.failed(client.trouble)
+        self._try_next()
+
+    def _begin_link(self, joined: Joined) -> None:
+        assert self._loop is not None
+        client = self.client
+        self._socket, self._xid = joined.sock, 0
+        client._session_id = joined.connect.session_id
+        client._session_passwd = joined.connect.passwd
+        client._protocol_version = joined.connect.protocol_version
+        client.last_zxid = max(client.last_zxid, joined.zxid)
+        self._ro_mode = joined.connect.read_only
+        self.report.connected(joined.address, client._session_id)
+        self._link = Link(
+            client, joined, self._loop, self.logger, self._read_watch_event, self._pinged, self._link_ended
+        )
+        self._tell(KeeperState.CONNECTED_RO if self._ro_mode else KeeperState.CONNECTED)
+        if self._link is not None:
+            self._link.begin()
+
+    # ---- the loop: the end of a connection -------------------------------------------------------
+
+    def _link_ended(self, error: Exception | None) -> None:
+        self._link = None
+        if self._search is not None:
+            self._search.cancel()
+            self._search = None
+        if error is None:
+            self._finish()
+        elif isinstance(error, AuthFailedError):
+            self._tell(KeeperState.AUTH_FAILED)
+            self._finish()
+        elif isinstance(error, SessionExpiredError):
+            self._expired()
+            self._try_next()
+        else:
+            self.report.lost(_words(error))
+            self._tell(KeeperState.CONNECTING)
+            self._try_next()
+
+    def _expired(self) -> None:
+        self._backoff.reset()
+        if not self.client.is_renewing:
+            self.report.expired()
+        self._tell(KeeperState.EXPIRED_SESSION)
+        self._tell(KeeperState.CONNECTING)
 
     def _tell(self, state: str) -> None:
         if self.client._state != state:
             self.client._session_callback(state)
 
-    def _close_socket(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-
-    def _go_on(self, error: Exception | None) -> None:
-        """The link has ended."""
-        if error is None:
-            self.logger.info("Closing connection")
-            self._finish()
+    def _give_up(self) -> None:
+        """The client is to stop, and there is no session to close."""
+        if self._link is not None or self._loop is None:
             return
-        if isinstance(error, AuthFailedError):
-            self._tell(KeeperState.AUTH_FAILED)
-            self._finish()
-            return
-        if isinstance(error, SessionExpiredError):
-            self._backoff.reset()
-            self.logger.warning("Session has expired")
-            self._tell(KeeperState.EXPIRED_SESSION)
-        elif isinstance(error, RWServerAvailable):
-            self._backoff.reset()
-            self.logger.warning("Found a RW server, dropping connection")
-            self._tell(KeeperState.CONNECTING)
-        else:
-            self.logger.warning("Connection dropped: %s", error)
-            self._tell(KeeperState.CONNECTING)
-        self._try_servers()
-
-    def _look_for_writer(self, servers: Iterator[Any], link: Link) -> None:
-        try:
-            self._rw_server = next(servers) or None
-        finally:
-            self._is_looking = False
-        loop = self._loop
-        if self._rw_server and loop is not None:
-            loop.call(partial(link.end, RWServerAvailable()))
+        if self._pause is not None:
+            self._pause.cancel()
+        if self._talk is not None:
+            self._talk.cancel()
+        self._finish()
 
     def _finish(self) -> None:
-        loop, self._loop = self._loop, None
+        if self._loop is None:
+            return
+        self._talk = self._pause = self._loop = None
         self.connection_stopped.set()
         self._tell(KeeperState.CLOSED)
-        assert loop is not None
-        loops.leave(loop)
+        self.client.owner.member_ended(self.client)
 
-    # ---- on the loop -----------------------------------------------------------------------------
+    def _read_watch_event(self, buffer: bytes, offset: int) -> None:
+        """Overrides kazoo's: a client that stops hears of no more."""
+        if not self.client.owner.is_leaving:
+            super()._read_watch_event(buffer, offset)
 
-    def _have_tried(self, timeouts_ms: tuple[float, float] | None) -> None:
-        self._is_trying = False
-        if timeouts_ms is not None:
-            self._begin_link(timeouts_ms[0] / 1000)
-        elif self.client._stopped.is_set():
-            self._give_up()
-        elif (delay_s := self._backoff.next_delay_s()) is None:
-            self.logger.warning("Failed connecting to Zookeeper within the connection retry policy.")
-            self._give_up()
-        else:
-            assert self._loop is not None
-            self._loop.call_later(delay_s, self._try_again)
-
-    def _begin_link(self, read_timeout_s: float) -> None:
-        assert self._loop is not None
-        self._link = Link(
-            self.client,
-            self._socket,
-            self._loop,
-            self.logger,
-            self._read_watch_event,
-            read_timeout_s,
-            self._pinged,
-            self._link_ended,
-        )
-        self._link.begin()
+    # ---- the loop: a server that can write -------------------------------------------------------
 
     def _pinged(self) -> None:
         """On a read-only connection: time to look for a server that can write."""
-        if self._ro_mode and self._link is not None and not self._is_looking:
-            self._is_looking = True
-            self._run(partial(self._look_for_writer, self._ro_mode, self._link))
+        if self._ro_mode and self._search is None and self._loop is not None:
+            LookUp(self._loop, self.handler, self.client.hosts, self._ask_one)
 
-    def _try_again(self) -> None:
-        if not self._is_trying and self._loop is not None:
-            self._is_trying = True
-            self._run(self._look_up)
+    def _ask_one(self, addresses: list[Address], troubles: list[str]) -> None:
+        link = self._link
+        if not addresses or link is None or self._loop is None or self._search is not None:
+            return
+        address = random.choice(addresses)
 
-    def _give_up(self) -> None:
-        """The client is to stop, and there is no session to close. A worker that tries will see it by itself."""
-        if self._link is None and not self._is_trying and self._loop is not None:
-            self._is_trying = True
-            self._run(self._finish)
+        def heard(outcome: Any) -> None:
+            self._search = None
+            if outcome is True and self._link is link:
+                self._writer = address
+                self._backoff.reset()
+                link.end(RWServerAvailable("found a server that can write"))
 
-    def _link_ended(self, error: Exception | None) -> None:
-        self._link = None
-        self._is_trying = True
-        self._run(partial(self._go_on, error))
+        talk = Talk(self._loop, self.handler, ask_writer(address, WRITER_LIMIT_S), heard)
+        if not talk.has_ended:
+            self._search = talk
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return str(error) or type(error).__name__

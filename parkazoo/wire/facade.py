@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableSet
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from parkazoo.protocol.tree import Tree
@@ -26,8 +27,13 @@ class Connections:
         self._connect = _connect_member
         self.sasl_options = sasl_options
 
-    def connect_hook(self, connect: Callable[..., Any], *address: Any) -> Any:
-        """Connect a member, by way of what has replaced ``_connect``."""
+    def connect_hook(self, connect: Callable[..., Any]) -> Callable[..., Any] | None:
+        """How a member is to be connected that would call `connect`: None if nothing has replaced ``_connect``."""
+        if self._connect is _connect_member:
+            return None
+        return partial(self._connect_by, connect)
+
+    def _connect_by(self, connect: Callable[..., Any], *address: Any) -> Any:
         token = _connecting.set(connect)
         try:
             return self._connect(*address)

@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 from kazoo.handlers.threading import AsyncResult, KazooTimeoutError, SequentialThreadingHandler
 
+from parkazoo.wire import loop as loops
 from parkazoo.wire.routine import has_ended
 from parkazoo.wire.workers import CALLBACKS, Strand
 
@@ -27,9 +28,10 @@ _NOT_YET = object()
 class Result(AsyncResult):
     """kazoo's AsyncResult, without a Condition: a lock is made for those who wait.
 
-    The handler's `completion_queue` calls each callback once, in the order in which they were linked. There is no
-    lock: who waits or links appends first and then looks at `_exception`; who sets writes `_exception` first and
-    then looks who has appended.
+    The handler's `completion_queue` calls each callback once, in the order in which they were linked. If the
+    handler is not running, the thread that sets the result or links the callback calls it, as with kazoo; a loop
+    never does. There is no lock: who waits or links appends first and then looks at `_exception`; who sets writes
+    `_exception` first and then looks who has appended.
     """
 
     def __init__(self, handler: Any) -> None:
@@ -95,7 +97,7 @@ class Result(AsyncResult):
         if callback not in self._callbacks:
             self._callbacks.append(callback)
         if self._exception is not _NOT_YET:
-            self._handler.completion_queue.put(self._call_next)
+            self._put(self._call_next)
 
     def unlink(self, callback: Callable[[Any], None]) -> None:
         if self._exception is _NOT_YET:
@@ -107,13 +109,19 @@ class Result(AsyncResult):
         if self._exception is _NOT_YET:
             return
         for _ in self._callbacks.copy():
-            self._handler.completion_queue.put(self._call_next)
+            self._put(self._call_next)
         for waiter in self._waiters.copy():
             with suppress(RuntimeError):  # it has been released
                 waiter.release()
 
+    def _put(self, call: Callable[[], None]) -> None:
+        if self._handler.running or loops.is_here():
+            self._handler.completion_queue.put(call)
+        else:
+            call()
+
     def _call_next(self) -> None:
-        """On the handler's thread for completions: the callback that was linked first."""
+        """The callback that was linked first."""
         if self._callbacks:
             self._callbacks.pop(0)(self)
 

@@ -8,13 +8,12 @@ meanwhile; otherwise the loop writes, many requests at a time. One thread writes
 from __future__ import annotations
 
 import logging
+import math
 import random
 import ssl
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from struct import Struct
 from typing import Any
 
 from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionDropped, NoNodeError, SessionExpiredError
@@ -35,6 +34,8 @@ from parkazoo.kazoo_private import (
     Transaction,
     int_struct,
 )
+from parkazoo.wire.frame import REPLY, REQUEST
+from parkazoo.wire.handshake import Joined
 from parkazoo.wire.loop import READ, WRITE, Loop, Timer
 
 MOST_IN_FLIGHT = 2000
@@ -43,18 +44,16 @@ FEW_IN_FLIGHT = 32  # a thread that has more of them on their way gains more by 
 MOST_UNSENT_BYTES = 1 << 20
 READ_BYTES = 1 << 16
 XID_MAX = (1 << 31) - 1
-REQUEST = Struct("!iii")  # length, xid, type
-REPLY = Struct("!iqi")  # xid, zxid, error
-TOGETHER = "Closed, together with the client's other sessions"
 WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Link:
-    """A session's connection, from the answer to its Connect until it breaks or is closed.
+    """A session's connection, from the end of the handshake until it breaks or is closed.
 
     :param client: the member; its queue holds what may not be sent yet, its pending requests wait for answers.
+        While its owner's gate is closed what comes is kept: listeners hear of a state before any later answer.
+    :param joined: the connection. After its read time-out without a word from the server, it is taken for lost.
     :param read_event: kazoo's code for a watch's event.
-    :param read_timeout_s: after so long without a word from the server, it is taken for lost.
     :param on_ping: told on the loop, after each ping.
     :param on_end: told once, on the loop, why it has ended; None if the server has closed the session.
     """
@@ -62,34 +61,39 @@ class Link:
     def __init__(
         self,
         client: Any,
-        sock: Any,
+        joined: Joined,
         loop: Loop,
         logger: Any,
         read_event: Callable[[bytes, int], None],
-        read_timeout_s: float,
         on_ping: Callable[[], None],
         on_end: Callable[[Exception | None], None],
     ) -> None:
         self._client = client
-        self._sock = sock
+        self._gate = client.owner.gate
+        self._sock = sock = joined.sock
         self._loop = loop
         self._read_event = read_event
-        self._read_timeout_s = read_timeout_s
+        self._read_timeout_s = joined.read_timeout_s
+        self._session_timeout_s = joined.connect.time_out / 1000
         self._on_ping = on_ping
         self._on_end = on_end
         self._logger = logger
         self._is_debugging = logger.isEnabledFor(logging.DEBUG)
         self._is_secure = isinstance(sock, ssl.SSLSocket)
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._is_open = True  # requests may be sent
         self._has_ended = False
         self._is_signalled = False  # the loop is going to write
-        self._is_sending = False  # a thread is writing
+        self._sender: int | None = None  # the thread that is writing
+        self._is_torn = False  # a thread was interrupted while it was sending
         self._is_blocked = False  # the socket takes no more for now
         self._xid = 0
         self._unsent = bytearray()
-        self._rest = b""  # the beginning of a frame
+        self._parts = [joined.rest] if joined.rest else []  # what has come and has not been taken
+        self._bytes = len(joined.rest)  # in these parts
+        self._wanted = 0  # so many are needed to go on
         self._last_sent = self._last_read = time.monotonic()
+        self._asked: float | None = None  # when the first was sent of what is without an answer
         self._timer: Timer | None = None
 
     def begin(self) -> None:
@@ -97,32 +101,55 @@ class Link:
         self._loop.watch(self._sock, self._on_ready)
         self._keep_alive()
         self.flush()
-        if self._is_secure:
+        if not self._has_ended and (self._parts or self._is_secure):
             self._on_ready(READ)  # what came along with the handshake does not make the socket readable
+
+    def resume(self) -> None:
+        """On the loop: the gate is open again."""
+        if self._parts and not self._has_ended:
+            self._guard(self._take_frames)
 
     # ---- any thread ------------------------------------------------------------------------------
 
-    def send(self, request: Any, reply: Any) -> bool:
+    def send(self, request: Any, reply: Any, body: bytes) -> bool:
         """Send, keeping the order of requests; False if that may not be now. It never blocks."""
-        body = request.serialize()
         client = self._client
-        with self._lock:
+        with self.lock:
             in_flight = len(client._pending)
             is_full = in_flight >= MOST_IN_FLIGHT or len(self._unsent) >= MOST_UNSENT_BYTES
             if is_full or not self._is_open or client._queue or client.is_renewing:
                 return False
             self._unsent += self._frame(request, reply, body)
-            if self._is_sending:
+            if self._sender is not None:
                 return True  # it will be taken along
-            if in_flight < FEW_IN_FLIGHT and not self._is_secure and not self._is_blocked:
-                self._is_sending = not self._loop.is_here()
-            is_ours = self._is_sending
+            is_ours = in_flight < FEW_IN_FLIGHT and not (
+                self._is_secure or self._is_blocked or self._loop.is_here()
+            )
+            if is_ours:
+                self._sender = threading.get_ident()
         if is_ours:
-            with suppress(OSError, ConnectionDropped):  # so the loop will find it
+            try:
                 if self._send_out():
                     return True
-        self.wake()
+            except OSError as error:
+                if error.errno is None:  # not the socket's: a signal handler's
+                    raise
+            except ConnectionDropped:
+                pass
+        self.wake()  # so the loop will find the error, or go on
         return True
+
+    def distrust(self, thread: int) -> None:
+        """A thread was interrupted while it was sending: nothing more is sent; the loop ends the connection."""
+        with self.lock:
+            self._is_open = False
+            self._is_torn = True
+            if self._sender == thread:
+                self._sender = None
+        self._loop.call(self._end_torn)
+
+    def _end_torn(self) -> None:
+        self.end(ConnectionDropped("an exception interrupted a thread that was sending"))
 
     def wake(self) -> None:
         """Have the loop send what is there to be sent."""
@@ -143,8 +170,13 @@ class Link:
         if self._is_debugging:
             self._logger.debug("Sending request(xid=%s): %s", xid, request)
         self._client._pending.append((request, reply, xid))
-        self._last_sent = time.monotonic()
+        self._note_sent()
         return REQUEST.pack(len(body) + 8, xid, request.type) + body
+
+    def _note_sent(self) -> None:
+        self._last_sent = now = time.monotonic()
+        if self._asked is None:
+            self._asked = now
 
     # ---- the loop: sending -----------------------------------------------------------------------
 
@@ -152,19 +184,32 @@ class Link:
         self._is_signalled = False
         if self._has_ended:
             return
+        if self._is_torn:
+            self._end_torn()
+            return
         refused: list[tuple[Any, Exception]] = []
-        try:
-            with self._lock:
-                self._take_queued(refused)
-                is_ours = not self._is_sending
-                self._is_sending = True
-            if is_ours:
-                self._note_blocked(not self._send_out())
-        except (OSError, ConnectionDropped, SessionExpiredError) as error:
-            self.end(error if not isinstance(error, OSError) else _dropped(error))
+        self._guard(lambda: self._flush(refused))
         for reply, refusal in refused:
             if reply is not None:
                 reply.set_exception(refusal)
+
+    def _flush(self, refused: list[tuple[Any, Exception]]) -> None:
+        with self.lock:
+            self._take_queued(refused)
+            is_ours = self._sender is None
+            if is_ours:
+                self._sender = threading.get_ident()
+        if is_ours:
+            self._note_blocked(not self._send_out())
+
+    def _guard(self, step: Callable[[], None]) -> None:
+        """End the connection if a step of it fails."""
+        try:
+            step()
+        except OSError as error:
+            self.end(ConnectionDropped(f"socket connection error: {error.strerror or error}"))
+        except (ConnectionDropped, SessionExpiredError) as error:
+            self.end(error)
 
     def _take_queued(self, refused: list[tuple[Any, Exception]]) -> None:
         client = self._client
@@ -191,31 +236,40 @@ class Link:
                 self._is_open = False
 
     def _send_out(self) -> bool:
-        """By whoever has set `_is_sending`: write what there is, and some of what comes meanwhile.
+        """By whoever has set `_sender`: write what there is, and some of what comes meanwhile.
 
         :returns: whether nothing is left.
         :raises OSError: the connection is broken. So is ConnectionDropped, by a program's select.
         """
         data, sent = bytearray(), 0
+        is_known = False  # how much has gone
         try:
             for _ in range(MOST_WRITES):
-                with self._lock:
+                with self.lock:
                     data, sent, self._unsent = self._unsent, 0, bytearray()
                 if data:
                     if not self._is_ready([], [self._sock]):
                         raise ConnectionDropped("socket time-out during write")
-                    sent = self._sock.send(data)
+                    try:
+                        sent = self._sock.send(data)
+                    except WOULD_BLOCK:
+                        break
                 if sent < len(data) or not data:
                     break
-        except WOULD_BLOCK:
-            pass
+            is_known = True
         finally:
-            with self._lock:
-                self._unsent[:0] = data[sent:]
-                is_all = not self._unsent
-                self._is_sending = False
+            if not is_known:  # the socket is broken, or a signal handler has raised: nothing may be sent again
+                self._is_open = False
+                self._is_torn = True
+                self._sender = None
                 if self._has_ended:
-                    self._sock.close()  # not before: its number may be another socket's next
+                    self._sock.close()
+        with self.lock:
+            self._unsent[:0] = data[sent:]
+            is_all = not self._unsent
+            self._sender = None
+            if self._has_ended:
+                self._sock.close()  # not before: its number may be another socket's next
         return is_all
 
     def _note_blocked(self, is_blocked: bool) -> None:
@@ -231,14 +285,21 @@ class Link:
         if self._sock.fileno() < 0:  # some programs do that
             self.end(ConnectionDropped("the socket has been closed"))
             return
-        if now - self._last_read > self._read_timeout_s:
+        self._client.owner.mend()
+        if self._has_ended:
+            return
+        # This process may not have run for a while, and so may not have asked: that is not the server's silence.
+        patient_until = math.inf
+        if self._asked is not None:
+            patient_until = max(self._asked + self._read_timeout_s / 2, self._last_read + self._read_timeout_s)
+        if now > min(patient_until, self._last_read + self._session_timeout_s):
             self.end(ConnectionDropped("outstanding heartbeat ping not received"))
             return
         ping_after_s = self._read_timeout_s / 2 - random.uniform(0, min(0.4, self._read_timeout_s / 4))
         if now - self._last_sent >= ping_after_s:
             self.ping()
-        wait_s = min(self._last_sent + ping_after_s, self._last_read + self._read_timeout_s) - now
-        self._timer = self._loop.call_later(max(wait_s, 0.01), self._keep_alive)
+        next_s = min(self._last_sent + ping_after_s, patient_until)
+        self._timer = self._loop.call_later(max(next_s - now, 0.01), self._keep_alive)
 
     # ---- the loop: reading -----------------------------------------------------------------------
 
@@ -246,10 +307,7 @@ class Link:
         if events & WRITE:
             self.flush()
         if events & READ and not self._has_ended:
-            try:
-                self._receive()
-            except (OSError, ConnectionDropped, SessionExpiredError) as error:
-                self.end(error if not isinstance(error, OSError) else _dropped(error))
+            self._guard(self._receive)
         if self._client._queue and not self._has_ended:
             self.wake()  # there may be room now
 
@@ -260,25 +318,39 @@ class Link:
             try:
                 data = self._sock.recv(READ_BYTES)
             except WOULD_BLOCK:
-                return
-            if not data:
-                raise ConnectionDropped("socket connection broken")
-            self._last_read = time.monotonic()
-            self._take_frames(self._rest + data if self._rest else data)
-            if self._has_ended or not self._is_secure or not self._sock.pending():
+                data = None
+            if data is not None:
+                if not data:
+                    raise ConnectionDropped("socket connection broken")
+                self._last_read = time.monotonic()
+                self._asked = self._last_read if self._client._pending else None
+                self._parts.append(data)
+                self._bytes += len(data)
+            if self._bytes >= self._wanted:
+                self._take_frames()
+            if self._has_ended or data is None or not self._is_secure or not self._sock.pending():
                 return
 
-    def _take_frames(self, data: bytes) -> None:
-        begin, end = 0, len(data)
+    def _take_frames(self) -> None:
+        """Take what is whole. A part is joined to others once, so that a large answer takes no longer per byte."""
+        if self._gate.is_closed:
+            return
+        data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        begin, end, wanted = 0, len(data), 4
         while end - begin >= 4:
             (length,) = int_struct.unpack_from(data, begin)
+            if length < REPLY.size:
+                raise ConnectionDropped("the server's answer is not ZooKeeper's")
             if end - begin - 4 < length:
+                wanted = 4 + length
                 break
             self._take(data, begin + 4)
             if self._has_ended:
                 return
             begin += 4 + length
-        self._rest = data[begin:]
+        self._parts = [data[begin:]] if begin < end else []
+        self._bytes = end - begin
+        self._wanted = wanted
 
     def _take(self, data: bytes, offset: int) -> None:
         xid, zxid, code = REPLY.unpack_from(data, offset)
@@ -288,6 +360,9 @@ class Link:
             self._read_event(data, offset)
             return
         if xid == PING_XID:
+            return
+        if xid == AUTH_XID:
+            self._take_auth(code)
             return
         if not client._pending:
             raise ConnectionDropped(f"an answer to nothing: xid {xid}")
@@ -304,17 +379,28 @@ class Link:
         else:
             self._take_answer(request, reply, data, offset)
 
-    def _take_error(self, request: Any, reply: Any, code: int) -> None:
-        if request.type == Auth.type:
+    def _take_auth(self, code: int) -> None:
+        """A server answers to credentials at once, before requests that came earlier."""
+        pending = self._client._pending
+        index = next((index for index, (_, _, xid) in enumerate(pending) if xid == AUTH_XID), None)
+        if index is None:
+            raise ConnectionDropped("an answer to credentials that were not sent")
+        _, reply, _ = pending[index]
+        del pending[index]
+        if code:
             if reply is not None:
                 reply.set_exception(AuthFailedError())
             self.end(AuthFailedError())
-        elif code == NoNodeError.code and request.type == Exists.type:
+        elif reply is not None:
+            reply.set(True)
+
+    def _take_error(self, request: Any, reply: Any, code: int) -> None:
+        if code == NoNodeError.code and request.type == Exists.type:
             self._register(request)
             if reply is not None:
                 reply.set(None)
         else:
-            error = EXCEPTIONS[code]()
+            error = EXCEPTIONS[code](self._client.describe(request))
             if self._is_debugging:
                 self._logger.debug("Received error %r", error)
             if reply is not None:
@@ -327,18 +413,15 @@ class Link:
                 SessionExpiredError("Closed, together with the client's other sessions") if is_renewing else None
             )
             return
-        if request.type == Auth.type:
-            answer: Any = True
-        else:
-            try:
-                answer = request.deserialize(data, offset)
-                if request.type == Transaction.type:
-                    answer = Transaction.unchroot(self._client, answer)
-            except Exception as error:
-                self._logger.exception("Exception raised during deserialization of request: %s", request)
-                if reply is not None:
-                    reply.set_exception(error)
-                return
+        try:
+            answer = request.deserialize(data, offset)
+            if request.type == Transaction.type:
+                answer = Transaction.unchroot(self._client, answer)
+        except Exception as error:
+            self._logger.exception("Exception raised during deserialization of request: %s", request)
+            if reply is not None:
+                reply.set_exception(error)
+            return
         if self._is_debugging:
             self._logger.debug("Received response: %r", answer)
         self._register(request)
@@ -355,9 +438,9 @@ class Link:
     # ---- the loop: the end -----------------------------------------------------------------------
 
     def ping(self) -> None:
-        with self._lock:
+        with self.lock:
             self._unsent += REQUEST.pack(8, PING_XID, PingInstance.type)
-            self._last_sent = time.monotonic()
+            self._note_sent()
         self.wake()
         self._on_ping()
 
@@ -368,10 +451,10 @@ class Link:
         self._loop.forget(self._sock)
         if self._timer is not None:
             self._timer.cancel()
-        with self._lock:
+        with self.lock:
             self._is_open = False
             self._has_ended = True
-            if not self._is_sending:
+            if self._sender is None:
                 self._sock.close()
         self._on_end(error)
 
@@ -379,7 +462,3 @@ class Link:
         """What the handler's select says, if a program has replaced it; otherwise there is no need to ask."""
         select = self._client.handler.__dict__.get("select")
         return select is None or any(select(reading, writing, [], 0)[:2])
-
-
-def _dropped(error: OSError) -> ConnectionDropped:
-    return ConnectionDropped(f"socket connection error: {error.strerror or error}")

@@ -1,4 +1,4 @@
-"""State listeners, called in order, which may wait for what their client does."""
+"""State listeners: called in order, before any later answer, and never in the way of a state."""
 
 from __future__ import annotations
 
@@ -6,55 +6,92 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
-_waited_for: ContextVar[Any] = ContextVar("waited_for", default=None)  # in listeners: their Listeners' event
+from parkazoo.wire.loop import Loop
+from parkazoo.wire.workers import CALLBACKS, run_on
+
+_called_by: ContextVar[Any] = ContextVar("called_by", default=None)  # in listeners: their Listeners
 
 
 class Listeners:
     """Calls a client's state listeners, for one state after the other, on a thread (or greenlet) of their own.
 
-    Whoever brings a state, a connection thread as a rule, waits until they have returned, so that no later answer
-    overtakes it, as with kazoo. But once one of them uses the client, or after `patience_s`, it waits no more:
-    then the client can give the listener what it waits for.
+    The client's state has changed by then. While they are called `is_closed` holds: what servers answer waits, so
+    that no answer overtakes a state, as with kazoo. But not longer than `patience_s`, and no more once a listener
+    uses the client: then the client can give it what it waits for.
 
-    :param handler: kazoo's handler.
     :param call: calls all listeners with a state.
+    :param on_open: called when what servers have answered can be taken again.
     """
 
-    def __init__(self, handler: Any, call: Callable[[str], None], patience_s: float) -> None:
+    def __init__(
+        self, handler: Any, call: Callable[[str], None], patience_s: float, on_open: Callable[[], None]
+    ) -> None:
+        self.is_closed = False
         self._handler = handler
         self._call = call
         self._patience_s = patience_s
+        self._on_open = on_open
         self._lock = threading.Lock()
         self._states: deque[str] = deque()
-        self._may_go_on: Any = None  # while listeners are being called: an event, nobody has to wait for them
+        self._told = 0
+        self._is_calling = False
+        self._is_excused = False  # since they were idle, a listener has used the client
+        self._are_idle = handler.event_object()
+        self._are_idle.set()
 
-    def tell(self, state: str) -> None:
+    def tell(self, state: str, loop: Loop | None) -> None:
+        """Have the listeners called, soon.
+
+        :param loop: the loop that calls this; None: something else does, and answers need not wait.
+        """
         with self._lock:
             self._states.append(state)
-            may_go_on = self._may_go_on
-            is_idle = may_go_on is None
+            self._told += 1
+            is_idle = not self._is_calling
             if is_idle:
-                may_go_on = self._may_go_on = self._handler.event_object()
+                self._is_calling, self._is_excused = True, False
+                self._are_idle.clear()
+            if loop is not None and not self._is_excused:
+                self.is_closed = True
+                loop.call_later(self._patience_s, partial(self._lose_patience, self._told))
         if is_idle:
-            self._handler.spawn(self._run, may_go_on)
-        if _waited_for.get() is not may_go_on:
-            may_go_on.wait(self._patience_s)
+            run_on(CALLBACKS, self._handler, self._run)
 
     def excuse(self) -> None:
-        """The client is about to be used: if that is a listener's doing, nobody waits for it."""
-        may_go_on = self._may_go_on
-        if may_go_on is not None and _waited_for.get() is may_go_on:
-            may_go_on.set()
-
-    def _run(self, may_go_on: Any) -> None:
-        _waited_for.set(may_go_on)
-        while True:
+        """The client is about to be used: if that is a listener's doing, nothing waits for it."""
+        if self._is_calling and _called_by.get() is self:
             with self._lock:
-                if not self._states:
-                    self._may_go_on = None
-                    break
-                state = self._states.popleft()
-            self._call(state)
-        may_go_on.set()
+                self._is_excused = True
+            self._open()
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until all have been called; not if a listener asks for that."""
+        if _called_by.get() is not self:
+            self._are_idle.wait(timeout_s)
+
+    def _lose_patience(self, told: int) -> None:
+        if told == self._told:
+            self._open()
+
+    def _open(self) -> None:
+        if self.is_closed:
+            self.is_closed = False
+            self._on_open()
+
+    def _run(self) -> None:
+        token = _called_by.set(self)
+        try:
+            while True:
+                with self._lock:
+                    if not self._states:
+                        self._is_calling = self.is_closed = False
+                        self._are_idle.set()
+                        break
+                    state = self._states.popleft()
+                self._call(state)
+        finally:
+            _called_by.reset(token)
+        self._on_open()

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+from weakref import WeakSet
 
 from parkazoo.wire.routine import end_after_fork
 
@@ -45,7 +46,7 @@ class Loop:
     """Use :func:`join` and :meth:`leave`. All but `call`, `wake` and `is_here` is for the loop's own thread."""
 
     def __init__(self, handler: Any) -> None:
-        self.users = 1
+        self.users = 0
         self.read_sock, self.write_sock = handler.create_socket_pair()
         self.read_sock.setblocking(False)
         self.write_sock.setblocking(False)
@@ -57,7 +58,13 @@ class Loop:
         self._numbers = itertools.count()
         self._is_signalled = False
         self._thread: int | None = None  # while it is awake
-        self._routine = handler.spawn(self._run)
+        self._handler = handler
+        self._routine: Any = None
+        self.has_begun = False
+        _all.add(self)
+
+    def begin(self) -> None:
+        self._routine = self._handler.spawn(self._run)
 
     def call(self, call: Callable[[], None]) -> None:
         """Make a call on the loop, soon."""
@@ -65,10 +72,17 @@ class Loop:
         self.wake()
 
     def wake(self) -> None:
-        if not self._is_signalled:
+        if self._is_signalled:
+            return
+        try:
             self._is_signalled = True
-            with suppress(OSError):  # full: it will wake; or closed, because nobody uses it any more
-                self.write_sock.send(b"\0")
+            self.write_sock.send(b"\0")
+        except BaseException as error:
+            # An error of the socket: it is full, so the loop will wake, or closed, for no client uses it any more.
+            # Anything else is a signal handler's.
+            if not isinstance(error, OSError) or error.errno is None:
+                self._is_signalled = False
+                raise
 
     def is_here(self) -> bool:
         """Whether the caller is called by the loop."""
@@ -139,20 +153,36 @@ class Loop:
             log.exception("Unhandled exception in %r", call)
 
 
-_loops: dict[Any, Loop] = {}
+_loops: dict[Any, Loop] = {}  # by what joins them
+_all: WeakSet[Loop] = WeakSet()
 _lock = threading.Lock()
 
 
 def join(handler: Any) -> Loop:
-    """The loop for connections with such a handler. Call :func:`leave` when done."""
-    with _lock:
-        key = _key(handler)
+    """The loop for connections with such a handler. Call :func:`leave` when done.
+
+    :raises RuntimeError: no thread can be started.
+    """
+    key = _key(handler)
+    with _lock:  # not while a thread is started: where threads are greenlets, that lets others run
         loop = _loops.get(key)
         if loop is None:
             loop = _loops[key] = Loop(handler)
-        else:
-            loop.users += 1
-        return loop
+        loop.users += 1
+        is_first, loop.has_begun = not loop.has_begun, True
+    if is_first:
+        try:
+            loop.begin()
+        except BaseException:
+            loop.has_begun = False
+            leave(loop)
+            raise
+    return loop
+
+
+def is_here() -> bool:
+    """Whether the caller is called by a loop."""
+    return any(loop.is_here() for loop in list(_all))
 
 
 def leave(loop: Loop) -> None:

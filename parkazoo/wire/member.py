@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
@@ -11,15 +11,19 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import (
     AuthFailedError,
     ConnectionClosedError,
+    ConnectionLoss,
     SessionExpiredError,
 )
-from kazoo.protocol.states import KeeperState
+from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 
 from parkazoo.driver import Reply
 from parkazoo.kazoo_private import CloseInstance
+from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.steps import Request
 from parkazoo.wire.connection import MemberConnection
+from parkazoo.wire.listeners import Listeners
 from parkazoo.wire.log import DiscreetLog
+from parkazoo.wire.loop import Loop
 
 CLOSED_ERRORS = {
     KeeperState.AUTH_FAILED: AuthFailedError,
@@ -27,32 +31,52 @@ CLOSED_ERRORS = {
     KeeperState.EXPIRED_SESSION: SessionExpiredError,
 }
 FINAL_STATES = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
+CONNECTED_STATES = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
 
 
 class Owner(Protocol):
-    """The client that a member belongs to."""
+    """The session that a member belongs to.
 
+    :param gate: while it is closed, answers wait.
+    :param is_leaving: whether watches are called no more.
+    """
+
+    loop: Loop
+
+    @property
+    def gate(self) -> Listeners: ...
+    @property
+    def is_leaving(self) -> bool: ...
     def member_changed(self, member: Member, state: str) -> None: ...
+    def member_ended(self, member: Member) -> None: ...
+    def mend(self) -> None: ...
     def unchroot(self, path: str) -> str: ...
+    def logger_for(self, name: str) -> Any: ...
 
 
 class Member(KazooClient):
     """A kazoo client for one ensemble, part of a client for all of them.
 
-    It shares the owner's handler and credentials, reports each state to the owner, and names paths as the
-    owner's user does.
+    It shares the owner's handler, loop and credentials, reports each state to the owner, and names paths as the
+    owner's user does. Its states change on the loop.
+
+    :param verify: of the answer to a read of the ensemble's identity, at each connection before any request: why
+        these are the wrong servers. None: they are not asked.
     """
 
     _live: Any
     _stopped: Any
+    _child_watchers: defaultdict[str, set[Any]]
+    _data_watchers: defaultdict[str, set[Any]]
 
     def __init__(
         self,
         owner: Owner,
         name: str,
-        connect_hook: Callable[..., Any],
+        connect_hook: Callable[[Callable[..., Any]], Callable[..., Any] | None],
         sasl_options: dict[str, Any] | None,
         auth_data: set[tuple[str, str]],
+        verify: Callable[[Any], Exception | None] | None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -60,6 +84,7 @@ class Member(KazooClient):
         self.owner = owner
         self.connect_hook = connect_hook
         self.auth_data = auth_data
+        self.verify = verify
         self.is_renewing = False
         self.trouble = ""  # why the last attempt to connect failed
         self._connection = MemberConnection(
@@ -80,7 +105,7 @@ class Member(KazooClient):
                 reply.set_exception(CLOSED_ERRORS[state]())
             return
         if not self._connection.submit(request, reply) or self._state in CLOSED_ERRORS:
-            self._notify_pending(self._state)  # it closed meanwhile, perhaps without seeing this request
+            self._fail(self._queue, self._state)  # it closed meanwhile, perhaps without seeing this request
 
     def _call(self, request: Request, async_object: Reply | None) -> bool:
         """Overrides kazoo's, for whoever uses this member as a client of its own."""
@@ -88,9 +113,12 @@ class Member(KazooClient):
         return self._state not in CLOSED_ERRORS
 
     def renew(self) -> None:
-        """Close the session on its servers and begin another; what waits to be sent has expired with it."""
-        self.is_renewing = True
-        _fail(self._queue, SessionExpiredError())
+        """On the loop: close the session on its servers and begin another. What has been asked for has expired."""
+        self._live.clear()
+        self._state = KeeperState.CONNECTING
+        self._disown_pending()
+        self._fail(self._queue, KeeperState.EXPIRED_SESSION)
+        self.drop_watches()
         self._connection.wake()
 
     def begin_stop(self) -> None:
@@ -99,6 +127,16 @@ class Member(KazooClient):
             self._stopped.set()
             self._queue.append((CloseInstance, None))
             self._connection.wake()
+
+    def rename(self, name: str) -> None:
+        """Now it is known which ensemble this is."""
+        self.logger = self.owner.logger_for(name)
+        self._connection.logger = DiscreetLog(self.logger)
+        self.name = name
+
+    def distrust(self, thread: int) -> None:
+        """See :meth:`Link.distrust`."""
+        self._connection.distrust(thread)
 
     def abandon(self) -> None:
         """In a child process: the connection is the parent's."""
@@ -111,42 +149,87 @@ class Member(KazooClient):
         """The owner's name for a physical path: called for watches' events and transactions' results."""
         return self.owner.unchroot(path)
 
+    def describe(self, request: Request) -> str:
+        """What an error says of a request: the user's path, and the ensemble."""
+        path = getattr(request, "path", None)
+        where = f"ensemble {self.name}"
+        return where if path is None else f"{self.unchroot(Placement.directory_of_pin(path))} ({where})"
+
+    def drop_watches(self) -> None:
+        """Call every watch with the event NONE, once, and forget it."""
+        tables = self._child_watchers, self._data_watchers
+        self._child_watchers, self._data_watchers = defaultdict(set), defaultdict(set)
+        event = WatchedEvent(EventType.NONE, self._state, None)
+        for table in tables:
+            for watchers in table.values():
+                for watcher in watchers:
+                    self.handler.dispatch_callback(Callback("watch", watcher, (event,)))
+
     def _session_callback(self, state: str) -> None:
-        """Overrides kazoo's. While the session is being replaced this member is CONNECTING, whatever happens."""
+        """Overrides kazoo's, on the loop. The client's state changes, then requests fail, then watches go."""
         if state == self._state:
             return
-        super()._session_callback(state)
         if self.is_renewing and state not in FINAL_STATES:
-            if state == KeeperState.EXPIRED_SESSION:
-                self.is_renewing = False
-                self._state = KeeperState.CONNECTING  # requests wait for the new session from now on
-            state = KeeperState.CONNECTING
+            self._go_on_renewing(state)
+            return
+        was_closed = self._state in CLOSED_ERRORS
+        self._state = state
+        if state in CONNECTED_STATES:
+            self._live.set()
+            self.owner.member_changed(self, state)
+            return
+        self._live.clear()
         self.owner.member_changed(self, state)
+        if state == KeeperState.CONNECTING and was_closed:  # a new session; what is queued waits for it
+            return
+        self._fail(self._pending, state)
+        self._fail(self._queue, state)
+        self.drop_watches()
+        if state in CLOSED_ERRORS:
+            self._forget_session()
 
-    def _notify_pending(self, state: str) -> None:
-        """Overrides kazoo's. While the session is being replaced, what is queued waits for the new one."""
-        if self.is_renewing and state not in FINAL_STATES:
-            _fail(self._pending, SessionExpiredError())
-        else:
-            super()._notify_pending(state)
+    def _go_on_renewing(self, state: str) -> None:
+        """The session is being replaced: this member is CONNECTING, whatever happens."""
+        if state in CONNECTED_STATES:  # to close the session
+            return
+        self._pending.clear()
+        if state == KeeperState.EXPIRED_SESSION:  # it is closed
+            self.is_renewing = False
+            self._forget_session()
 
-    def _reset(self) -> None:
-        """Overrides kazoo's, which makes a new queue: what is queued at that moment would never be answered."""
-        if not hasattr(self, "_queue"):
-            self._queue: deque[tuple[Any, ...]] = deque()
-        self._pending: deque[tuple[Any, ...]] = deque()
-        self._reset_watchers()
+    def _forget_session(self) -> None:
         self._reset_session()
         self.last_zxid = 0
         self._protocol_version = None
 
+    def _disown_pending(self) -> None:
+        """What waits for an answer has expired; the answers may still come. Nothing more is sent meanwhile."""
+        pending = self._pending
+        with self._connection.exclusive():
+            self.is_renewing = True
+            disowned = list(pending)
+            pending.clear()
+            pending.extend((request, None, xid) for request, _, xid in disowned)
+        for request, reply, _ in disowned:
+            if reply is not None:
+                reply.set_exception(SessionExpiredError(self.describe(request)))
 
-def _fail(requests: deque[tuple[Any, ...]], error: Exception) -> None:
-    """Answer all of kazoo's queued or pending requests; others may take from the deque at the same time."""
-    while True:
-        try:
-            _, reply, *_ = requests.popleft()
-        except IndexError:
-            return
-        if reply is not None:
-            reply.set_exception(error)
+    def _fail(self, requests: deque[tuple[Any, ...]], state: str) -> None:
+        """Answer queued or pending requests; others may take from the deque at the same time."""
+        error = CLOSED_ERRORS.get(state, ConnectionLoss)
+        while True:
+            try:
+                request, reply, *_ = requests.popleft()
+            except IndexError:
+                return
+            if reply is not None:
+                is_closed = state == KeeperState.CLOSED
+                reply.set_exception(error() if is_closed else error(self.describe(request)))
+
+    def _reset(self) -> None:
+        """Overrides kazoo's, at its construction: the deques stay the same for ever."""
+        self._queue: deque[tuple[Any, ...]] = deque()
+        self._pending: deque[tuple[Any, ...]] = deque()
+        self._reset_session()
+        self.last_zxid = 0
+        self._protocol_version = None

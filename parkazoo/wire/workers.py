@@ -133,7 +133,7 @@ class Workers:
 
 
 CALLBACKS = Workers("parkazoo-callbacks")
-STATES = Workers("parkazoo-states", 8)  # a slow listener holds one up for a third of its session timeout at most
+BLOCKING = Workers("parkazoo-blocking")  # names, TLS files, SASL, and what programs put in a connection's way
 
 
 def run_on(workers: Workers, handler: Any, call: Callable[[], None]) -> None:

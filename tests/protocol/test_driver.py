@@ -51,7 +51,7 @@ class TestPipelines(unittest.TestCase):
             client.get(request)
         results = [client.call(request) for request in requests]
         client.run(dice)
-        self.assertFalse(client.driver._order, "something is still claimed")
+        self.assertFalse(client.driver.order, "something is still claimed")
         return [result.value for result in results]
 
     def repeat(self, times: int = 60) -> Any:
@@ -205,7 +205,7 @@ class TestFailures(unittest.TestCase):
         for member in self.members:
             member.fail()
         self.assertEqual({type(result.value) for result in results}, {ConnectionLoss})
-        self.assertFalse(self.driver._order)
+        self.assertFalse(self.driver.order)
 
     def test_ten_thousand_down_a_path(self) -> None:
         """Each waits for the one before it, through its parent."""
@@ -218,7 +218,7 @@ class TestFailures(unittest.TestCase):
         for member in self.members:
             member.fail()
         self.assertEqual({type(result.value) for result in results}, {ConnectionLoss})
-        self.assertFalse(self.driver._order)
+        self.assertFalse(self.driver.order)
 
     def test_all_at_once(self) -> None:
         for member in self.members:
@@ -226,7 +226,7 @@ class TestFailures(unittest.TestCase):
         kinds = [create(D), GetChildren2(D, None), Delete(D, -1), SetACL(D, OPEN_ACL_UNSAFE, -1), Sync(D)]
         results = self.issue(itertools.chain.from_iterable(itertools.repeat(kinds, 2000)))
         self.assertEqual({type(result.value) for result in results}, {ConnectionLoss})
-        self.assertFalse(self.driver._order)
+        self.assertFalse(self.driver.order)
 
     def test_when_idle(self) -> None:
         called: list[str] = []
@@ -367,6 +367,6 @@ class TestThreads(unittest.TestCase):
         self.assertFalse(any(thread.is_alive() for thread in users))
         self.assertEqual(wrong, [])
         self.assertEqual(call(GetChildren("/shared", None)).wait(), [])
-        self.assertFalse(driver._order)
+        self.assertFalse(driver.order)
         for member in members:
             member.stop()

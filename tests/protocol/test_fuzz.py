@@ -210,7 +210,7 @@ class TestPaths(unittest.TestCase):
             path = getattr(request, "path", "/")
             if is_reserved(path) and not isinstance(request, Exists):
                 self.assertIsInstance(value, (BadArgumentsError, NoNodeError, UnicodeEncodeError))
-        self.assertFalse(client.driver._order, "something is still claimed")
+        self.assertFalse(client.driver.order, "something is still claimed")
         must(client.get(GetChildren("/", None)))
 
 

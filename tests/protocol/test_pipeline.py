@@ -157,7 +157,7 @@ class TestPipeline(unittest.TestCase):
             while dice.random() > haste and (choices := client.choices()):
                 dice.choice(choices)()
         client.run(dice)
-        self.assertFalse(client.driver._order)
+        self.assertFalse(client.driver.order)
         outcomes: Counter[str] = Counter()
         for number, (request, expected, result) in enumerate(issued):
             got = plain(self.as_user(client, request, result.value))

@@ -1,0 +1,184 @@
+"""How a session begins or goes on with a server: all that is said before the first request.
+
+Connect; SASL, if that is wanted; then, together, the credentials and a read of the ensemble's identity. Requests
+follow only if that is the ensemble that the cluster map means: an address may have come to belong to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionDropped, SessionExpiredError
+
+from parkazoo.kazoo_private import (
+    AUTH_XID,
+    PING_XID,
+    WATCH_XID,
+    Auth,
+    CloseInstance,
+    Connect,
+    GetData,
+    int_struct,
+)
+from parkazoo.protocol.placement import ENSEMBLE
+from parkazoo.wire.frame import REPLY, request_frame
+from parkazoo.wire.talk import Frames, Limit, Steps, Talk, connect, secure, send
+from parkazoo.wire.tls import make_context
+
+IDENTITY_XID = 0  # requests have 1 and above
+CLOSE_XID = 1
+WRITER = b"rw"  # a server's answer to isro
+
+
+class Address(NamedTuple):
+    """A server: the name that the map or the user gives it, and one of the IP addresses of that name."""
+
+    host: str
+    ip: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class Joined(NamedTuple):
+    """A connection that may carry requests.
+
+    :param rest: what has come behind the last answer.
+    """
+
+    sock: Any
+    address: Address
+    connect: Connect
+    zxid: int
+    read_timeout_s: float
+    connect_timeout_s: float
+    rest: bytes
+
+
+Authenticate = Callable[[Any, str, float], None]
+
+
+def shake_hands(member: Any, address: Address, authenticate: Authenticate) -> Callable[[Talk], Steps[Joined]]:
+    """Steps that return a :class:`Joined`.
+
+    :param member: the kazoo client whose session it is. Nothing of it is changed here.
+    :param authenticate: SASL on a socket with a host, within seconds. It may block. Used if the member has SASL
+        options.
+    :raises SessionExpiredError: the server does not know the session.
+    :raises AuthFailedError: it refuses the credentials.
+    :raises ConnectionDropped: it refuses, closes, is too slow, or is not a server of the member's ensemble; says
+        which. So does OSError.
+    """
+    return partial(_shake_hands, member, address, authenticate)
+
+
+def _shake_hands(member: Any, address: Address, authenticate: Authenticate, talk: Talk) -> Steps[Joined]:
+    share_s = member._session_timeout / 1000 / max(len(member.hosts), 1)
+    yield Limit(share_s, f"no connection within {share_s:.1f} s")
+    yield from connect(talk, address.ip, address.port)
+    if member.use_ssl:
+        yield from secure(talk, partial(make_context, member), address.host)
+    yield Limit(share_s, f"no answer to Connect within {share_s:.1f} s")
+    frames = Frames(talk)
+    is_new = not member._session_id
+    asked = Connect(
+        0,
+        member.last_zxid,
+        member._session_timeout,
+        member._session_id or 0,
+        member._session_passwd,
+        member.read_only,
+    )
+    has_sasl = member._connection.sasl_options is not None
+    frame = asked.serialize()
+    opening = int_struct.pack(len(frame)) + frame
+    credentials, count = _introduction(member)
+    yield from send(talk, opening if has_sasl else opening + credentials)
+    body = yield from frames.next()
+    try:
+        answer, _ = Connect.deserialize(body, 0)
+    except Exception:
+        raise ConnectionDropped("the server's answer is not ZooKeeper's") from None
+    if answer.time_out <= 0:
+        raise SessionExpiredError("Session has expired")
+    connect_timeout_s = answer.time_out / 1000 / max(len(member.hosts), 1)
+    if has_sasl:
+        yield Limit(2 * connect_timeout_s, f"no end of SASL within {2 * connect_timeout_s:.1f} s")
+        yield partial(authenticate, talk.sock, address.host, connect_timeout_s)
+        yield Limit(connect_timeout_s, f"no answer within {connect_timeout_s:.1f} s")
+        yield from send(talk, credentials)
+    zxid = 0
+    try:
+        for _ in range(count):
+            zxid = max(zxid, (yield from _take_answer(member, frames)))
+    except ConnectionDropped as error:
+        if is_new and isinstance(error, WrongEnsemble):
+            _close_session(talk)
+        raise
+    return Joined(
+        talk.sock,
+        address,
+        answer,
+        zxid,
+        answer.time_out / 1000 * 2 / 3,
+        connect_timeout_s,
+        frames.rest,
+    )
+
+
+class WrongEnsemble(ConnectionDropped):
+    """The server belongs to another ensemble than the one that the cluster map means."""
+
+
+def _introduction(member: Any) -> tuple[bytes, int]:
+    """The credentials and, if the ensemble's identity is known, the question for it; and how many answers come."""
+    requests = [(AUTH_XID, Auth(0, scheme, auth)) for scheme, auth in sorted(member.auth_data)]
+    if member.verify is not None:
+        requests.append((IDENTITY_XID, GetData(ENSEMBLE, None)))
+    return b"".join(request_frame(request, xid) for xid, request in requests), len(requests)
+
+
+def _take_answer(member: Any, frames: Frames) -> Steps[int]:
+    """The zxid of an answer that is as it should be."""
+    while True:
+        body = yield from frames.next()
+        xid, zxid, code = REPLY.unpack_from(body)
+        if xid not in (PING_XID, WATCH_XID):
+            break
+    if xid == AUTH_XID:
+        if code:
+            raise AuthFailedError()
+    elif xid == IDENTITY_XID:
+        found = EXCEPTIONS[code]() if code else GetData.deserialize(body, REPLY.size)
+        trouble = member.verify(found)
+        if trouble is not None:
+            raise WrongEnsemble(str(trouble))
+    else:
+        raise ConnectionDropped(f"an answer to nothing: xid {xid}")
+    return max(int(zxid), 0)
+
+
+def _close_session(talk: Talk) -> None:
+    """It has just begun, in the wrong place."""
+    with suppress(OSError):
+        talk.sock.send(request_frame(CloseInstance, CLOSE_XID))
+
+
+def ask_writer(address: Address, limit_s: float) -> Callable[[Talk], Steps[bool]]:
+    """Steps that return whether a server says that it can write; they raise if it does not say anything."""
+    return partial(_ask_writer, address, limit_s)
+
+
+def _ask_writer(address: Address, limit_s: float, talk: Talk) -> Steps[bool]:
+    yield Limit(limit_s, "no answer to isro")
+    yield from connect(talk, address.ip, address.port)
+    yield from send(talk, b"isro")
+    frames = Frames(talk)
+    while len(frames.rest) < len(WRITER):
+        yield from frames.more()
+    talk.close()
+    return frames.rest == WRITER

@@ -1,0 +1,110 @@
+"""The IP addresses of servers' names. To ask for a name may block; to ask for it twice at a time is needless."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from parkazoo.wire.handshake import Address
+from parkazoo.wire.loop import Loop
+from parkazoo.wire.workers import BLOCKING, GREEN, run_on
+
+Found = list[Address] | OSError
+_asked: dict[tuple[str, str, int], list[Callable[[Found], None]]] = {}
+_lock = threading.Lock()
+
+
+class LookUp:
+    """All addresses of some servers, in their order. For the loop's own thread.
+
+    :param on_end: called once, perhaps at once, with the addresses and, for each name that has none, why.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        handler: Any,
+        servers: Sequence[tuple[str, int]],
+        on_end: Callable[[list[Address], list[str]], None],
+    ) -> None:
+        self._loop = loop
+        self._on_end = on_end
+        self._found: list[Found | None] = [None] * len(servers)
+        self._servers = servers
+        self._missing = len(servers) + 1
+        for index, (name, port) in enumerate(servers):
+            host = name.strip()
+            if _is_numeric(host):
+                self._take(index, [Address(host, host, int(port))])
+            else:
+                _ask(loop, handler, (host, int(port)), partial(self._heard, index))
+        self._take(None, [])
+
+    def _heard(self, index: int, found: Found) -> None:
+        """On another thread."""
+        self._loop.call(partial(self._take, index, found))
+
+    def _take(self, index: int | None, found: Found) -> None:
+        if index is not None:
+            self._found[index] = found
+        self._missing -= 1
+        if self._missing:
+            return
+        addresses: list[Address] = []
+        troubles = []
+        for (host, _), each in zip(self._servers, self._found, strict=True):
+            if isinstance(each, list):
+                addresses += each
+            elif each is not None:
+                troubles.append(f"cannot resolve {host}: {each.strerror or each}")
+        self._on_end(addresses, troubles)
+
+
+def _is_numeric(host: str) -> bool:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except (OSError, ValueError):
+            continue
+        return True
+    return False
+
+
+def _ask(loop: Loop, handler: Any, server: tuple[str, int], on_end: Callable[[Found], None]) -> None:
+    """Ask, or wait for the answer to the same question."""
+    key = handler.name, *server
+    with _lock:
+        waiting = _asked.setdefault(key, [])
+        waiting.append(on_end)
+        if len(waiting) > 1:
+            return
+    try:
+        if handler.name not in GREEN:
+            BLOCKING.keep(loop)
+        run_on(BLOCKING, handler, partial(_resolve, key))
+    except Exception as error:  # no thread can be started
+        _answer(key, OSError(str(error)))
+
+
+def _resolve(key: tuple[str, str, int]) -> None:
+    _, host, port = key
+    try:
+        found: Found = [
+            Address(host, str(each[4][0]), port)
+            for each in socket.getaddrinfo(host, port, 0, 0, socket.IPPROTO_TCP)
+        ]
+    except OSError as error:
+        found = error
+    except UnicodeError as error:
+        found = OSError(str(error))
+    _answer(key, found)
+
+
+def _answer(key: tuple[str, str, int], found: Found) -> None:
+    with _lock:
+        waiting = _asked.pop(key, [])
+    for on_end in waiting:
+        on_end(found)

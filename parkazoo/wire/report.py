@@ -1,0 +1,85 @@
+"""What a member's connection writes into the log: a line when something changes, few while nothing does."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+REPEAT_S = 30.0
+
+
+class Report:
+    """For the loop's own thread. Each line names the ensemble, and the server if one is concerned.
+
+    :param member: has `name` and `logger`.
+    """
+
+    def __init__(self, member: Any) -> None:
+        self._member = member
+        self._server = ""
+        self._away_since_s: float | None = None
+        self._said: set[str] = set()
+        self._next_s = 0.0
+
+    def trying(self, server: object) -> None:
+        self._member.logger.debug("ensemble %s: connecting to %s", self._member.name, server)
+
+    def connected(self, server: object, session_id: int) -> None:
+        since_s, self._away_since_s = self._away_since_s, None
+        self._said.clear()
+        self._server = str(server)
+        if since_s is None:
+            self._member.logger.info(
+                "ensemble %s: connected to %s, session 0x%x", self._member.name, server, session_id
+            )
+        else:
+            self._member.logger.warning(
+                "ensemble %s: back after %.1f s, on %s, session 0x%x",
+                self._member.name,
+                time.monotonic() - since_s,
+                server,
+                session_id,
+            )
+
+    def lost(self, why: str) -> None:
+        self._be_away()
+        self._member.logger.warning(
+            "ensemble %s: lost the connection to %s: %s", self._member.name, self._server, why
+        )
+
+    def failed(self, why: str) -> None:
+        """An attempt has failed. Each reason is told once, then the latest every half minute."""
+        self._be_away()
+        now_s = time.monotonic()
+        if why not in self._said:
+            self._said.add(why)
+            self._member.logger.warning("ensemble %s: %s", self._member.name, why)
+        elif now_s >= self._next_s:
+            assert self._away_since_s is not None
+            away_s = now_s - self._away_since_s
+            self._member.logger.warning(
+                "ensemble %s: not connected for %.0f s; the last reason: %s", self._member.name, away_s, why
+            )
+        else:
+            return
+        self._next_s = now_s + REPEAT_S
+
+    def expired(self) -> None:
+        self._member.logger.warning("ensemble %s: the session has expired; a new one begins", self._member.name)
+
+    def renewed(self, other: str) -> None:
+        self._member.logger.warning(
+            "ensemble %s: the session ends, because that on ensemble %s has expired; a new one begins",
+            self._member.name,
+            other,
+        )
+
+    def refused(self, server: object) -> None:
+        self._member.logger.error("ensemble %s: %s refuses the credentials", self._member.name, server)
+
+    def gave_up(self) -> None:
+        self._member.logger.error("ensemble %s: no more attempts, by connection_retry", self._member.name)
+
+    def _be_away(self) -> None:
+        if self._away_since_s is None:
+            self._away_since_s = time.monotonic()

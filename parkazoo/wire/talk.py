@@ -1,0 +1,223 @@
+"""What is said on a socket before requests are: steps of the loop, written as one generator.
+
+The generator does its reads and writes on a socket that never blocks, and yields what it waits for:
+
+    READ or WRITE    until the socket is ready for it
+    a function       until it has been called on a thread of its own, for it may block; its result is sent back
+    Limit(seconds)   nothing; but what comes next has to end within that time
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import ssl
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from kazoo.exceptions import ConnectionDropped
+
+from parkazoo.kazoo_private import int_struct
+from parkazoo.wire.loop import READ, WRITE, Loop, Timer
+from parkazoo.wire.workers import BLOCKING, run_on
+
+READ_BYTES = 1 << 16
+MOST_FRAME_BYTES = 1 << 20  # of an answer to what is said here
+CONNECTING = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
+T = TypeVar("T")
+
+
+class Limit(NamedTuple):
+    seconds: float
+    message: str
+
+
+Wish = int | Limit | Callable[[], Any]
+Steps = Generator[Wish, Any, T]
+
+
+class Talk:
+    """Runs the generator. All of it is for the loop's own thread.
+
+    :param handler: kazoo's; a function that the generator yields runs on what it spawns, or on a thread.
+    :param steps: the generator; it is given this object, whose `sock` it sets.
+    :param on_end: called once with what the generator returns, or with the exception that it raises. Perhaps
+        before the constructor returns.
+    """
+
+    def __init__(
+        self, loop: Loop, handler: Any, steps: Callable[[Talk], Steps[Any]], on_end: Callable[[Any], None]
+    ) -> None:
+        self.sock: Any = None
+        self._loop = loop
+        self._handler = handler
+        self._on_end = on_end
+        self._timer: Timer | None = None
+        self._is_watched = False
+        self.has_ended = False
+        self._steps = steps(self)
+        self._step(None)
+
+    def cancel(self) -> None:
+        """Close the socket, without a word; ends with a ConnectionDropped."""
+        if not self.has_ended:
+            self._end()
+            self._steps.close()
+            self.close()
+            self._on_end(ConnectionDropped("not wanted any more"))
+
+    def close(self) -> None:
+        if self.sock is not None:
+            self.sock.close()
+
+    def _step(self, value: Any) -> None:
+        if self.has_ended:
+            return
+        try:
+            wish = self._steps.throw(value) if isinstance(value, Exception) else self._steps.send(value)
+            while isinstance(wish, Limit):
+                self._limit(wish)
+                wish = next(self._steps)
+            self._wait(wish)
+        except StopIteration as stop:
+            self._end()
+            self._on_end(stop.value)
+        except Exception as error:
+            self._end()
+            self.close()
+            self._on_end(error)
+
+    def _wait(self, wish: Any) -> None:
+        if callable(wish):
+            run_on(BLOCKING, self._handler, partial(self._call, wish))
+            return
+        self._loop.watch(self.sock, self._on_ready)
+        self._is_watched = True
+        if wish == WRITE:
+            self._loop.set_events(self.sock, WRITE)
+
+    def _call(self, call: Callable[[], Any]) -> None:
+        """On another thread."""
+        try:
+            value = call()
+        except Exception as error:
+            value = error
+        self._loop.call(partial(self._step, value))
+
+    def _on_ready(self, events: int) -> None:
+        self._forget()
+        self._step(None)
+
+    def _limit(self, limit: Limit) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(limit.seconds, partial(self._give_up, limit.message))
+
+    def _give_up(self, message: str) -> None:
+        timer = self._timer
+        if self._is_watched:  # what it waits for may have come while this process did not run
+            self._on_ready(0)
+        if self._timer is timer:
+            self._forget()
+            self._step(ConnectionDropped(message))
+
+    def _forget(self) -> None:
+        if self._is_watched:
+            self._is_watched = False
+            self._loop.forget(self.sock)
+
+    def _end(self) -> None:
+        self.has_ended = True
+        self._forget()
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+# ---- what generators are made of ----------------------------------------------------------------
+
+
+def connect(talk: Talk, ip: str, port: int) -> Steps[None]:
+    """A TCP connection.
+
+    :raises OSError: it is refused.
+    """
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    talk.sock = sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while (code := sock.connect_ex((ip, port))) in CONNECTING:
+        yield WRITE
+    if code not in (0, errno.EISCONN):
+        raise OSError(code, os.strerror(code))
+
+
+def secure(talk: Talk, make_context: Callable[[], ssl.SSLContext], host: str) -> Steps[None]:
+    """TLS on the connection.
+
+    :param make_context: may block: it reads files.
+    :raises ssl.SSLError: the two cannot agree, or the server cannot prove who it is.
+    """
+    context = yield make_context
+    talk.sock = sock = context.wrap_socket(talk.sock, server_hostname=host, do_handshake_on_connect=False)
+    yield from _until_done(sock.do_handshake, WRITE)
+
+
+def send(talk: Talk, data: bytes) -> Steps[None]:
+    while data:
+        sent = yield from _until_done(partial(talk.sock.send, data), WRITE)
+        data = data[sent:]
+
+
+class _Wait(NamedTuple):
+    events: int
+
+
+def _until_done(call: Callable[[], T], events: int) -> Steps[T]:
+    """Make the call again until the socket does not have to wait for it.
+
+    :param events: what a plain socket waits for.
+    """
+    while isinstance(result := _attempt(call, events), _Wait):
+        yield result.events
+    return result
+
+
+def _attempt(call: Callable[[], T], events: int) -> T | _Wait:
+    try:
+        return call()
+    except BlockingIOError:
+        return _Wait(events)
+    except ssl.SSLWantReadError:
+        return _Wait(READ)
+    except ssl.SSLWantWriteError:
+        return _Wait(WRITE)
+
+
+class Frames:
+    """What has come and has not been taken."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+        self.rest = b""
+
+    def next(self) -> Steps[bytes]:
+        """
+        :raises ConnectionDropped: the server has closed the connection, or is no ZooKeeper server.
+        """
+        while True:
+            if len(self.rest) >= 4:
+                (length,) = int_struct.unpack_from(self.rest)
+                if not 0 <= length <= MOST_FRAME_BYTES:
+                    raise ConnectionDropped("the server's answer is not ZooKeeper's")
+                if len(self.rest) >= 4 + length:
+                    frame, self.rest = self.rest[4 : 4 + length], self.rest[4 + length :]
+                    return frame
+            yield from self.more()
+
+    def more(self) -> Steps[None]:
+        data: bytes = yield from _until_done(partial(self._talk.sock.recv, READ_BYTES), READ)
+        if not data:
+            raise ConnectionDropped("the server has closed the connection")
+        self.rest += data
