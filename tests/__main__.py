@@ -54,6 +54,7 @@ PARTS = {
         "the same, everything patched by gevent", CLIENT, {"PARKAZOO_TEST_HANDLER": "gevent-patched"}
     ),
     "faults": Part("servers and clients killed, frozen, cut off: a short run", ("tests/faults/test_*.py",)),
+    "fuzz": Part("the same random calls on kazoo and on ParKazoo", ("tests/fuzz/test_*.py",)),
     "recipes": Part("every program of recipes/", ("tests/recipes/test_*.py",)),
     "bench": Part("the benchmarks, at a small size", ("tests/bench/test_*.py",)),
     "kazoo-3": Part("kazoo's own tests: ParKazooClient, 3 ensembles", SUITE, {"PARKAZOO_SUITE": "3"}),

@@ -1,0 +1,1 @@
+"""The same random calls on kazoo with one server and on ParKazoo with three ensembles."""

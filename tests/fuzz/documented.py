@@ -1,0 +1,163 @@
+"""The differences that docs/differences.md names, as far as the calls of a case can meet them.
+
+A rule is a sentence of that document and when it applies. A difference that no rule allows is a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kazoo.exceptions import NoNodeError
+from kazoo.security import ACL, Id, Permissions
+
+from parkazoo.protocol.placement import Placement, is_reserved, split
+from tests.fuzz.cases import ENSEMBLES, IDS, WORLD, Call, Case
+
+PLACEMENT = Placement(ENSEMBLES)
+NO_AUTH = "raises NoAuthError"
+OF_CHILDREN = ("cversion", "numChildren")
+
+
+@dataclass
+class Difference:
+    """
+    :param identities: of the client, as far as they matter to ACLs.
+    :param acl_of: the ACL of a path in the whole tree, as ParKazoo has it now.
+    """
+
+    case: Case
+    call: Call
+    kazoo: Any
+    parkazoo: Any
+    identities: set[Id]
+    acl_of: Callable[[str], list[ACL]]
+
+    @property
+    def path(self) -> str:
+        return self.case.full_path(self.call)
+
+    def may(self, permission: int, path: str) -> bool:
+        """Whether the client has the permission there. On what is gone it has every one."""
+        try:
+            acl = self.acl_of(path)
+        except NoNodeError:
+            return True
+        return any(each.perms & permission and each.id in self.identities for each in acl)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """
+    :param sentence: of docs/differences.md.
+    :param ends: whether the trees differ from there on, so that nothing more can be compared.
+    """
+
+    sentence: str
+    ends: bool
+    allows: Callable[[Difference], bool]
+
+
+def kazoos_answer(case: Case, call: Call) -> str | None:
+    """What ParKazoo has to answer where it refuses a call. Then kazoo is not asked."""
+    if call.name == "transaction":
+        paths = [case.full_path(call, path) for _, path, *_ in call.args["operations"]]
+        if len({PLACEMENT.of(path) for path in paths}) > 1:
+            return "raises CrossEnsembleError"
+    if call.name == "create" and is_reserved(case.full_path(call)):
+        return "raises BadArgumentsError"
+    return None
+
+
+def rule_for(difference: Difference) -> Rule | None:
+    """The rule that allows the difference, if there is one."""
+    return next((rule for rule in RULES if rule.allows(difference)), None)
+
+
+def _was_refused(difference: Difference) -> bool:
+    """ParKazoo has said NoAuthError where kazoo has not."""
+    ours, theirs = difference.parkazoo, difference.kazoo
+    if difference.call.name == "transaction":
+        return isinstance(ours, list) and NO_AUTH in ours and theirs != ours
+    return bool(ours == NO_AUTH and theirs != ours)
+
+
+def _deleted(difference: Difference) -> Iterator[str]:
+    call, case = difference.call, difference.case
+    if call.name == "delete":
+        yield difference.path
+    if call.name == "transaction":
+        yield from (case.full_path(call, path) for kind, path, *_ in call.args["operations"] if kind == "delete")
+
+
+def _delete_needs_delete(difference: Difference) -> bool:
+    return _was_refused(difference) and any(
+        not PLACEMENT.is_native(path) and not difference.may(Permissions.DELETE, path)
+        for path in _deleted(difference)
+    )
+
+
+def _created(difference: Difference) -> Iterator[str]:
+    call, case = difference.call, difference.case
+    if call.name in ("create", "ensure_path"):
+        yield difference.path.rstrip("/")
+    if call.name == "transaction":
+        yield from (case.full_path(call, path) for kind, path, *_ in call.args["operations"] if kind == "create")
+
+
+def _first_child_needs_acl(difference: Difference) -> bool:
+    def is_hidden(directory: str) -> bool:
+        return not PLACEMENT.is_native(directory) and not difference.may(Permissions.ADMIN, directory)
+
+    return _was_refused(difference) and any(is_hidden(split(path)[0]) for path in _created(difference))
+
+
+def _stat_without_read(difference: Difference) -> bool:
+    if difference.call.name not in ("set", "get_acls", "set_acls"):
+        return False
+    ours, theirs = without_children(difference.parkazoo), without_children(difference.kazoo)
+    return bool(
+        ours == theirs
+        and not PLACEMENT.is_native(difference.path)
+        and not difference.may(Permissions.READ, difference.path)
+    )
+
+
+def without_children(answer: Any) -> Any:
+    """An answer without what its stats say of children."""
+    if isinstance(answer, list):
+        return [without_children(each) for each in answer]
+    if isinstance(answer, dict):
+        return {key: value for key, value in answer.items() if key not in OF_CHILDREN}
+    return answer
+
+
+def _is_refused_recursive(difference: Difference) -> bool:
+    """Answers need not differ: what is left of the tree does."""
+    return difference.call.args.get("recursive", False) and str(difference.parkazoo).startswith("raises")
+
+
+def identities_of(names: set[str]) -> set[Id]:
+    return {WORLD, *(IDS[name] for name in names)}
+
+
+RULES = (
+    Rule(
+        "Recursive deletes have up to a hundred requests on their way. If one is refused, others beside it may "
+        "have been done",
+        True,
+        _is_refused_recursive,
+    ),
+    Rule(
+        "Deleting a directory that has had children needs the DELETE right on the directory itself",
+        True,
+        _delete_needs_delete,
+    ),
+    Rule("A first child needs the directory's ACL", True, _first_child_needs_acl),
+    Rule(
+        "Without READ on a directory, the stat that a `set` or `get_acls` returns shows no children",
+        False,
+        _stat_without_read,
+    ),
+)

@@ -1,0 +1,106 @@
+"""Some minutes of ``make fuzz``, always the same cases; and that it finds what is wrong."""
+
+from __future__ import annotations
+
+import unittest
+import warnings
+from contextlib import ExitStack
+from typing import Any
+from unittest import mock
+
+from parkazoo import ParKazooClient
+from parkazoo.kazoo_private import Create, Delete, GetChildren
+from tests.fuzz.__main__ import describe
+from tests.fuzz.arena import Arena, Outcome
+from tests.fuzz.cases import Case, generate
+from tests.fuzz.shrink import shrink
+
+CASES = 40  # of each seed
+MUTANT_CASES, MUTANT_CALLS = 100, 3
+NAMES = ("create", "delete", "set", "get", "exists", "get_children", "ensure_path", "transaction")
+ERRORS = ("NoNodeError", "NodeExistsError", "NotEmptyError", "BadVersionError", "CrossEnsembleError")
+
+
+class _Test(unittest.TestCase):
+    """Both sides, for all tests of a class."""
+
+    arena: Arena
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        stack = ExitStack()
+        cls.addClassCleanup(stack.close)
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")  # of chroots that are not there
+        cls.arena = stack.enter_context(Arena().running())
+
+
+class TestCalls(_Test):
+    """A test for each seed: no test may take too long."""
+
+    def check(self, seed: int) -> None:
+        """No case fails, and calls are answered and refused in them."""
+        self.arena.outcomes.clear()
+        for number in range(CASES):
+            case = generate(seed, number)
+            outcome = self.arena.run(case)
+            again = f"python -m tests.fuzz --repeat {seed}:{number}"
+            self.assertIsNone(outcome.failure, f"{again}\n{describe(case, outcome)}")
+        seen = self.arena.outcomes
+        for name in NAMES:
+            self.assertGreater(seen[f"{name}: an answer"] + seen[f"{name}: nothing"], 0, seen)
+        for error in ERRORS:
+            self.assertTrue(any(error in kind for kind in seen), (error, seen))
+
+    def test_seed_3(self) -> None:
+        self.check(3)
+
+    def test_seed_12(self) -> None:
+        self.check(12)
+
+    def test_seed_24(self) -> None:
+        self.check(24)
+
+    def test_seed_27(self) -> None:
+        self.check(27)
+
+
+class TestMutants(_Test):
+    """A ParKazoo with something wrong differs, and few calls show it."""
+
+    def find(self) -> tuple[Case, Outcome]:
+        """The first case that fails, minimised."""
+        for number in range(MUTANT_CASES):
+            case = generate(0, number)
+            failure = self.arena.run(case).failure
+            if failure is not None:
+                smallest = shrink(case, lambda each, kind=failure: self.arena.run(each).failure == kind)
+                return smallest, self.arena.run(Case.from_json(smallest.to_json()))
+        raise AssertionError(f"not found in {MUTANT_CASES} cases")
+
+    def check(self, kind: Any, **changed: Any) -> None:
+        """
+        :param kind: the requests in which something is changed.
+        """
+
+        class Mutant(ParKazooClient):
+            def _call(self, request: Any, async_object: Any) -> Any:
+                wrong = request._replace(**changed) if isinstance(request, kind) else request
+                return super()._call(wrong, async_object)
+
+        with mock.patch.object(self.arena.parkazoo, "client_class", Mutant):
+            case, outcome = self.find()
+        told = describe(case, outcome)
+        self.assertIsNotNone(outcome.failure, told)
+        self.assertLessEqual(len(case.calls), MUTANT_CALLS, told)
+        self.assertIn("  ParKazoo: ", told)
+        self.assertIsNone(self.arena.run(case).failure, told)
+
+    def test_a_delete_of_any_version(self) -> None:
+        self.check(Delete, version=-1)
+
+    def test_no_watch_on_children(self) -> None:
+        self.check(GetChildren, watcher=None)
+
+    def test_a_create_without_flags(self) -> None:
+        self.check(Create, flags=0)

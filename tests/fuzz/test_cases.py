@@ -1,0 +1,138 @@
+"""What can be tested of tests/fuzz without servers."""
+
+from __future__ import annotations
+
+import re
+import unittest
+from pathlib import Path
+from typing import Any
+
+from kazoo.exceptions import NoNodeError
+from kazoo.security import ACL, OPEN_ACL_UNSAFE
+
+from tests.fuzz.cases import (
+    ALL,
+    DELETE,
+    IDS,
+    LIFE,
+    PASSWORDS,
+    RECIPES,
+    WATCHERS,
+    WORLD,
+    Call,
+    Case,
+    Client,
+    generate,
+)
+from tests.fuzz.documented import PLACEMENT, RULES, Difference, identities_of, kazoos_answer, rule_for
+from tests.fuzz.shrink import shrink
+
+DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "differences.md"
+MANY = 300
+NO_AUTH = "raises NoAuthError"
+
+
+def case_of(*calls: Call) -> Case:
+    return Case("/fuzz-1", (), (Client(), Client("/a", "alice")), calls)
+
+
+class TestGenerate(unittest.TestCase):
+    def setUp(self) -> None:
+        self.cases = [generate(1, number) for number in range(MANY)]
+        self.calls = [call for case in self.cases for call in case.calls]
+
+    def test_a_seed_and_a_number_are_a_case(self) -> None:
+        self.assertEqual(self.cases, [generate(1, number) for number in range(MANY)])
+        self.assertNotEqual(self.cases, [generate(2, number) for number in range(MANY)])
+
+    def test_a_case_is_written_and_read(self) -> None:
+        for case in self.cases:
+            self.assertEqual(Case.from_json(case.to_json()), case)
+
+    def test_everything_comes(self) -> None:
+        names = {call.name for call in self.calls}
+        names_of_recipes = {f"{recipe}.{method}" for recipe, methods in RECIPES.items() for method in methods}
+        self.assertEqual({*LIFE, *WATCHERS, *names_of_recipes, "add_auth", "transaction"} - names, set())
+        args = {arg for call in self.calls for arg in call.args}
+        self.assertLessEqual({"watch", "recursive", "sequence", "ephemeral", "makepath", "retry", "acl"}, args)
+        clients = [client for case in self.cases for client in case.clients]
+        self.assertLessEqual({*PASSWORDS}, {client.identity for client in clients})
+        self.assertLessEqual({None, "", "/a"}, {client.chroot for client in clients})
+
+
+class TestShrink(unittest.TestCase):
+    def test_what_does_not_matter_is_left_out(self) -> None:
+        wanted = {3, 17}
+        case = case_of(*(Call(0, "get", f"/{number}", waits=number != 17) for number in range(20)))
+        found = shrink(case, lambda each: wanted <= {int(call.path[1:]) for call in each.calls})
+        self.assertEqual([call.path for call in found.calls], ["/3", "/17"])
+        self.assertTrue(found.calls[-1].waits)
+
+    def test_what_is_there_before_is_kept_if_it_matters(self) -> None:
+        for has_mattered in (True, False):
+            case = Case("/fuzz-1", ("/a",), (Client(),), (Call(0, "get", "/a"),))
+            found = shrink(case, lambda each, matters=has_mattered: bool(each.made) or not matters)
+            self.assertEqual(found.made, ("/a",) if has_mattered else ())
+
+
+class TestRules(unittest.TestCase):
+    def directory(self, *, is_native: bool) -> str:
+        """A path below the case's root that is native, or is not."""
+        return next(f"/d{n}" for n in range(MANY) if PLACEMENT.is_native(f"/fuzz-1/d{n}") is is_native)
+
+    def allowed(self, call: Call, kazoo: Any, parkazoo: Any, acl: list[ACL]) -> str:
+        """The sentence that allows the difference, or nothing."""
+
+        def acl_of(path: str) -> list[ACL]:
+            if not path.startswith("/fuzz-1/d"):
+                raise NoNodeError
+            return acl
+
+        rule = rule_for(Difference(case_of(call), call, kazoo, parkazoo, identities_of({"alice"}), acl_of))
+        return rule.sentence if rule else ""
+
+    def test_each_sentence_is_documented(self) -> None:
+        document = re.sub(r"\s+", " ", DOCUMENT.read_text().replace("**", ""))
+        for rule in RULES:
+            self.assertIn(rule.sentence, document)
+
+    def test_a_delete_that_was_refused(self) -> None:
+        path, native = self.directory(is_native=False), self.directory(is_native=True)
+        closed, open_to_alice = [ACL(ALL & ~DELETE, WORLD)], [ACL(ALL, IDS["alice"])]
+        self.assertTrue(self.allowed(Call(0, "delete", path), True, NO_AUTH, closed))
+        self.assertFalse(self.allowed(Call(0, "delete", path), True, NO_AUTH, open_to_alice))
+        self.assertFalse(self.allowed(Call(0, "delete", native), True, NO_AUTH, closed))
+        self.assertFalse(self.allowed(Call(0, "delete", path), NO_AUTH, True, closed))
+        self.assertFalse(self.allowed(Call(0, "get", path), [], NO_AUTH, closed))
+        transaction = Call(0, "transaction", args={"operations": [["delete", path, -1]]})
+        self.assertTrue(self.allowed(transaction, [True], [NO_AUTH], closed))
+        self.assertFalse(self.allowed(transaction, [True], [NO_AUTH], open_to_alice))
+
+    def test_a_first_child_that_was_refused(self) -> None:
+        call = Call(0, "create", self.directory(is_native=False) + "/x")
+        self.assertTrue(self.allowed(call, call.path, NO_AUTH, [ACL(ALL, IDS["bob"])]))
+        self.assertFalse(self.allowed(call, call.path, NO_AUTH, OPEN_ACL_UNSAFE))
+
+    def test_a_stat_without_children(self) -> None:
+        call = Call(0, "set", self.directory(is_native=False))
+        whole, without = (
+            {"version": 1, "numChildren": 2, "cversion": 2},
+            {"version": 1, "numChildren": 0, "cversion": 0},
+        )
+        self.assertTrue(self.allowed(call, whole, without, [ACL(ALL, IDS["bob"])]))
+        self.assertFalse(self.allowed(call, whole, without, OPEN_ACL_UNSAFE))
+        self.assertFalse(self.allowed(call, whole, without | {"version": 2}, [ACL(ALL, IDS["bob"])]))
+
+    def test_what_parkazoo_has_to_refuse(self) -> None:
+        def transaction(*paths: str) -> str | None:
+            call = Call(1, "transaction", args={"operations": [["check", path, -1] for path in paths]})
+            return kazoos_answer(case_of(call), call)
+
+        self.assertIsNone(transaction("/x", "/y"))
+        self.assertIsNone(transaction())
+        home = PLACEMENT.of("/fuzz-1/a/x")
+        elsewhere = next(f"/{n}/x" for n in range(MANY) if PLACEMENT.of(f"/fuzz-1/a/{n}/x") != home)
+        self.assertEqual(transaction("/x", elsewhere), "raises CrossEnsembleError")
+        for name, answer in (("create", "raises BadArgumentsError"), ("get", None)):
+            call = Call(0, name, "/a/.parkazoo")
+            self.assertEqual(kazoos_answer(case_of(call), call), answer)
