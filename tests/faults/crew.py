@@ -175,7 +175,7 @@ class Crew:
 
 def _has_progress(member: Member, since_s: float) -> bool:
     found = (each for each in member.records(TAIL_BYTES) if each.at_s > since_s)
-    recent = [each for each in found if each.what not in ("state", "beat")]  # these come by themselves
+    recent = [each for each in found if each.what not in ("state", "seen", "beat")]  # these come by themselves
     return len(recent) >= PROGRESS
 
 

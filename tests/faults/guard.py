@@ -27,10 +27,18 @@ def prepare(client: Any, path: str) -> None:
     client.create(f"{path}/{GUARDED}", b"", makepath=True)
 
 
-def hold(worker: Worker, client: Any, lock: Any, hold: int, has_to_end: Any) -> None:
+def hold(
+    worker: Worker,
+    client: Any,
+    lock: Any,
+    hold: int,
+    has_to_end: Any,
+    pause_s: tuple[float, float] = (0.01, 0.1),
+) -> None:
     """Write under an acquired lock until `has_to_end()`, or it is refused. "asking" has been recorded.
 
     :param hold: a number for this holding, unique in this life.
+    :param pause_s: between writes, from and to.
     """
     node = lock.node
     token = int(node[-SEQUENCE_DIGITS:])
@@ -50,7 +58,7 @@ def hold(worker: Worker, client: Any, lock: Any, hold: int, has_to_end: Any) -> 
             break
         if outcome:
             worker.record("guarded", hold=hold, began=began_s, version=outcome[1].version)
-        worker.pause(worker.dice.uniform(0.01, 0.1))
+        worker.pause(worker.dice.uniform(*pause_s))
     worker.record("releasing", hold=hold)
 
 

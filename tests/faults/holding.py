@@ -29,12 +29,12 @@ RETRY_S = 0.2
 
 
 @contextmanager
-def beating(worker: Worker) -> Iterator[None]:
+def beating(worker: Worker, every_s: float = BEAT_S) -> Iterator[None]:
     """Meanwhile the journal shows that the process runs."""
     is_done = threading.Event()
 
     def beat() -> None:
-        while not is_done.wait(BEAT_S):
+        while not is_done.wait(every_s):
             worker.record("beat")
 
     thread = threading.Thread(target=beat, daemon=True)

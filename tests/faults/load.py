@@ -6,12 +6,13 @@ machine's monotonic clock, which all processes share.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -19,9 +20,10 @@ from typing import Any, NamedTuple, Protocol
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
-from parkazoo import ParKazooClient
+from parkazoo import ClusterMapError, ParKazooClient
 
 CONNECT_TIMEOUT_S = 5.0
+CONNECT_PAUSE_S = 0.2
 
 
 class Record(NamedTuple):
@@ -40,11 +42,12 @@ class Record(NamedTuple):
 class Fault(NamedTuple):
     """What was done to whom: from when to when anything of it could be felt, its coming and going included.
 
-    :param kind: of a server: ``kill``, ``freeze``, ``restart``, ``cut off``; of an ensemble: ``ensemble down``;
-        of a client process: ``kill client``, ``freeze client``; of one session on one ensemble: ``expire``.
+    :param kind: of a server: ``kill``, ``freeze``, ``restart``, ``cut off``; of an ensemble: ``ensemble down``,
+        ``freeze and kill``, ``address moves``; of a client process: ``kill client``, ``freeze client``; of one
+        session on one ensemble: ``expire``.
     :param target: ``a2``; ``a``; ``lock/3``, a load and the number of its worker; ``lock/3 on a``.
-    :param manner: ``leader`` or ``follower``; how the ensemble went down; ``brief`` or ``long`` (as seen from
-        the session timeout).
+    :param manner: ``leader`` or ``follower``; how the ensemble went down; what the leader was; ``brief`` or
+        ``long`` (as seen from the session timeout).
     :param since_s: the fault was complete from then
     :param until_s: until then, when it began to be undone; a server that was killed serves again by `ended_s`.
     """
@@ -86,6 +89,9 @@ class Worker:
     :param root: a znode for this load alone.
     """
 
+    in_main: Callable[[], None] | None = None
+    """The main thread, where signal handlers run, calls it again and again."""
+
     def __init__(
         self,
         number: int,
@@ -104,6 +110,14 @@ class Worker:
         self.session_timeout_s = session_timeout_s
         self._journal = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._over = threading.Event()
+        self._mark: dict[str, Any] = {}
+
+    def part(self, client: int) -> Worker:
+        """The same process, as one of its clients sees it: its records have a field `client`."""
+        part = copy.copy(self)
+        part._mark = {"client": client}
+        part.dice = random.Random(self.dice.random())
+        return part
 
     def is_over(self) -> bool:
         """Whether to finish what was begun, and return."""
@@ -118,21 +132,22 @@ class Worker:
 
     def record(self, what: str, **fields: Any) -> None:
         """Write a line to the journal, at once: record what you begin before you begin it."""
-        line = json.dumps([time.monotonic(), self.number, self.life, what, fields])
+        line = json.dumps([time.monotonic(), self.number, self.life, what, self._mark | fields])
         os.write(self._journal, line.encode() + b"\n")
 
-    def connect(self, **options: Any) -> ParKazooClient:
+    def connect(self, make: Any = ParKazooClient, **options: Any) -> Any:
         """A started client. Its states and sessions are recorded; it keeps trying until all is over."""
         retry = KazooRetry(max_tries=-1, max_delay=1.0)
         options = {"timeout": self.session_timeout_s, "connection_retry": retry} | options
         while True:
-            client = ParKazooClient(self.hosts, **options)
+            client = make(self.hosts, **options)
             client.add_listener(partial(self._record_state, client))
             try:
                 client.start(CONNECT_TIMEOUT_S)
-            except KazooTimeoutError:
+            except (KazooTimeoutError, ClusterMapError):  # an address may lead to another ensemble
                 if self.is_over():
                     raise
+                self.pause(CONNECT_PAUSE_S)
             else:
                 return client
 

@@ -7,7 +7,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from tests.faults.crew import Crew, Member
 from tests.faults.load import Fault
 from tests.faults.network import Network, NetworkError
 from tests.faults.schedule import KINDS, Pace, Plan, Step, schedule
+from tests.relay import Relay
 
 RECOVERY_TIMEOUT_S = 120.0
 WORD_TIMEOUT_S = 0.5
@@ -39,6 +40,7 @@ class _Way(NamedTuple):
 class Nemesis:
     """Does what the schedule says, a step after the other; keeps an account.
 
+    :param relays: by ensemble: an address among its hosts, which leads to its first server.
     :param network: None: there is none, so servers are frozen in place of being cut off.
     :param tell: told of each fault when it begins.
     """
@@ -46,6 +48,7 @@ class Nemesis:
     def __init__(
         self,
         cluster: LocalCluster,
+        relays: Mapping[str, Relay],
         crew: Crew,
         network: Network | None,
         pace: Pace,
@@ -54,6 +57,7 @@ class Nemesis:
         journal: Path,
     ) -> None:
         self._cluster = cluster
+        self._relays = relays
         self._network = network
         self._crew = crew
         self._steps = schedule(dice, len(cluster.ensembles), pace)
@@ -83,6 +87,8 @@ class Nemesis:
     def _heal(self) -> None:
         """Everything is healed already, unless a fault went wrong."""
         servers = [server for ensemble in self._cluster.ensembles for server in ensemble.servers]
+        for ensemble in self._cluster.ensembles:
+            self._relays[ensemble.name].lead_to(ensemble.servers[0].address)
         try:
             for server in servers:
                 if self._network:
@@ -113,6 +119,10 @@ class Nemesis:
                 self._expire(plan)
             elif plan.kind in ("kill client", "freeze client"):
                 self._hit_client(plan)
+            elif plan.kind == "freeze and kill":
+                self._freeze_and_kill(plan)
+            elif plan.kind == "address moves":
+                self._move_address(plan)
             else:
                 self._hit_servers(plan)
         except (LocalClusterError, NetworkError) as error:
@@ -137,15 +147,57 @@ class Nemesis:
                 server.wait_serving(RECOVERY_TIMEOUT_S)
             ensemble.wait_quorum(RECOVERY_TIMEOUT_S)
 
+    def _freeze_and_kill(self, plan: Plan) -> None:
+        """Two of three, at once. The killed one comes back first, and clients have to find it past the frozen."""
+        ensemble = self._cluster.ensembles[plan.ensemble]
+        is_leader_frozen = plan.manner == "leader frozen"
+        leader, follower = (self._one(ensemble, plan.pick, is_leader=each) for each in (True, False))
+        frozen, killed = (leader, follower) if is_leader_frozen else (follower, leader)
+        with self._fault(plan, ensemble.name) as marks:
+            frozen.freeze()
+            killed.kill()
+            marks.append(time.monotonic())
+            _wait(marks[0] + plan.lasts_s / 2)
+            marks.append(time.monotonic())
+            killed.start()
+            ensemble.wait_quorum(RECOVERY_TIMEOUT_S)
+            _wait(time.monotonic() + plan.lasts_s / 2)
+            frozen.thaw()
+            for server in (killed, frozen):
+                server.wait_serving(RECOVERY_TIMEOUT_S)
+            ensemble.wait_quorum(RECOVERY_TIMEOUT_S)
+
+    def _move_address(self, plan: Plan) -> None:
+        """One of an ensemble's addresses belongs to another ensemble for a while; the others may be down."""
+        ensembles = self._cluster.ensembles
+        home, other = ensembles[plan.ensemble], ensembles[plan.ensemble - 1]
+        server = other.servers[int(plan.pick * len(other.servers))]
+        victims = home.servers if plan.manner == "the only one" else ()
+        with self._fault(plan, home.name) as marks:
+            self._relays[home.name].lead_to(server.address)
+            for victim in victims:
+                victim.kill()
+            marks.append(time.monotonic())
+            _wait(marks[0] + plan.lasts_s)
+            marks.append(time.monotonic())
+            for victim in victims:
+                victim.start()
+            for victim in victims:
+                victim.wait_serving(RECOVERY_TIMEOUT_S)
+            self._relays[home.name].lead_to(home.servers[0].address)
+
+    def _victim(self, ensemble: LocalEnsemble, plan: Plan) -> LocalServer:
+        return self._one(ensemble, plan.pick, is_leader=plan.manner == "leader")
+
     @staticmethod
-    def _victim(ensemble: LocalEnsemble, plan: Plan) -> LocalServer:
+    def _one(ensemble: LocalEnsemble, pick: float, *, is_leader: bool) -> LocalServer:
         for _ in range(ATTEMPTS):
             ensemble.wait_quorum(RECOVERY_TIMEOUT_S)
             roles = ensemble.roles()
-            wanted = [each for each, role in roles.items() if role.is_leader == (plan.manner == "leader")]
+            wanted = [each for each, role in roles.items() if role.is_leader == is_leader]
             if wanted:
-                return wanted[int(plan.pick * len(wanted))]
-        raise LocalClusterError(f"ensemble {ensemble.name} has no {plan.manner}")
+                return wanted[int(pick * len(wanted))]
+        raise LocalClusterError(f"ensemble {ensemble.name} has no {'leader' if is_leader else 'follower'}")
 
     def _hit_client(self, plan: Plan) -> None:
         is_kill = plan.kind == "kill client"

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from parkazoo import ParKazooClient
+from parkazoo.admin import init_map
 from parkazoo.local import LocalCluster, find_java, find_zookeeper
-from tests.faults import loads, stress
+from tests.faults import emptied, loads, stress
 from tests.faults.busy import Busy
 from tests.faults.crew import Crew, read_journal, root_of
 from tests.faults.load import Fault, Judgement, Load, Run, Worker
@@ -23,6 +24,7 @@ from tests.faults.network import Network, NetworkError
 from tests.faults.schedule import Pace
 from tests.faults.tree import ABOUT, judge_tree
 from tests.faults.worker import load_named
+from tests.relay import Relay
 
 ENSEMBLES, SERVERS = 3, 3
 # A leader that hears nothing of its followers steps down before sessions that others renew can expire.
@@ -85,14 +87,21 @@ def run(
             no_network = str(error)
         options: dict[str, Any] = {"machine_of": network.machine_of} if network else {}
         cluster = stack.enter_context(
-            LocalCluster(ENSEMBLES, SERVERS, folder / DATA, zoo_cfg=ZOO_CFG, progress=tell, **options)
+            LocalCluster(
+                ENSEMBLES, SERVERS, folder / DATA, zoo_cfg=ZOO_CFG, progress=tell, make_map=False, **options
+            )
         )
-        _prepare(cluster.hosts, chosen)
-        crew = stack.enter_context(Crew(chosen, folder, cluster.hosts, pace.session_timeout_s, seed))
+        relays = {each.name: stack.enter_context(Relay(each.servers[0].address)) for each in cluster.ensembles}
+        # Each ensemble has one address more than it has servers.
+        hosts = {each.name: f"{each.hosts},{relays[each.name].address}" for each in cluster.ensembles}
+        bootstrap = hosts[cluster.ensembles[0].name]
+        init_map(bootstrap, hosts)
+        _prepare(bootstrap, chosen)
+        crew = stack.enter_context(Crew(chosen, folder, bootstrap, pace.session_timeout_s, seed))
         tell(f"{len(crew.members)} client processes")
         crew.wait_progress("of the beginning")
         dice = random.Random(f"{seed}/nemesis")
-        nemesis = Nemesis(cluster, crew, network, pace, dice, tell, folder / FAULTS)
+        nemesis = Nemesis(cluster, relays, crew, network, pace, dice, tell, folder / FAULTS)
         busy = Busy()
         if not crew.problems:
             nemesis.work(minutes)
@@ -102,8 +111,8 @@ def run(
         time.sleep(pace.quiet_end_s)
         crew.end()
         tell("reading what is there")
-        _finish(cluster.hosts, crew, chosen, folder)
-        after = _after(cluster, pace, seed, tell, has_stress=has_stress and not nemesis.problems)
+        _finish(bootstrap, crew, chosen, folder)
+        after = _after(cluster, hosts, pace, seed, tell, has_stress=has_stress and not nemesis.problems)
     tell("judging")
     judged = {
         load.name: (load.about, _judge(load, crew, nemesis.faults, pace, is_timed=is_timed)) for load in chosen
@@ -142,15 +151,27 @@ def _finish(hosts: str, crew: Crew, chosen: Sequence[Load], folder: Path) -> Non
 
 
 def _after(
-    cluster: LocalCluster, pace: Pace, seed: int, tell: Callable[[str], None], *, has_stress: bool
+    cluster: LocalCluster,
+    hosts: Mapping[str, str],
+    pace: Pace,
+    seed: int,
+    tell: Callable[[str], None],
+    *,
+    has_stress: bool,
 ) -> dict[str, tuple[str, Judgement]]:
-    """What is looked at when there are neither loads nor faults any more."""
+    """What is looked at when there are neither loads nor faults any more.
+
+    :param hosts: of each ensemble, as they stand in the map.
+    """
     found = {}
     if has_stress and pace.crashes:
         tell(f"{pace.crashes} crashes between two requests")
         found["stress"] = (STRESS, stress.run(cluster, pace.crashes, seed, tell))
     tell("fsck")
     found["fsck"] = (ABOUT, judge_tree(cluster.hosts))
+    if has_stress and pace.crashes:
+        tell("an ensemble is emptied")
+        found["emptied"] = (emptied.ABOUT, emptied.run(cluster, hosts, seed))
     return found
 
 

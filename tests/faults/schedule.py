@@ -8,10 +8,12 @@ from typing import NamedTuple, TypeVar
 
 SERVER_KINDS = ("kill", "freeze", "restart", "cut off")
 CLIENT_KINDS = ("kill client", "freeze client")
-KINDS = (*SERVER_KINDS, "ensemble down", *CLIENT_KINDS, "expire")
+KINDS = (*SERVER_KINDS, "ensemble down", "freeze and kill", "address moves", *CLIENT_KINDS, "expire")
 MANNERS = {
     **dict.fromkeys(SERVER_KINDS, ("leader", "follower")),
     "ensemble down": ("kill", "freeze", "cut off"),
+    "freeze and kill": ("leader frozen", "leader killed"),
+    "address moves": ("the only one", "one of four"),
     "freeze client": ("brief", "long"),
 }
 LONG, BRIEF = (1.3, 2.0), (0.2, 0.7)  # of the session timeout

@@ -13,11 +13,16 @@ import os
 import random
 import signal
 import threading
+import time
 import traceback
+from functools import partial
 from pathlib import Path
 
 from tests.faults.load import Load, Worker
+from tests.faults.scarce import NoThreadError
 
+POLL_S = 0.5
+CONFUSED = "xids do not match"
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(threadName)s %(name)s: %(message)s"
 
 
@@ -41,19 +46,24 @@ def work(load: Load, worker: Worker) -> None:
 
 
 class Crashes(logging.Handler):
-    """Records each exception that nobody has expected: what ends a thread, and what kazoo logs as an error."""
+    """Records each exception that nobody has expected: what ends a thread, and what kazoo logs as an error.
+
+    And answers that came for another request.
+    """
 
     def __init__(self, worker: Worker) -> None:
-        super().__init__(logging.ERROR)
+        super().__init__(logging.WARNING)
         self._worker = worker
         threading.excepthook = lambda hook: self._record(hook.exc_value)
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info:
+        if CONFUSED in record.getMessage():
+            self._worker.record("crashed", trace=record.getMessage())
+        elif record.exc_info and record.levelno >= logging.ERROR:
             self._record(record.exc_info[1])
 
     def _record(self, error: BaseException | None) -> None:
-        if error is not None and not is_kazoos_own(error):
+        if error is not None and not is_kazoos_own(error) and not isinstance(error, NoThreadError):
             self._worker.record("crashed", trace="".join(traceback.format_exception(error)))
 
 
@@ -82,7 +92,8 @@ def main() -> None:
     logging.getLogger().addHandler(Crashes(worker))
     thread = threading.Thread(target=work, args=(load_named(given.load), worker), name="load")
     thread.start()
-    signal.sigwait({signal.SIGTERM})
+    while signal.SIGTERM not in signal.sigpending():
+        (worker.in_main or partial(time.sleep, POLL_S))()
     worker.end()
     thread.join()
 

@@ -249,10 +249,10 @@ class RelayedTest(LiveTest):
         """Each test has a cluster of its own: they are left disordered."""
 
     def path_on(self, client: Any, ensemble: int, root: str) -> str:
-        """A directory whose children live on that ensemble."""
+        """A directory whose children live on that ensemble. It has one."""
         paths = (f"{root}/d{number}" for number in range(1000))
         path = next(path for path in paths if self.placement.of_children(path) == ensemble)
-        client.ensure_path(path)
+        client.create(f"{path}/first", makepath=True)
         return path
 
 
@@ -286,7 +286,7 @@ class TestAddressThatMoves(RelayedTest):
         wait_until(lambda: client.connected, "connected again", LONG_S)
         self.assertEqual(sent.get(timeout=DEADLINE_S), f"{directory}/x")
         client.create(f"{directory}/y")
-        self.assertEqual(sorted(client.get_children(directory)), ["x", "y"])
+        self.assertEqual(sorted(client.get_children(directory)), ["first", "x", "y"])
         self.assertEqual(tree_of(there), before)
 
 
@@ -334,7 +334,14 @@ class TestPending(LiveTest):
         cls.addClassCleanup(cls.cluster.stop)
         cls.cluster.start()
 
-    def test_fails_when_the_session_is_lost(self) -> None:
+    def test_answered_after_all(self) -> None:
+        """The ensemble answers when the client has been told LOST."""
+        client, creates, directory = self.lose()
+        self.frozen.thaw()
+        self.see_that_they_failed(client, creates, directory)
+
+    def lose(self) -> tuple[ParKazooClient, list[Any], str]:
+        """A client that is LOST while a frozen ensemble has not answered to its creates yet."""
         client = self.parkazoo()
         root = self.new_root(client)
         paths = (f"{root}/d{number}" for number in range(1000))
@@ -343,19 +350,21 @@ class TestPending(LiveTest):
         seen = Seen()
         client.add_listener(seen)
         session = client.members["a"].client_id
-        frozen = self.cluster.ensembles[2].servers[0]
-        frozen.freeze()
-        self.addCleanup(frozen.thaw)
+        self.frozen = self.cluster.ensembles[2].servers[0]
+        self.frozen.freeze()
+        self.addCleanup(self.frozen.thaw)
         creates = [client.create_async(f"{directory}/e", ephemeral=True)]
         creates += [client.create_async(f"{directory}/{number}") for number in range(10)]
         wait_until(lambda: client.members["c"]._pending, "sent")
         expire(self, session)
         wait_until(lambda: LOST in seen, "LOST")
-        frozen.thaw()
+        return client, creates, directory
+
+    def see_that_they_failed(self, client: ParKazooClient, creates: list[Any], directory: str) -> None:
         for create in creates:
             with self.assertRaises(SessionExpiredError):
                 create.get(timeout=DEADLINE_S)
-        wait_until(lambda: client.connected, "connected")
+        wait_until(lambda: client.connected, "connected", LONG_S)
         wait_until(lambda: "e" not in client.get_children(directory), "the end of the ephemeral")
         self.assertEqual(client.create(f"{directory}/e", ephemeral=True), f"{directory}/e")
 
@@ -378,7 +387,7 @@ class TestInterrupted(LiveTest):
         """A signal handler raises at any point of a create: nothing is done twice, and the client goes on."""
         observer = self.parkazoo()
         for root in self.roots_on_each(observer):
-            argv = [sys.executable, "-m", "tests.live.interrupted", self.cluster.hosts, root, "10"]
+            argv = [sys.executable, "-m", "tests.live.interrupted", self.cluster.hosts, root, "5"]
             done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
             told = json.loads(done.stdout.splitlines()[-1])

@@ -25,6 +25,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from kazoo.exceptions import NoNodeError
+
 from tests.faults import fresh
 from tests.faults.holding import LOST, beating
 from tests.faults.load import Fault, Judgement, Record, Run, Worker
@@ -86,7 +88,8 @@ class EphemeralsLoad:
                     name = mine.pop(0)
                     worker.record("deleting", directory=directory, name=name)
                     if client.exists(f"{directory}/{name}"):
-                        client.delete(f"{directory}/{name}")
+                        with suppress(NoNodeError):  # of an earlier session, which has just ended there
+                            client.delete(f"{directory}/{name}")
                         worker.record("deleted", directory=directory, name=name)
             except LOST:
                 worker.record("lost")

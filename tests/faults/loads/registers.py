@@ -415,7 +415,7 @@ def _doubtful(faults: Sequence[Fault]) -> Callable[[Operation], bool]:
     spans = [
         (fault.began_s, fault.ended_s + DEPOSED_S)
         for fault in faults
-        if fault.kind in ("freeze", "cut off", "ensemble down")
+        if fault.kind in ("freeze", "cut off", "ensemble down", "freeze and kill")
     ]
 
     def is_doubtful(operation: Operation) -> bool:
