@@ -26,6 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 from typing import Any
+from weakref import WeakValueDictionary
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.placement import ENSEMBLE, MAP, Placement
@@ -36,6 +37,9 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[\w.-]+)):(?P<port>[0-9]{1,5})")
 QUOTED_AT_MOST = 200
 KEYS = frozenset({"format", "epoch", "cluster", "bootstrap", "ensembles", "hash", "placement"})
+
+# By their parameters, as long as a client uses them. What each remembers of 65,536 paths is tens of MB.
+_shared: WeakValueDictionary[tuple[int, int], Placement] = WeakValueDictionary()
 
 
 def parse_hosts(hosts: str) -> tuple[tuple[str, int], ...]:
@@ -116,8 +120,13 @@ class ClusterMap:
         return {"cluster": self.cluster, "name": name}
 
     def make_placement(self) -> Placement:
-        """Where znodes live by this map; the ensembles' indexes are those of :attr:`names`."""
-        return Placement(len(self.placement), self.names.index(self.bootstrap))
+        """Where znodes live by this map; the ensembles' indexes are those of :attr:`names`.
+
+        The clients of a process share it, with the places that it remembers, if it is the same for them.
+        """
+        key = len(self.placement), self.names.index(self.bootstrap)
+        placement = _shared.get(key)
+        return _shared.setdefault(key, Placement(*key)) if placement is None else placement
 
     def to_json(self) -> bytes:
         """The bytes to store at ``/parkazoo/map``."""

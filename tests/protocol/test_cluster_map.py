@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import unittest
+import weakref
 from typing import Any
 
 from parkazoo.errors import ClusterMapError
@@ -68,6 +70,18 @@ class ReadTest(unittest.TestCase):
             found = ClusterMap.from_json(json.dumps(document).encode())
             self.assertEqual(ClusterMap.from_json(found.to_json()), found)
             self.assertEqual(json.loads(found.to_json()), document)
+
+    def test_equal_placements_are_one(self) -> None:
+        """Clients of one process share what is remembered of 65,536 paths; it goes with the last of them."""
+        of_one, of_another = (ClusterMap.from_json(encoded(cluster=name)).make_placement() for name in "ab")
+        self.assertIs(of_one, of_another)
+        swapped = ClusterMap.from_json(encoded(bootstrap="b")).make_placement()
+        self.assertIsNot(swapped, of_one)
+        self.assertEqual((swapped.bootstrap, of_one.bootstrap), (1, 0))
+        seen = weakref.ref(of_one)
+        del of_one, of_another
+        gc.collect()
+        self.assertIsNone(seen())
 
     def test_not_json(self) -> None:
         for data in (None, b"", b" ", b"{", b"nonsense", b"{'format': 1}", b"\xff\xfe", b"\x00" * 100, b"{}{}"):
