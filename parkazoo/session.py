@@ -417,6 +417,8 @@ class Session:
                 watch.peers = self._armed.setdefault(watch.path, WeakSet())
                 watch.peers.add(watch)
             watch.settle(has_succeeded)
+            for other in set(watch.peers or ()) - {watch}:
+                watch.replace(other)
 
         self._dispatch(settle)
 

@@ -26,7 +26,18 @@ class DirectoryWatch:
         the same function on the same directory, for kazoo calls a function once for an event.
     """
 
-    __slots__ = ("__weakref__", "_early", "_look", "_state", "_withdraw", "home_czxid", "path", "peers", "watcher")
+    __slots__ = (
+        "__weakref__",
+        "_early",
+        "_has_heard",
+        "_look",
+        "_state",
+        "_withdraw",
+        "home_czxid",
+        "path",
+        "peers",
+        "watcher",
+    )
 
     def __init__(
         self,
@@ -41,11 +52,20 @@ class DirectoryWatch:
         self._look = look
         self._withdraw = withdraw
         self._state = "calling"  # calling -> armed -> ended
+        self._has_heard = False  # of any event
         self._early: list[WatchedEvent] = []  # events that came before the call had succeeded
 
     @property
     def is_armed(self) -> bool:
         return self._state == "armed"
+
+    def replace(self, other: DirectoryWatch) -> None:
+        """Stand for another of the same function, if both are armed and that one has nothing to tell of yet.
+
+        What comes from now on, this one hears too. So polling with a watch leaves one, as in kazoo's tables.
+        """
+        if self.is_armed and other.is_armed and not other._has_heard and other.watcher == self.watcher:
+            other._withdraw(other, False)
 
     def end(self) -> None:
         self._state = "ended"
@@ -61,6 +81,7 @@ class DirectoryWatch:
         self._early.clear()
 
     def __call__(self, event: WatchedEvent) -> None:
+        self._has_heard = True
         if self._state == "calling":
             self._early.append(event)
         elif event.type in (EventType.CHILD, EventType.CREATED):  # the pin, the mirror, or its first child came

@@ -279,6 +279,38 @@ class TestTwins(WatchTest):
         self.expect(CHILD)
         self.assertFalse([watch for watch in self.watches_left() if watch.is_armed])
 
+    def test_polling_leaves_one(self) -> None:
+        for _ in range(1000):
+            self.watch(self.seen.append)
+        (watch,) = self.watches_left()
+        self.assertTrue(watch.is_armed)
+        self.other(create(D + "/x"))
+        before = len(self.client.sent)
+        self.expect(CHILD)
+        self.assertLess(len(self.client.sent) - before, 10, "only one looks again")
+        self.assertEqual(self.watches_left(), [])
+
+    def test_polling_at_each_moment_of_a_promotion(self) -> None:
+        """The older watch gives way only as long as it has heard of nothing: there is one call in the end."""
+        for steps, answered in itertools.product(range(5), range(8)):
+            with self.subTest(steps=steps, answered=answered):
+                self.setUp()
+                self.watch()
+                finish = self.abandon(create(D + "/x"), min(steps, 4))
+                result = self.client.call(GetChildren(D, self.seen.append))
+                for _ in range(answered):
+                    if choices := self.client.choices():
+                        choices[-1 if steps == 4 else 0]()
+                finish()
+                self.client.run()
+                self.assertEqual(self.seen[:1], [CHILD])
+                if result.value == []:
+                    self.expect(CHILD)
+                else:  # it found the child, and waits for another
+                    self.other(create(D + "/y"))
+                    self.expect(CHILD, CHILD)
+                self.assertEqual(self.watches_left(), [])
+
     def test_two_functions(self) -> None:
         more: list[WatchedEvent] = []
         self.watch()
