@@ -246,10 +246,10 @@ class Driver:
             if not order.count(path, not is_native):
                 return False
         counted = None if is_native else path
-        if tree.is_promoted(path):
+        ensemble, physical = step
+        if tree.is_promoted(path) or tree.past.is_behind(ensemble, path):
             self.run(PLANS[request.type].operation(tree, request), _Counted(self, order, counted, reply))
         else:
-            ensemble, physical = step
             self._members[ensemble].submit(physical, _Brief(self, order, counted, reply, request))
         return True
 

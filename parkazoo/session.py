@@ -246,7 +246,9 @@ class Session:
 
     def _open(self, cluster_map: ClusterMap) -> None:
         placement = cluster_map.make_placement()
-        tree = Tree(placement, cluster_map.names, _new_mark, self._watch, self._settle, self._own)
+        tree = Tree(
+            placement, cluster_map.names, _new_mark, self._watch, self._settle, self._own, threading.Lock()
+        )
         driver = Driver(tree, self.members)
         while True:
             with self._lock:

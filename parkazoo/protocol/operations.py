@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from kazoo.exceptions import NoAuthError, NoNodeError, NotReadOnlyCallError
+from kazoo.exceptions import (
+    BadVersionError,
+    NoAuthError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    NotReadOnlyCallError,
+)
 
 from parkazoo.kazoo_private import (
     Auth,
@@ -37,7 +45,15 @@ from parkazoo.protocol.transaction import transaction
 from parkazoo.protocol.tree import Directory, Tree, parent_of
 from parkazoo.protocol.watches import DirectoryWatch
 
-EPHEMERAL = 1  # in a create's flags
+EPHEMERAL, SEQUENCE = 1, 2  # in a create's flags
+# With these, the ensemble that a create or delete of one request is for has refused it.
+REFUSALS = (
+    BadVersionError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+)
 WITH_STAT = (Exists, SetData)  # their answers are stats; those of GetData and GetACL are pairs
 
 
@@ -71,9 +87,10 @@ def read(tree: Tree, request: Request) -> Operation[Any]:
     """GetData, GetACL, Exists: asks for the mirror's stat at the same time if it is known that there is one."""
     path = request.path
     if not tree.is_promoted(path):
-        return (yield from set_data(tree, request))
+        return (yield from whole(tree, request, (yield from tree.ask(path, *at_home(tree, request)))))
     place = tree.placement.children(path)
-    answer, mirror = yield at_home(tree, request), (place.ensemble, Exists(place.path, None))
+    steps = at_home(tree, request), (place.ensemble, Exists(place.path, None))
+    answer, mirror = yield from tree.read(path, *steps)
     if isinstance(answer, Exception):
         raise answer
     if mirror is None:
@@ -99,7 +116,7 @@ def get_children(tree: Tree, request: Request) -> Operation[Any]:
     home = tree.placement.home(path)
     d = tree.directory(path)
     if d is None:
-        answer = yield from ask(home.ensemble, placed(request, home.path))
+        answer = yield from tree.ask(path, home.ensemble, placed(request, home.path))
         names, stat = answer if has_stat else (answer, None)
         if path == "/":
             names = [name for name in names if name != ROOT[1:]]
@@ -110,13 +127,13 @@ def get_children(tree: Tree, request: Request) -> Operation[Any]:
     try:
         while True:
             if has_stat:
-                _, stat = yield from ask(home.ensemble, GetChildren2(home.path, None))
+                _, stat = yield from tree.ask(path, home.ensemble, GetChildren2(home.path, None))
             try:
-                answer = yield from ask(d.mirror.ensemble, placed(request, d.mirror.path))
+                answer = yield from tree.ask(path, d.mirror.ensemble, placed(request, d.mirror.path))
             except NoNodeError:
                 if request.watcher and watch is None:
                     watch = tree.watch(d, request.watcher)
-                stat = yield from _no_children(d, watch)
+                stat = yield from _no_children(tree, d, watch)
                 if stat is not None:
                     has_succeeded = True
                     return ([], tree.own(home.ensemble, with_mirror(stat, None))) if has_stat else []
@@ -129,13 +146,13 @@ def get_children(tree: Tree, request: Request) -> Operation[Any]:
             tree.settle(watch, has_succeeded)
 
 
-def _no_children(d: Directory, watch: DirectoryWatch | None) -> Operation[Any]:
+def _no_children(tree: Tree, d: Directory, watch: DirectoryWatch | None) -> Operation[Any]:
     """The listing of a directory whose mirror is not there: the home's stat; None to look again.
 
     Empty is right even if a child has been made meanwhile: when the mirror was found missing, or when the
     home was created if that was later, the directory was empty.
     """
-    names, stat = yield from ask(d.home.ensemble, GetChildren2(d.home.path, watch))
+    names, stat = yield from tree.ask(d.path, d.home.ensemble, GetChildren2(d.home.path, watch))
     if watch:
         watch.home_czxid = stat.czxid
     if PIN not in names:
@@ -191,20 +208,26 @@ def sync(tree: Tree, request: Request) -> Operation[str]:
 
 def create(tree: Tree, request: Request) -> Operation[Any]:
     """Create and Create2."""
+    path = request.path
     parent, name = parent_of(request)
     place = tree.child(parent, name)
     d = tree.directory(parent)
     physical = placed(request, place.path)
-    if d is None:
-        result = yield from ask(place.ensemble, physical)
-    else:
-        result = yield from _create_in(tree, d, physical)
-    if not request.flags & EPHEMERAL:
-        created = join(parent, split(result[0] if isinstance(request, Create2) else result)[1])
-        if protocol.is_secret(request.acl):
-            yield from protocol.promote_secret(tree, created, request.acl, 0)
+    tree.forget(path)
+    with tree.past.begin((path,), place.ensemble, REFUSALS if d is None else (NodeExistsError,)) as change:
+        if d is None:
+            result = yield from ask(place.ensemble, physical)
         else:
-            tree.remember_childless(created)
+            result = yield from _create_in(tree, d, physical)
+        if request.flags & SEQUENCE:
+            path = join(parent, split(result[0] if isinstance(request, Create2) else result)[1])
+            change.paths = (path,)
+    tree.forget_all(path)
+    if not request.flags & EPHEMERAL:
+        if protocol.is_secret(request.acl):
+            yield from protocol.promote_secret(tree, path, request.acl, 0)
+        else:
+            tree.remember_childless(path)
     if isinstance(request, Create2):
         return result[0], (yield from whole_stat(tree, request.path, result[1]))
     return result
@@ -236,16 +259,21 @@ def _create_in(tree: Tree, d: Directory, physical: Request) -> Operation[Any]:
 
 
 def delete(tree: Tree, request: Request) -> Operation[Any]:
-    d = tree.directory(request.path)
-    try:
-        if d is None:
-            home = tree.placement.home(request.path)
-            return (yield from ask(home.ensemble, placed(request, home.path)))
-        tree.forget(request.path)
-        return (yield from protocol.delete_directory(tree, d, request.version))
-    except NoNodeError:
-        yield from protocol.verify_may_delete_in(tree, split(request.path)[0])
-        raise
+    path = request.path
+    d = tree.directory(path)
+    home = tree.placement.home(path)
+    tree.forget(path)
+    with tree.past.begin((path,), home.ensemble, REFUSALS if d is None else (NoNodeError, BadVersionError)):
+        try:
+            if d is None:
+                result = yield from ask(home.ensemble, placed(request, home.path))
+            else:
+                result = yield from protocol.delete_directory(tree, d, request.version)
+        except NoNodeError:
+            yield from protocol.verify_may_delete_in(tree, split(path)[0])
+            raise
+    tree.forget_all(path)
+    return result
 
 
 def set_acls(tree: Tree, request: Request) -> Operation[Any]:

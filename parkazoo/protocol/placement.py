@@ -9,6 +9,7 @@ Both are absolute, normalised, without a trailing slash. The whole specification
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
@@ -39,6 +40,13 @@ def split(path: str) -> tuple[str, str]:
 
 def join(parent: str, name: str) -> str:
     return parent + name if parent == "/" else f"{parent}/{name}"
+
+
+def above(path: str) -> Iterator[str]:
+    """The proper ancestors of a path."""
+    while len(path) > 1:
+        path = split(path)[0]
+        yield path
 
 
 def hash_of(path: str) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from kazoo.exceptions import NoAuthError
 
 from parkazoo.kazoo_private import Exists
-from parkazoo.protocol.steps import Operation, ask
+from parkazoo.protocol.steps import Operation
 from parkazoo.protocol.tree import Tree
 
 
@@ -21,7 +21,7 @@ def whole_stat(tree: Tree, path: str, stat: Any) -> Operation[Any]:
     if d is None:
         return stat._replace(numChildren=stat.numChildren - 1) if path == "/" else stat  # less /parkazoo
     try:
-        mirror = yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))
+        mirror = yield from tree.ask(path, d.mirror.ensemble, Exists(d.mirror.path, None))
     except NoAuthError:  # what we may do without READ, a set or get_acls, has been done and must not fail for this
         mirror = None
     if mirror is not None:

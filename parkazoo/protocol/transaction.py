@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kazoo.exceptions import (
@@ -22,10 +22,10 @@ from parkazoo.kazoo_private import (
     SetData,
 )
 from parkazoo.protocol import directory as protocol
-from parkazoo.protocol.placement import split
+from parkazoo.protocol.placement import join, split
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.stats import whole_stat
-from parkazoo.protocol.steps import Operation, Request, commit, placed
+from parkazoo.protocol.steps import Operation, Request, commit, failure, placed
 from parkazoo.protocol.tree import Directory, Tree, parent_of
 
 REFUSALS = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError, NotEmptyError)
@@ -50,6 +50,34 @@ def transaction(tree: Tree, request: Request) -> Operation[list[Any]]:
     for index, operation in enumerate(operations):
         if error := refusal(operation):
             return _failed(operations, index, error)
+    changed = [each.path for each in operations if isinstance(each, (Create, Delete))]
+    if not changed:
+        return (yield from _transaction(tree, operations, ensemble, multi))
+    for path in changed:
+        tree.forget(path)
+    with tree.past.begin(changed, ensemble) as change:
+        results = yield from _transaction(tree, operations, ensemble, multi)
+        if failure(results)[1] is None:
+            change.paths = list(_changed(operations, results))
+        else:
+            change.ensemble = -1  # it may have been another that refused
+    for path in change.paths:
+        tree.forget_all(path)
+    return results
+
+
+def _changed(operations: Sequence[Request], results: Sequence[Any]) -> Iterator[str]:
+    """What a transaction has created and deleted."""
+    for operation, result in zip(operations, results, strict=True):
+        if isinstance(operation, Create):
+            yield join(parent_of(operation)[0], split(result)[1])
+        elif isinstance(operation, Delete):
+            yield operation.path
+
+
+def _transaction(
+    tree: Tree, operations: Sequence[Request], ensemble: int, multi: Sequence[Request]
+) -> Operation[list[Any]]:
     planned: dict[int, Directory] = {}  # by index: directories to delete that have a mirror yet
     deletes: Deletes = {}
     while True:

@@ -21,6 +21,7 @@ from kazoo.protocol.states import ZnodeStat
 from tests.live.world import DEADLINE_S, LiveTest, seed
 
 CHAINS = 1000
+PIPELINES = 300
 OPERATIONS = 10_000
 WINDOW, WINDOWS = 500, 6
 
@@ -290,6 +291,27 @@ class TestOrder(LiveTest):
             client.create_async(f"{top}/b")
             client.create_async(f"{top}/b/c", b"%d" % number)
             self.assertEqual(client.get_async(f"{top}/b/c").get(timeout=DEADLINE_S)[0], b"%d" % number)
+
+    def test_a_directory_that_was_deleted_by_another_and_made_again(self) -> None:
+        """What a client knew of its earlier life is no help, and no harm."""
+        client, other = self.parkazoo(), self.parkazoo()
+        root = self.new_root(client)
+        tops = [f"{root}/{number}" for number in range(PIPELINES)]
+        for result in [
+            make for top in tops for make in (client.create_async(top), client.create_async(f"{top}/x"))
+        ]:
+            result.get(timeout=DEADLINE_S)
+        for result in [end for top in tops for end in (other.delete_async(f"{top}/x"), other.delete_async(top))]:
+            result.get(timeout=DEADLINE_S)
+        for top in tops:
+            client.create(top)
+            results = (
+                client.create_async(f"{top}/y"),
+                client.get_async(top),
+                client.get_children_async(top),
+            )
+            created, (_, stat), names = (result.get(timeout=DEADLINE_S) for result in results)
+            self.assertEqual((created, stat.numChildren, names), (f"{top}/y", 1, ["y"]))
 
     def test_a_sequence_number_that_can_be_foretold(self) -> None:
         """Whoever reads the znode that an earlier create with a sequence number makes, sees it."""

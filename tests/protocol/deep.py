@@ -1,4 +1,4 @@
-"""Explores the matrix of pairs whole, then three operations at random for as long as there is time."""
+"""Explores the matrix of pairs and a client's own past whole, then threes at random until the time is over."""
 
 from __future__ import annotations
 
@@ -10,26 +10,49 @@ import random
 import sys
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tests.protocol.explore import Violation
-from tests.protocol.matrix import ALL_TROUBLES, PAIRS, STATES, TROUBLES, Trouble, cell, random_triple
+from tests.protocol.explore import Explorer, Violation
+from tests.protocol.matrix import (
+    ALL_TROUBLES,
+    PAIRS,
+    STATES,
+    TROUBLES,
+    OwnPast,
+    Remembered,
+    Trouble,
+    cell,
+    own_pasts,
+    random_triple,
+    remembereds,
+)
 
 ONE_BY_ONE = {**TROUBLES, "all of it": ALL_TROUBLES}
 LONGEST = 40
 WALKS = 200  # for each three
+THREE = "three at random"
 
 
-class Task(NamedTuple):
-    """Operations on a directory in a state. `seed` is None for every order, else for some at random."""
+class Cell(NamedTuple):
+    """Operations on a directory in a state."""
 
     state: str
     names: tuple[str, ...]
     trouble: Trouble
+
+    def explorer(self, **others: Any) -> Explorer:
+        return cell(self.state, self.names, self.trouble, **others)
+
+
+class Task(NamedTuple):
+    """A scene, and its row in the table. `seed` is None for every order, else for some at random."""
+
+    row: str
+    scene: Cell | OwnPast | Remembered
     most: int
     seed: int | None = None
 
@@ -45,7 +68,7 @@ class Outcome(NamedTuple):
 
 def visit(task: Task) -> Outcome:
     began = time.process_time()
-    explorer = cell(task.state, task.names, task.trouble, longest=LONGEST, most=task.most)
+    explorer = task.scene.explorer(longest=LONGEST, most=task.most)
     violation = ""
     try:
         if task.seed is None:
@@ -61,27 +84,33 @@ def visit(task: Task) -> Outcome:
     return Outcome(task, explorer.states, explorer.moves, seconds, is_whole, violation)
 
 
-def pairs(most: int) -> Iterator[Task]:
+def scenes(most: int) -> Iterator[Task]:
+    """Those that are visited in every order; a client's own past between the pairs, not behind them."""
+    of_one = itertools.chain(
+        (Task("own past", scene, most) for scene in own_pasts()),
+        (Task("what is remembered", scene, most) for scene in remembereds()),
+    )
     for trouble, pair, state in itertools.product(ONE_BY_ONE.values(), PAIRS, STATES):
-        yield Task(state, pair, trouble, most)
+        yield Task(" / ".join(pair), Cell(state, pair, trouble), most)
+        yield from itertools.islice(of_one, 1)
 
 
 def triples(seed: int) -> Iterator[Task]:
     dice = random.Random(seed)
     while True:
         state, names, trouble = random_triple(dice)
-        yield Task(state, tuple(names), trouble, 0, dice.randrange(1 << 32))
+        yield Task(THREE, Cell(state, tuple(names), trouble), 0, dice.randrange(1 << 32))
 
 
 def explore(console: Console, options: argparse.Namespace) -> list[Outcome]:
-    """Every pair, and threes until the time is over."""
+    """Every scene, and threes until the time is over."""
     until = time.monotonic() + 60 * options.minutes
     outcomes: list[Outcome] = []
-    count = len(ONE_BY_ONE) * len(PAIRS) * len(STATES)
+    count = sum(1 for _ in scenes(0))
     context = multiprocessing.get_context("spawn")
     with context.Pool(options.processes) as pool, Progress(console=console, transient=True) as progress:
-        bar = progress.add_task("pairs", total=count)
-        tasks = itertools.chain(pairs(options.most), triples(options.seed))
+        bar = progress.add_task("scenes", total=count)
+        tasks = itertools.chain(scenes(options.most), triples(options.seed))
         # by hand, for a pool would take all of an endless iterator
         while time.monotonic() < until and (some := list(itertools.islice(tasks, 16 * options.processes))):
             for outcome in pool.imap_unordered(visit, some):
@@ -93,17 +122,16 @@ def explore(console: Console, options: argparse.Namespace) -> list[Outcome]:
 
 
 def show(console: Console, outcomes: list[Outcome]) -> None:
-    rows: dict[tuple[str, ...], list[Outcome]] = {pair: [] for pair in PAIRS}
-    rows["three at random",] = []
+    rows: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        rows[outcome.task.names if outcome.task.seed is None else ("three at random",)].append(outcome)
+        rows.setdefault(outcome.task.row, []).append(outcome)
     table = Table(title="explored", title_justify="left")
     table.add_column("operations")
     for each in ("scenarios", "whole", "states", "moves", "CPU s", "violations"):
         table.add_column(each, justify="right")
-    for names, some in rows.items():
+    for row, some in rows.items():
         table.add_row(
-            " / ".join(names),
+            row,
             str(len(some)),
             str(sum(each.is_whole for each in some)),
             f"{sum(each.states for each in some):,}",
@@ -118,7 +146,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.protocol.deep", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30, help="30 by default")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the threes at random")
-    parser.add_argument("--most", type=int, default=20_000, help="states of each pair; 20000 by default")
+    parser.add_argument("--most", type=int, default=20_000, help="states of each scene; 20000 by default")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     console = Console()
@@ -130,7 +158,7 @@ def main() -> int:
     done = sum(outcome.task.seed is None for outcome in outcomes)
     print(
         f"{sum(outcome.states for outcome in outcomes):,} states visited, {done} of "
-        f"{len(ONE_BY_ONE) * len(PAIRS) * len(STATES)} scenarios of pairs, {len(outcomes) - done} of three, "
+        f"{sum(1 for _ in scenes(0))} scenes in every order, {len(outcomes) - done} with three, "
         f"{violations} violations, {time.monotonic() - began:.0f} s, seed {options.seed}"
     )
     return int(violations > 0)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from kazoo.exceptions import ConnectionLoss
 from kazoo.protocol.states import EventType, WatchedEvent, ZnodeStat
 
-from parkazoo.kazoo_private import Create, Create2, GetChildren, GetChildren2
+from parkazoo.kazoo_private import Create, Create2, Delete, GetChildren, GetChildren2, Transaction
 from parkazoo.protocol.operations import PLANS
 from parkazoo.protocol.placement import MIRRORS, PIN, Placement, unescape
 from tests.protocol.fakes import Client, Result
@@ -30,12 +30,16 @@ class Violation(AssertionError):
 
 
 class Event(NamedTuple):
-    """A call, with its request, or a return, with its result, in a history."""
+    """A call, with its request, or a return, with its result, in a history.
+
+    :param ensemble: that has given all answers to an awaited operation; -1 if there are several.
+    """
 
     is_return: bool
     process: int
     operation: int
     what: Any
+    ensemble: int = -1
 
 
 class _Process(NamedTuple):
@@ -55,7 +59,7 @@ class _Position(NamedTuple):
 
     outboxes: tuple[tuple[Any, ...], ...]  # requests without an answer, for each ensemble
     calls: tuple[Any, ...]  # the operations issued
-    results: tuple[tuple[int, Any], ...]  # number and result of those that have ended, in that order
+    results: tuple[tuple[int, Any, int], ...]  # of what has ended: number, result and :attr:`Event.ensemble`
     callbacks: int  # calls that wait for the watch thread
     told: tuple[tuple[int, str], ...]  # whose watch was called, and with what
     is_watching: bool
@@ -71,6 +75,7 @@ class _Call(NamedTuple):
     called: int
     returned: int | None = None
     result: Hashable = None
+    ensemble: int = -1
 
 
 class Explorer:
@@ -90,6 +95,10 @@ class Explorer:
     :param at_end: called with each last state, before anything is observed, and whether a process crashed.
     :param most: how many states are visited before the rest is left out.
     :param judges_watches: whether what watches are told must be one ZooKeeper's.
+    :param turns: before all orders are tried: a process, and how many of its operations end in its turn, with
+        nobody else at work; None for all.
+    :param is_in_order: judge that what a process issues at once is done in its order. Several ensembles promise
+        that only as long as nobody else is at work there.
     """
 
     def __init__(
@@ -111,6 +120,8 @@ class Explorer:
         stopped: Sequence[int] = (),
         most: int | None = None,
         judges_watches: bool = True,
+        turns: Sequence[tuple[int, int | None]] = (),
+        is_in_order: bool = False,
     ) -> None:
         self.placement = placement
         self.model = model
@@ -129,6 +140,8 @@ class Explorer:
         self.stopped = stopped
         self.most = most
         self.judges_watches = judges_watches
+        self.turns = turns
+        self.is_in_order = is_in_order
         self.states = 0
         self.moves = 0
         self.cut = 0
@@ -158,6 +171,7 @@ class Explorer:
             elif isinstance(what, WatchedEvent):
                 client.members[ensemble].tell(what)
             else:
+                run.heard.add(ensemble)
                 client.members[ensemble].answer(*client.members[ensemble].outbox.popleft(), what)
             run.advance()
         return _Position(
@@ -209,9 +223,15 @@ class Explorer:
     def _start(self) -> Any:
         process = _Process(tuple(() for _ in range(self.placement.ensembles)))
         state: Any = self.model, tuple(process for _ in self.programs), (), self._mirrors(self.model, {})
+        for index, count in self.turns:
+            ended = len(self._position(index, state[1][index]).results)
+            while any((position := self._position(index, state[1][index])).outboxes):
+                if count is not None and len(position.results) >= ended + count:
+                    break
+                state = self._serve(*state, index, next(e for e, box in enumerate(position.outboxes) if box), None)
         for index in self.first:
             outboxes = self._position(index, state[1][index]).outboxes
-            state = self._serve(*state, index, next(e for e, outbox in enumerate(outboxes) if outbox), False)
+            state = self._serve(*state, index, next(e for e, outbox in enumerate(outboxes) if outbox), None)
         for index in self.stopped:
             state = self._crash(*state, index)
         return state
@@ -271,9 +291,9 @@ class Explorer:
             if may_crash and process.called > len(position.results):
                 yield self._crash, index
             for ensemble, outbox in enumerate(position.outboxes):
-                if len(outbox) > _answered(process.inboxes[ensemble]):
-                    for is_lagging in (False, True) if model.has_lag else (False,):
-                        yield self._serve, index, ensemble, is_lagging
+                if (answered := _answered(process.inboxes[ensemble])) < len(outbox):
+                    for at in model.moments(ensemble, outbox[answered], self.whos[index]):
+                        yield self._serve, index, ensemble, at
                 if outbox and lost < self.losses:
                     yield self._lose, index, ensemble, True
                     yield self._lose, index, ensemble, False
@@ -287,15 +307,15 @@ class Explorer:
         return model, _with(processes, index, processes[index]._replace(is_alive=False)), history, mirrors
 
     def _serve(
-        self, model: Model, processes: Any, history: Any, mirrors: Any, index: int, ensemble: int, is_lagging: bool
+        self, model: Model, processes: Any, history: Any, mirrors: Any, index: int, ensemble: int, at: int | None
     ) -> Any:
         """A server executes the oldest request. Its answer is read at once, where events cannot overtake it."""
-        state = self._execute(model, processes, history, mirrors, index, ensemble, is_lagging)
+        state = self._execute(model, processes, history, mirrors, index, ensemble, at)
         is_watching = self._position(index, processes[index]).is_watching
         return state if is_watching else self._deliver(*state, index, ensemble)
 
     def _execute(
-        self, model: Model, processes: Any, history: Any, mirrors: Any, index: int, ensemble: int, is_lagging: bool
+        self, model: Model, processes: Any, history: Any, mirrors: Any, index: int, ensemble: int, at: int | None
     ) -> Any:
         process, position = processes[index], self._position(index, processes[index])
         if process.called < len(position.calls):
@@ -305,14 +325,14 @@ class Explorer:
         fired: list[tuple[Who, int, WatchedEvent]] = []
         after.on_event = lambda *event: fired.append(event)
         request = position.outboxes[ensemble][_answered(process.inboxes[ensemble])]
-        answer = after.execute(ensemble, request, self.whos[index], is_lagging)
+        answer = after.execute(ensemble, request, self.whos[index], at)
         # a lagging server answers before it tells what it hears of only then
         arrived = [(self.whos[index], ensemble, answer)] if isinstance(request, READS) else []
         arrived += fired if isinstance(request, READS) else [*fired, (self.whos[index], ensemble, answer)]
-        for who, at, what in arrived:
+        for who, where, what in arrived:
             to = self.whos.index(who)
             inboxes = list(processes[to].inboxes)
-            inboxes[at] += (what,)
+            inboxes[where] += (what,)
             processes = _with(processes, to, processes[to]._replace(inboxes=tuple(inboxes)))
         return after, processes, history, self._mirrors(after, mirrors, history)
 
@@ -331,7 +351,7 @@ class Explorer:
         state: Any = model, processes, history, mirrors
         count = len(self._position(index, processes[index]).outboxes[ensemble])
         while is_done and _answered(state[1][index].inboxes[ensemble]) < count:
-            state = self._execute(*state, index, ensemble, False)
+            state = self._execute(*state, index, ensemble, None)
         model, processes, history, mirrors = state
         process, position = processes[index], self._position(index, processes[index])
         if process.called < len(position.calls):
@@ -349,12 +369,13 @@ class Explorer:
     ) -> Any:
         before = len(self._position(index, processes[index]).results)
         position = self._position(index, process)
-        for number, result in position.results[before:]:
+        for number, result, ensemble in position.results[before:]:
             if number >= process.called:  # it ended without a request
                 history = self._called(index, process.called, position, history)
                 process = process._replace(called=len(position.calls))
             if not isinstance(result, ConnectionLoss):  # else it may yet be done
-                history = (*history, Event(True, index, number, self._result(position.calls[number], result)))
+                judged = self._result(position.calls[number], result)
+                history = (*history, Event(True, index, number, judged, ensemble))
         return model, _with(processes, index, process), history, mirrors
 
     def _called(self, index: int, called: int, position: _Position, history: Any) -> Any:
@@ -425,20 +446,17 @@ class Explorer:
         for time, event in enumerate(history):
             which = event.process, event.operation
             if event.is_return:
-                calls[which] = calls[which]._replace(returned=time, result=event.what)
+                calls[which] = calls[which]._replace(returned=time, result=event.what, ensemble=event.ensemble)
             else:
                 calls[which] = _Call(event.what, self.whos[event.process], *which, time)
         pending = [*calls.values(), *(_Call(request, ANYONE, -1, -1, -1) for request in self.abandoned)]
 
         def may_be_next(call: _Call, left: frozenset[int]) -> bool:
-            """Whether no other one has returned before. A read may be of the past, but for the session's own."""
+            """Whether no other one comes before. A read may be of the past, but see `_binds`."""
             is_stale = self.model.has_lag and isinstance(call.request, READS)
-            others = (pending[i] for i in left)
             return not any(
-                other.returned is not None
-                and other.returned < call.called
-                and (not is_stale or other.process == call.process)
-                for other in others
+                self._is_before(other, call) and (not is_stale or _binds(other, call))
+                for other in (pending[i] for i in left)
             )
 
         def fits(specification: _Specification, left: frozenset[int], is_over: bool) -> bool:
@@ -460,11 +478,40 @@ class Explorer:
 
         return fits(_Specification(self.specification), frozenset(range(len(pending))), False)
 
+    def _is_before(self, one: _Call, other: _Call) -> bool:
+        if one.returned is None:
+            return False
+        is_issued_before = one.process == other.process and one.number < other.number
+        return one.returned < other.called or (self.is_in_order and is_issued_before)
+
     def _sees(self, specification: Model, observed: Sequence[tuple[Any, Hashable]]) -> bool:
         return all(
             self.judge(request, freeze(specification.execute(0, request))) == result
             for request, result in observed
         )
+
+
+def _binds(own: _Call, read: _Call) -> bool:
+    """Whether a read that may be of the past must not be of before an operation.
+
+    It must not if that is the session's own, and a create or delete of the same znode or of one above or below it,
+    or if one and the same ensemble has given all answers to both.
+    """
+    if own.process != read.process:
+        return False
+    if own.ensemble == read.ensemble >= 0:
+        return True
+    changes = own.request.operations if isinstance(own.request, Transaction) else [own.request]
+    return any(
+        is_related(change.path, read.request.path)
+        for change in changes
+        if isinstance(change, (Create, Create2, Delete))
+    )
+
+
+def is_related(one: str, other: str) -> bool:
+    """Whether one path is the other, or above it."""
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
 class _Run:
@@ -473,7 +520,8 @@ class _Run:
     def __init__(self, client: Client, program: Program) -> None:
         self.client = client
         self.calls: list[Any] = []
-        self.ended: list[tuple[int, Any]] = []
+        self.ended: list[tuple[int, Any, int]] = []
+        self.heard: set[int] = set()  # the ensembles that have answered since an operation was issued alone
         self.told: list[tuple[int, str]] = []
         self._program = program() if callable(program) else _one_by_one(program)
         self._results: list[Result] = []
@@ -493,6 +541,7 @@ class _Run:
             except StopIteration:
                 return
             self._is_many = isinstance(request, list)
+            self.heard.clear()
             self._awaited = [self._issue(each) for each in (request if self._is_many else [request])]
             self._note()
 
@@ -505,12 +554,11 @@ class _Run:
         return self._results[-1]
 
     def _note(self) -> None:
-        known = {number for number, _ in self.ended}
-        self.ended += [
-            (number, result.value)
-            for number, result in enumerate(self._results)
-            if result.told and number not in known
-        ]
+        known = {number for number, *_ in self.ended}
+        for number, result in enumerate(self._results):
+            if result.told and number not in known:
+                ensemble = next(iter(self.heard)) if len(self.heard) == 1 and not self._is_many else -1
+                self.ended.append((number, result.value, ensemble))
 
 
 def _one_by_one(requests: Sequence[Any]) -> Generator[Any, Any, None]:

@@ -7,6 +7,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from threading import Lock
 from typing import Any
 
 from kazoo.protocol.states import EventType, WatchedEvent
@@ -124,7 +125,7 @@ class Client:
         self.session.members = tuple(self.members)  # type: ignore[assignment]
         names = [f"e{ensemble}" for ensemble in range(placement.ensembles)]
         session = self.session
-        self.tree = Tree(placement, names, Marks(marks), session._watch, session._settle, session._own)
+        self.tree = Tree(placement, names, Marks(marks), session._watch, session._settle, session._own, Lock())
         self.driver = session.driver = Driver(self.tree, self.members)
         others = model.on_event
 

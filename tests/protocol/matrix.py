@@ -24,7 +24,7 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.placement import MIRRORS, Placement, split, unescape
 from tests.protocol.explore import Explorer, Program, Violation, issue
-from tests.protocol.model import WORLD, Model, find_directory, must, prepared
+from tests.protocol.model import SEQUENCE, WORLD, Model, find_directory, must, prepared
 
 PLACEMENT = Placement(2)
 D = find_directory(PLACEMENT, False)
@@ -197,6 +197,98 @@ def cell(state: str, names: Sequence[str], trouble: Trouble, **others: Any) -> E
         at_end=acls_are_alike if trouble == TROUBLES["lag"] else _nothing,
         **others,
     )
+
+
+# ---- a client's own past ---------------------------------------------------------------------
+
+P = find_directory(PLACEMENT, False, name="p")
+BELOW = find_directory(PLACEMENT, False, P)  # two levels of mirrors
+
+
+def programs(d: str) -> dict[str, Sequence[Any]]:
+    """What another client does meanwhile to a directory, by name; of its requests those that fail do no harm."""
+    x, y = d + "/x", d + "/y"
+    empty = [Delete(x, -1), Delete(d, -1)]
+    return {
+        "deletes": empty,
+        "makes again": [*empty, create(d)],
+        "makes again with a child": [*empty, create(d), create(y)],
+        "makes": [create(d), create(x)],
+    }
+
+
+class OwnPast(NamedTuple):
+    """A client changes something, then reads; another is at work, and servers lag."""
+
+    state: str
+    change: Any
+    read: Any
+    other: str
+
+    def explorer(self, **others: Any) -> Explorer:
+        d = STATES[self.state].directory
+        mine, theirs = [self.change, self.read], programs(d)[self.other]
+        return scenario(self.state, [mine, theirs], has_lag=True, crashes=0, mirrors_per_life=None, **others)
+
+
+def own_pasts() -> Iterator[OwnPast]:
+    for name, state in STATES.items():
+        d, x = state.directory, state.directory + "/x"
+        above = split(d)[0]
+        changes = [create(d), Delete(d, -1), create(x), Delete(x, -1), create(d + "/s", SEQUENCE)]
+        changes += [Transaction([create(d), create(above.rstrip("/") + "/other")])]
+        reads = [GetChildren(d, None), GetChildren2(d, None), Exists(d, None), GetData(d, None), GetData(x, None)]
+        for change, read, other in itertools.product(changes, reads, programs(d)):
+            yield OwnPast(name, change, read, other)
+
+
+class Remembered(NamedTuple):
+    """A client knows that a directory has a mirror; another deletes it; then the client issues operations at once.
+
+    :param knows: how it knows: because it has made the first child, listed the directory, or read its stat.
+    :param other: what another client does then, to its end.
+    :param awaited: what the first client does next, one by one. :param at_once: and then, without waiting.
+    """
+
+    knows: str
+    other: str
+    awaited: Sequence[Any]
+    at_once: Sequence[Any]
+
+    def explorer(self, **others: Any) -> Explorer:
+        state, known = KNOWN[self.knows]
+
+        def mine() -> Generator[Any, Any, None]:
+            for request in (*known, *self.awaited):  # noqa: UP028 - a tuple cannot be sent the results
+                yield request
+            yield list(self.at_once)
+
+        turns = [(0, len(known)), (1, None), (0, len(self.awaited))]
+        return scenario(state, [mine, programs(D)[self.other]], crashes=0, turns=turns, is_in_order=True, **others)
+
+
+KNOWN: dict[str, tuple[str, Sequence[Any]]] = {
+    "made it": ("missing", first_child(D)),
+    "listed it": ("with a child", [GetChildren(D, None)]),
+    "read its stat": ("with a child", [Exists(D, None)]),
+}
+
+
+def remembereds() -> Iterator[Remembered]:
+    x, y = D + "/x", D + "/y"
+    again: list[Sequence[Any]] = [[create(D)], [Delete(D, -1), create(D)], [Transaction([create(D)])]]
+    at_once = [
+        [create(y), GetData(D, None), GetChildren(D, None)],
+        [create(y), GetChildren2(D, None), Delete(y, -1)],
+        [create(x), create(y), Exists(x, None)],
+        [create(y), SetData(D, b"new", -1), Delete(D, -1)],
+        [create(D + "/s", SEQUENCE), create(D + "/s", SEQUENCE), GetChildren(D, None)],
+        [Transaction([create(x), create(y)]), GetChildren(D, None), GetData(x, None)],
+        [GetChildren(D, None), create(y), GetChildren(D, None)],
+    ]
+    for knows, other, own, last in itertools.product(KNOWN, programs(D), again, at_once):
+        yield Remembered(knows, other, own, last)
+        yield Remembered(knows, other, [], [*own, *last])
 
 
 def is_gap(names: Sequence[str]) -> bool:

@@ -7,6 +7,7 @@ followers that lag. A :class:`Model` of one ensemble is also the specification t
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -102,8 +103,8 @@ class Model:
 
     ``on_event`` is called with session, ensemble and event (of a physical path) when a watch fires.
 
-    :param has_lag: remember the past, so that :meth:`execute` can answer a read as the follower would that is
-        as far behind as the session allows.
+    :param has_lag: remember the past, so that :meth:`execute` can answer a read as a follower would that is
+        behind, as far as the session allows.
     """
 
     def __init__(self, ensembles: int, has_lag: bool = False) -> None:
@@ -148,14 +149,15 @@ class Model:
 
     # ---- requests ------------------------------------------------------------------------------
 
-    def execute(self, ensemble: int, request: Any, who: Who = ANYONE, is_lagging: bool = False) -> Any:
-        """The answer to one request: what kazoo would put into the async result, or the exception."""
+    def execute(self, ensemble: int, request: Any, who: Who = ANYONE, at: int | None = None) -> Any:
+        """The answer to one request: what kazoo would put into the async result, or the exception.
+
+        :param at: for a read, the number of the state that the follower is in, as of :meth:`moments`; None for
+            the newest.
+        """
         if isinstance(request, READS):
-            states = [self.nodes[ensemble]]
-            if is_lagging:
-                states = self.past[ensemble][self.seen.get((who, ensemble), 0) :]
-            else:
-                self.seen[who, ensemble] = len(self.past[ensemble]) - 1
+            states = [self.nodes[ensemble]] if at is None else self.past[ensemble][at:]
+            self.seen[who, ensemble] = len(self.past[ensemble]) - 1 if at is None else at
             try:
                 answer = self._read(states[0], request, who)
             except KazooException as error:
@@ -171,6 +173,24 @@ class Model:
         for fired in self._fired:
             self._fire(*fired)
         return answer
+
+    def moments(self, ensemble: int, request: Any, who: Who) -> list[int | None]:
+        """The states in which a follower may answer: a session never goes back, nor behind its writes there.
+
+        Of those that answer a read alike it is the oldest, from which the session may be shown most.
+        """
+        if not self.has_lag or not isinstance(request, READS):
+            return [None]
+        first: dict[Hashable, int | None] = {}
+        for at in range(self.seen.get((who, ensemble), 0), len(self.past[ensemble])):
+            try:
+                answer = self._read(self.past[ensemble][at], request, who)
+            except KazooException as error:
+                answer = error
+            first.setdefault(freeze(answer), at)
+        if getattr(request, "watcher", None):  # what happens before a follower hears of it is told
+            first[None, "newest"] = None
+        return list(first.values())
 
     def _write_all(self, ensemble: int, request: Any, who: Who) -> Any:
         if isinstance(request, Sync):
@@ -452,7 +472,7 @@ def make_tree(placement: Placement, marks: str = "mark", who: Who = ANYONE, **ot
 
     names = [f"e{index}" for index in range(placement.ensembles)]
     watch, settle = others.get("watch", unwatched), others.get("settle", unwatched)
-    return Tree(placement, names, Marks(marks), watch, settle, own)
+    return Tree(placement, names, Marks(marks), watch, settle, own, nullcontext())
 
 
 def run(model: Model, operation: Any, who: Who = ANYONE, log: list[Any] | None = None) -> Any:

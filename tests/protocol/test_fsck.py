@@ -31,7 +31,7 @@ from parkazoo.protocol.placement import MIRRORS, Place, Placement, escape, split
 from parkazoo.protocol.steps import Operation
 from parkazoo.protocol.tree import Tree
 from tests.protocol.fakes import Client, Result
-from tests.protocol.model import Who, find_directory, freeze, make_tree, must, prepared, run
+from tests.protocol.model import ANYONE, Who, find_directory, freeze, make_tree, must, prepared, run
 
 PLACEMENT = Placement(3)
 PATH = find_directory(PLACEMENT, False)
@@ -286,7 +286,12 @@ class World:
         self.model = model = prepared(PLACEMENT, [PATH], has_lag=True)
         self.is_lagging = True
         execute = model.execute
-        model.execute = lambda *request: execute(*request, is_lagging=self.is_lagging and dice.random() < 0.5)  # type: ignore[method-assign]
+
+        def execute_late(ensemble: int, request: Any, who: Who = ANYONE) -> Any:
+            moments = model.moments(ensemble, request, who) if self.is_lagging else [None]
+            return execute(ensemble, request, who, dice.choice(moments))
+
+        model.execute = execute_late  # type: ignore[method-assign]
         self.numbers = itertools.count()
         self.fsck = self.client()
         self.kinds: list[str] = []

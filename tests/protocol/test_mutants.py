@@ -7,17 +7,19 @@ from __future__ import annotations
 import __future__
 
 import inspect
+import textwrap
 import unittest
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import parkazoo.session
-from parkazoo.kazoo_private import Delete, Exists, GetChildren, SetACL, SetData, Transaction
+from parkazoo.kazoo_private import Delete, Exists, GetChildren, GetData, SetACL, SetData, Transaction
 from parkazoo.protocol import directory, operations
 from parkazoo.protocol.operations import PLANS
-from tests.protocol.explore import Violation
+from parkazoo.protocol.past import Change, Past
+from tests.protocol.explore import Program, Violation
 from tests.protocol.matrix import CLOSED, WATCH, D, acls_are_alike, create, scenario
 from tests.protocol.model import SEQUENCE
 
@@ -39,7 +41,7 @@ class Mutant(NamedTuple):
     pieces: Sequence[str]
     violation: str
     state: str
-    programs: Sequence[Sequence[Any]]
+    programs: Sequence[Program]
     others: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
     def explore(self) -> None:
@@ -49,7 +51,7 @@ class Mutant(NamedTuple):
 
     def applied(self) -> ExitStack:
         """The mutation, as long as it is entered, wherever the function is used."""
-        source, name = inspect.getsource(self.function), self.function.__name__
+        source, name = textwrap.dedent(inspect.getsource(self.function)), self.function.__name__
         for old, new in zip(self.pieces[::2], self.pieces[1::2], strict=True):
             assert source.count(old) == 1, f"{name} has changed: {old!r} is in it {source.count(old)} times"
             source = source.replace(old, new)
@@ -58,7 +60,8 @@ class Mutant(NamedTuple):
         flags = __future__.annotations.compiler_flag
         exec(compile(source, f"<mutant of {name}>", "exec", flags), vars(module), made)
         stack = ExitStack()
-        stack.enter_context(patch.object(module, name, made[name]))
+        owner, _, _ = self.function.__qualname__.rpartition(".")  # of a method, its class
+        stack.enter_context(patch.object(getattr(module, owner) if owner else module, name, made[name]))
         if name in vars(parkazoo.session):
             stack.enter_context(patch.object(parkazoo.session, name, made[name]))
         for kind, plan in PLANS.items():
@@ -69,7 +72,80 @@ class Mutant(NamedTuple):
 
 READ_FENCE = "yield from _stat_of_fence(d, (yield from ask(d.mirror.ensemble, Exists(d.fence, None))))"
 READ_ACL_AGAIN = "        acl = yield from _acl_of(d, known, answer)"
+LAG = {"has_lag": True, "most": 1500}
+
+
+def in_steps(*steps: Any) -> Callable[[], Generator[Any, Any, None]]:
+    """A program of requests, one after the other, and lists of requests that are issued at once."""
+
+    def program() -> Generator[Any, Any, None]:
+        for step in steps:  # noqa: UP028 - a tuple cannot be sent the results
+            yield step
+
+    return program
+
+
+PIPELINE = [create(Y), GetData(D, None), LIST]
 MUTANTS = {
+    "reads are not behind own changes": Mutant(
+        Past.is_behind,
+        ["if self._count <= written:", "if True:"],
+        WRONG,
+        "empty",
+        [[RMDIR, LIST], [RMDIR, MKDIR]],
+        LAG,
+    ),
+    "reads are not behind own changes above": Mutant(
+        Past.is_behind,
+        ['path.rpartition("/")[0]', '""'],
+        WRONG,
+        "with a child",
+        [[MKDIR, GetData(X, None)], [Delete(X, -1), RMDIR]],
+        LAG,
+    ),
+    "reads are not behind own changes below": Mutant(
+        Past.is_behind,
+        ["self._below.get(path)", "None"],
+        WRONG,
+        "missing",
+        [[create(X), GetData(D, None)], [MKDIR, create(Y)]],
+        LAG,
+    ),
+    "reads are not behind changes that failed": Mutant(
+        Change.__exit__,
+        [
+            "self._past.end(self, error is None or isinstance(error, self._failures))",
+            "self._past._named.pop(self.paths[0]) if error else self._past.end(self, True)",
+        ],
+        WRONG,
+        "empty",
+        [[RMDIR, LIST], [RMDIR]],
+        LAG,
+    ),
+    "a change counts from its begin alone": Mutant(
+        Past.end,
+        ["self._count = change.count = self._count + 1", "pass"],
+        WRONG,
+        "with a child",
+        [in_steps([MKDIR, LIST], LIST), [Delete(X, -1), RMDIR]],
+        {**LAG, "first": [0, 0] + [1] * 9},
+    ),
+    "a directory that was made again is known by its earlier life": Mutant(
+        operations.create,
+        ["    tree.forget(path)", "    pass", "tree.forget_all(path)", "pass"],
+        WRONG,
+        "missing",
+        [in_steps(MKDIR, create(X), MKDIR, PIPELINE), [Delete(X, -1), RMDIR]],
+        {"turns": [(0, 2), (1, None), (0, 1)], "is_in_order": True},
+    ),
+    "the earlier life is forgotten when the create has ended": Mutant(
+        operations.create,
+        ["    tree.forget(path)", "    pass"],
+        WRONG,
+        "missing",
+        [in_steps(MKDIR, create(X), [MKDIR, *PIPELINE]), [Delete(X, -1), RMDIR]],
+        {"turns": [(0, 2), (1, None)], "is_in_order": True},
+    ),
     "a promotion does not check the fence": Mutant(
         directory.promote,
         ['SetData(d.fence, b"", fence.version)', 'SetData(d.fence, b"", -1)'],
@@ -197,7 +273,7 @@ MUTANTS = {
     "the watch is left on the data": Mutant(
         operations._no_children,
         [
-            "names, stat = yield from ask(d.home.ensemble, GetChildren2(d.home.path, watch))",
+            "names, stat = yield from tree.ask(d.path, d.home.ensemble, GetChildren2(d.home.path, watch))",
             "names, stat = yield from ask(d.home.ensemble, GetChildren2(d.home.path, None))\n"
             "    yield from ask(d.home.ensemble, Exists(d.home.path, watch))",
         ],

@@ -11,10 +11,11 @@ import unittest
 from collections.abc import Callable
 
 from tests.protocol.explore import Explorer, Violation
-from tests.protocol.matrix import TROUBLES, cell, cells, random_triple
+from tests.protocol.matrix import TROUBLES, cell, cells, own_pasts, random_triple, remembereds
 
 WALKS = 2  # through each cell
 WHOLE, MOST = 60, 1500  # cells, and how many states of each
+SCENES, WHOLE_SCENES = 300, 10  # of a client's own past, walked and explored
 TRIPLES, WALKS_OF_THREE = 150, 6
 LONGEST = 60
 
@@ -47,6 +48,24 @@ class TestPairs(unittest.TestCase):
         for state, pair, trouble in self.dice.sample(list(cells()), WHOLE):
             explorer = cell(state, pair, TROUBLES[trouble], longest=20, most=MOST)
             self.check((state, pair, trouble), explorer, explorer.explore)
+
+    def test_own_past(self) -> None:
+        """What a client has created or deleted, its reads see, on servers that lag."""
+        for scene in self.dice.sample(list(own_pasts()), SCENES):
+            explorer = scene.explorer(longest=LONGEST)
+            self.check(scene, explorer, lambda explorer=explorer: explorer.walk(self.dice))
+        for scene in self.dice.sample(list(own_pasts()), WHOLE_SCENES):
+            explorer = scene.explorer(longest=20, most=MOST // 3)
+            self.check(scene, explorer, explorer.explore)
+
+    def test_what_is_remembered(self) -> None:
+        """What a client remembers of a directory does not outlive it, in pipelines."""
+        for scene in self.dice.sample(list(remembereds()), SCENES):
+            explorer = scene.explorer(longest=LONGEST)
+            self.check(scene, explorer, lambda explorer=explorer: explorer.walk(self.dice))
+        for scene in self.dice.sample(list(remembereds()), WHOLE_SCENES):
+            explorer = scene.explorer(longest=LONGEST, most=MOST)
+            self.check(scene, explorer, explorer.explore)
 
     def test_three_at_random(self) -> None:
         for _ in range(TRIPLES):

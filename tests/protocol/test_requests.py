@@ -11,6 +11,7 @@ from kazoo.exceptions import (
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    NotReadOnlyCallError,
 )
 from kazoo.protocol.serialization import Reconfig
 from kazoo.security import OPEN_ACL_UNSAFE
@@ -31,6 +32,7 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.operations import OTHER, PLANS
+from parkazoo.protocol.past import CATCH_UP, PATHS_REMEMBERED
 from parkazoo.protocol.placement import DONE, Placement
 from parkazoo.protocol.tree import Tree
 from tests.protocol.model import EPHEMERAL, Model, find_directory, make_tree, outcome, prepared
@@ -99,6 +101,8 @@ class RequestTest(unittest.TestCase):
             where = "H"
         else:
             where = "M" if ensemble == PLACEMENT.of_children(MIRRORED) else str(ensemble)
+        if request == CATCH_UP:
+            return f"{where} catch up"
         if isinstance(request, Transaction):
             return f"{where} [{', '.join(self.kind(each) for each in request.operations)}]"
         return f"{where} {self.kind(request)}"
@@ -163,7 +167,101 @@ class TestLeaf(RequestTest):
         self.expect(Exists(MIRRORED, None), ["H Exists home"], None)
         self.expect(SetData(MIRRORED, b"", -1), ["H SetData home"], NoNodeError)
         self.expect(Delete(MIRRORED, -1), ["H Delete home"], NoNodeError)
-        self.expect(GetChildren(MIRRORED, None), ["M GetChildren mirror", "H GetChildren2 home"], NoNodeError)
+        look = ["M GetChildren mirror", "H GetChildren2 home"]
+        self.expect(GetChildren(MIRRORED, None), ["M catch up", *look], NoNodeError)
+        self.expect(GetChildren(MIRRORED, None), look, NoNodeError)
+
+
+class TestOwnPast(RequestTest):
+    """What the client has created or deleted: other ensembles catch up before they are read, once."""
+
+    def test_own_create(self) -> None:
+        self.perform(create(MIRRORED))
+        look = ["M GetChildren mirror", "H GetChildren2 home"]
+        self.expect(GetData(MIRRORED, None), ["H GetData home"])
+        self.expect(GetChildren(MIRRORED, None), ["M catch up", *look], [])
+        self.expect(GetChildren(MIRRORED, None), look, [])
+
+    def test_own_delete_even_if_it_has_failed(self) -> None:
+        self.perform(create(MIRRORED), make_tree(PLACEMENT, "another"))
+        for result in (True, NoNodeError):
+            self.expect(Delete(MIRRORED, -1), ["H Delete home"], result)
+            self.expect(Exists(MIRRORED, None), ["H Exists home"], None)
+            self.expect(
+                GetChildren2(MIRRORED, None),
+                ["H GetChildren2 home"],
+                NoNodeError,
+            )
+            look = ["M catch up", "M GetChildren mirror", "H GetChildren2 home"]
+            self.expect(GetChildren(MIRRORED, None), look, NoNodeError)
+
+    def test_above_and_below(self) -> None:
+        self.perform(create(MIRRORED))
+        self.perform(create(X))
+        self.expect(Delete(X, -1), ["M Delete x"])
+        self.expect(GetChildren(MIRRORED, None), ["M GetChildren mirror"], [])
+        self.expect(Exists(MIRRORED, None), ["H catch up", "H Exists home", "M Exists mirror"])
+        self.expect(Delete(MIRRORED, -1), DELETE)
+        self.expect(GetData(X, None), ["M catch up", "M GetData x"], NoNodeError)
+
+    def test_a_neighbour_does_not_matter(self) -> None:
+        self.perform(create(MIRRORED), make_tree(PLACEMENT, "another"))
+        self.perform(create(MIRRORED + "0"))
+        self.perform(create(NATIVE))
+        self.expect(GetChildren(MIRRORED, None), ["M GetChildren mirror", "H GetChildren2 home"], [])
+
+    def test_transactions(self) -> None:
+        other = MIRRORED + "0"
+        self.perform(Transaction([create(MIRRORED), create(other)]))
+        look = ["M GetChildren mirror", "H GetChildren2 home"]
+        self.expect(GetChildren(MIRRORED, None), ["M catch up", *look], [])
+        self.expect(GetData(other, None), ["H GetData " + other])
+        self.perform(Transaction([create(MIRRORED)]))
+        self.expect(GetChildren(MIRRORED, None), ["M catch up", look[0], "H catch up", look[1]], [])
+        self.perform(Transaction([SetData(MIRRORED, b"", -1)]))
+        self.expect(GetChildren(MIRRORED, None), look, [])
+
+    def test_what_has_fallen_out_counts_for_all(self) -> None:
+        self.perform(create(MIRRORED), make_tree(PLACEMENT, "another"))
+        for number in range(PATHS_REMEMBERED):
+            self.tree.past.begin((f"/other{number}",), PLACEMENT.of(MIRRORED)).__exit__(None, None, None)
+        look = ["M GetChildren mirror", "H GetChildren2 home"]
+        self.expect(GetChildren(MIRRORED, None), look, [])
+        self.perform(create(MIRRORED + "0"))
+        self.expect(GetChildren(MIRRORED, None), ["M catch up", *look], [])
+        self.expect(GetChildren(MIRRORED, None), look, [])
+
+    def test_one_ensemble_needs_nothing(self) -> None:
+        placement = Placement(1)
+        tree = make_tree(placement)
+        for request in (create("/a"), create("/a/b"), Delete("/a/b", -1), Delete("/a", -1)):
+            outcome(self.model, PLANS[request.type].operation(tree, request))
+            for path in ("/a", "/a/b"):
+                log: list[Any] = []
+                outcome(self.model, PLANS[GetData.type].operation(tree, GetData(path, None)), log=log)
+                self.assertEqual(log, [(0, GetData(path, None))])
+        self.assertEqual(tree.past.count, 0)
+
+    def test_a_write_that_is_lost_or_refused(self) -> None:
+        """A read whose write was lost may be of any time: it fails. A server that is cut off shows what it has."""
+        for answer in (ConnectionLoss(), NotReadOnlyCallError()):
+            with self.subTest(type(answer)):
+                self.setUp()
+                self.perform(create(MIRRORED))
+                operation = PLANS[GetChildren.type].operation(self.tree, GetChildren(MIRRORED, None))
+                sent = next(operation)
+                answers = [
+                    answer if request == CATCH_UP else self.model.execute(e, request) for e, request in sent
+                ]
+                if isinstance(answer, ConnectionLoss):
+                    with self.assertRaises(ConnectionLoss):
+                        operation.send(answers)
+                else:
+                    self.assertEqual(
+                        [request for _, request in operation.send(answers)], [GetChildren2(MIRRORED, None)]
+                    )
+                _, sent = self.perform(GetChildren(MIRRORED, None))
+                self.assertEqual(sent[0], "M catch up", "it has not been behind that write")
 
 
 class TestDirectory(RequestTest):
@@ -181,6 +279,7 @@ class TestDirectory(RequestTest):
 
     def test_reads_with_a_mirror(self) -> None:
         self.perform(create(X))
+        self.expect(GetData(MIRRORED, None), ["H catch up", "H GetData home", "M Exists mirror"])
         self.expect(GetData(MIRRORED, None), ["H GetData home", "M Exists mirror"])
         self.expect(Exists(MIRRORED, None), ["H Exists home", "M Exists mirror"])
         self.expect(GetACL(MIRRORED), ["H GetACL home", "M Exists mirror"])
@@ -297,7 +396,7 @@ class TestDirectory(RequestTest):
         self.perform(Delete(X, -1))
         self.abandon(Delete(MIRRORED, -1), 7)
         look = ["M GetChildren mirror", "H GetChildren2 home"]
-        self.expect(Exists(MIRRORED, None), ["H Exists home", "M Exists mirror"])  # still there
+        self.expect(Exists(MIRRORED, None), ["H catch up", "H Exists home", "M Exists mirror"])  # still there
         self.expect(GetChildren(MIRRORED, None), [*look, "H GetChildren pin", *HELP, *look], NoNodeError)
         self.expect(Exists(MIRRORED, None), ["H Exists home"], None)
 

@@ -1,0 +1,137 @@
+"""A client's own past: no read is of before what its client has created or deleted there, above or below.
+
+One ZooKeeper never shows a session what was before its own write. Several do: a server of another ensemble than
+the one that was written to may lag. A server that has answered a session's write, even one that failed, knows
+all that had happened on its ensemble before that write. So a read of such a znode goes behind a write that
+cannot succeed, once for each ensemble.
+
+A count goes up when such an operation begins, and again when it has been answered: what is asked after either
+must be behind it. The tables are bounded; what has fallen out of them counts for every path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from parkazoo.kazoo_private import Delete
+from parkazoo.protocol.placement import FENCES, above
+
+IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
+PATHS_REMEMBERED = 1 << 12
+# The answer is an error whatever the ACLs, and every server orders it with all writes before it answers.
+CATCH_UP = Delete(FENCES, IMPOSSIBLE)
+
+
+class Change:
+    """A create, delete or transaction, from its begin to the end of the ``with`` that it is done in.
+
+    :ivar paths: what it creates or deletes, or would. :ivar began: the count when it began.
+    :ivar count: the same, then the count when it was answered.
+    :ivar ensemble: what is asked there comes after it; -1 if that is not known of any.
+    """
+
+    __slots__ = ("_failures", "_past", "began", "count", "ensemble", "paths")
+
+    def __init__(
+        self, past: Past, paths: Sequence[str], count: int, ensemble: int, failures: tuple[type[Exception], ...]
+    ) -> None:
+        self.paths = paths
+        self.began = self.count = count
+        self.ensemble = ensemble
+        self._past = past
+        self._failures = failures
+
+    def __enter__(self) -> Change:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._past.end(self, error is None or isinstance(error, self._failures))
+
+
+class Past:
+    """What one client has created and deleted lately.
+
+    :param ensembles: how many there are. :param lock: is held while anything changes.
+    """
+
+    def __init__(self, ensembles: int, lock: AbstractContextManager[Any]) -> None:
+        self._lock = lock
+        self._count = 0
+        self._written = [0] * ensembles  # the count when the last write was sent that the ensemble has answered
+        self._named: dict[str, Change] = {}  # by the znodes that were created or deleted
+        self._below: dict[str, Change] = {}  # by the znodes above those
+        self._forgotten = 0  # the highest count that has fallen out
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+    def begin(self, paths: Sequence[str], ensemble: int, failures: tuple[type[Exception], ...] = ()) -> Change:
+        """A change of these znodes is about to be sent.
+
+        :param ensemble: executes it, in the end. :param failures: errors that are that ensemble's, too.
+        """
+        if len(self._written) == 1:
+            return Change(self, paths, 0, 0, failures)
+        with self._lock:
+            self._count = count = self._count + 1
+            change = Change(self, paths, count, ensemble, failures)
+            self._note(change)
+        return change
+
+    def end(self, change: Change, is_executed: bool) -> None:
+        """A change has been answered."""
+        if len(self._written) == 1:
+            return
+        with self._lock:
+            is_alone = self._count == change.began  # nothing else has begun or ended
+            self._count = change.count = self._count + 1
+            if not is_executed:
+                change.ensemble = -1
+            elif is_alone and change.ensemble >= 0:
+                self._written[change.ensemble] = change.count
+            if not is_alone or len(change.paths) > 1 or self._named.get(change.paths[0]) is not change:
+                if not self._is_alike(change):
+                    change.ensemble = -1  # no ensemble is known to have executed all
+                self._note(change)
+
+    def caught_up(self, ensemble: int, count: int) -> None:
+        """The ensemble has answered a write that was sent at that count."""
+        with self._lock:
+            self._written[ensemble] = max(self._written[ensemble], count)
+
+    def _note(self, change: Change) -> None:
+        named, below = self._named, self._below
+        for path in change.paths:
+            named[path] = change
+            for each in above(path):
+                below[each] = change
+        if len(named) > PATHS_REMEMBERED or len(below) > PATHS_REMEMBERED:
+            for table in (named, below):
+                while len(table) > PATHS_REMEMBERED:
+                    self._forgotten = max(self._forgotten, table.pop(next(iter(table))).count)
+
+    def _is_alike(self, change: Change) -> bool:
+        """Whether a change can stand in the tables for those that began or ended after it began."""
+        for path in change.paths:
+            for old in (self._named.get(path), *(self._below.get(each) for each in above(path))):
+                if old is not None and old.count > change.began and old.ensemble != change.ensemble:
+                    return False
+        return True
+
+    def is_behind(self, ensemble: int, path: str) -> bool:
+        """Whether a server of that ensemble might show `path` as it was before a change."""
+        written = self._written[ensemble]
+        if self._count <= written:
+            return False
+        if self._forgotten > written:
+            return True
+        change = self._below.get(path)
+        while change is None or change.count <= written or change.ensemble == ensemble:
+            if not path:
+                return False
+            change = self._named.get(path)
+            path = path.rpartition("/")[0]
+        return True
