@@ -47,7 +47,8 @@ class Change:
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        self._past.end(self, error is None or isinstance(error, self._failures))
+        if kind is not GeneratorExit:  # else nobody waits for it any more; and the lock may be held just then
+            self._past.end(self, error is None or isinstance(error, self._failures))
 
 
 class Past:
