@@ -174,6 +174,7 @@ class ParKazooClient(KazooClient):
         """
         self.start_async()
         self._settled.wait(timeout)
+        self.listeners.wait(self.patience_s)
         session = self._session
         if not self.connected and session is not None:
             error = session.failure

@@ -281,13 +281,19 @@ class Session:
 
     def stop(self, timeout_s: float) -> bool:
         """Close every member's session. Whether all have been within the time."""
-        if self._active:
-            self.loop.call(self.begin_stop)
         deadline_s = time.monotonic() + timeout_s
+        if self._active:
+            has_begun = self._client.handler.event_object()
+            self.loop.call(partial(self._begin_stop, has_begun.set))
+            has_begun.wait(timeout_s)  # members may just be made: they are waited for too
         has_stopped = True
         for member in self.members:  # each is waited for
             has_stopped &= member._connection.stop(max(0.0, deadline_s - time.monotonic()))
         return has_stopped
+
+    def _begin_stop(self, has_begun: Callable[[], None]) -> None:
+        self.begin_stop()
+        has_begun()
 
     def begin_stop(self) -> None:
         """On the loop: close every member's session, without waiting for it."""

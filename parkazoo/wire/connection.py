@@ -324,8 +324,7 @@ class MemberConnection(ConnectionHandler):
         self._tell(KeeperState.CONNECTING)
 
     def _tell(self, state: str) -> None:
-        if self.client._state != state:
-            self.client._session_callback(state)
+        self.client._session_callback(state)
 
     def _give_up(self) -> None:
         """The client is to stop, and there is no session to close."""

@@ -20,6 +20,7 @@ from typing import Any
 from weakref import WeakSet
 
 from parkazoo.wire.routine import end_after_fork
+from parkazoo.wire.workers import BLOCKING
 
 log = logging.getLogger(__name__)
 
@@ -138,6 +139,7 @@ class Loop:
         self._selector.close()
         self.read_sock.close()
         self.write_sock.close()
+        BLOCKING.let_go(self)
 
     def abandon(self) -> None:
         """In a child process: what is watched is the parent's."""

@@ -30,6 +30,10 @@ CLOSED_ERRORS = {
     KeeperState.CLOSED: partial(ConnectionClosedError, "Connection has been closed"),
     KeeperState.EXPIRED_SESSION: SessionExpiredError,
 }
+FAILURES = {  # of what was asked for before; everywhere else it is ConnectionLoss, as with kazoo
+    KeeperState.AUTH_FAILED: AuthFailedError,
+    KeeperState.EXPIRED_SESSION: SessionExpiredError,
+}
 FINAL_STATES = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 CONNECTED_STATES = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
 
@@ -167,10 +171,10 @@ class Member(KazooClient):
 
     def _session_callback(self, state: str) -> None:
         """Overrides kazoo's, on the loop. The client's state changes, then requests fail, then watches go."""
-        if state == self._state:
-            return
         if self.is_renewing and state not in FINAL_STATES:
             self._go_on_renewing(state)
+            return
+        if state == self._state:
             return
         was_closed = self._state in CLOSED_ERRORS
         self._state = state
@@ -216,15 +220,14 @@ class Member(KazooClient):
 
     def _fail(self, requests: deque[tuple[Any, ...]], state: str) -> None:
         """Answer queued or pending requests; others may take from the deque at the same time."""
-        error = CLOSED_ERRORS.get(state, ConnectionLoss)
+        error = FAILURES.get(state, ConnectionLoss)
         while True:
             try:
                 request, reply, *_ = requests.popleft()
             except IndexError:
                 return
             if reply is not None:
-                is_closed = state == KeeperState.CLOSED
-                reply.set_exception(error() if is_closed else error(self.describe(request)))
+                reply.set_exception(error(self.describe(request)))
 
     def _reset(self) -> None:
         """Overrides kazoo's, at its construction: the deques stay the same for ever."""

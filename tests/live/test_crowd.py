@@ -6,6 +6,7 @@ Times are judged with a wide margin, and excused by how late a thread of the sam
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -29,6 +30,7 @@ from parkazoo import ParKazooClient
 from parkazoo.admin import init_map
 from parkazoo.local import LocalCluster, LocalServer
 from parkazoo.protocol.cluster_map import ClusterMap
+from tests.live.interrupted import Lines
 from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
 from tests.relay import Relay
 
@@ -339,6 +341,17 @@ class TestPending(LiveTest):
         client, creates, directory = self.lose()
         self.frozen.thaw()
         self.see_that_they_failed(client, creates, directory)
+
+    def test_never_answered(self) -> None:
+        """The ensemble dies instead: the next connection does not wait for what this one was asked."""
+        lines = Lines()
+        logging.getLogger().addHandler(lines)
+        self.addCleanup(logging.getLogger().removeHandler, lines)
+        client, creates, directory = self.lose()
+        self.frozen.kill()
+        self.frozen.start()
+        self.see_that_they_failed(client, creates, directory)
+        self.assertEqual([text for text in lines.texts if "xids" in text], [])
 
     def lose(self) -> tuple[ParKazooClient, list[Any], str]:
         """A client that is LOST while a frozen ensemble has not answered to its creates yet."""
