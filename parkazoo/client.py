@@ -207,7 +207,7 @@ class ParKazooClient(KazooClient):
         """
         self.check_process()
         self.listeners.excuse()
-        if self._session is not None and not self._session.is_stopping:
+        if self._session is not None and not self._session.is_leaving:
             return self._live
         if self.use_ssl:
             make_context(self)  # only to see that it can be made
@@ -250,16 +250,18 @@ class ParKazooClient(KazooClient):
         self.listeners.excuse()
         deadline_s = time.monotonic() + self._close_timeout_s
         was_connected = self.connected
-        self._stopped.set()
-        if self._session is not None and self._session.driver is not None and was_connected:
-            is_idle = self.handler.event_object()
-            self._session.driver.when_idle(is_idle.set)
-            is_idle.wait(self._session_timeout / 1000)
         try:
-            self._safe_close(deadline_s)
-        finally:
-            self._session_callback(KeeperState.CLOSED)
-            self.listeners.wait(max(0.0, deadline_s - time.monotonic()))
+            self._stopped.set()
+            if self._session is not None and self._session.driver is not None and was_connected:
+                is_idle = self.handler.event_object()
+                self._session.driver.when_idle(is_idle.set)
+                is_idle.wait(self._session_timeout / 1000)
+        finally:  # also if that is interrupted, by ^C for one
+            try:
+                self._safe_close(deadline_s)
+            finally:
+                self._session_callback(KeeperState.CLOSED)
+                self.listeners.wait(max(0.0, deadline_s - time.monotonic()))
 
     @property
     def _close_timeout_s(self) -> float:

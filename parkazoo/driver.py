@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from kazoo.exceptions import ConnectionLoss
 
-from parkazoo.kazoo_private import Exists
+from parkazoo.kazoo_private import Exists, Sync
 from parkazoo.protocol.operations import BRIEF, OTHER, PLANS, Plan, at_home, is_whole, whole
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
 from parkazoo.protocol.reserved import refusal
@@ -226,7 +226,12 @@ class Driver:
         """Issue an operation, after all that this thread issued before. `reply` gets its result or error."""
         if (error := refusal(request)) is not None:
             if reply is not None:
-                reply.set(None) if isinstance(request, Exists) else reply.set_exception(error)
+                if isinstance(request, Exists):
+                    reply.set(None)
+                elif isinstance(request, Sync):  # as of any path that is not there
+                    reply.set(request.path)
+                else:
+                    reply.set_exception(error)
             return
         try:
             step = at_home(self.tree, request) if request.type in BRIEF else None

@@ -39,7 +39,11 @@ class Direct:
                 answer.after([result for _, result in above], lambda: make(above))
 
         def make(above: list[tuple[str, Result]]) -> None:
-            missing = [each for each, result in above if not result.get()]
+            missing: list[str] = []
+            for each, result in reversed(above):  # up to the first that is there: who may not read what is above?
+                if result.get():
+                    break
+                missing.insert(0, each)
             made = [self.create_async(each, acl=acl or self.default_acl) for each in (*missing, path)]
             answer.after(made, lambda: end(made))
 

@@ -108,6 +108,7 @@ class Link:
         """On the loop: the gate is open again."""
         if self._parts and not self._has_ended:
             self._guard(self._take_frames)
+        self._go_on_sending()
 
     # ---- any thread ------------------------------------------------------------------------------
 
@@ -308,6 +309,9 @@ class Link:
             self.flush()
         if events & READ and not self._has_ended:
             self._guard(self._receive)
+        self._go_on_sending()
+
+    def _go_on_sending(self) -> None:
         if self._client._queue and not self._has_ended:
             self.wake()  # there may be room now
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -108,3 +109,12 @@ def _answer(key: tuple[str, str, int], found: Found) -> None:
         waiting = _asked.pop(key, [])
     for on_end in waiting:
         on_end(found)
+
+
+def _after_fork() -> None:
+    global _lock  # noqa: PLW0603 - another thread may have held it
+    _lock = threading.Lock()
+    _asked.clear()  # no thread of the child answers
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -65,8 +65,11 @@ def kazoos_answer(case: Case, call: Call) -> str | None:
         paths = [case.full_path(call, path) for _, path, *_ in call.args["operations"]]
         if len({PLACEMENT.of(path) for path in paths}) > 1:
             return "raises CrossEnsembleError"
-    if call.name == "create" and is_reserved(case.full_path(call)):
-        return "raises BadArgumentsError"
+    if is_reserved(case.full_path(call)):
+        if call.name == "create":
+            return "raises BadArgumentsError"
+        if call.name == "set_acls":
+            return "raises NoNodeError"
     return None
 
 
