@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -94,15 +93,24 @@ def init(
         raise typer.BadParameter("give --bootstrap and --ensemble, or --file alone")
     servers, chroot = split_hosts(bootstrap)
     console = Console()
+    lost: set[str] = set()
+
+    def tell(loss: Loss) -> None:
+        lost.update(loss.ensembles)
+        console.print(Text(f"lost with {', '.join(loss.ensembles)}: {loss}", style="red"), soft_wrap=True)
+
     with console.status("making the cluster map"):
         cluster_map = init_map(
             servers,
             {name: with_ports(hosts) for name, hosts in ensembles.items()},
             closed=closed,
             replace=replace or (),
-            tell=partial(_print_loss, console),
+            tell=tell,
             **connection_options(auth, timeout, ca, cert, key),
         )
+    if spared := [name for name in replace or () if name not in lost]:
+        names = ", ".join(spared)
+        console.print(f"--replace {names}: no loss was found there, so nothing was given up", soft_wrap=True)
     _print_map(console, cluster_map)
     console.print("\nUse it: ", end="")
     hosts = cluster_map.ensembles[cluster_map.bootstrap] + chroot
@@ -191,6 +199,8 @@ def split_hosts(hosts: str) -> tuple[str, str]:
     :raises ClusterMapError: there is something wrong with them.
     """
     servers, _, chroot = hosts.partition("/")
+    if not servers.strip():
+        raise ClusterMapError(f"{hosts!r} names no server: give one or more, as a1:2181,a2:2181 or a1:2181/app")
     return with_ports(servers), _normalised(chroot) if chroot.strip("/") else ""
 
 
@@ -267,10 +277,6 @@ def _read_plan(file: Path) -> tuple[str, dict[str, str]]:
     if not isinstance(ensembles, dict) or not all(isinstance(hosts, str) for hosts in ensembles.values()):
         raise ClusterMapError(f'{file}: "ensembles" must be an object, {{"NAME": "H:P,H:P", ...}}')
     return bootstrap, ensembles
-
-
-def _print_loss(console: Console, loss: Loss) -> None:
-    console.print(Text(f"lost with {', '.join(loss.ensembles)}: {loss}", style="red"), soft_wrap=True)
 
 
 def _print_map(console: Console, cluster_map: ClusterMap) -> None:

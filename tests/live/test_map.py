@@ -587,6 +587,10 @@ class LostTest(Ensembles):
         status, out, err = run_command(*init, "--replace", "b")
         self.assertEqual((status, err), (0, ""))
         self.assertIn(f"lost with b: {loss}\n", out)
+        status, out, err = run_command(*init, "--replace", "b")
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("--replace b: no loss was found there, so nothing was given up\n", out)
+        self.assertNotIn("lost with", out)
         self.assertEqual(run_command("map", "check", "--hosts", self.a)[0], 0)
 
 
@@ -860,6 +864,9 @@ class HostsTest(unittest.TestCase):
     def test_refused(self) -> None:
         for hosts in ("", "/app", "h,,", "h:", "h:x", "h:0", "::1", "h;g", "user@h", "h,h:2181", "h/a/../b"):
             with self.subTest(hosts), self.assertRaises(ClusterMapError):
+                split_hosts(hosts)
+        for hosts in ("", "/app"):
+            with self.assertRaisesRegex(ClusterMapError, f"^'{hosts}' names no server: give one"):
                 split_hosts(hosts)
 
 
