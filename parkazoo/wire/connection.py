@@ -41,7 +41,7 @@ class Backoff:
     def reset(self) -> None:
         self._attempts = 0
         self._delay_s = self._policy.delay
-        self._began_s = time.monotonic()
+        self._began_s: float | None = None  # the first attempt has failed
 
     def next_delay_s(self) -> float | None:
         """None if there is not to be another attempt."""
@@ -53,7 +53,10 @@ class Backoff:
             delay_s = self._most_s * random.uniform(LEAST_DELAY, 1)
         if self._attempts == retry.max_tries:
             return None
-        if retry.deadline is not None and time.monotonic() + delay_s >= self._began_s + retry.deadline:
+        now_s = time.monotonic()
+        if self._began_s is None:
+            self._began_s = now_s
+        if retry.deadline is not None and now_s + delay_s >= self._began_s + retry.deadline:
             return None
         return float(delay_s)
 
@@ -274,7 +277,7 @@ class MemberConnection(ConnectionHandler):
             return
         if isinstance(outcome, SessionExpiredError):
             self._expired()
-        else:
+        elif not client._stopped.is_set():
             client.trouble = f"{address} {_words(outcome)}"
             self.report.failed(client.trouble)
         self._try_next()

@@ -16,7 +16,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionDropped, NoNodeError, SessionExpiredError
+from kazoo.exceptions import (
+    EXCEPTIONS,
+    AuthFailedError,
+    ConnectionDropped,
+    NoNodeError,
+    SessionExpiredError,
+    ZookeeperError,
+)
 
 from parkazoo.kazoo_private import (
     AUTH_XID,
@@ -211,6 +218,9 @@ class Link:
             self.end(ConnectionDropped(f"socket connection error: {error.strerror or error}"))
         except (ConnectionDropped, SessionExpiredError) as error:
             self.end(error)
+        except Exception as error:  # what the server says cannot be read, and would be read again and again
+            self._logger.exception("Unhandled exception in the connection")
+            self.end(ConnectionDropped(f"unhandled exception: {error!r}"))
 
     def _take_queued(self, refused: list[tuple[Any, Exception]]) -> None:
         client = self._client
@@ -404,7 +414,9 @@ class Link:
             if reply is not None:
                 reply.set(None)
         else:
-            error = EXCEPTIONS[code](self._client.describe(request))
+            what = self._client.describe(request)
+            is_known = code in EXCEPTIONS  # it may be a newer server's
+            error = EXCEPTIONS[code](what) if is_known else ZookeeperError(f"error {code}: {what}")
             if self._is_debugging:
                 self._logger.debug("Received error %r", error)
             if reply is not None:

@@ -1,0 +1,169 @@
+"""Members without servers: their owner, a loop that a test drives by hand, and the bytes of answers."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from parkazoo.kazoo_private import AUTH_XID, int_struct
+from parkazoo.protocol.placement import Placement
+from parkazoo.wire.frame import REPLY
+from parkazoo.wire.handler import Handler
+from parkazoo.wire.loop import Timer
+from parkazoo.wire.member import Member
+from tests.handlers import make_handler
+
+CONNECTED = Struct("!iiq")  # protocol, time-out in ms, session
+STAT = bytes(68)
+PASSWORD = b"p" * 16
+SESSION = 0x5E55
+LONG_S = 600.0  # a session time-out that no test waits for
+
+
+class Clock:
+    """Stands where a module has `time`."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+class HandLoop:
+    """A loop whose calls the test makes."""
+
+    read_sock = write_sock = None
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock or Clock()
+        self.watched: dict[Any, Callable[[int], None]] = {}
+        self.timers: list[Timer] = []
+        self._calls: list[Callable[[], None]] = []
+
+    def is_here(self) -> bool:
+        return True
+
+    def call(self, call: Callable[[], None]) -> None:
+        self._calls.append(call)
+
+    call_at_end = call
+
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> Timer:
+        timer = Timer([self.clock.now_s + delay_s, len(self.timers), call])
+        heapq.heappush(self.timers, timer)
+        return timer
+
+    def watch(self, sock: Any, call: Callable[[int], None]) -> None:
+        self.watched[sock] = call
+
+    def set_events(self, sock: Any, events: int) -> None:
+        """Nothing: the test says when a socket is ready."""
+
+    def forget(self, sock: Any) -> None:
+        del self.watched[sock]
+
+    def make_calls(self) -> None:
+        while self._calls:
+            self._calls.pop(0)()
+
+    def go_to(self, now_s: float) -> None:
+        """Let time pass, and make the calls that are due on the way, each in its time."""
+        while self.timers and self.timers[0][0] <= now_s:
+            at_s, _, call = heapq.heappop(self.timers)
+            self.clock.now_s = max(self.clock.now_s, at_s)
+            if call is not None:
+                call()
+            self.make_calls()
+        self.clock.now_s = now_s
+
+    def stall_until(self, now_s: float) -> None:
+        """Let time pass in which nothing runs; then make the calls that are due."""
+        self.clock.now_s = now_s
+        self.go_to(now_s)
+
+
+class Gate:
+    is_closed = False
+
+
+class Owner:
+    """What a member needs of a session."""
+
+    is_leaving = False
+
+    def __init__(self, loop: Any) -> None:
+        self.loop = loop
+        self.gate: Any = Gate()
+        self.states: list[str] = []
+        self.ended: list[Any] = []
+        self.log = logging.getLogger("parkazoo.test")
+
+    def member_changed(self, member: Any, state: str) -> None:
+        self.states.append(state)
+
+    def member_ended(self, member: Any) -> None:
+        self.ended.append(member)
+
+    def mend(self) -> None:
+        """No thread is interrupted here."""
+
+    def unchroot(self, path: str) -> str:
+        return Placement.logical(path)
+
+    def logger_for(self, name: str) -> Any:
+        return self.log
+
+
+def make_member(
+    owner: Any,
+    hosts: str = "127.0.0.1:1",
+    *,
+    hook: Any = None,
+    verify: Any = None,
+    sasl: Any = None,
+    **options: Any,
+) -> Member:
+    """A member called b.
+
+    :param hook: see :class:`Member`.
+    """
+    auth_data = {*options.pop("auth_data", ())}
+    handler: Handler = options.pop("handler", None) or make_handler()
+    options = {"timeout": LONG_S, "logger": owner.log} | options
+    return Member(
+        owner,
+        "b",
+        hook or (lambda original: None),
+        sasl,
+        auth_data,
+        verify,
+        hosts=hosts,
+        handler=handler,
+        **options,
+    )
+
+
+def framed(body: bytes) -> bytes:
+    return int_struct.pack(len(body)) + body
+
+
+def answer(xid: int, body: bytes = b"", *, zxid: int = 1, code: int = 0) -> bytes:
+    return framed(REPLY.pack(xid, zxid, code) + body)
+
+
+def auth_answer(code: int = 0) -> bytes:
+    return answer(AUTH_XID, zxid=0, code=code)
+
+
+def data_answer(xid: int, data: bytes) -> bytes:
+    """To a get."""
+    return answer(xid, framed(data) + STAT)
+
+
+def connect_answer(time_out_ms: int = 10_000, session: int = SESSION) -> bytes:
+    """To Connect; 0 ms: the session has expired."""
+    return framed(CONNECTED.pack(0, time_out_ms, session) + framed(PASSWORD) + bytes(1))
