@@ -11,7 +11,7 @@ from collections import deque
 from functools import partial
 from typing import Any
 
-from kazoo.exceptions import ConnectionLoss, NoNodeError, NotEmptyError
+from kazoo.exceptions import ConnectionLoss, NoNodeError, NotEmptyError, SessionExpiredError
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.driver import Driver, Serial
@@ -237,6 +237,95 @@ class TestFailures(unittest.TestCase):
         for member in self.members:
             member.fail()
         self.assertEqual(called, ["at once", "later"])
+
+
+class TestFailAll(unittest.TestCase):
+    """The session has ended: what waits, or needs another request, fails at once; what comes later does not."""
+
+    def setUp(self) -> None:
+        self.members = [FailingMember() for _ in range(3)]
+        self.driver = Driver(make_tree(PLACEMENT), self.members)
+
+    def issue(self, *requests: Any) -> list[Result]:
+        results = [Result() for _ in requests]
+        for request, result in zip(requests, results, strict=True):
+            self.driver.call(request, result)
+        return results
+
+    def sent(self) -> int:
+        return sum(member.count for member in self.members)
+
+    def take(self) -> Any:
+        """The reply to the oldest request that waits at a member."""
+        return next(member.waiting.popleft() for member in self.members if member.waiting)
+
+    def test_what_waits_for_others(self) -> None:
+        first, *waiting = self.issue(*(create(D + "/s", flags=SEQUENCE) for _ in range(5)))
+        self.assertEqual(self.sent(), 1)
+        self.driver.fail_all(SessionExpiredError)
+        self.assertEqual([type(result.value) for result in waiting], [SessionExpiredError] * 4)
+        self.assertEqual(first.told, [])  # the member's to fail
+        self.take().set_exception(SessionExpiredError())
+        self.assertIsInstance(first.value, SessionExpiredError)
+        self.assertEqual([len(result.told) for result in waiting], [1] * 4)
+        self.assertEqual(self.sent(), 1)
+
+    def test_what_needs_another_request(self) -> None:
+        """The server has answered a part of it, too late: the rest is not asked for."""
+        (begun,) = self.issue(create(D + "/x"))
+        self.driver.fail_all(SessionExpiredError)
+        before = self.sent()
+        self.take().set_exception(NoNodeError())  # it would look for the directory now
+        self.assertIsInstance(begun.value, SessionExpiredError)
+        self.assertEqual(self.sent(), before)
+
+    def test_what_comes_later(self) -> None:
+        """It goes on by itself, and nothing of the old order changes the new one."""
+        old = self.issue(create(D + "/x"), create(D + "/s", flags=SEQUENCE), create(D + "/s", flags=SEQUENCE))
+        answers = [self.take() for member in self.members for _ in list(member.waiting)]
+        self.assertGreater(len(answers), 0)
+        self.driver.fail_all(SessionExpiredError)
+        new = self.issue(*(create(D + "/s", flags=SEQUENCE) for _ in range(3)))
+        self.assertTrue(self.driver.order)
+        self.assertEqual(sum(len(member.waiting) for member in self.members), 1)
+        for reply in answers:
+            reply.set_exception(SessionExpiredError())
+        self.assertEqual({type(result.value) for result in old}, {SessionExpiredError})
+        self.assertEqual(sum(len(member.waiting) for member in self.members), 1)  # the others wait for it still
+        for number, result in enumerate(new):
+            self.assertEqual(result.told, [])
+            self.take().set(f"{D}/s{number:010}")
+            self.assertEqual(result.value, f"{D}/s{number:010}")
+        self.assertFalse(self.driver.order)
+
+    def test_those_who_count_children(self) -> None:
+        """A number that an old request took is not given back to the new order."""
+        self.issue(GetData(D, None))
+        answers = [self.take() for member in self.members for _ in list(member.waiting)]
+        self.driver.fail_all(ConnectionLoss)
+        self.issue(GetData(D, None))
+        for reply in answers:
+            reply.set_exception(ConnectionLoss())
+        self.assertTrue(self.driver.order)
+        while any(member.waiting for member in self.members):
+            self.take().set_exception(ConnectionLoss())
+        self.assertFalse(self.driver.order)
+
+    def test_when_idle(self) -> None:
+        """Who waits for the end of all operations is told; once."""
+        called: list[str] = []
+        (begun,) = self.issue(create(D + "/x"))
+        self.driver.when_idle(lambda: called.append("idle"))
+        self.driver.fail_all(ConnectionLoss)
+        self.assertEqual(called, ["idle"])
+        self.take().set_exception(ConnectionLoss())
+        self.assertEqual((called, len(begun.told)), (["idle"], 1))
+
+    def test_many_that_wait(self) -> None:
+        """Without recursion."""
+        results = self.issue(*(create(D + "/s", flags=SEQUENCE) for _ in range(10_000)))
+        self.driver.fail_all(ConnectionLoss)
+        self.assertEqual(sum(len(result.told) for result in results), 9_999)
 
 
 class TestSerial(unittest.TestCase):

@@ -1,0 +1,487 @@
+"""How a member connects to servers that a test plays: whatever they do, and whenever it is stopped."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import unittest
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from struct import Struct
+from typing import Any
+from unittest import mock
+
+from kazoo.exceptions import ConnectionDropped, NoNodeError
+from kazoo.protocol.states import KeeperState
+
+from parkazoo.kazoo_private import CloseInstance, GetData, int_struct
+from parkazoo.protocol.placement import ENSEMBLE
+from parkazoo.wire import connection as connection_module
+from parkazoo.wire import loop as loops
+from parkazoo.wire.handler import Handler
+from tests.live.bare import PASSWORD, SESSION, Owner, answer, auth_answer, connect_answer, data_answer, make_member
+from tests.live.world import DEADLINE_S, sockets, wait_until
+from tests.protocol.fakes import Result
+
+CONNECT = Struct("!iqiq")  # protocol, zxid, time-out in ms, session; the password follows
+HEADER = Struct("!ii")  # xid, type
+REFUSED = -115
+SHORT_S = 0.3  # a session time-out that is to pass
+CONNECTED, CONNECTING = KeeperState.CONNECTED, KeeperState.CONNECTING
+OURS = data_answer(0, b"b")
+GREETING = connect_answer() + OURS
+
+
+class Peer:
+    """The server's end of one connection."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._data = b""
+        self.frames: list[bytes] = []
+        self.has_ended = threading.Event()
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.settimeout(DEADLINE_S)
+
+    def read(self, count: int = 1) -> bytes:
+        """The last of so many frames."""
+        for _ in range(count):
+            while len(self._data) < 4 or len(self._data) < 4 + int_struct.unpack_from(self._data)[0]:
+                data = self._sock.recv(1 << 16)
+                if not data:
+                    raise EOFError
+                self._data += data
+            end = 4 + int_struct.unpack_from(self._data)[0]
+            self.frames.append(self._data[4:end])
+            self._data = self._data[end:]
+        return self.frames[-1]
+
+    def send(self, data: bytes) -> None:
+        self._sock.sendall(data)
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def run(self, script: Callable[[Peer], None]) -> None:
+        """Play the script, then read until the client closes."""
+        with suppress(EOFError, OSError):
+            script(self)
+            while True:
+                self.read()
+        self._sock.close()
+        self.has_ended.set()
+
+    @property
+    def session(self) -> int:
+        """That the client asked for."""
+        return int(CONNECT.unpack_from(self.frames[0])[3])
+
+
+class Server:
+    """Plays a script with each who connects; after the last script that again."""
+
+    def __init__(self, *scripts: Callable[[Peer], None]) -> None:
+        self.peers: list[Peer] = []
+        self._scripts = scripts
+        self._door = socket.create_server(("127.0.0.1", 0), backlog=100)
+        self.address = f"127.0.0.1:{self._door.getsockname()[1]}"
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                taken, _ = self._door.accept()
+                peer = Peer(taken)
+                script = self._scripts[min(len(self.peers), len(self._scripts) - 1)]
+                self.peers.append(peer)
+                thread = threading.Thread(target=peer.run, args=(script,), daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def stop(self) -> None:
+        with suppress(OSError):
+            self._door.shutdown(socket.SHUT_RDWR)
+        self._door.close()
+        for thread in self._threads:
+            thread.join(DEADLINE_S)
+
+
+class Session(Owner):
+    """An owner with a real loop, which ends with the member."""
+
+    def __init__(self) -> None:
+        super().__init__(loops.join(Handler()))
+
+    def member_ended(self, member: Any) -> None:
+        super().member_ended(member)
+        loops.leave(self.loop)
+
+
+def verify(found: Any) -> Exception | None:
+    return None if not isinstance(found, Exception) and found[0] == b"b" else ConnectionDropped("another ensemble")
+
+
+def silent(peer: Peer) -> None:
+    """Reads, and says nothing."""
+
+
+def good(peer: Peer) -> None:
+    """A server of the ensemble, for a member without credentials. It closes the session when it is asked to."""
+    peer.read(2)
+    peer.send(GREETING)
+    while True:
+        xid, kind = HEADER.unpack_from(peer.read())
+        peer.send(answer(xid) if kind == CloseInstance.type else data_answer(xid, b"x"))
+
+
+def good_end(peer: Peer) -> None:
+    """Close the session when the client asks for that."""
+    while True:
+        xid, kind = HEADER.unpack_from(peer.read())
+        if kind == CloseInstance.type:
+            peer.send(answer(xid))
+
+
+class ConnectTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.before = sockets()
+
+    @contextmanager
+    def connecting(self, *scripts: Callable[[Peer], None], hosts: str = "", **options: Any) -> Iterator[Any]:
+        """A member that connects to a server with these scripts; in the end it is stopped, and nothing is left."""
+        self.server = Server(*(scripts or (silent,)))
+        self.owner = Session()
+        member = make_member(self.owner, hosts or self.server.address, **{"verify": verify, **options})
+        member.begin()
+        try:
+            yield member
+        finally:
+            self.owner.loop.call(member.begin_stop)
+            has_stopped = member._connection.stop(DEADLINE_S)
+            self.server.stop()
+        self.assertTrue(has_stopped)
+        self.assertEqual(self.owner.ended, [member])
+        self.assertEqual({peer.has_ended.is_set() for peer in self.server.peers} - {True}, set())
+        wait_until(lambda: sockets() <= self.before, "no socket is left")
+
+    def wait_for(self, *states: str) -> None:
+        wait_until(lambda: self.owner.states[: len(states)] == [*states], f"{states}")
+
+    def wait_attempts(self, member: Any, count: int, trouble: str) -> None:
+        """Wait until it has tried so often, and says why it failed."""
+        wait_until(lambda: len(self.server.peers) >= count, f"{count} attempts")
+        wait_until(lambda: trouble in member.trouble, f"{trouble!r}")
+        self.assertIn(self.server.address, member.trouble)
+
+
+class TestHandshake(ConnectTest):
+    def check_good(self, member: Any) -> None:
+        self.wait_for(CONNECTED)
+        result = Result()
+        member.submit(GetData("/x", None), result)
+        wait_until(lambda: result.told, "an answer")
+        self.assertEqual(result.value[0], b"x")
+
+    def test_one_flight(self) -> None:
+        """Connect, credentials and the question for the identity, before the server has said anything."""
+
+        def script(peer: Peer) -> None:
+            peer.read(4)
+            peer.send(connect_answer() + auth_answer() + auth_answer() + OURS)
+            xid, _ = HEADER.unpack_from(peer.read())
+            peer.send(data_answer(xid, b"x"))
+
+        with self.connecting(script, good, auth_data=[("digest", "b:b"), ("digest", "a:a")]) as member:
+            self.check_good(member)
+            frames = self.server.peers[0].frames
+            self.assertEqual([HEADER.unpack_from(each)[1] for each in frames[1:4]], [100, 100, 4])
+            self.assertIn(b"a:a", frames[1])
+            self.assertIn(b"b:b", frames[2])
+            self.assertIn(ENSEMBLE.encode(), frames[3])
+            self.assertEqual(member._session_id, SESSION)
+            self.server.peers[0].close()
+
+    def test_byte_by_byte(self) -> None:
+        def script(peer: Peer) -> None:
+            peer.read(2)
+            for byte in GREETING:
+                peer.send(bytes([byte]))
+            xid, _ = HEADER.unpack_from(peer.read())
+            for byte in data_answer(xid, b"x"):
+                peer.send(bytes([byte]))
+            good_end(peer)
+
+        with self.connecting(script) as member:
+            self.check_good(member)
+
+    def test_more_than_the_handshake(self) -> None:
+        """What comes behind it, in the same breath, is the link's."""
+
+        is_queued, result = threading.Event(), Result()
+
+        def script(peer: Peer) -> None:
+            peer.read(2)
+            is_queued.wait(DEADLINE_S)
+            peer.send(GREETING + data_answer(1, b"x"))
+            good_end(peer)
+
+        with self.connecting(script) as member:
+            member.submit(GetData("/x", None), result)
+            is_queued.set()
+            wait_until(lambda: result.told, "an answer")
+        self.assertEqual(result.value[0], b"x")
+
+    def test_silent(self) -> None:
+        with self.connecting(silent, timeout=SHORT_S) as member:
+            self.wait_attempts(member, 3, "no answer to Connect within 0.3 s")
+
+    def test_never_the_identity(self) -> None:
+        def script(peer: Peer) -> None:
+            peer.read(2)
+            peer.send(connect_answer())
+
+        with self.connecting(script, good, timeout=SHORT_S) as member:
+            self.check_good(member)
+            self.assertEqual(len(self.server.peers), 2)
+
+    def test_closes(self) -> None:
+        def script(peer: Peer) -> None:
+            peer.close()
+
+        with self.connecting(script) as member:
+            self.wait_attempts(member, 3, "")
+        self.assertEqual(self.owner.states, [KeeperState.CLOSED])
+
+    def test_closes_after_connect(self) -> None:
+        def script(peer: Peer) -> None:
+            peer.read(2)
+            peer.send(connect_answer()[:17])
+            peer.close()
+
+        with self.connecting(script) as member:
+            self.wait_attempts(member, 3, "the server has closed the connection")
+
+    def test_garbage(self) -> None:
+        """Of another protocol; lengths beyond all bounds; frames that hold nothing."""
+        whole = (
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            int_struct.pack(-1) + bytes(40),
+            int_struct.pack(3) + bytes(40),
+        )
+        for garbage in (*whole, connect_answer() + int_struct.pack(-5), connect_answer() + answer(7)):
+            with self.subTest(garbage):
+
+                def script(peer: Peer, garbage: bytes = garbage) -> None:
+                    peer.read(2)
+                    peer.send(garbage)
+
+                with self.connecting(script) as member:
+                    self.wait_attempts(member, 2, "")
+                self.assertEqual(self.owner.states, [KeeperState.CLOSED])
+
+    def test_garbage_for_the_identity(self) -> None:
+        def script(peer: Peer) -> None:
+            peer.read(2)
+            peer.send(connect_answer() + answer(0, b"\0"))
+
+        with self.connecting(script, good) as member:
+            self.check_good(member)
+
+    def test_another_ensemble(self) -> None:
+        """A session that has just begun there is closed; nothing that is queued is sent there."""
+        for wrong in (data_answer(0, b"c"), answer(0, code=NoNodeError.code)):
+
+            def script(peer: Peer, wrong: bytes = wrong) -> None:
+                peer.read(2)
+                peer.send(connect_answer() + wrong)
+
+            with self.subTest(wrong), self.connecting(script) as member:
+                member.submit(GetData("/x", None), Result())
+                self.wait_attempts(member, 3, "another ensemble")
+                first = self.server.peers[0]
+                self.assertTrue(first.has_ended.wait(DEADLINE_S))
+                self.assertEqual([HEADER.unpack_from(each)[1] for each in first.frames[2:]], [CloseInstance.type])
+                self.assertEqual(self.owner.states, [])
+
+    def test_another_ensemble_when_it_resumes(self) -> None:
+        """The session is one of ours: it is not closed by way of a server that is not."""
+
+        def script(peer: Peer) -> None:
+            peer.read(2)
+            peer.send(connect_answer() + data_answer(0, b"c"))
+
+        with self.connecting(script, good, client_id=(SESSION, PASSWORD)) as member:
+            self.check_good(member)
+            first = self.server.peers[0]
+            self.assertTrue(first.has_ended.wait(DEADLINE_S))
+            self.assertEqual((len(first.frames), first.session), (2, SESSION))
+
+    def test_credentials_refused(self) -> None:
+        """That is the end: it does not try again."""
+
+        def script(peer: Peer) -> None:
+            peer.read(3)
+            peer.send(connect_answer() + auth_answer(REFUSED))
+
+        result = Result()
+        with self.connecting(script, auth_data=[("digest", "a:a")]) as member:
+            wait_until(lambda: self.owner.ended, "the end")
+            member.submit(GetData("/x", None), result)
+        self.assertEqual(self.owner.states, [KeeperState.AUTH_FAILED, KeeperState.CLOSED])
+        self.assertEqual(len(self.server.peers), 1)
+        self.assertEqual(len(result.told), 1)
+
+    def test_session_expired(self) -> None:
+        """It says so, and begins another."""
+
+        def script(peer: Peer) -> None:
+            peer.read(2)
+            peer.send(connect_answer(0, 0))
+
+        with self.connecting(script, good, client_id=(7, PASSWORD)) as member:
+            self.wait_for(KeeperState.EXPIRED_SESSION, CONNECTING, CONNECTED)
+            self.assertEqual([peer.session for peer in self.server.peers], [7, 0])
+            self.assertEqual(member._session_id, SESSION)
+
+    def test_the_next_server_at_once(self) -> None:
+        """After one that refuses, and one that is no ZooKeeper server; without a pause."""
+        other = Server(lambda peer: peer.send(b"SSH-2.0-x\r\n"))
+        self.addCleanup(other.stop)
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            refusing = f"127.0.0.1:{closed.getsockname()[1]}"
+        with mock.patch.object(connection_module.Backoff, "next_delay_s", side_effect=AssertionError):
+            server = Server(good)
+            self.addCleanup(server.stop)
+            self.before = sockets()
+            with self.connecting(
+                hosts=f"{refusing},{other.address},{server.address}", randomize_hosts=False
+            ) as member:
+                self.check_good(member)
+
+
+class TestStop(ConnectTest):
+    """Whatever it is about, a member ends when it is told to. No time limit ends it: sessions live 10 minutes."""
+
+    def test_before_the_connection(self) -> None:
+        """The server's kernel does not answer."""
+        with socket.create_server(("127.0.0.1", 0), backlog=0) as door, socket.socket() as filler:
+            filler.connect(door.getsockname())
+            others = [socket.socket() for _ in range(4)]
+            for other in others:
+                self.addCleanup(other.close)
+                other.setblocking(False)
+                other.connect_ex(door.getsockname())
+            self.before = sockets()
+            with self.connecting(hosts=f"127.0.0.1:{door.getsockname()[1]}") as member:
+                wait_until(lambda: member._connection._talk is not None, "an attempt")
+
+    def test_no_answer_to_connect(self) -> None:
+        with self.connecting() as member:
+            self.wait_frames(2)
+            member.submit(GetData("/x", None), result := Result())
+        self.assertEqual(len(result.told), 1)  # it does not wait for ever
+        self.assertEqual(len(self.server.peers), 1)
+
+    def test_no_identity(self) -> None:
+        def script(peer: Peer) -> None:
+            peer.read(2)
+            peer.send(connect_answer(600_000))
+
+        with self.connecting(script):
+            self.wait_frames(2)
+
+    def test_no_tls(self) -> None:
+        has_come = threading.Event()
+
+        def script(peer: Peer) -> None:
+            peer._sock.recv(1)
+            has_come.set()
+            peer.read()  # whatever it takes the rest for
+
+        with self.connecting(script, use_ssl=True, verify_certs=False, check_hostname=False):
+            self.assertTrue(has_come.wait(DEADLINE_S))
+
+    def test_no_sasl(self) -> None:
+        def script(peer: Peer) -> None:
+            peer.read()
+            peer.send(connect_answer(3000))
+
+        with self.connecting(script, sasl={"mechanism": "DIGEST-MD5", "username": "a", "password": "b"}):
+            self.wait_frames(2)
+
+    def test_a_slow_name(self) -> None:
+        may_answer, is_asked = threading.Event(), threading.Event()
+        self.addCleanup(may_answer.set)
+
+        def answer_late(*_: Any) -> list[Any]:
+            is_asked.set()
+            may_answer.wait(DEADLINE_S)
+            return []
+
+        with mock.patch.object(socket, "getaddrinfo", answer_late), self.connecting(hosts="slow.invalid:1"):
+            self.assertTrue(is_asked.wait(DEADLINE_S))
+
+    def test_a_pause(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            refusing = f"127.0.0.1:{closed.getsockname()[1]}"
+        pauses = mock.patch.object(connection_module.Backoff, "next_delay_s", lambda backoff: 600.0)
+        with pauses, self.connecting(hosts=refusing) as member:
+            wait_until(lambda: member._connection._pause is not None, "a pause")
+
+    def test_a_program_s_connect(self) -> None:
+        """It blocks; when it goes on, the connection that it makes is not kept."""
+        is_called, may_go_on, outcomes = threading.Event(), threading.Event(), []
+        self.addCleanup(may_go_on.set)
+
+        def hook(original: Callable[..., Any]) -> Callable[..., Any]:
+            def connect(*address: Any) -> Any:
+                is_called.set()
+                may_go_on.wait(DEADLINE_S)
+                try:
+                    return original(*address)
+                except ConnectionDropped as error:
+                    outcomes.append(error)
+                    raise
+
+            return connect
+
+        with self.connecting(good, hook=hook):
+            self.assertTrue(is_called.wait(DEADLINE_S))
+        self.assertEqual(self.server.peers, [])
+        may_go_on.set()
+        wait_until(lambda: outcomes, "the end of the call")
+
+    def test_within_a_program_s_connect(self) -> None:
+        outcomes = []
+
+        def hook(original: Callable[..., Any]) -> Callable[..., Any]:
+            def connect(*address: Any) -> Any:
+                try:
+                    return original(*address)
+                except ConnectionDropped as error:
+                    outcomes.append(error)
+                    raise
+
+            return connect
+
+        with self.connecting(silent, hook=hook):
+            self.wait_frames(2)
+        wait_until(lambda: outcomes, "the end of the call")
+
+    def test_connected(self) -> None:
+        """What is queued is answered, then the session is closed."""
+        result = Result()
+        with self.connecting(good) as member:
+            self.wait_for(CONNECTED)
+            member.submit(GetData("/x", None), result)
+        self.assertEqual(result.value[0], b"x")
+        kinds = [HEADER.unpack_from(each)[1] for each in self.server.peers[0].frames[1:]]
+        self.assertEqual(kinds, [GetData.type, GetData.type, CloseInstance.type])
+
+    def test_before_anything(self) -> None:
+        with self.connecting(good):
+            """It is stopped at once."""
+
+    def wait_frames(self, count: int) -> None:
+        wait_until(lambda: len(self.server.peers[0].frames) >= count, f"{count} frames")
