@@ -27,8 +27,8 @@ class Report:
     def connected(self, server: object, session_id: int) -> None:
         since_s, self._away_since_s = self._away_since_s, None
         self._said.clear()
-        self._server = str(server)
-        if since_s is None:
+        is_first, self._server = not self._server, str(server)
+        if since_s is None or is_first:
             self._member.logger.info(
                 "ensemble %s: connected to %s, session 0x%x", self._member.name, server, session_id
             )

@@ -161,7 +161,7 @@ class ConnectTest(unittest.TestCase):
             has_stopped = member._connection.stop(DEADLINE_S)
             self.server.stop()
         self.assertTrue(has_stopped)
-        self.assertEqual(self.owner.ended, [member])
+        wait_until(lambda: self.owner.ended == [member], "the end is told")
         self.assertEqual({peer.has_ended.is_set() for peer in self.server.peers} - {True}, set())
         wait_until(lambda: sockets() <= self.before, "no socket is left")
 

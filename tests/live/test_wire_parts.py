@@ -414,6 +414,12 @@ class TestReport(unittest.TestCase):
         report.failed("s1:1 Connection refused")  # another outage
         self.assertEqual(len(self.lines()), 2)
 
+    def test_the_first_connection(self) -> None:
+        """It is not back, for it was not lost."""
+        self.report.failed("s1:1 Connection refused")
+        self.report.connected("s2:1", 0x10)
+        self.assertEqual(self.lines()[1:], ["info ensemble b: connected to s2:1, session 0x10"])
+
     def test_why_a_session_ends(self) -> None:
         self.report.expired()
         self.report.renewed("c")
