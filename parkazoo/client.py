@@ -73,6 +73,7 @@ class ParKazooClient(KazooClient):
             given.arguments["logger"] = logging.getLogger("parkazoo")
         super().__init__(*given.args, **given.kwargs)
         self._settled = self.handler.event_object()
+        self._starting = self.handler.lock_object()
         connection: Any = self._connection
         self._connection: Any = Connections(self._members, connection.sasl_options)
         self._data_watchers = Watchers(partial(self._places, data_places))
@@ -207,6 +208,10 @@ class ParKazooClient(KazooClient):
         """
         self.check_process()
         self.listeners.excuse()
+        with self._starting:
+            return self._start()
+
+    def _start(self) -> Any:
         if self._session is not None and not self._session.is_leaving:
             return self._live
         if self.use_ssl:
@@ -231,7 +236,12 @@ class ParKazooClient(KazooClient):
         self._reset_session()
         self._process = os.getpid()
         _started.add(self)
-        self._session.begin()
+        try:
+            self._session.begin()
+        except BaseException:  # no thread can be started; or a signal handler's
+            self._session.is_stopping = True
+            self._state = KeeperState.CLOSED
+            raise
         return self._live
 
     def stop(self) -> None:

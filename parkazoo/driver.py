@@ -233,25 +233,27 @@ class Driver:
                 else:
                     reply.set_exception(error)
             return
+        if request.type not in BRIEF:
+            self._call_in_turn(request, reply)
+            return
         try:
-            step = at_home(self.tree, request) if request.type in BRIEF else None
+            is_native = self.tree.placement.is_native(request.path)
         except ValueError as no_place:  # a path that has no UTF-8
             if reply is not None:
                 reply.set_exception(no_place)
             return
-        if step is None or not self._call_briefly(request, reply, step):
+        if not self._call_briefly(request, reply, is_native):
             self._call_in_turn(request, reply)
 
-    def _call_briefly(self, request: Request, reply: Reply | None, step: Step) -> bool:
+    def _call_briefly(self, request: Request, reply: Reply | None, is_native: bool) -> bool:
         """Begin what takes one request as a rule; False if that takes a turn."""
         path, tree = request.path, self.tree
-        is_native = tree.placement.is_native(path)
         with self._lock:
             order = self.order
             if not order.count(path, not is_native):
                 return False
         counted = None if is_native else path
-        ensemble, physical = step
+        ensemble, physical = at_home(tree, request)
         if tree.is_promoted(path) or tree.past.is_behind(ensemble, path):
             self.run(PLANS[request.type].operation(tree, request), _Counted(self, order, counted, reply))
         else:

@@ -37,6 +37,7 @@ from parkazoo.wire.member import CLOSED_ERRORS, CONNECTED_STATES, Member
 
 NOT_YET = (ConnectionLoss, SessionExpiredError)  # asked again once connected again
 SESSION_PASSWORD_BYTES = 16
+POLL_S = 0.1
 
 
 class Then:
@@ -86,6 +87,7 @@ class Session:
         self._states = {self.bootstrap: KeeperState.CONNECTING}
         self._unknown = {self.bootstrap}  # members that have not yet said which ensemble they are
         self._active = 0  # members whose connection has not ended
+        self.is_over = True  # nothing is left, or nothing has begun
         self._lock = threading.Lock()
         # The watches on directories without a mirror, by path, wherever they are: also those that just look again
         # and are in no table. Each watch holds its path's set. Only kazoo's watch thread uses it.
@@ -131,9 +133,19 @@ class Session:
     # ---- begin -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Connect to the bootstrap ensemble, and from there on to all, without waiting for any of it."""
+        """Connect to the bootstrap ensemble, and from there on to all, without waiting for any of it.
+
+        :raises RuntimeError: no thread can be started.
+        """
         self.loop = loops.join(self._client.handler)
-        self._begin(self.bootstrap)
+        self.is_over = False
+        self.loop.call(self._begin_first)
+
+    def _begin_first(self) -> None:
+        if self.is_stopping:
+            self._end()
+        else:
+            self._begin(self.bootstrap)
 
     def _begin(self, member: Member) -> None:
         self._active += 1
@@ -282,10 +294,12 @@ class Session:
     def stop(self, timeout_s: float) -> bool:
         """Close every member's session. Whether all have been within the time."""
         deadline_s = time.monotonic() + timeout_s
-        if self._active:
+        if not self.is_over:
             has_begun = self._client.handler.event_object()
             self.loop.call(partial(self._begin_stop, has_begun.set))
-            has_begun.wait(timeout_s)  # members may just be made: they are waited for too
+            # Members may just be made: they are waited for too.
+            while not (has_begun.wait(POLL_S) or self.is_over or time.monotonic() > deadline_s):
+                pass
         has_stopped = True
         for member in self.members:  # each is waited for
             has_stopped &= member._connection.stop(max(0.0, deadline_s - time.monotonic()))
@@ -310,7 +324,11 @@ class Session:
         """The last of them lets go of the loop."""
         self._active -= 1
         if not self._active:
-            loops.leave(self.loop)
+            self._end()
+
+    def _end(self) -> None:
+        self.is_over = True
+        loops.leave(self.loop)
 
     def close(self) -> None:
         for member in self.members:

@@ -235,6 +235,8 @@ class MemberConnection(ConnectionHandler):
             outcome = joined and joined._replace(read_timeout_s=read_timeout_ms / 1000)
         except Exception as error:
             outcome = error
+        except BaseException as error:  # sys.exit() too
+            outcome = ConnectionDropped(repr(error))
         if outcome is None:
             outcome = ConnectionDropped("the program's _connect did not call the original")
         if (loop := self._loop) is not None:
@@ -280,7 +282,7 @@ class MemberConnection(ConnectionHandler):
         elif not client._stopped.is_set():
             client.trouble = f"{address} {_words(outcome)}"
             self.report.failed(client.trouble)
-        self._try_next()
+        self._loop.call(self._try_next)  # not from here: there may be hundreds of servers
 
     def _begin_link(self, joined: Joined) -> None:
         assert self._loop is not None

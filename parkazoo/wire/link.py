@@ -14,6 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from kazoo.exceptions import (
@@ -105,11 +106,17 @@ class Link:
 
     def begin(self) -> None:
         """On the loop: read from now on, and send what has been queued."""
-        self._loop.watch(self._sock, self._on_ready)
+        self._guard(self._watch)
         self._keep_alive()
         self.flush()
         if not self._has_ended and (self._parts or self._is_secure):
             self._on_ready(READ)  # what came along with the handshake does not make the socket readable
+
+    def _watch(self) -> None:
+        try:
+            self._loop.watch(self._sock, self._on_ready)
+        except ValueError:  # some programs do that
+            raise ConnectionDropped("the socket has been closed") from None
 
     def resume(self) -> None:
         """On the loop: the gate is open again."""
@@ -464,7 +471,8 @@ class Link:
         """Close the socket; what waits for an answer is the client's to tell."""
         if self._has_ended:
             return
-        self._loop.forget(self._sock)
+        with suppress(KeyError, ValueError):  # it is not watched, or has been closed
+            self._loop.forget(self._sock)
         if self._timer is not None:
             self._timer.cancel()
         with self.lock:

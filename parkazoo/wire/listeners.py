@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from parkazoo.wire.loop import Loop
+from parkazoo.wire.loop import Loop, Timer
 from parkazoo.wire.workers import CALLBACKS, run_on
 
 _called_by: ContextVar[Any] = ContextVar("called_by", default=None)  # in listeners: their Listeners
@@ -37,6 +37,7 @@ class Listeners:
         self._lock = threading.Lock()
         self._states: deque[str] = deque()
         self._told = 0
+        self._timer: Timer | None = None  # of the patience with them
         self._is_calling = False
         self._is_excused = False  # since they were idle, a listener has used the client
         self._are_idle = handler.event_object()
@@ -56,7 +57,8 @@ class Listeners:
                 self._are_idle.clear()
             if loop is not None and not self._is_excused:
                 self.is_closed = True
-                loop.call_later(self._patience_s, partial(self._lose_patience, self._told))
+                self._let_go()
+                self._timer = loop.call_later(self._patience_s, partial(self._lose_patience, self._told))
         if is_idle:
             run_on(CALLBACKS, self._handler, self._run)
 
@@ -71,6 +73,11 @@ class Listeners:
         """Wait until all have been called; not if a listener asks for that."""
         if _called_by.get() is not self:
             self._are_idle.wait(timeout_s)
+
+    def _let_go(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _lose_patience(self, told: int) -> None:
         if told == self._told:
@@ -89,6 +96,7 @@ class Listeners:
                     if not self._states:
                         self._is_calling = self.is_closed = False
                         self._are_idle.set()
+                        self._let_go()
                         break
                     state = self._states.popleft()
                 self._call(state)

@@ -26,11 +26,14 @@ log = logging.getLogger(__name__)
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 DRAIN_BYTES = 4096
+MANY_TIMERS = 64
 # Which selectors wait as a handler of kazoo does; all others are taken for threads.
 SELECTORS = {
     "sequential_gevent_handler": "gevent.selectors",
     "sequential_eventlet_handler": "eventlet.green.selectors",
 }
+
+HUBS = {"sequential_gevent_handler": "gevent", "sequential_eventlet_handler": "eventlet.hubs"}
 
 
 class Timer(list[Any]):
@@ -56,16 +59,19 @@ class Loop:
         self._calls: deque[Callable[[], None]] = deque()
         self._last_calls: list[Callable[[], None]] = []
         self._timers: list[Timer] = []
+        self._many_timers = MANY_TIMERS
         self._numbers = itertools.count()
         self._is_signalled = False
         self._thread: int | None = None  # while it is awake
         self._handler = handler
-        self._routine: Any = None
-        self.has_begun = False
+        self._turn = threading.Lock()  # of the one routine that runs it
+        self._routines: list[Any] = []
         _all.add(self)
 
     def begin(self) -> None:
-        self._routine = self._handler.spawn(self._run)
+        """Have it run; may be called again."""
+        if not self._turn.locked():
+            self._routines.append(self._handler.spawn(self._run))
 
     def call(self, call: Callable[[], None]) -> None:
         """Make a call on the loop, soon."""
@@ -96,6 +102,10 @@ class Loop:
     def call_later(self, delay_s: float, call: Callable[[], None]) -> Timer:
         timer = Timer([time.monotonic() + delay_s, next(self._numbers), call])
         heapq.heappush(self._timers, timer)
+        if len(self._timers) > self._many_timers:  # most of them have perhaps been cancelled
+            self._timers = [each for each in self._timers if each[2] is not None]
+            heapq.heapify(self._timers)
+            self._many_timers = max(MANY_TIMERS, 2 * len(self._timers))
         return timer
 
     def watch(self, sock: Any, call: Callable[[int], None]) -> None:
@@ -119,6 +129,8 @@ class Loop:
         self._is_signalled = False
 
     def _run(self) -> None:
+        if not self._turn.acquire(False):
+            return
         while self.users or self._calls:
             timeout = 0.0 if self._calls else None
             if self._timers and timeout is None:
@@ -143,7 +155,8 @@ class Loop:
 
     def abandon(self) -> None:
         """In a child process: what is watched is the parent's."""
-        end_after_fork(self._routine)
+        for routine in self._routines:
+            end_after_fork(routine)
         self._selector.close()  # before any of its sockets: libev aborts if one that it watches is closed
         for sock in (self.read_sock, self.write_sock):
             os.close(sock.detach())
@@ -171,14 +184,11 @@ def join(handler: Any) -> Loop:
         if loop is None:
             loop = _loops[key] = Loop(handler)
         loop.users += 1
-        is_first, loop.has_begun = not loop.has_begun, True
-    if is_first:
-        try:
-            loop.begin()
-        except BaseException:
-            loop.has_begun = False
-            leave(loop)
-            raise
+    try:
+        loop.begin()
+    except BaseException:
+        leave(loop)
+        raise
     return loop
 
 
@@ -197,9 +207,9 @@ def leave(loop: Loop) -> None:
 
 
 def _key(handler: Any) -> Any:
-    if handler.name not in SELECTORS:
+    if handler.name not in HUBS:
         return None
-    return handler.name, threading.get_ident()  # a hub belongs to a thread
+    return importlib.import_module(HUBS[handler.name]).get_hub()  # each thread has its own
 
 
 def _after_fork() -> None:

@@ -99,8 +99,8 @@ def _resolve(key: tuple[str, str, int]) -> None:
         ]
     except OSError as error:
         found = error
-    except UnicodeError as error:
-        found = OSError(str(error))
+    except BaseException as error:  # UnicodeError, or what a program's own resolver raises
+        found = OSError(repr(error))
     _answer(key, found)
 
 

@@ -104,6 +104,8 @@ class Talk:
             value = call()
         except Exception as error:
             value = error
+        except BaseException as error:  # what a program's own code may raise, such as gevent's Timeout
+            value = ConnectionDropped(repr(error))
         self._loop.call(partial(self._step, value))
 
     def _on_ready(self, events: int) -> None:

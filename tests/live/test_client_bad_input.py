@@ -272,6 +272,8 @@ class TestBadInput(LiveTest):
                         self.assertEqual(found, [NoNodeError], name)
                     elif name == "delete recursive":  # kazoo's says that there is nothing to delete
                         self.assertIn(found, (True, NoNodeError), name)
+                    elif name == "sync":  # as of any path that is not there
+                        self.assertEqual(found, path)
                     else:
                         self.assertEqual(found, NoNodeError, name)
                 self.assertEqual(
