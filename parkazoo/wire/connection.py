@@ -322,7 +322,8 @@ class MemberConnection(ConnectionHandler):
             self._try_next()
 
     def _expired(self) -> None:
-        self._backoff.reset()
+        if self.client._session_id:  # else a server refuses a new session, again and again perhaps
+            self._backoff.reset()
         if not self.client.is_renewing:
             self.report.expired()
         self._tell(KeeperState.EXPIRED_SESSION)
@@ -345,9 +346,9 @@ class MemberConnection(ConnectionHandler):
         if self._loop is None:
             return
         self._talk = self._pause = self._loop = None
-        self.connection_stopped.set()
         self._tell(KeeperState.CLOSED)
         self.client.owner.member_ended(self.client)
+        self.connection_stopped.set()  # at last: somebody may be waiting for all of it
 
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
         """Overrides kazoo's: a client that stops hears of no more."""

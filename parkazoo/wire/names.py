@@ -99,7 +99,9 @@ def _resolve(key: tuple[str, str, int]) -> None:
         ]
     except OSError as error:
         found = error
-    except BaseException as error:  # UnicodeError, or what a program's own resolver raises
+    except UnicodeError as error:
+        found = OSError(str(error))
+    except BaseException as error:  # what a program's own resolver raises
         found = OSError(repr(error))
     _answer(key, found)
 
