@@ -18,6 +18,7 @@ from tests.fuzz.cases import ENSEMBLES, IDS, WORLD, Call, Case
 PLACEMENT = Placement(ENSEMBLES)
 NO_AUTH = "raises NoAuthError"
 OF_CHILDREN = ("cversion", "numChildren")
+ENDS = ("expire", "restart", "stop")  # of a session
 
 
 @dataclass
@@ -141,6 +142,18 @@ def _is_refused_recursive(difference: Difference) -> bool:
     return difference.call.args.get("recursive", False) and str(difference.parkazoo).startswith("raises")
 
 
+def _lost_an_entry(difference: Difference) -> bool:
+    """Its session may have ended, and with it the lock of the entry that it got."""
+    call = difference.call
+    has_ended = any(each.client == call.client and each.name in ENDS for each in difference.case.calls)
+    return (
+        call.name in ("LockingQueue.consume", "LockingQueue.holds_lock", "LockingQueue.release")
+        and has_ended
+        and difference.kazoo == "raises NoNodeError"
+        and difference.parkazoo is False
+    )
+
+
 def identities_of(names: set[str]) -> set[Id]:
     return {WORLD, *(IDS[name] for name in names)}
 
@@ -162,5 +175,11 @@ RULES = (
         "Without READ on a directory, the stat that a `set` or `get_acls` returns shows no children",
         False,
         _stat_without_read,
+    ),
+    Rule(
+        "`LockingQueue` after its session has expired: `consume`, `holds_lock` and `release` return False where "
+        "kazoo's raise NoNodeError",
+        False,
+        _lost_an_entry,
     ),
 )

@@ -30,6 +30,7 @@ from tests.fuzz.shrink import shrink
 DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "differences.md"
 MANY = 300
 NO_AUTH = "raises NoAuthError"
+NO_NODE = "raises NoNodeError"
 
 
 def case_of(*calls: Call) -> Case:
@@ -80,7 +81,7 @@ class TestRules(unittest.TestCase):
         """A path below the case's root that is native, or is not."""
         return next(f"/d{n}" for n in range(MANY) if PLACEMENT.is_native(f"/fuzz-1/d{n}") is is_native)
 
-    def allowed(self, call: Call, kazoo: Any, parkazoo: Any, acl: list[ACL]) -> str:
+    def allowed(self, call: Call, kazoo: Any, parkazoo: Any, acl: list[ACL], *before: Call) -> str:
         """The sentence that allows the difference, or nothing."""
 
         def acl_of(path: str) -> list[ACL]:
@@ -88,7 +89,9 @@ class TestRules(unittest.TestCase):
                 raise NoNodeError
             return acl
 
-        rule = rule_for(Difference(case_of(call), call, kazoo, parkazoo, identities_of({"alice"}), acl_of))
+        rule = rule_for(
+            Difference(case_of(*before, call), call, kazoo, parkazoo, identities_of({"alice"}), acl_of)
+        )
         return rule.sentence if rule else ""
 
     def test_each_sentence_is_documented(self) -> None:
@@ -122,6 +125,16 @@ class TestRules(unittest.TestCase):
         self.assertTrue(self.allowed(call, whole, without, [ACL(ALL, IDS["bob"])]))
         self.assertFalse(self.allowed(call, whole, without, OPEN_ACL_UNSAFE))
         self.assertFalse(self.allowed(call, whole, without | {"version": 2}, [ACL(ALL, IDS["bob"])]))
+
+    def test_an_entry_whose_lock_is_gone(self) -> None:
+        expire = Call(0, "expire", args={"ensemble": 0})
+        for method in ("consume", "holds_lock", "release"):
+            call = Call(0, f"LockingQueue.{method}", "/a")
+            self.assertTrue(self.allowed(call, NO_NODE, False, [], expire))
+            self.assertFalse(self.allowed(call, NO_NODE, False, []))
+            self.assertFalse(self.allowed(call, NO_NODE, True, [], expire))
+            self.assertFalse(self.allowed(call, True, False, [], expire))
+        self.assertFalse(self.allowed(Call(0, "LockingQueue.get", "/a"), NO_NODE, False, [], expire))
 
     def test_what_parkazoo_has_to_refuse(self) -> None:
         def transaction(*paths: str) -> str | None:
