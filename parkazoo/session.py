@@ -24,7 +24,7 @@ from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 from parkazoo.driver import Driver, Reply
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetData
-from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, no_map_error
+from parkazoo.protocol.cluster_map import ClusterMap, no_map_error
 from parkazoo.protocol.operations import look_again
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.session import pack_password, state_of, unpack_password
@@ -245,9 +245,12 @@ class Session:
             found = answer[0]
         if found == expected:
             return None
+        told = f"is {found!r}, not {expected!r}"
+        if isinstance(answer, NoNodeError):
+            told = "is missing; if they are its servers, they have lost their data"
         return ClusterMapError(
             f"the servers {cluster_map.ensembles[member.name]} are not ensemble {member.name} of this cluster: "
-            f"{ENSEMBLE} there is {found!r}, not {expected!r}. See `parkazoo map check`"
+            f"{ENSEMBLE} there {told}. See `parkazoo map check`"
         )
 
     def _know(self, member: Member) -> None:
@@ -408,7 +411,7 @@ class Session:
     def describe_missing(self) -> str:
         """Who has not been reached and why, for the message of a time-out."""
         missing = [
-            f"{self._describe(member)} ({format_hosts(member.hosts)}{member.trouble and f'; {member.trouble}'})"
+            f"{self._describe(member)} ({member.describe_troubles()})"
             for member in self.members
             if self._states[member] not in CONNECTED_STATES
         ]

@@ -191,8 +191,9 @@ class MemberConnection(ConnectionHandler):
         self._pause = None
         LookUp(self._loop, self.handler, self.client.hosts, self._have_looked_up)
 
-    def _have_looked_up(self, addresses: list[Address], troubles: list[str]) -> None:
-        for trouble in troubles:
+    def _have_looked_up(self, addresses: list[Address], troubles: dict[tuple[str, int], str]) -> None:
+        self.client.troubles.update(troubles)
+        for trouble in troubles.values():
             self.report.failed(trouble)
         if self.client.randomize_hosts:
             random.shuffle(addresses)
@@ -267,21 +268,21 @@ class MemberConnection(ConnectionHandler):
                 outcome.sock.close()
             return
         if isinstance(outcome, Joined):
-            client.trouble = ""
+            client.troubles.clear()
             self._backoff.reset()
             self._begin_link(outcome)
             return
         if isinstance(outcome, AuthFailedError):
             self.report.refused(address)
-            client.trouble = f"{address} refuses the credentials"
+            client.troubles[address.host, address.port] = "it refuses the credentials"
             self._tell(KeeperState.AUTH_FAILED)
             self._finish()
             return
         if isinstance(outcome, SessionExpiredError):
             self._expired()
         elif not client._stopped.is_set():
-            client.trouble = f"{address} {_words(outcome)}"
-            self.report.failed(client.trouble)
+            client.troubles[address.host, address.port] = words = _words(outcome)
+            self.report.failed(f"{address}: {words}")
         self._loop.call(self._try_next)  # not from here: there may be hundreds of servers
 
     def _begin_link(self, joined: Joined) -> None:
@@ -362,7 +363,7 @@ class MemberConnection(ConnectionHandler):
         if self._ro_mode and self._search is None and self._loop is not None:
             LookUp(self._loop, self.handler, self.client.hosts, self._ask_one)
 
-    def _ask_one(self, addresses: list[Address], troubles: list[str]) -> None:
+    def _ask_one(self, addresses: list[Address], troubles: dict[tuple[str, int], str]) -> None:
         link = self._link
         if not addresses or link is None or self._loop is None or self._search is not None:
             return

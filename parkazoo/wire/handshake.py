@@ -25,7 +25,7 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.placement import ENSEMBLE
 from parkazoo.wire.frame import REPLY, request_frame
-from parkazoo.wire.talk import Frames, Limit, Steps, Talk, connect, secure, send
+from parkazoo.wire.talk import Closed, Frames, Limit, Steps, Talk, connect, secure, send
 from parkazoo.wire.tls import make_context
 
 IDENTITY_XID = 0  # requests have 1 and above
@@ -97,8 +97,7 @@ def _shake_hands(member: Any, address: Address, authenticate: Authenticate, talk
     frame = asked.serialize()
     opening = int_struct.pack(len(frame)) + frame
     credentials, count = _introduction(member)
-    yield from send(talk, opening if has_sasl else opening + credentials)
-    body = yield from frames.next()
+    body = yield from _ask_first(member, talk, frames, opening if has_sasl else opening + credentials)
     try:
         answer, _ = Connect.deserialize(body, 0)
     except Exception:
@@ -128,6 +127,18 @@ def _shake_hands(member: Any, address: Address, authenticate: Authenticate, talk
         connect_timeout_s,
         frames.rest,
     )
+
+
+def _ask_first(member: Any, talk: Talk, frames: Frames, opening: bytes) -> Steps[bytes]:
+    """The answer to Connect: none, if the server has no quorum, or is behind what the client has seen."""
+    try:
+        yield from send(talk, opening)
+        return (yield from frames.next())
+    except (Closed, ConnectionResetError, BrokenPipeError):
+        lost = ", or have lost data that this client has seen" if member.last_zxid else ""
+        raise ConnectionDropped(
+            f"the server closed the connection before it answered: it may have no quorum{lost}"
+        ) from None
 
 
 class WrongEnsemble(ConnectionDropped):

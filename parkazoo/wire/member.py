@@ -18,6 +18,7 @@ from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 
 from parkazoo.driver import Reply
 from parkazoo.kazoo_private import CloseInstance
+from parkazoo.protocol.cluster_map import format_hosts
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.steps import Request
 from parkazoo.wire.connection import MemberConnection
@@ -90,7 +91,7 @@ class Member(KazooClient):
         self.auth_data = auth_data
         self.verify = verify
         self.is_renewing = False
-        self.trouble = ""  # why the last attempt to connect failed
+        self.troubles: dict[tuple[str, int], str] = {}  # why the last attempt failed, by host and port
         self._connection = MemberConnection(
             self, self._conn_retry.copy(), logger=DiscreetLog(self.logger), sasl_options=sasl_options
         )
@@ -137,6 +138,7 @@ class Member(KazooClient):
         self.logger = self.owner.logger_for(name)
         self._connection.logger = DiscreetLog(self.logger)
         self.name = name
+        self.logger.info("ensemble %s: it is the bootstrap ensemble, %s", name, format_hosts(self.hosts))
 
     def distrust(self, thread: int) -> None:
         """See :meth:`Link.distrust`."""
@@ -158,6 +160,12 @@ class Member(KazooClient):
         path = getattr(request, "path", None)
         where = f"ensemble {self.name}"
         return where if path is None else f"{self.unchroot(Placement.directory_of_pin(path))} ({where})"
+
+    def describe_troubles(self) -> str:
+        """Each server, and why the last attempt to connect to it failed."""
+        servers = [(host.strip(), int(port)) for host, port in self.hosts]
+        troubles = dict(self.troubles)  # the loop changes it
+        return ", ".join(f"{format_hosts([each])}: {troubles.get(each, 'no answer yet')}" for each in servers)
 
     def drop_watches(self) -> None:
         """Call every watch with the event NONE, once, and forget it."""

@@ -29,7 +29,7 @@ class LookUp:
         loop: Loop,
         handler: Any,
         servers: Sequence[tuple[str, int]],
-        on_end: Callable[[list[Address], list[str]], None],
+        on_end: Callable[[list[Address], dict[tuple[str, int], str]], None],
     ) -> None:
         self._loop = loop
         self._on_end = on_end
@@ -55,12 +55,13 @@ class LookUp:
         if self._missing:
             return
         addresses: list[Address] = []
-        troubles = []
-        for (host, _), each in zip(self._servers, self._found, strict=True):
+        troubles: dict[tuple[str, int], str] = {}
+        for (name, port), each in zip(self._servers, self._found, strict=True):
             if isinstance(each, list):
                 addresses += each
             elif each is not None:
-                troubles.append(f"cannot resolve {host}: {each.strerror or each}")
+                host = name.strip()
+                troubles[host, int(port)] = f"cannot resolve {host}: {each.strerror or each}"
         self._on_end(addresses, troubles)
 
 

@@ -197,6 +197,10 @@ def _attempt(call: Callable[[], T], events: int) -> T | _Wait:
         return _Wait(WRITE)
 
 
+class Closed(ConnectionDropped):
+    """The server has closed the connection."""
+
+
 class Frames:
     """What has come and has not been taken."""
 
@@ -206,7 +210,8 @@ class Frames:
 
     def next(self) -> Steps[bytes]:
         """
-        :raises ConnectionDropped: the server has closed the connection, or is no ZooKeeper server.
+        :raises Closed: the server has closed the connection.
+        :raises ConnectionDropped: it is no ZooKeeper server.
         """
         while True:
             if len(self.rest) >= 4:
@@ -221,5 +226,5 @@ class Frames:
     def more(self) -> Steps[None]:
         data: bytes = yield from _until_done(partial(self._talk.sock.recv, READ_BYTES), READ)
         if not data:
-            raise ConnectionDropped("the server has closed the connection")
+            raise Closed("the server has closed the connection")
         self.rest += data

@@ -72,7 +72,7 @@ class SecuredTest(unittest.TestCase):
         with self.nothing_left():
             client = ParKazooClient(hosts, **options)
             client.start_async()
-            wait_until(lambda: client.members[ensemble].trouble, f"trouble with ensemble {ensemble}")
+            wait_until(lambda: client.members[ensemble].troubles, f"trouble with ensemble {ensemble}")
             with self.assertRaisesRegex(client.handler.timeout_exception, pattern):
                 client.start(0.01)
             self.assertRaises(ConnectionClosedError, client.get, "/")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 import warnings
@@ -34,6 +35,37 @@ def setUpModule() -> None:
 
 def tearDownModule() -> None:
     BLANK.stop()
+
+
+class Closer:
+    """A server that closes each connection as soon as something has come, as ZooKeeper does without a quorum.
+
+    :param resets: with bytes that it has not read, so that the client's end is reset.
+    """
+
+    def __init__(self, *, resets: bool) -> None:
+        self._resets = resets
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self) -> Closer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._server.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._server.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(1 if self._resets else 1 << 16)
 
 
 class TestNoStart(LiveTest):
@@ -87,7 +119,8 @@ class TestNoStart(LiveTest):
         return json.dumps({"cluster": cluster, "name": name}).encode()
 
     def test_no_map(self) -> None:
-        self.fails(ClusterMapError, MAP, self.hosts, "parkazoo map init")
+        """The client cannot know whether there was one: it names both, and what tells them apart."""
+        self.fails(ClusterMapError, MAP, self.hosts, "none has been made", "lost its data", "parkazoo map init")
         self.assertTrue(issubclass(ClusterMapError, ConfigurationError))
 
     def test_damaged_maps(self) -> None:
@@ -112,7 +145,7 @@ class TestNoStart(LiveTest):
 
     def test_wrong_servers(self) -> None:
         self.write(self.map_of(a=self.hosts).to_json())
-        self.fails(ClusterMapError, self.hosts, ENSEMBLE, "parkazoo map check")
+        self.fails(ClusterMapError, self.hosts, f"{ENSEMBLE} there is missing; ", "parkazoo map check")
         for record in (b"", b"{}", b"\xff", self.record(cluster="another"), self.record(name="b")):
             with self.subTest(record):
                 self.write(self.map_of(a=self.hosts).to_json(), record)
@@ -129,6 +162,31 @@ class TestNoStart(LiveTest):
         self.fails(timeout, "no.such.host.invalid", hosts="no.such.host.invalid:2181", timeout_s=0.5)
         self.write(self.map_of(a=self.hosts, b=dead).to_json(), self.record())
         self.fails(timeout, "ensemble b", dead, timeout_s=1)
+
+    def test_every_reason_is_told(self) -> None:
+        """The time-out's message names each server of an ensemble with what became of the attempt to reach it."""
+        (port,) = free_ports(1)
+        dead = f"127.0.0.1:{port}"
+        with (
+            socket.create_server(("127.0.0.1", 0)) as mute,
+            Closer(resets=False) as polite,
+            Closer(resets=True) as rude,
+        ):
+            silent = f"127.0.0.1:{mute.getsockname()[1]}"
+            servers = ",".join((dead, polite.address, rude.address, "no.such.host.invalid:2181", silent))
+            self.write(self.map_of(a=self.hosts, b=servers).to_json(), self.record())
+            client = self.parkazoo(hosts=self.hosts, start=False, randomize_hosts=False, timeout=60)
+            client.start_async()
+            wait_until(lambda: len(client.members["b"].troubles) == 4, "an attempt at each")
+            with self.assertRaises(client.handler.timeout_exception) as caught:
+                client.start(0.01)
+        closed = "the server closed the connection before it answered: it may have no quorum"
+        self.assertRegex(
+            str(caught.exception),
+            rf"ensemble b \({dead}: Connection refused, {polite.address}: {closed}, {rude.address}: {closed}, "
+            r"no\.such\.host\.invalid:2181: cannot resolve no\.such\.host\.invalid: .+, "
+            rf"{silent}: no answer yet\)",
+        )
 
     def test_no_right_to_read_the_map(self) -> None:
         self.write(self.map_of(a=self.hosts).to_json(), self.record())
@@ -199,6 +257,18 @@ class TestNoStart(LiveTest):
 
 
 class TestThree(LiveTest):
+    def test_servers_that_have_lost_what_the_client_has_seen(self) -> None:
+        """ZooKeeper closes such a connection without a word: the log and the reason say what it may be."""
+        client = self.parkazoo()
+        member = client.members["b"]
+        member.last_zxid = 1 << 60
+        with self.assertLogs("parkazoo.b", "WARNING") as logged:
+            member._connection._socket.shutdown(socket.SHUT_RDWR)
+            wait_until(lambda: member.troubles, "an attempt")
+        (reason,) = member.troubles.values()
+        self.assertIn("it may have no quorum, or have lost data that this client has seen", reason)
+        self.assertIn(reason, logged.output[-1])
+
     def test_configuration(self) -> None:
         """All three are in the map, each has a session, and each knows who it is."""
         client = self.parkazoo()

@@ -191,7 +191,7 @@ class TestMistakes(TlsTest):
     def told(self, ensemble: str, reason: str) -> str:
         """A message that names the ensemble, the server's address and the reason."""
         name = rf"ensemble {ensemble}" if ensemble != "a" else "the bootstrap ensemble"
-        return rf"(?s){name} \({self.hosts[ensemble]}; {self.hosts[ensemble]} .*{reason}.*\)"
+        return rf"(?s){name} \({self.hosts[ensemble]}: .*{reason}.*\)"
 
     def refused(self, ensemble: str, reason: str, **options: Any) -> None:
         name = BOOTSTRAP if ensemble == "a" else ensemble
@@ -239,13 +239,13 @@ class TestMistakes(TlsTest):
     def test_tls_to_plain_text(self) -> None:
         """At the bootstrap ensemble; and at another, which the map gives with its plain port."""
         plain = self.servers["a"].address
-        self.times_out(BOOTSTRAP, rf"bootstrap ensemble \({plain}; {plain} .+\)", plain, **self.options)
+        self.times_out(BOOTSTRAP, rf"bootstrap ensemble \({plain}: .+\)", plain, **self.options)
         admin = self.kazoo(plain)
         self.addCleanup(admin.set, MAP, self.made.to_json())
         mixed = replace(self.made, ensembles={**self.hosts, "c": self.servers["c"].address})
         admin.set(MAP, mixed.to_json())
         address = self.servers["c"].address
-        self.times_out("c", rf"ensemble c \({address}; {address} .+\)", self.hosts["a"], **self.options)
+        self.times_out("c", rf"ensemble c \({address}: .+\)", self.hosts["a"], **self.options)
 
     def test_files(self) -> None:
         """The client need not ask a server to know that they are of no use."""

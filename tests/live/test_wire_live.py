@@ -169,4 +169,4 @@ class TestOutage(LiveTest):
         self.assertIn(named[1], back[0])
         others = [text for _, text in lines if text not in (*lost, *back)]
         self.assertEqual(len(others), len({*others}), lines)  # each reason once
-        self.assertIn(f"ensemble b: {named[1]} Connection refused", others)
+        self.assertIn(f"ensemble b: {named[1]}: Connection refused", others)

@@ -161,18 +161,18 @@ class TestLookUp(unittest.TestCase):
     def test_numbers(self) -> None:
         """At once, without a question."""
         found = self.look_up(("127.0.0.1", 1), (" ::1 ", 2))
-        self.assertEqual(found, [([Address("127.0.0.1", "127.0.0.1", 1), Address("::1", "::1", 2)], [])])
+        self.assertEqual(found, [([Address("127.0.0.1", "127.0.0.1", 1), Address("::1", "::1", 2)], {})])
         self.assertEqual(self.asked, [])
 
     def test_none(self) -> None:
-        self.assertEqual(self.look_up(), [([], [])])
+        self.assertEqual(self.look_up(), [([], {})])
 
     def test_names(self) -> None:
         """All of their addresses, in the servers' order."""
         addresses, troubles = self.wait(self.look_up(("two", 2), ("127.0.0.1", 1), ("one", 3)))
         self.assertEqual([each.ip for each in addresses], ["10.0.0.2", "127.0.0.1", "10.0.0.1", "::1"])
         self.assertEqual([str(each) for each in addresses], ["two:2", "127.0.0.1:1", "one:3", "one:3"])
-        self.assertEqual(troubles, [])
+        self.assertEqual(troubles, {})
 
     def test_one_question_for_many(self) -> None:
         found = [self.look_up(("slow", 1)) for _ in range(50)]
@@ -200,15 +200,18 @@ class TestLookUp(unittest.TestCase):
         self.assertEqual([each.host for each in addresses], ["two"])
         self.assertEqual(
             troubles,
-            ["cannot resolve gone: Name or service not known", "cannot resolve not a name: label too long"],
+            {
+                ("gone", 1): "cannot resolve gone: Name or service not known",
+                ("not a name", 3): "cannot resolve not a name: label too long",
+            },
         )
 
     def test_no_thread(self) -> None:
         """It is told, and the next who asks is not forgotten."""
         with mock.patch("parkazoo.wire.names.run_on", side_effect=RuntimeError("can't start new thread")):
-            addresses, (trouble,) = self.wait(self.look_up(("one", 1)))
+            addresses, troubles = self.wait(self.look_up(("one", 1)))
         self.assertEqual(addresses, [])
-        self.assertIn("can't start new thread", trouble)
+        self.assertIn("can't start new thread", troubles["one", 1])
         self.assertEqual(len(self.wait(self.look_up(("one", 1)))[0]), 2)
 
 
