@@ -67,6 +67,7 @@ TCP_TIMEOUT_S = 3.0
 CREATES_AT_ONCE = 256  # keeps a transaction far below the servers' limit of 1 MiB
 READS_AT_ONCE = 64
 REFUSED = "the servers refuse the identity"
+MOVED = f"or put its new address into {MAP}, as docs/fsck.md tells"
 SHOWN = 5
 LOSSES_SHOWN = 20
 
@@ -111,7 +112,8 @@ class Loss(NamedTuple):
         ]
         unseen = f" ({self.hidden:,} znodes could not be looked at)" if self.hidden else ""
         return (
-            f"{', '.join(parts) or 'nothing that the others know of'}; beside what none of them knows of{unseen}"
+            f"{', '.join(parts) or 'nothing that the other ensembles know of'}; beside that, what no other "
+            f"ensemble knows of: znodes, and native directories with all in them{unseen}"
         )
 
 
@@ -164,17 +166,19 @@ def init_map(
         # The bootstrap ensemble last: whoever marks the others has written a draft there before.
         first = sorted(clients.values(), key=lambda client: client.name == wanted.bootstrap)
         states = {client.name: _State.read(client) for client in first}
-        cluster_map, is_made = _agree(wanted, states, replace)
-        for name, state in states.items():
-            _verify_state(cluster_map, name, state, closed, is_made)
+        cluster_map, is_made = _agree(wanted, states)
+        for name in states:
+            _verify_state(cluster_map, name, states, closed, is_made)
         if lost := _find_lost(cluster_map, states, is_made):
+            if not is_made:  # with its ensembles in another order, something else would be told to be lost
+                _verify_all_in_reach(cluster_map, clients, is_again=True)
             loss = _assess(cluster_map, clients, lost)
-            _verify_given_up(states, loss, replace)
+            _verify_given_up(cluster_map, states, loss, replace, is_made)
             tell(loss)
         if any(state.record is None for state in states.values()):
             _verify_distinct(clients, options, timeout_s)
-        if not is_made and len(wanted.names) > 1:
-            _verify_nothing_lost(cluster_map, clients)
+        if not is_made and not lost:
+            _verify_all_in_reach(cluster_map, clients, is_again=False)
         if not is_made:
             cluster_map = _write_draft(clients[wanted.bootstrap], cluster_map, acl)
         for client in clients.values():
@@ -213,9 +217,10 @@ def check_map(
     """
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     options = {**client_options, "auth_data": list(auth)}
-    remedy = "start its servers or correct the map"
+    remedy = f"start its servers, {MOVED}"
     with _connected(cluster_map.ensembles, options, timeout_s) as (clients, absent):
         return [
+            *_check_hosts(hosts, cluster_map),
             *(Finding(client.name, f"cannot be reached: {_reasons(client)}", remedy) for client in absent),
             *(finding for client in clients.values() for finding in _check_ensemble(client, cluster_map)),
             *_check_forms(clients),
@@ -461,10 +466,10 @@ def _plan(bootstrap: str, ensembles: Mapping[str, str]) -> ClusterMap:
     return ClusterMap(cluster=uuid.uuid4().hex, ensembles=hosts, placement=tuple(ensembles), bootstrap=name)
 
 
-def _agree(wanted: ClusterMap, states: Mapping[str, _State], replaced: Collection[str]) -> tuple[ClusterMap, bool]:
+def _agree(wanted: ClusterMap, states: Mapping[str, _State]) -> tuple[ClusterMap, bool]:
     """The map to go on with: the one that is there, else the draft, else the one wanted; whether it is made.
 
-    If the bootstrap ensemble is to be replaced, the one wanted is that of the cluster which the others are of.
+    The one wanted is that of the cluster which the ensembles are of, if they are of one: perhaps its map is lost.
     """
     state = states[wanted.bootstrap]
     if state.map is not None:
@@ -472,7 +477,7 @@ def _agree(wanted: ClusterMap, states: Mapping[str, _State], replaced: Collectio
     if state.draft is not None:
         return _same(wanted, _parse(state.draft, DRAFT, state.hosts), DRAFT), False
     clusters = {_cluster_of(each.record) for each in states.values() if each.record is not None}
-    if wanted.bootstrap in replaced and len(clusters) == 1:
+    if len(clusters) == 1:
         return dataclasses.replace(wanted, cluster=clusters.pop() or wanted.cluster), False
     return wanted, False
 
@@ -500,36 +505,53 @@ def _same(wanted: ClusterMap, found: ClusterMap, path: str) -> ClusterMap:
     where = f"{path} on {found.ensembles[found.bootstrap]}"
     told = "; ".join(differences)
     if path == MAP:
-        raise ClusterMapError(f"there is another cluster map at {where}: {told}. See it with `parkazoo map show`")
+        raise ClusterMapError(
+            f"there is another cluster map at {where}: {told}. See it with `parkazoo map show`; docs/fsck.md "
+            "tells how to change a server's address in it"
+        )
     raise ClusterMapError(
         f"a map with other arguments was begun and not finished at {where}: {told}. Finish it with its own "
-        f"arguments, or delete {ROOT} on its ensembles"
+        f"arguments; or, if none of its ensembles has znodes below {MIRRORS}, delete {ROOT} on each"
     )
 
 
 # ---- verify --------------------------------------------------------------------------------------------
 
 
-def _verify_state(cluster_map: ClusterMap, name: str, state: _State, closed: bool, is_made: bool) -> None:
+def _verify_state(
+    cluster_map: ClusterMap, name: str, states: Mapping[str, _State], closed: bool, is_made: bool
+) -> None:
+    state = states[name]
     where = f"ensemble {name} ({state.hosts})"
     if state.map is not None and name != cluster_map.bootstrap:
-        raise ClusterMapError(f"{where} carries another cluster map, at {MAP}: an ensemble is in one cluster")
-    if state.record is not None and not _is_record(state.record, cluster_map, name):
-        told = (
-            f"{where} is {describe_record(state.record)}: an ensemble is in one cluster, under one name. "
-            f"If that one is given up, delete {ROOT} there"
-        )
-        if not is_made:
-            told += (
-                f"; if {cluster_map.bootstrap} was its bootstrap ensemble and has lost its data, bring back the "
-                f"old servers or a backup, or give up what was there with --replace {cluster_map.bootstrap}"
+        if not is_made and _cluster_of(state.map) == cluster_map.cluster:
+            raise ClusterMapError(
+                f"{where} is the bootstrap ensemble of this cluster: give its hosts as --bootstrap"
             )
+        raise ClusterMapError(f"{where} carries another cluster map, at {MAP}: an ensemble is in one cluster")
+    if state.draft is not None and name != cluster_map.bootstrap:
+        raise ClusterMapError(
+            f"a map was begun and not finished at {DRAFT} on {where}: finish it with its own arguments, which "
+            "have its hosts as --bootstrap"
+        )
+    if state.record is not None and not _is_record(state.record, cluster_map, name):
+        told = f"{where} is {describe_record(state.record)}: an ensemble is in one cluster, under one name. "
+        if state.has_mirrors:
+            told += f"It has znodes of that cluster below {MIRRORS}: leave {ROOT} there, and use other servers"
+        else:
+            told += f"Use other servers; or, if that cluster is given up, delete {ROOT} there"
         raise ClusterMapError(told)
     if state.is_open is not None:
         _verify_form(where, state.is_open, closed)
-    if state.strange or (state.has_mirrors and state.record is None and not is_made):
-        there = ", ".join(f"{ROOT}/{each}" for each in state.strange[:SHOWN]) or f"znodes below {MIRRORS}"
+    if state.strange:
+        there = ", ".join(f"{ROOT}/{each}" for each in state.strange[:SHOWN])
         raise ClusterMapError(f"{where} has {there}, not of this cluster: {ROOT} is ParKazoo's, delete them")
+    if state.has_mirrors and state.record is None and not is_made:
+        raise ClusterMapError(
+            f"{where} has znodes below {MIRRORS}, but no {ENSEMBLE}: it has been an ensemble of a cluster. Use "
+            "other servers; or make that znode again as the other ensembles of its cluster have it, with this "
+            "one's name"
+        )
 
 
 def _find_lost(cluster_map: ClusterMap, states: Mapping[str, _State], is_made: bool) -> list[str]:
@@ -552,14 +574,27 @@ def _lost_parts(cluster_map: ClusterMap, name: str, parts: Collection[str]) -> l
     return [path for path in needed if path not in parts]
 
 
-def _verify_given_up(states: Mapping[str, _State], loss: Loss, replaced: Collection[str]) -> None:
+def _parts(client: _Client) -> frozenset[str]:
+    return frozenset(join(ROOT, name) for name in client.children(ROOT))
+
+
+def _verify_given_up(
+    cluster_map: ClusterMap, states: Mapping[str, _State], loss: Loss, replaced: Collection[str], is_made: bool
+) -> None:
     """Every ensemble that has lost its data is to be replaced, and can be."""
     if kept := [name for name in loss.ensembles if name not in replaced]:
-        told = " and ".join(f"ensemble {name} ({states[name].hosts})" for name in kept)
+        first, found = cluster_map.bootstrap, [n for n in cluster_map.names if states[n].record is not None]
+        lost = " and ".join(f"ensemble {name} ({states[name].hosts})" for name in kept)
+        told = f"the data of this cluster on {lost} is lost"
         options = " ".join(f"--replace {name}" for name in kept)
+        if not is_made:
+            told = (
+                f"no cluster map at {MAP} on ensemble {first} ({states[first].hosts}), but ensemble "
+                f"{', '.join(found)} {'are' if len(found) > 1 else 'is'} of cluster {cluster_map.cluster}. If "
+                f"{first} was not its bootstrap ensemble, give that one as --bootstrap. If it was, {told}"
+            )
         raise ClusterMapError(
-            f"{told} had a part of this cluster, and has lost it: {loss}. Bring back the old servers or a backup, "
-            f"or give up what was there with {options}"
+            f"{told}: {loss}. Bring back the old servers or a backup, or give up what was there with {options}"
         )
     for name in loss.ensembles:
         if FENCES in states[name].parts and MIRRORS not in states[name].parts:
@@ -597,9 +632,12 @@ def _assess(cluster_map: ClusterMap, clients: Mapping[str, _Client], lost: Seque
 
 
 def _verify_form(where: str, is_open: bool, closed: bool) -> None:
-    if is_open == closed:
-        found, asked = ("open", "closed") if closed else ("closed", "open")
-        raise ClusterMapError(f"{ROOT} on {where} is {found}, and {asked} is asked for: ask for a {found} one")
+    if is_open and closed:
+        raise ClusterMapError(f"{ROOT} on {where} is open to all: leave out --closed")
+    if not is_open and not closed:
+        raise ClusterMapError(
+            f"{ROOT} on {where} is closed: give --closed, and the identity that it needs in --auth"
+        )
 
 
 def _verify_distinct(clients: Mapping[str, _Client], options: Mapping[str, Any], timeout_s: float) -> None:
@@ -662,22 +700,33 @@ def _each_server(
         yield {address: (servers[address][0], client) for address, client in connected.items()}, failed
 
 
-def _verify_nothing_lost(cluster_map: ClusterMap, clients: Mapping[str, _Client]) -> None:
-    """No ensemble has a znode at a place where this map would not look for it."""
+def _verify_all_in_reach(cluster_map: ClusterMap, clients: Mapping[str, _Client], is_again: bool) -> None:
+    """No ensemble has a znode at a place where this map would not look for it.
+
+    :param is_again: whether ensembles are of a cluster already, whose map is lost.
+    """
+    if len(cluster_map.names) == 1:
+        return
     placement = cluster_map.make_placement()
-    lost = []
+    strays = []
     for index, name in enumerate(cluster_map.names):
-        if found := _lost(clients[name], index, placement):
-            lost.append(f"{', '.join(found)}{', ...' if len(found) == SHOWN else ''} on {clients[name]}")
-    if lost:
+        if found := _strays(clients[name], index, placement):
+            strays.append(f"{', '.join(found)}{', ...' if len(found) == SHOWN else ''} on {clients[name]}")
+    if not strays:
+        return
+    told = f"znodes would be out of reach with these ensembles in this order: {'; '.join(strays)}. "
+    if is_again:
         raise ClusterMapError(
-            f"znodes would be out of reach with several ensembles: {'; '.join(lost)}. Begin with empty ensembles "
-            "and copy the znodes with a ParKazooClient, or make a map of the one ensemble that has data; to make "
-            "a lost map again, give its ensembles in their old order"
+            f"{told}There are marks of cluster {cluster_map.cluster}, but no map: to make it again, give all its "
+            "ensembles in their old order"
         )
+    raise ClusterMapError(
+        f"{told}Begin with empty ensembles and copy the znodes with a ParKazooClient, or make a map of the one "
+        "ensemble that has data"
+    )
 
 
-def _lost(client: _Client, index: int, placement: Placement) -> list[str]:
+def _strays(client: _Client, index: int, placement: Placement) -> list[str]:
     """Some znodes on ensemble `index` whose place is elsewhere; goes through the whole tree if there are none."""
     found = [
         path
@@ -793,13 +842,22 @@ def _publish(client: _Client, cluster_map: ClusterMap, acl: Any) -> None:
 # ---- check ---------------------------------------------------------------------------------------------
 
 
+def _check_hosts(hosts: str, cluster_map: ClusterMap) -> Iterator[Finding]:
+    """With servers of two ensembles a client finds the map or not, by chance."""
+    given = set(parse_hosts(hosts))
+    for name, theirs in cluster_map.ensembles.items():
+        if name != cluster_map.bootstrap and (strays := given & set(parse_hosts(theirs))):
+            told = f"{format_hosts(sorted(strays))} is among the hosts that were given"
+            yield Finding(name, told, f"give servers of ensemble {cluster_map.bootstrap} alone, to clients too")
+
+
 def _check_ensemble(client: _Client, cluster_map: ClusterMap) -> Iterator[Finding]:
     again = "run `parkazoo map init` again with the arguments of the map"
     if client.name != cluster_map.bootstrap and client.read(MAP) is not None:
         yield Finding(client.name, f"it carries a map too, at {MAP}", "it may be in another cluster: see that map")
     if client.name == cluster_map.bootstrap and client.read(MAP) != cluster_map.to_json():
         yield Finding(client.name, "its map is not the one that was read", "give the hosts that the map names")
-    parts = {join(ROOT, name) for name in client.children(ROOT)}
+    parts = _parts(client)
     if lost := _lost_parts(cluster_map, client.name, parts):
         yield Finding(
             client.name,
@@ -827,15 +885,18 @@ def _check_forms(clients: Mapping[str, _Client]) -> Iterator[Finding]:
 def _check_servers(
     clients: Mapping[str, _Client], cluster_map: ClusterMap, options: Mapping[str, Any], timeout_s: float
 ) -> Iterator[Finding]:
+    wrong_server = f"start the ensemble's own server at this address, {MOVED}"
     with _each_server(clients, options, timeout_s) as (connected, failed):
         for server, (name, reason) in failed.items():
-            told = f"server {server}: {reason}"
-            yield Finding(name, told, "start it or correct the map", is_warning=name in clients)
+            remedy = f"start it, {MOVED}"
+            if name in clients and _lost_parts(cluster_map, name, _parts(clients[name])):
+                remedy = (
+                    "do not start it beside the emptied ones, which would overwrite its data: see docs/fsck.md"
+                )
+            yield Finding(name, f"server {server}: {reason}", remedy, is_warning=name in clients)
         for server, (name, client) in connected.items():
             record = client.read(ENSEMBLE)
             if record is not None and not _is_record(record, cluster_map, name):
-                yield Finding(
-                    name, f"server {server} is {describe_record(record)}", "correct the map or the server"
-                )
+                yield Finding(name, f"server {server} is {describe_record(record)}", wrong_server)
             elif record is None and clients[name].read(ENSEMBLE) is not None:
-                yield Finding(name, f"server {server} is in another ensemble", "correct the map or the server")
+                yield Finding(name, f"server {server} is in another ensemble", wrong_server)

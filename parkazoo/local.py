@@ -857,7 +857,7 @@ def _verify_shape(folder: Path, state: _State, ensembles: int, size: int) -> Non
     if found != (ensembles, size):
         raise LocalClusterError(
             f"{folder} holds a cluster of {found[0]} ensembles of {found[1]}, not of {ensembles} of {size}: "
-            "ask for that, or use another folder"
+            f"ask for that (--ensembles {found[0]} --servers {found[1]}), or use another folder (--data FOLDER)"
         )
 
 
@@ -882,7 +882,7 @@ def status(data: Path) -> list[ServerStatus]:
     """
     state = _State.read(data) if _is_locked(data) else None
     if state is None:
-        raise LocalClusterError(f"no local cluster is running in {data}")
+        raise _not_running(data)
     if not state.pids:
         raise LocalClusterError(f"the local cluster in {data} is just starting: try again")
 
@@ -899,6 +899,12 @@ def status(data: Path) -> list[ServerStatus]:
             for index in range(len(pids))
         ]
         return [row.result() for row in rows]
+
+
+def _not_running(data: Path) -> LocalClusterError:
+    return LocalClusterError(
+        f"no local cluster is running in {data}: start one with `parkazoo local up --data {data}`"
+    )
 
 
 def _condition(address: str, role: str) -> str:
@@ -961,7 +967,7 @@ def stop_detached(data: Path) -> None:
     :raises LocalClusterError: if none does, or it does not end.
     """
     if not _is_locked(data):
-        raise LocalClusterError(f"no local cluster is running in {data}")
+        raise _not_running(data)
     supervisor = (data / LOCK).read_text()
     if not supervisor:
         raise LocalClusterError(f"the local cluster in {data} is just starting: try again")

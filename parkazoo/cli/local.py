@@ -74,7 +74,8 @@ def _print_servers(console: Console, data: Path) -> list[ServerStatus]:
         table.add_section() if ensemble and row.ensemble != ensemble else None
         first = row.ensemble if row.ensemble != ensemble else ""
         ensemble = row.ensemble
-        table.add_row(first, row.name, row.address, str(row.pid), row.role, f"[{STYLES[row.state]}]{row.state}")
+        pid = "" if row.state == "down" else str(row.pid)
+        table.add_row(first, row.name, row.address, pid, row.role, f"[{STYLES[row.state]}]{row.state}")
     console.print(table)
     return rows
 

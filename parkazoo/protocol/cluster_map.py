@@ -46,6 +46,8 @@ def parse_hosts(hosts: str) -> tuple[tuple[str, int], ...]:
     """``"h1:2181,h2:2181"`` as pairs of host and port; ClusterMapError if it is anything else."""
     if not isinstance(hosts, str):
         raise ClusterMapError(f"hosts must be a string like 'h1:2181,h2:2181', not {_quoted(hosts)}")
+    if not hosts.strip():
+        raise ClusterMapError(f"{hosts!r} names no server: give one or more, as a1:2181,a2:2181")
     servers = [_parse_server(server.strip(), hosts) for server in hosts.split(",")]
     if len(set(servers)) != len(servers):
         raise ClusterMapError(f"{_quoted(hosts)} names a server twice")
@@ -186,14 +188,24 @@ def describe_record(record: bytes) -> str:
 
 
 def no_map_error(hosts: str, record: bytes | None) -> ClusterMapError:
-    """The error to raise when servers hold no cluster map. It says which servers to ask, or how to make a map.
+    """The error to raise when servers hold no cluster map. It says what may have happened, and what to do.
+
+    They alone cannot tell whether a map was never made or has been lost.
 
     :param hosts: the servers that were asked.
     :param record: the data of ``/parkazoo/ensemble`` there; None if there is no such znode.
     """
-    hint = "make one with `parkazoo map init`"
-    if record is not None:
-        hint = f"these servers are {describe_record(record)}: give the hosts of its bootstrap ensemble"
+    if record is None:
+        hint = (
+            "either none has been made, or this was the bootstrap ensemble of a cluster that still exists on its "
+            "other ensembles, and it has lost its data. `parkazoo map init` with all ensembles tells which: it "
+            "makes a first map, or refuses and names what is lost"
+        )
+    else:
+        hint = (
+            f"these servers are {describe_record(record)}: give the hosts of its bootstrap ensemble. If they are "
+            "those, the map is lost: `parkazoo map init` with all ensembles names what is lost with it"
+        )
     return ClusterMapError(f"no cluster map at {MAP} on {hosts}: {hint}")
 
 

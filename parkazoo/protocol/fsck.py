@@ -502,7 +502,8 @@ def _prove(d: Directory) -> Operation[list[Finding]]:
     if has_home:
         return [Finding(MISSING_PINS, home, d.path, "", d)]
     if after.numChildren:
-        return [Finding(ORPHANS, d.mirror.ensemble, d.mirror.path, f"{after.numChildren} children of {d.path}", d)]
+        told = f"{after.numChildren} child{'ren' if after.numChildren > 1 else ''} of {d.path}"
+        return [Finding(ORPHANS, d.mirror.ensemble, d.mirror.path, told, d)]
     return [Finding(EMPTY_MIRRORS, d.mirror.ensemble, d.mirror.path, f"of {d.path}", d)]
 
 

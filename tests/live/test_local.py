@@ -395,7 +395,8 @@ class TestCommand(TestCase):
         home = {"XDG_DATA_HOME": str(self.folder)}
         folder = self.folder / "parkazoo" / "local"
         self.assertIn(
-            f"no local cluster is running in {folder}", self.command("local", "status", status=1, **home)
+            f"no local cluster is running in {folder}: start one with `parkazoo local up --data {folder}`",
+            self.command("local", "status", status=1, **home),
         )
         self.assertIn("no local cluster is running", self.command("local", "down", status=1, **home))
         self.addCleanup(self.end, folder)
@@ -410,13 +411,14 @@ class TestCommand(TestCase):
         self.assertIn("They were up already.", again)
         self.assertEqual(again.replace("They were up already.\n\n", ""), said)
         said = self.command("local", "up", status=1, **home)
-        self.assertIn("holds a cluster of 2 ensembles of 1, not of 3 of 3", said)
+        self.assertIn("holds a cluster of 2 ensembles of 1, not of 3 of 3: ask for that (--ensembles 2 ", said)
         os.kill(servers[0].pid, signal.SIGSTOP)
         os.kill(servers[1].pid, signal.SIGKILL)
         self.wait(lambda: not is_listening(servers[1].address), "killed")
         said = self.command("local", "status", **home)
         for word in (*servers[0][:3], str(servers[0].pid), "no answer", "down"):
             self.assertIn(word, said)
+        self.assertNotRegex(said, rf"\s{servers[1].pid}\s")
         said = self.command("local", "up", "--ensembles", "2", "--servers", "1", status=1, **home)
         self.assertIn("error: they were up already, but not all of them serve: a1, b1.", said)
         self.assertIn("stopped", self.command("local", "down", **home))

@@ -31,7 +31,7 @@ from parkazoo.cli import main
 from parkazoo.cli.cluster_map import split_hosts
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
-from parkazoo.protocol.cluster_map import ClusterMap, format_hosts
+from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, no_map_error
 from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT, Placement
 from tests.kazoo_suite.certificates import make_certificates
 
@@ -229,15 +229,39 @@ class InitTest(Ensembles):
         made = init_map(self.a, {"a": self.a, "b": self.b})
         with self.refused(rf"ensemble x .* is ensemble b of cluster {made.cluster}"):
             init_map(self.c, {"c": self.c, "x": self.b})
-        with self.refused(rf"ensemble b .* is ensemble b of cluster {made.cluster}"):  # though the name fits
+        with self.refused(
+            rf"no cluster map at {MAP} on ensemble c \({self.c}\), but ensemble b is of cluster {made.cluster}\. "
+            r"If c was not its bootstrap ensemble, give that one as --bootstrap\. If it was, "
+        ):  # though the name fits
             init_map(self.c, {"c": self.c, "b": self.b})
-        with self.refused("ensemble a .* carries another cluster map"):
+
+    def test_the_bootstrap_ensemble_is_another(self) -> None:
+        init_map(self.a, {"a": self.a, "b": self.b})
+        with self.refused(
+            "^ensemble a .* is the bootstrap ensemble of this cluster: give its hosts as --bootstrap$"
+        ):
+            init_map(self.b, {"a": self.a, "b": self.b})
+        wipe(self.plain[1])
+        init_map(self.c, {"b": self.b})  # of another cluster
+        with self.refused("^ensemble a .* carries another cluster map"):
             init_map(self.b, {"a": self.a, "b": self.b})
 
     def test_members_of_a_cluster_with_its_bootstrap_apart(self) -> None:
         init_map(self.c, {"a": self.a, "b": self.b})
-        with self.refused("is ensemble b of cluster"):  # the records agree with each other, but there is a map
+        with self.refused("If a was not its bootstrap ensemble, give that one"):
             init_map(self.a, {"a": self.a, "b": self.b})
+
+    def test_mirrors_are_not_given_up(self) -> None:
+        """An ensemble that holds the children of another cluster's directories: nobody is told to delete them."""
+        init_map(self.a, {"a": self.a, "b": self.b})
+        self.plain[1].create(MIRRORS + "/%2Fapp")
+        with self.refused(
+            "ensemble x .* is ensemble b of cluster .*: leave /parkazoo there, and use other servers$"
+        ):
+            init_map(self.c, {"c": self.c, "x": self.b})
+        self.plain[1].delete(MIRRORS + "/%2Fapp")
+        with self.refused("ensemble x .* is ensemble b of cluster .* delete /parkazoo there$"):
+            init_map(self.c, {"c": self.c, "x": self.b})
 
     def test_damaged_or_newer_map(self) -> None:
         init_map(self.a, self.all)
@@ -250,10 +274,10 @@ class InitTest(Ensembles):
 
     def test_nonsense(self) -> None:
         for bootstrap, ensembles, pattern in (
-            ("", self.all, "not host:port"),
+            ("", self.all, "'' names no server: give one or more"),
             (self.a + "/chroot", self.all, "not host:port"),
             (self.a, {}, "at least one ensemble"),
-            (self.a, {"a": ""}, "not host:port"),
+            (self.a, {"a": ""}, "'' names no server: give one or more"),
             (self.a, {"a b": self.a}, "no name for an ensemble"),
             (self.a, {"a": self.a, "b": self.a}, "in ensemble a and in b"),
             (f"{self.a},{self.b}", self.all, f"shares {self.a} with ensemble a"),
@@ -323,7 +347,7 @@ class InitTest(Ensembles):
             init_map(self.a, self.all)
         self.plain[1].delete(ROOT + "/theirs")
         self.plain[1].create(MIRRORS + "/%2Fapp", makepath=True)
-        with self.refused(f"ensemble b .* has znodes below {MIRRORS}"):
+        with self.refused(f"ensemble b .* has znodes below {MIRRORS}, but no {ENSEMBLE}: .*Use other servers; "):
             init_map(self.a, self.all)
 
 
@@ -383,12 +407,14 @@ class CrashTest(Ensembles):
             f"with other arguments was begun and not finished at {DRAFT}.*placement is a, b, c, not a, b"
         ):
             init_map(self.a, {"a": self.a, "b": self.b})
-        with self.refused("ensemble a .* is ensemble a of cluster"):
+        with self.refused(
+            f"a map was begun and not finished at {DRAFT} on ensemble a .*: .* its hosts as --bootstrap$"
+        ):
             init_map(self.b, self.all)
 
     def test_crash_and_the_other_form(self) -> None:
         self.assertTrue(self.crash_after(12))
-        with self.refused("is open, and closed is asked for"):
+        with self.refused("is open to all: leave out --closed$"):
             init_map(self.a, self.all, auth=[IDENTITY], closed=True)
 
     def test_two_at_once(self) -> None:
@@ -494,7 +520,7 @@ class LostTest(Ensembles):
         paths = ", ".join(loss.childless)
         count = len(loss.childless)
         with self.refused(
-            rf"^ensemble b \({self.b}\) had a part of this cluster, and has lost it: the children of {count} "
+            rf"^the data of this cluster on ensemble b \({self.b}\) is lost: the children of {count} "
             rf"director(y|ies) \({paths}\).* Bring back .* --replace b$"
         ):
             init_map(self.a, self.all)
@@ -520,31 +546,59 @@ class LostTest(Ensembles):
     def test_bootstrap(self) -> None:
         """It has lost the map: made again, from the same arguments, it is the same cluster."""
         loss = self.lose("a")
-        with self.refused("ensemble b .* of cluster .*if a was its bootstrap ensemble .* --replace a$"):
-            init_map(self.a, self.all)
-        for names in ("acb", "bac"):
-            with self.refused("out of reach.*in their old order"):
-                init_map(self.a, {name: self.all[name] for name in names}, replace=["a"])
+        for replaced in ((), ("b",)):
+            with self.refused(
+                rf"^no cluster map at {MAP} on ensemble a .*, but ensemble b, c are of cluster "
+                rf"{self.made.cluster}\. If a was not its bootstrap ensemble, give that one as --bootstrap\. "
+                rf"If it was, the data of this cluster on ensemble a \({self.a}\) is lost: "
+                rf"{re.escape(str(loss))}\. Bring back the old servers or a backup, or give up what was there "
+                "with --replace a$"
+            ):
+                self.replace(*replaced)
+        for names in ("acb", "bac", "ab"):
+            for replaced in ((), ("a",)):
+                with self.refused("out of reach.*in their old order$"):
+                    init_map(
+                        self.a,
+                        {name: self.all[name] for name in names},
+                        replace=replaced,
+                        tell=self.told.append,
+                    )
+        self.assertEqual(self.told, [])
         with self.refused("no ensemble of the map"):
             init_map(self.a, self.all, replace=["bootstrap"])
         self.assertEqual(self.replace("a"), self.made)
         self.assertEqual(self.told, [loss])
         self.assertEqual(read_map(self.a), self.made)
 
+    def test_bootstrap_and_a_mark(self) -> None:
+        """Of an ensemble with mirrors the mark is lost too: nobody is told to delete the mirrors."""
+        self.lose("a")
+        self.plain[1].delete(ENSEMBLE)
+        for replaced in ((), ("a", "b")):
+            with self.refused(
+                f"ensemble b .* has znodes below {MIRRORS}, but no {ENSEMBLE}: .* make that znode again"
+            ):
+                self.replace(*replaced)
+
     def test_only_the_map(self) -> None:
         self.plain[0].delete(MAP)
+        with self.refused("no cluster map .* ensemble a, b, c are .* is lost: nothing that the other"):
+            init_map(self.a, self.all)
+        with self.refused("these servers are ensemble a .*If they are those, the map is lost"):
+            read_map(self.a)
         self.assertEqual(self.replace("a"), self.made)
         self.assertEqual(self.told, [Loss(("a",), (), (), 0)])
 
     def test_only_the_identity(self) -> None:
         self.plain[1].delete(ENSEMBLE)
-        with self.refused("ensemble b .* lost it: nothing that the others know of.*--replace b$"):
+        with self.refused("ensemble b .* is lost: nothing that the other ensembles know of.*--replace b$"):
             init_map(self.a, self.all)
         self.assertEqual(self.replace("b"), self.made)
 
     def test_only_the_mirrors(self) -> None:
         self.plain[1].delete(MIRRORS, recursive=True)
-        with self.refused("ensemble b .* lost it: the children of .*--replace b$"):
+        with self.refused("ensemble b .* is lost: the children of .*--replace b$"):
             init_map(self.a, self.all)
         with self.refused(f"has lost {MIRRORS} but not {FENCES}: .* delete {FENCES}"):
             self.replace("b")
@@ -583,7 +637,9 @@ class LostTest(Ensembles):
         init = ("map", "init", "--bootstrap", self.a, *(f"--ensemble={n}={h}" for n, h in self.all.items()))
         status, out, err = run_command(*init)
         self.assertEqual((status, out), (1, ""))
-        self.assertRegex(err, f"^error: ensemble b .*{loss.childless[0]}.*--replace b\n$")
+        self.assertRegex(
+            err, f"^error: the data .* on ensemble b .* is lost: .*{loss.childless[0]}.*--replace b\n$"
+        )
         status, out, err = run_command(*init, "--replace", "b")
         self.assertEqual((status, err), (0, ""))
         self.assertIn(f"lost with b: {loss}\n", out)
@@ -592,6 +648,22 @@ class LostTest(Ensembles):
         self.assertIn("--replace b: no loss was found there, so nothing was given up\n", out)
         self.assertNotIn("lost with", out)
         self.assertEqual(run_command("map", "check", "--hosts", self.a)[0], 0)
+
+    def test_commands_with_the_bootstrap_ensemble_emptied(self) -> None:
+        """They cannot know what was there; they say that something may have been, and how to learn it."""
+        loss = self.lose("a")
+        for command in (("map", "check"), ("map", "show"), ("where", "/x"), ("fsck",), ("fsck", "--repair")):
+            with self.subTest(command):
+                status, out, err = run_command(*command, "--hosts", self.a)
+                self.assertEqual((status, out, err), (1, "", f"error: {no_map_error(self.a, None)}\n"))
+                self.assertRegex(
+                    err, "none has been made, or .* lost its data. `parkazoo map init` .* tells which"
+                )
+        init = ("map", "init", "--bootstrap", self.a, *(f"--ensemble={n}={h}" for n, h in self.all.items()))
+        status, out, err = run_command(*init)
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn(str(loss), err)
+        self.assertNotIn("delete", err)
 
 
 class ClosedTest(Ensembles):
@@ -637,18 +709,18 @@ class ClosedTest(Ensembles):
 
     def test_the_other_form_is_there(self) -> None:
         init_map(self.a, self.all, auth=[IDENTITY], closed=True)
-        with self.refused("is closed, and open is asked for"):
+        with self.refused("is closed: give --closed, and the identity that it needs in --auth$"):
             init_map(self.a, self.all, auth=[IDENTITY])
         for client in self.plain:
             wipe(client)
         init_map(self.a, self.all)
-        with self.refused("is open, and closed is asked for"):
+        with self.refused("is open to all: leave out --closed$"):
             init_map(self.a, self.all, auth=[IDENTITY], closed=True)
 
 
 class ReadTest(Ensembles):
     def test_no_map(self) -> None:
-        with self.refused(f"^no cluster map at {MAP} on {self.a}: make one with `parkazoo map init`$"):
+        with self.refused(f"^{re.escape(str(no_map_error(self.a, None)))}$"):
             read_map(self.a)
 
     def test_not_the_bootstrap_ensemble(self) -> None:
@@ -729,6 +801,16 @@ class CheckTest(Ensembles):
         (finding,) = check_map(self.a)
         self.assertIn("--replace c", finding.remedy)
 
+    def test_emptied_with_a_server_down(self) -> None:
+        """That server may have the last copy, and would lose it if it were started beside the emptied ones."""
+        nobody = f"127.0.0.1:{free_port()}"
+        self.change_map(b=f"{self.b},{nobody}")
+        wipe(self.plain[1])
+        emptied, down = check_map(self.a)
+        self.assertIn("lost its data", emptied.problem)
+        self.assertIn(nobody, down.problem)
+        self.assertRegex(down.remedy, "^do not start it beside the emptied ones")
+
     def test_second_map(self) -> None:
         self.plain[2].create(MAP, self.map.to_json())
         self.assert_found(("c", f"it carries a map too, at {MAP}"))
@@ -761,6 +843,15 @@ class CheckTest(Ensembles):
         self.plain[2].delete(DONE)  # beside a warning, what is wrong is wrong
         self.assertEqual(run_command("map", "check", "--hosts", self.a)[0], 1)
 
+    def test_hosts_of_two_ensembles(self) -> None:
+        nobody = f"127.0.0.1:{free_port()}"
+        self.change_map(b=f"{self.b},{nobody}")
+        self.assert_found(
+            ("b", f"^{nobody} is among the hosts that were given$"),
+            ("b", f"server {nobody}: Connection refused"),
+            hosts=f"{self.a},{nobody}",
+        )
+
     def test_server_of_another_ensemble(self) -> None:
         self.change_map(b=f"{self.b},{other_spelling(self.c)}")
         self.assert_found(("b", f"server {other_spelling(self.c)} is ensemble c of cluster {self.map.cluster}"))
@@ -768,6 +859,29 @@ class CheckTest(Ensembles):
     def test_ensembles_exchanged(self) -> None:
         self.change_map(b=self.c, c=self.b)
         self.assert_found(("b", "is ensemble c of"), ("c", "is ensemble b of"))
+
+    def test_new_address(self) -> None:
+        """As docs/fsck.md tells: the address is replaced in the map, which check and clients then verify."""
+        zk, moved = self.plain[0], other_spelling(self.b)
+        data, stat = zk.get(MAP)
+        with self.refused(f"another cluster map .*its ensemble b is {self.b}, not {moved}.*docs/fsck.md"):
+            init_map(self.a, {**self.all, "b": moved})
+        zk.set(MAP, data.replace(self.b.encode(), moved.encode()), stat.version)
+        self.assertEqual(check_map(self.a), [])
+        self.assertEqual(init_map(self.a, {**self.all, "b": moved}), read_map(self.a))
+        with contextlib.closing(ParKazooClient(self.a)) as client:
+            client.start(30)
+            self.assertEqual(client.cluster_map.ensembles, {**self.all, "b": moved})
+            for number in range(12):
+                client.create(f"/{number}/child", makepath=True)
+            client.stop()
+        zk.set(MAP, data.replace(self.b.encode(), other_spelling(self.c).encode()))  # a mistake
+        self.assert_found(("b", f"server {other_spelling(self.c)} is ensemble c of"))
+        with (
+            contextlib.closing(ParKazooClient(self.a)) as client,
+            self.assertRaisesRegex(ClusterMapError, "not ensemble b"),
+        ):
+            client.start(30)
 
 
 class TlsTest(unittest.TestCase):
@@ -1007,7 +1121,11 @@ class CommandTest(Ensembles):
     def test_errors(self) -> None:
         status, out, err = run_command("map", "show", "--hosts", self.a)
         self.assertEqual((status, out), (1, ""))
-        self.assertEqual(err, f"error: no cluster map at {MAP} on {self.a}: make one with `parkazoo map init`\n")
+        self.assertEqual(err, f"error: {no_map_error(self.a, None)}\n")
+        for hosts in ("/app", " "):
+            status, out, err = run_command("map", "show", "--hosts", hosts)
+            self.assertEqual((status, out), (1, ""))
+            self.assertRegex(err, "^error: .* names no server: give")
         nobody = f"127.0.0.1:{free_port()}"
         status, out, err = run_command("map", "check", "--hosts", nobody, "--timeout", "1")
         self.assertEqual(

@@ -177,8 +177,6 @@ class ReadTest(unittest.TestCase):
     def test_hosts(self) -> None:
         for hosts in (
             *(
-                "",
-                " ",
                 ",",
                 "h",
                 "h:",
@@ -226,6 +224,11 @@ class HostsTest(unittest.TestCase):
     def test_spellings(self) -> None:
         self.assertEqual(parse_hosts(" H1:2181 , [0:0::1]:02181 "), (("h1", 2181), ("::1", 2181)))
 
+    def test_none(self) -> None:
+        for hosts in ("", " "):
+            with self.assertRaisesRegex(ClusterMapError, "names no server"):
+                parse_hosts(hosts)
+
     def test_not_a_string(self) -> None:
         for hosts in (None, 1, b"h:1", ["h:1"], ("h", 1)):
             with self.assertRaisesRegex(ClusterMapError, "must be a string"):
@@ -238,14 +241,18 @@ class NoMapTest(unittest.TestCase):
     def test_servers_of_no_cluster(self) -> None:
         self.assertEqual(
             str(no_map_error("h:1", None)),
-            "no cluster map at /parkazoo/map on h:1: make one with `parkazoo map init`",
+            "no cluster map at /parkazoo/map on h:1: either none has been made, or this was the bootstrap "
+            "ensemble of a cluster that still exists on its other ensembles, and it has lost its data. "
+            "`parkazoo map init` with all ensembles tells which: it makes a first map, or refuses and names what "
+            "is lost",
         )
 
     def test_servers_of_another_ensemble(self) -> None:
         self.assertEqual(
             str(no_map_error("h:1", b'{"cluster": "5d3c", "name": "b"}')),
             "no cluster map at /parkazoo/map on h:1: these servers are ensemble b of cluster 5d3c: "
-            "give the hosts of its bootstrap ensemble",
+            "give the hosts of its bootstrap ensemble. If they are those, the map is lost: `parkazoo map init` "
+            "with all ensembles names what is lost with it",
         )
         for record in (b"", b"{", b"1", b"{}", b"[" * 100_000, b"\xff"):
             self.assertIn("these servers are marked with something unknown", str(no_map_error("h:1", record)))
