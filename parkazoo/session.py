@@ -35,7 +35,8 @@ from parkazoo.wire import loop as loops
 from parkazoo.wire.listeners import Listeners
 from parkazoo.wire.member import CLOSED_ERRORS, CONNECTED_STATES, Member
 
-NOT_YET = (ConnectionLoss, SessionExpiredError)  # asked again once connected again
+# Asked again once connected again; RuntimeError: the answer was another request's, and the connection has ended.
+NOT_YET = (ConnectionLoss, SessionExpiredError, RuntimeError)
 SESSION_PASSWORD_BYTES = 16
 POLL_S = 0.1
 

@@ -365,7 +365,7 @@ class MemberConnection(ConnectionHandler):
 
     def _ask_one(self, addresses: list[Address], troubles: dict[tuple[str, int], str]) -> None:
         link = self._link
-        if not addresses or link is None or self._loop is None or self._search is not None:
+        if not addresses or not self._ro_mode or link is None or self._loop is None or self._search is not None:
             return
         address = random.choice(addresses)
 

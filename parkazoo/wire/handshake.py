@@ -79,9 +79,13 @@ def shake_hands(member: Any, address: Address, authenticate: Authenticate) -> Ca
 def _shake_hands(member: Any, address: Address, authenticate: Authenticate, talk: Talk) -> Steps[Joined]:
     share_s = member._session_timeout / 1000 / max(len(member.hosts), 1)
     yield Limit(share_s, f"no connection within {share_s:.1f} s")
-    yield from connect(talk, address.ip, address.port)
-    if member.use_ssl:
-        yield from secure(talk, partial(make_context, member), address.host)
+    create = programs_own(member.handler)
+    if create is not None:
+        talk.sock = yield partial(_create, create, member, address, share_s)
+    else:
+        yield from connect(talk, address.ip, address.port)
+        if member.use_ssl:
+            yield from secure(talk, partial(make_context, member), address.host)
     yield Limit(share_s, f"no answer to Connect within {share_s:.1f} s")
     frames = Frames(talk)
     is_new = not member._session_id
@@ -139,6 +143,30 @@ def _ask_first(member: Any, talk: Talk, frames: Frames, opening: bytes) -> Steps
         raise ConnectionDropped(
             f"the server closed the connection before it answered: it may have no quorum{lost}"
         ) from None
+
+
+def programs_own(handler: Any) -> Callable[..., Any] | None:
+    """The handler's `create_connection`, if a program has replaced kazoo's: it may block."""
+    create = handler.create_connection
+    return None if create.__module__.startswith("kazoo.handlers.") else create
+
+
+def _create(create: Callable[..., Any], member: Any, address: Address, timeout_s: float) -> Any:
+    """Elsewhere: a socket, with what kazoo gives."""
+    sock = create(
+        address=(address.ip, address.port),
+        hostname=address.host,
+        timeout=timeout_s,
+        use_ssl=member.use_ssl,
+        keyfile=member.keyfile,
+        certfile=member.certfile,
+        ca=member.ca,
+        keyfile_password=member.keyfile_password,
+        verify_certs=member.verify_certs,
+        check_hostname=member.check_hostname,
+    )
+    sock.setblocking(False)
+    return sock
 
 
 class WrongEnsemble(ConnectionDropped):

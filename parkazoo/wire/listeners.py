@@ -6,7 +6,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import partial
 from typing import Any
 
 from parkazoo.wire.loop import Loop, Timer
@@ -36,10 +35,9 @@ class Listeners:
         self._on_open = on_open
         self._lock = threading.Lock()
         self._states: deque[str] = deque()
-        self._told = 0
         self._timer: Timer | None = None  # of the patience with them
         self._is_calling = False
-        self._is_excused = False  # since they were idle, a listener has used the client
+        self._is_excused = False  # since they were idle, one has used the client, or has taken too long
         self._are_idle = handler.event_object()
         self._are_idle.set()
 
@@ -50,24 +48,21 @@ class Listeners:
         """
         with self._lock:
             self._states.append(state)
-            self._told += 1
             is_idle = not self._is_calling
             if is_idle:
                 self._is_calling, self._is_excused = True, False
                 self._are_idle.clear()
             if loop is not None and not self._is_excused:
                 self.is_closed = True
-                self._let_go()
-                self._timer = loop.call_later(self._patience_s, partial(self._lose_patience, self._told))
+                if self._timer is None:
+                    self._timer = loop.call_later(self._patience_s, self._lose_patience)
         if is_idle:
             run_on(CALLBACKS, self._handler, self._run)
 
     def excuse(self) -> None:
         """The client is about to be used: if that is a listener's doing, nothing waits for it."""
         if self._is_calling and _called_by.get() is self:
-            with self._lock:
-                self._is_excused = True
-            self._open()
+            self._lose_patience()
 
     def wait(self, timeout_s: float) -> None:
         """Wait until all have been called; not if a listener asks for that."""
@@ -79,13 +74,12 @@ class Listeners:
             self._timer.cancel()
             self._timer = None
 
-    def _lose_patience(self, told: int) -> None:
-        if told == self._told:
-            self._open()
-
-    def _open(self) -> None:
-        if self.is_closed:
-            self.is_closed = False
+    def _lose_patience(self) -> None:
+        """Until all have been called, whatever states come meanwhile."""
+        with self._lock:
+            self._is_excused = True
+            is_opened, self.is_closed = self.is_closed, False
+        if is_opened:
             self._on_open()
 
     def _run(self) -> None:

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -165,7 +166,14 @@ class Loop:
         try:
             call(*arguments)
         except Exception:
-            log.exception("Unhandled exception in %r", call)
+            log.exception("Unhandled exception in %s", _name_of(call))
+
+
+def _name_of(call: Any) -> str:
+    """Without what it is called with: a session's password may be in that."""
+    while isinstance(call, partial):
+        call = call.func
+    return getattr(call, "__qualname__", type(call).__name__)
 
 
 _loops: dict[Any, Loop] = {}  # by what joins them

@@ -74,6 +74,8 @@ class Talk:
 
     def _step(self, value: Any) -> None:
         if self.has_ended:
+            if hasattr(value, "close"):  # a socket, too late
+                value.close()
             return
         try:
             wish = self._steps.throw(value) if isinstance(value, Exception) else self._steps.send(value)

@@ -312,20 +312,22 @@ class TestListeners(unittest.TestCase):
         self.wait_idle()
 
     def test_patience(self) -> None:
-        """It is counted from the last state."""
+        """It is counted from the first state, and is lost until all have been called."""
         hold = self.hold("a")
         began_s = self.loop.clock.now_s
         self.tell("a")
         self.wait_for("a")
         self.loop.go_to(began_s + 3.0)
         self.tell("b")
-        self.loop.go_to(began_s + 7.9)
+        self.loop.go_to(began_s + 4.9)
         self.assertTrue(self.listeners.is_closed)
-        self.loop.go_to(began_s + 8.1)
+        self.loop.go_to(began_s + 5.1)
         self.assertFalse(self.listeners.is_closed)
         self.assertEqual(self.opened, [["a"]])
+        self.tell("c")
+        self.assertFalse(self.listeners.is_closed)
         hold.set()
-        self.wait_for("a", "b")
+        self.wait_for("a", "b", "c")
 
     def test_wait(self) -> None:
         """Others wait for the listeners; a listener does not wait for itself."""
