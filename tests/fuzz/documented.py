@@ -158,7 +158,18 @@ def identities_of(names: set[str]) -> set[Id]:
     return {WORLD, *(IDS[name] for name in names)}
 
 
+def _found_nothing(difference: Difference) -> bool:
+    answers = {difference.kazoo, difference.parkazoo} if isinstance(difference.kazoo, str) else set()
+    return difference.call.name == "delete" and answers == {NO_AUTH, "raises NoNodeError"}
+
+
 RULES = (
+    Rule(
+        "asks for the right to delete with a second request, which says whether it is NoAuthError or NoNodeError. "
+        "What the same client issues behind it without waiting may be done before that.",
+        False,
+        lambda difference: not difference.call.waits and _found_nothing(difference),
+    ),
     Rule(
         "Recursive deletes have up to a hundred requests on their way. If one is refused, others beside it may "
         "have been done",
