@@ -58,6 +58,8 @@ class HandLoop:
         return timer
 
     def watch(self, sock: Any, call: Callable[[int], None]) -> None:
+        if sock.fileno() < 0:
+            raise ValueError("as a selector does")
         self.watched[sock] = call
 
     def set_events(self, sock: Any, events: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 import unittest
@@ -17,8 +18,10 @@ from kazoo.protocol.states import KeeperState
 from parkazoo.kazoo_private import CloseInstance, GetData, int_struct
 from parkazoo.protocol.placement import ENSEMBLE
 from parkazoo.wire import connection as connection_module
+from parkazoo.wire import handshake as handshake_module
 from parkazoo.wire import loop as loops
 from parkazoo.wire.handler import Handler
+from parkazoo.wire.talk import Steps, Talk, connect
 from tests.live.bare import PASSWORD, SESSION, Owner, answer, auth_answer, connect_answer, data_answer, make_member
 from tests.live.world import DEADLINE_S, sockets, wait_until
 from tests.protocol.fakes import Result
@@ -358,6 +361,86 @@ class TestHandshake(ConnectTest):
                 hosts=f"{refusing},{other.address},{server.address}", randomize_hosts=False
             ) as member:
                 self.check_good(member)
+
+    def test_hundreds_of_servers_that_fail_at_once(self) -> None:
+        """Without a route to them, the attempts end before they have begun."""
+
+        def refuse(talk: Talk, ip: str, port: int) -> Steps[None]:
+            if port == 1:
+                raise OSError(errno.ENETUNREACH, "Network is unreachable")
+            return (yield from connect(talk, ip, port))
+
+        server = Server(good)
+        self.addCleanup(server.stop)
+        self.before = sockets()
+        hosts = ",".join(["127.0.0.1:1"] * 500 + [server.address])
+        with (
+            mock.patch.object(handshake_module, "connect", refuse),
+            self.connecting(hosts=hosts, randomize_hosts=False) as member,
+        ):
+            self.check_good(member)
+            self.assertEqual(member._connection._backoff._attempts, 0)
+
+
+class TestProgramsOwn(ConnectTest):
+    """What a program has put in the way of a connection: a handler's create_connection, a client's _connect."""
+
+    def make_handler(self, connect: Callable[..., Any]) -> tuple[Any, list[Any]]:
+        """A handler with a create_connection of its own, and what that is given."""
+        given: list[Any] = []
+
+        class Own(Handler):
+            def create_connection(self, *args: Any, **kwargs: Any) -> Any:
+                given.append((args, kwargs))
+                return connect(kwargs["address"], kwargs["timeout"])
+
+        return Own(), given
+
+    def test_create_connection(self) -> None:
+        """It is given what kazoo gives; the socket that it returns is used as it is."""
+        tls = {
+            "use_ssl": True,
+            "keyfile": "k",
+            "certfile": "c",
+            "ca": "a",
+            "keyfile_password": "p",
+            "verify_certs": False,
+        }
+        for options in ({}, tls):
+            handler, given = self.make_handler(socket.create_connection)
+            with self.subTest(**options), self.connecting(good, handler=handler, **options) as member:
+                self.wait_for(CONNECTED)
+                host, port = self.server.address.split(":")
+                ((args, kwargs),) = given
+                self.assertEqual(args, ())
+                self.assertEqual(kwargs["address"], (host, int(port)))
+                self.assertEqual(kwargs["hostname"], host)
+                self.assertEqual(kwargs["timeout"], member._session_timeout / 1000)
+                for name in (*tls, "check_hostname"):
+                    self.assertEqual(kwargs[name], getattr(member, name))
+
+    def test_it_raises_anything(self) -> None:
+        """Both of them, once each; the next attempt succeeds."""
+        for error in (OSError("no"), ValueError("no"), SystemExit("no"), KeyboardInterrupt("no")):
+            for is_hook in (False, True):
+                errors = iter([error])
+
+                def fail_once(errors: Iterator[BaseException] = errors) -> None:
+                    for each in errors:
+                        raise each
+
+                def create(*args: Any, fail_once: Callable[[], None] = fail_once) -> Any:
+                    fail_once()
+                    return socket.create_connection(*args)
+
+                def hook(
+                    original: Callable[..., Any], fail_once: Callable[[], None] = fail_once
+                ) -> Callable[..., Any]:
+                    return lambda *address: fail_once() or original(*address)
+
+                options = {"hook": hook} if is_hook else {"handler": self.make_handler(create)[0]}
+                with self.subTest(error=error, is_hook=is_hook), self.connecting(good, **options):
+                    self.wait_for(CONNECTED)
 
 
 class TestStop(ConnectTest):

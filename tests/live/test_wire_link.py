@@ -22,6 +22,7 @@ from kazoo.protocol.states import KeeperState
 
 from parkazoo.kazoo_private import PING_XID, WATCH_XID, Auth, Connect, Exists, GetData, SetData, int_struct
 from parkazoo.protocol.placement import PIN
+from parkazoo.wire import connection as connection_module
 from parkazoo.wire import link as link_module
 from parkazoo.wire.frame import REQUEST
 from parkazoo.wire.handshake import Address, Joined
@@ -226,6 +227,23 @@ class TestFrames(unittest.TestCase):
             line.link.resume()
             self.assertEqual(len(result.value[0]), READ_BYTES * 5)
 
+    def test_requests_go_on_when_the_gate_opens(self) -> None:
+        """Those that had to wait for answers, all of which have come while it was closed."""
+        with mock.patch.object(link_module, "MOST_IN_FLIGHT", 2), Line() as line:
+            line.begin()
+            line.get(2)
+            line.member._queue.extend((GetData("/x", None), Result()) for _ in range(3))
+            line.link.wake()
+            line.loop.make_calls()
+            self.assertEqual(line.xids(), [1, 2])
+            line.owner.gate.is_closed = True
+            line.bring(data_answer(1, b"1") + data_answer(2, b"2"))
+            self.assertEqual(line.xids(), [])
+            line.owner.gate.is_closed = False
+            line.link.resume()
+            line.loop.make_calls()
+            self.assertEqual(line.xids(), [3, 4])
+
     def test_the_server_closes(self) -> None:
         with Line() as line:
             line.begin()
@@ -410,3 +428,44 @@ class TestKeepAlive(unittest.TestCase):
             with mock.patch.object(line.loop, "forget"):
                 line.loop.go_to(line.clock.now_s + READ_S / 2)
             self.assertEqual([str(end) for end in line.ends], ["the socket has been closed"])
+
+    def test_a_socket_that_was_closed_before(self) -> None:
+        """It ends as if the server had closed it, and nothing is left that waits for it."""
+        with Line() as line:
+            line.near.close()
+            line.begin()
+            self.assertEqual([str(end) for end in line.ends], ["the socket has been closed"])
+            self.assertFalse(line.loop.watched)
+            self.assertFalse([timer for timer in line.loop.timers if timer[2] is not None])
+
+    def test_an_end_before_the_beginning(self) -> None:
+        for is_closed in (False, True):
+            with self.subTest(is_closed=is_closed), Line() as line:
+                if is_closed:
+                    line.near.close()
+                line.link.end(ConnectionDropped("early"))
+                line.begin()
+                self.assertEqual([str(end) for end in line.ends], ["early"])
+                self.assertFalse(line.loop.watched)
+
+
+class TestReadOnly(unittest.TestCase):
+    def test_a_name_that_is_slow(self) -> None:
+        """A look-up that ends on a connection that can write asks for no server that can."""
+        found: list[Any] = []
+        servers = [Address("h", "127.0.0.1", 1)]
+        with (
+            Line() as line,
+            mock.patch.object(connection_module, "LookUp", lambda *args: found.append(args[-1])),
+            mock.patch.object(connection_module, "Talk") as talk,
+        ):
+            connection = line.member._connection
+            connection._loop, connection._ro_mode = line.loop, True
+            connection._pinged()
+            (told,) = found
+            connection._ro_mode = False
+            told(servers, {})
+            talk.assert_not_called()
+            connection._ro_mode = True
+            told(servers, {})
+            talk.assert_called_once()

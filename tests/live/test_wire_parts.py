@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 import socket
 import threading
@@ -9,15 +10,18 @@ import unittest
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kazoo.exceptions import ConnectionDropped
 from kazoo.retry import ForceRetryError, KazooRetry, RetryFailedError
 
 from parkazoo import ParKazooClient
 from parkazoo.wire import connection as connection_module
+from parkazoo.wire import loop as loops
 from parkazoo.wire import report as report_module
 from parkazoo.wire.connection import Backoff
 from parkazoo.wire.handler import Handler
@@ -25,6 +29,7 @@ from parkazoo.wire.handshake import Address
 from parkazoo.wire.listeners import Listeners
 from parkazoo.wire.names import LookUp
 from parkazoo.wire.report import REPEAT_S, Report
+from parkazoo.wire.talk import Steps, Talk
 from tests.live.bare import Clock, HandLoop, Owner, make_member
 from tests.live.world import DEADLINE_S, Seen, wait_until
 
@@ -206,6 +211,15 @@ class TestLookUp(unittest.TestCase):
             },
         )
 
+    def test_a_resolver_that_raises_anything(self) -> None:
+        """It is told, and the next who asks is not forgotten."""
+        for error in (RuntimeError("it is shut down"), SystemExit("it exits"), KeyboardInterrupt("it is killed")):
+            with self.subTest(error), mock.patch.object(socket, "getaddrinfo", side_effect=error):
+                addresses, troubles = self.wait(self.look_up(("one", 1)))
+                self.assertEqual(addresses, [])
+                self.assertIn(str(error), troubles["one", 1])
+        self.assertEqual(len(self.wait(self.look_up(("one", 1)))[0]), 2)
+
     def test_no_thread(self) -> None:
         """It is told, and the next who asks is not forgotten."""
         with mock.patch("parkazoo.wire.names.run_on", side_effect=RuntimeError("can't start new thread")):
@@ -213,6 +227,74 @@ class TestLookUp(unittest.TestCase):
         self.assertEqual(addresses, [])
         self.assertIn("can't start new thread", troubles["one", 1])
         self.assertEqual(len(self.wait(self.look_up(("one", 1)))[0]), 2)
+
+
+class TestTalk(unittest.TestCase):
+    def test_a_socket_that_comes_too_late(self) -> None:
+        """A program has made it; it is closed."""
+        near, far = socket.socketpair()
+        self.addCleanup(far.close)
+        self.addCleanup(near.close)
+        far.settimeout(DEADLINE_S)
+        loop, may_return, outcomes = HandLoop(), threading.Event(), list[Any]()
+        self.addCleanup(may_return.set)
+
+        def make() -> Any:
+            may_return.wait(DEADLINE_S)
+            return near
+
+        def steps(talk: Talk) -> Steps[None]:
+            talk.sock = yield make
+
+        talk = Talk(loop, Handler(), steps, outcomes.append)  # type: ignore[arg-type]
+        talk.cancel()
+        may_return.set()
+        wait_until(lambda: loop._calls, "the function has returned")
+        loop.make_calls()
+        self.assertEqual(far.recv(1), b"")
+        self.assertEqual([type(each) for each in outcomes], [ConnectionDropped])
+
+
+class TestLoop(unittest.TestCase):
+    def test_no_secret_in_the_log(self) -> None:
+        """A call that fails is named, but not what it is called with."""
+
+        def fail(*_: Any) -> None:
+            raise ValueError
+
+        loop = loops.join(Handler())
+        with self.assertLogs(loops.log, "ERROR") as logs:
+            loop.call(partial(partial(fail, b"xyzzy"), {"a": "xyzzy"}))
+            wait_until(lambda: logs.output, "the line")
+        loops.leave(loop)
+        self.assertIn("fail", logs.records[0].getMessage())
+        self.assertNotIn("xyzzy", logs.output[0])
+
+    def test_each_gevent_hub_has_its_own(self) -> None:
+        """Threads that end leave their number to others."""
+        gevent = importlib.import_module("gevent")
+        kind = importlib.import_module("kazoo.handlers.gevent").SequentialGeventHandler
+        joined: list[Any] = []
+
+        def join() -> None:
+            mine = [loops.join(kind()) for _ in range(2)]
+            joined.append(mine)
+            for loop in mine:
+                loops.leave(loop)
+            gevent.sleep(0)  # the loop ends
+            gevent.get_hub().destroy()
+
+        numbers = SimpleNamespace(Lock=threading.Lock, get_ident=lambda: 7)
+        with mock.patch.object(loops, "threading", numbers):
+            kept = loops.join(kind())
+            thread = threading.Thread(target=join)
+            thread.start()
+            thread.join(DEADLINE_S)
+            loops.leave(kept)
+            gevent.sleep(0)
+        ((first, second),) = joined
+        self.assertIs(first, second)
+        self.assertIsNot(first, kept)
 
 
 class TestListeners(unittest.TestCase):
