@@ -233,10 +233,10 @@ class ParKazooClient(KazooClient):
         number, password = self._first_session
         self._state = KeeperState.CONNECTING
         self._session = Session(self, self._make_member, (number, password) if number else None)
-        self._reset_session()
-        self._process = os.getpid()
-        _started.add(self)
         try:
+            self._reset_session()
+            self._process = os.getpid()
+            _started.add(self)
             self._session.begin()
         except BaseException:  # no thread can be started; or a signal handler's
             self._session.is_stopping = True
@@ -255,8 +255,8 @@ class ParKazooClient(KazooClient):
 
         :raises WriterNotClosedException: a server has not answered by then.
         """
-        if self._stopped.is_set():
-            return
+        if self._stopped.is_set() and (self._session is None or self._session.is_stopping):
+            return  # otherwise a stop() was interrupted before it could ask for the end
         self.listeners.excuse()
         deadline_s = time.monotonic() + self._close_timeout_s
         was_connected = self.connected

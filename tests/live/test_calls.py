@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import dis
 import importlib
 import subprocess
 import sys
 import threading
 import unittest
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
-from functools import partial
-from types import FrameType
+from functools import cache, partial
+from itertools import pairwise
+from types import CodeType, FrameType
 from typing import Any
 from unittest.mock import patch
 
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 
+from parkazoo import ParKazooClient
+from parkazoo import client as client_module
+from parkazoo import session as session_module
+from parkazoo.wire import connection as connection_module
 from parkazoo.wire import handler as handler_module
 from parkazoo.wire import loop as loops
+from parkazoo.wire import member as member_module
 from parkazoo.wire import workers as workers_module
 from parkazoo.wire.handler import Handler, Result, start_handler, stop_handler
 from parkazoo.wire.workers import CALLBACKS, Strand, Workers
+from tests.live.test_wire_connect import Server, silent
 from tests.live.world import DEADLINE_S, LiveTest, wait_until
 
 EXIT_S = 60.0  # an exit that takes so long hangs
@@ -32,6 +40,9 @@ OTHERS = (
     "kazoo.handlers.eventlet.SequentialEventletHandler",
 )
 OUR_FILES = (handler_module.__file__, workers_module.__file__)
+LIFE_FILES = tuple(
+    module.__file__ for module in (client_module, session_module, loops, member_module, connection_module)
+)
 
 
 class Interruption(BaseException):
@@ -45,16 +56,34 @@ def no_threads(error: BaseException | None = None) -> Iterator[None]:
         yield
 
 
-def interrupted(call: Callable[[], Any], instruction: int) -> bool:
-    """Make a call, and raise an Interruption before that instruction of ours; whether it came to that."""
-    left = instruction
+def any_instruction(frame: FrameType, event: str) -> bool:
+    return event == "opcode"
+
+
+@cache
+def after_calls(code: CodeType) -> set[int]:
+    """The offsets of the instructions that follow a call."""
+    return {each.offset for last, each in pairwise(dis.get_instructions(code)) if last.opname.startswith("CALL")}
+
+
+def where_signals_come(frame: FrameType, event: str) -> bool:
+    """CPython makes a signal handler's call when a function begins, and when one has returned."""
+    return event == "call" or (event == "opcode" and frame.f_lasti in after_calls(frame.f_code))
+
+
+Where = Callable[[FrameType, str], bool]
+
+
+def interrupted(call: Callable[[], Any], point: int, files: Container[str], where: Where) -> bool:
+    """Make a call, and raise an Interruption at that point of these files; whether it came to that."""
+    left = point
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal left
-        if frame.f_code.co_filename not in OUR_FILES:
+        if frame.f_code.co_filename not in files:
             return None
         frame.f_trace_opcodes = True
-        if event == "opcode":
+        if where(frame, event):
             left -= 1
             if left == 0:
                 raise Interruption
@@ -71,15 +100,20 @@ def interrupted(call: Callable[[], Any], instruction: int) -> bool:
     return False
 
 
-def each_interruption(prepare: Callable[[], Callable[[], Any]], check: Callable[[], None]) -> int:
-    """Interrupt what `prepare` returns at each of its instructions; how many there are."""
-    interrupted(prepare(), sys.maxsize)  # Python 3.12 traces instructions from the second time on
+def each_interruption(
+    prepare: Callable[[], Callable[[], Any]],
+    check: Callable[[], None],
+    files: Container[str] = OUR_FILES,
+    where: Where = any_instruction,
+) -> int:
+    """Interrupt what `prepare` returns at each of its points; how many there are."""
+    interrupted(prepare(), sys.maxsize, files, where)  # Python 3.12 traces instructions from the second time on
     check()
-    instruction = 1
-    while interrupted(prepare(), instruction):
+    point = 1
+    while interrupted(prepare(), point, files, where):
         check()
-        instruction += 1
-    return instruction - 1
+        point += 1
+    return point - 1
 
 
 class Block:
@@ -569,6 +603,127 @@ class TestClient(LiveTest):
         living.set(path, b"lives")
         self.assertEqual(living.get(path)[0], b"lives")
         wait_until(lambda: len(called) == MANY, "all are called")
+
+
+class LoopsTest(CallsTest):
+    def setUp(self) -> None:
+        self.before = set(loops._all)
+        mine = patch.dict(loops._loops, clear=True)
+        mine.start()
+        self.addCleanup(mine.stop)
+        self.addCleanup(self.end_all)
+
+    def end_all(self) -> None:
+        """Also those that an interrupted thread has joined without knowing it."""
+        for loop in set(loops._all) - self.before:
+            if loop.users:
+                loop.users = 1
+                loops.leave(loop)
+
+
+class TestJoin(LoopsTest):
+    """Whoever joins a loop, and is interrupted or gets no thread: it does not harm the others."""
+
+    def check(self, loop: loops.Loop) -> None:
+        is_called = threading.Event()
+        loop.call(is_called.set)
+        self.assertTrue(is_called.wait(DEADLINE_S))
+
+    def check_another(self) -> None:
+        loop = loops.join(Handler())
+        self.check(loop)
+        loops.leave(loop)
+
+    def test_interrupted_join(self) -> None:
+        def prepare() -> Callable[[], Any]:
+            self.end_all()
+            return lambda: loops.leave(loops.join(Handler()))
+
+        points = each_interruption(prepare, self.check_another, (loops.__file__,), where_signals_come)
+        self.assertGreater(points, 10)
+
+    def test_no_thread(self) -> None:
+        with no_threads(), self.assertRaises(RuntimeError):
+            loops.join(Handler())
+        self.assertFalse(loops._loops)
+        self.check_another()
+
+    def test_no_thread_for_the_first_of_two(self) -> None:
+        others: list[loops.Loop] = []
+        begin = loops.Loop.begin
+
+        def join_another_and_fail(_: loops.Loop) -> None:
+            with patch.object(loops.Loop, "begin", begin):
+                others.append(loops.join(Handler()))
+            raise RuntimeError("can't start new thread")
+
+        with patch.object(loops.Loop, "begin", join_another_and_fail), self.assertRaises(RuntimeError):
+            loops.join(Handler())
+        self.check(others[0])
+        third = loops.join(Handler())
+        self.check(third)
+        for loop in (*others, third):
+            loops.leave(loop)
+
+
+class TestLives(LoopsTest):
+    """start() and stop() of a client whose server says nothing."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.server = Server(silent)
+        self.addCleanup(self.server.stop)
+        self.client = self.make_client()
+
+    def make_client(self) -> Any:
+        client = ParKazooClient(self.server.address)
+        self.addCleanup(client.stop)
+        return client
+
+    def start(self, client: Any) -> None:
+        """It is about to connect."""
+        client.start_async()
+        self.assertFalse(client._session.is_leaving)
+        wait_until(lambda: client._session.bootstrap._connection._talk, "an attempt")
+
+    def check_all(self) -> None:
+        """The client starts and stops, and so does another."""
+        for client in (self.client, self.make_client()):
+            self.start(client)
+            client.stop()
+            self.assertTrue(client._session.is_over)
+
+    def test_interrupted_start(self) -> None:
+        def prepare() -> Callable[[], Any]:
+            return self.client.start_async
+
+        self.assertGreater(each_interruption(prepare, self.check_all, LIFE_FILES, where_signals_come), 50)
+
+    def test_interrupted_stop(self) -> None:
+        """Whatever comes next, stop() or start(), it ends that session."""
+        sessions: list[Any] = []
+
+        def prepare() -> Callable[[], Any]:
+            self.start(self.client)
+            sessions.append(self.client._session)
+            return self.client.stop
+
+        def stop_again() -> None:
+            self.client.stop()
+            wait_until(lambda: sessions[-1].is_over, "the end of the session")
+
+        def start_again() -> None:
+            self.check_all()
+            self.assertTrue(sessions[-1].is_over)
+
+        for again in (stop_again, start_again):
+            with self.subTest(again):
+                self.assertGreater(each_interruption(prepare, again, LIFE_FILES, where_signals_come), 20)
+
+    def test_no_thread_for_start(self) -> None:
+        with patch.object(loops.Loop, "begin", side_effect=RuntimeError("can't start new thread")):
+            self.assertRaises(RuntimeError, self.client.start_async)
+        self.check_all()
 
 
 PROGRAM = """

@@ -363,6 +363,25 @@ class TestStop(SessionTest):
         for index, path in enumerate(znodes):
             self.assertIsNone(plain[index].exists(self.home(path).path))
 
+    def test_interrupted(self) -> None:
+        """By ^C, or a time limit, while it waits for what is on its way: the session ends all the same."""
+        client = self.parkazoo()
+        session = client._session
+        plain = [self.kazoo(index) for index in range(self.ensembles)]
+        znodes = self.on_each(client, ephemeral=True)
+        with mock.patch.object(session.driver, "when_idle", side_effect=KeyboardInterrupt):
+            self.assertRaises(KeyboardInterrupt, client.stop)
+        self.assertEqual(client.state, LOST)
+        for index, path in enumerate(znodes):
+            self.assertIsNone(plain[index].exists(self.home(path).path))
+        self.assertRaises(ConnectionClosedError, client.get, self.root)
+        client.stop()
+        client.start(DEADLINE_S)
+        seen = Seen()
+        client.get(self.root, watch=seen)
+        client.set(self.root, b"again")
+        self.assertEqual([event.type for event in seen.wait()], [EventType.CHANGED])
+
     def test_while_an_ensemble_is_down(self) -> None:
         client = self.parkazoo()
         znodes = self.on_each(client)

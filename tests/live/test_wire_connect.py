@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import socket
+import sys
 import threading
+import traceback
 import unittest
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,8 +18,12 @@ from unittest import mock
 from kazoo.exceptions import ConnectionDropped, NoNodeError
 from kazoo.protocol.states import KeeperState
 
+from parkazoo import ParKazooClient
+from parkazoo import client as client_module
 from parkazoo.kazoo_private import CloseInstance, GetData, int_struct
-from parkazoo.protocol.placement import ENSEMBLE
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.placement import ENSEMBLE, MAP
+from parkazoo.session import Session as ClientSession
 from parkazoo.wire import connection as connection_module
 from parkazoo.wire import handshake as handshake_module
 from parkazoo.wire import loop as loops
@@ -33,6 +40,7 @@ SHORT_S = 0.3  # a session time-out that is to pass
 CONNECTED, CONNECTING = KeeperState.CONNECTED, KeeperState.CONNECTING
 OURS = data_answer(0, b"b")
 GREETING = connect_answer() + OURS
+START = ParKazooClient.start_async.__code__
 
 
 class Peer:
@@ -568,3 +576,74 @@ class TestStop(ConnectTest):
 
     def wait_frames(self, count: int) -> None:
         wait_until(lambda: len(self.server.peers[0].frames) >= count, f"{count} frames")
+
+
+class TestStart(unittest.TestCase):
+    """Of a client whose servers a test plays."""
+
+    def setUp(self) -> None:
+        self.before = sockets()
+
+    def end(self, client: Any, server: Server) -> None:
+        client.stop()
+        client.close()
+        server.stop()
+        self.assertEqual({peer.has_ended.is_set() for peer in server.peers}, {True})
+        wait_until(lambda: sockets() <= self.before, "no socket is left")
+
+    def test_many_threads_at_once(self) -> None:
+        """They start one session."""
+        server = Server(silent)
+        client = ParKazooClient(server.address)
+        threads = [threading.Thread(target=client.start_async) for _ in range(8)]
+        made: list[Any] = []
+
+        def are_in_start() -> bool:
+            frames = sys._current_frames()
+            stacks = [frames[thread.ident] for thread in threads if thread.ident in frames]
+            count = sum(any(frame.f_code is START for frame, _ in traceback.walk_stack(each)) for each in stacks)
+            return count == len(threads) or bool(made)
+
+        def make(*args: Any) -> Any:
+            wait_until(are_in_start, "all threads in start_async()")
+            made.append(ClientSession(*args))
+            return made[-1]
+
+        with mock.patch.object(client_module, "Session", make):
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(DEADLINE_S)
+        self.assertEqual(made, [client._session])
+        wait_until(lambda: server.peers, "an attempt")
+        self.end(client, server)
+        self.assertEqual(len(server.peers), 1)
+
+    def test_the_map_s_answer_has_another_xid(self) -> None:
+        """That ends the connection, not the start: the next server is asked."""
+
+        def wrong(peer: Peer) -> None:
+            peer.read()
+            peer.send(connect_answer())
+            xid, _ = HEADER.unpack_from(peer.read())
+            peer.send(data_answer(xid + 7, b""))
+
+        def right(peer: Peer) -> None:
+            peer.read()
+            peer.send(connect_answer())
+            while True:
+                frame = peer.read()
+                xid, kind = HEADER.unpack_from(frame)
+                if kind == GetData.type:
+                    peer.send(data_answer(xid, cluster_map if MAP.encode() in frame else identity))
+                else:
+                    peer.send(answer(xid))
+
+        server = Server(wrong, right)
+        described = ClusterMap("test", {"a": server.address}, ("a",), "a")
+        cluster_map, identity = described.to_json(), json.dumps(described.identity("a")).encode()
+        client = ParKazooClient(server.address)
+        client.start(DEADLINE_S)
+        self.assertEqual(client.cluster_map, described)
+        self.end(client, server)
+        self.assertEqual(len(server.peers), 2)
