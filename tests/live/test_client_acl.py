@@ -93,6 +93,23 @@ class TestIdentities(AclTest):
         client.start(DEADLINE_S)
         self.assertIsNotNone(client.exists(self.root))
 
+    def test_ensure_path_below_what_may_not_be_read(self) -> None:
+        """It looks from below, as kazoo's: what is above the first that is there does not matter."""
+        closed = f"{self.root}/closed"
+        self.owner.ensure_path(f"{closed}/open")
+        self.owner.set_acls(closed, [digest(OWNER, Permissions.ALL)])
+        plain = self.kazoo(auth_data=[OWNER])
+        plain_closed = self.new_root(plain)
+        plain.create(f"{plain_closed}/open")
+        plain.set_acls(plain_closed, [digest(OWNER, Permissions.ALL)])
+        for client, path in ((self.kazoo(), plain_closed), (self.guest, closed)):
+            with self.subTest(client=client):
+                self.assertTrue(client.ensure_path(f"{path}/open/a/b"))
+                self.assertRaises(NoAuthError, client.ensure_path, f"{path}/a/b")
+        self.owner.set_acls(closed, OPEN_ACL_UNSAFE)
+        self.assertEqual(self.guest.get_children(f"{closed}/open"), ["a"])
+        plain.delete(plain_closed, recursive=True)
+
     def test_default_acl(self) -> None:
         client = self.parkazoo(auth_data=[OWNER], default_acl=CREATOR_ALL_ACL)
         path = client.create(f"{self.root}/a/b/c", makepath=True)

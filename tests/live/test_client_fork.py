@@ -6,6 +6,7 @@ import gc
 import json
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import traceback
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from kazoo.protocol.states import KazooState, KeeperState
 
@@ -217,6 +219,36 @@ class TestChild(ForkTest):
         self.assertEqual(self.in_child(start), [True, True])
         client.start(DEADLINE_S)
         self.assertIsNotNone(client.exists(self.root))
+        self.check_parent()
+
+    def test_while_a_name_is_looked_up(self) -> None:
+        """The child asks for itself: in it there is nobody who answers the parent."""
+        host, port = "slow.invalid", int(self.cluster.hosts.rpartition(":")[2])
+        is_asked, may_answer = self.client.handler.event_object(), self.client.handler.event_object()
+        self.addCleanup(may_answer.set)
+        parent = os.getpid()
+
+        def answer(*_: Any) -> list[Any]:
+            if os.getpid() == parent:
+                is_asked.set()
+                may_answer.wait(DEADLINE_S)
+            return [(socket.AF_INET, 0, 0, "", ("127.0.0.1", port))]
+
+        def start() -> bool:
+            client = ParKazooClient(f"{host}:{port}", handler=make_handler())
+            client.start(DEADLINE_S)
+            is_there = client.exists(self.root) is not None
+            client.stop()
+            client.close()
+            return is_there
+
+        with mock.patch.object(socket, "getaddrinfo", answer):
+            asking = self.parkazoo(hosts=f"{host}:{port}", start=False)
+            asking.start_async()
+            self.assertTrue(is_asked.wait(DEADLINE_S))
+            self.assertTrue(self.in_child(start))
+            may_answer.set()
+            asking.start(DEADLINE_S)
         self.check_parent()
 
     def test_grandchild(self) -> None:
