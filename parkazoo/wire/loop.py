@@ -149,6 +149,7 @@ class Loop:
                     self._make(call)
             while self._last_calls:
                 self._make(self._last_calls.pop())
+        self._thread = None  # its number may be another thread's next
         self._selector.close()
         self.read_sock.close()
         self.write_sock.close()
