@@ -248,7 +248,7 @@ class ParKazooClient(KazooClient):
         """End the session: what has been issued is finished, then every ensemble closes its part.
 
         All ephemerals of the session are gone then. While an ensemble is not connected, its part ends when it
-        expires there, and operations that wait for it raise ConnectionClosedError. Watches are called no more.
+        expires there, and operations that wait for it raise ConnectionLoss. Watches are called no more.
 
         It takes the session timeout at most, or ten seconds if that is longer: what callbacks are still running
         by then are left to themselves.
