@@ -154,6 +154,10 @@ def _lost_an_entry(difference: Difference) -> bool:
     )
 
 
+def _may_not_read_an_entry(difference: Difference) -> bool:
+    return difference.call.name == "LockingQueue.get" and _was_refused(difference)
+
+
 def identities_of(names: set[str]) -> set[Id]:
     return {WORLD, *(IDS[name] for name in names)}
 
@@ -192,5 +196,10 @@ RULES = (
         "kazoo's raise NoNodeError",
         False,
         _lost_an_entry,
+    ),
+    Rule(
+        "`LockingQueue.get` of an entry that the client may not read raises NoAuthError, and raises it again",
+        True,
+        _may_not_read_an_entry,
     ),
 )

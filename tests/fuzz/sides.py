@@ -353,7 +353,7 @@ class Player:
         if method == "len":
             return len(recipe)
         if method == "list":
-            return sorted(recipe)
+            return sorted(UUID.sub("uuid", each) for each in recipe)
         if method == "add":
             recipe += 2
             return recipe.value

@@ -136,6 +136,12 @@ class TestRules(unittest.TestCase):
             self.assertFalse(self.allowed(call, True, False, [], expire))
         self.assertFalse(self.allowed(Call(0, "LockingQueue.get", "/a"), NO_NODE, False, [], expire))
 
+    def test_an_entry_that_may_not_be_read(self) -> None:
+        get = Call(0, "LockingQueue.get", "/a")
+        self.assertTrue(self.allowed(get, "b:x", NO_AUTH, []))
+        self.assertFalse(self.allowed(get, NO_AUTH, "b:x", []))
+        self.assertFalse(self.allowed(Call(0, "LockingQueue.consume", "/a"), True, NO_AUTH, []))
+
     def test_what_parkazoo_has_to_refuse(self) -> None:
         def transaction(*paths: str) -> str | None:
             call = Call(1, "transaction", args={"operations": [["check", path, -1] for path in paths]})
