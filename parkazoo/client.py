@@ -18,7 +18,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, WriterNotClosedException
 from kazoo.protocol.states import KazooState, KeeperState
 
-from parkazoo.driver import Reply
+from parkazoo.engine.driver import Reply
+from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts
@@ -28,7 +29,6 @@ from parkazoo.recipe.delete import TreeDelete
 from parkazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
 from parkazoo.recipe.queue import LockingQueue
 from parkazoo.recipe.transaction import RetriableTransaction
-from parkazoo.session import Session
 from parkazoo.wire.direct import Direct
 from parkazoo.wire.facade import Connections, Watchers, child_places, data_places
 from parkazoo.wire.handler import Handler, start_handler, stop_handler

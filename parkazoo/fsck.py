@@ -21,7 +21,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from parkazoo.admin import SESSION_TIMEOUT_S, TIMEOUT_S, Auth, read_map, verify_names
 from parkazoo.client import ParKazooClient
-from parkazoo.driver import Driver
+from parkazoo.engine.driver import Driver
 from parkazoo.protocol.fsck import (
     KINDS,
     LOST_CHILDREN,

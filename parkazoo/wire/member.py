@@ -16,7 +16,7 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 
-from parkazoo.driver import Reply
+from parkazoo.engine.driver import Reply
 from parkazoo.kazoo_private import CloseInstance
 from parkazoo.protocol.cluster_map import format_hosts
 from parkazoo.protocol.placement import Placement

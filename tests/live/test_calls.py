@@ -20,7 +20,7 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 
 from parkazoo import ParKazooClient
 from parkazoo import client as client_module
-from parkazoo import session as session_module
+from parkazoo.engine import session as session_module
 from parkazoo.wire import connection as connection_module
 from parkazoo.wire import handler as handler_module
 from parkazoo.wire import loop as loops

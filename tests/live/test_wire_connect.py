@@ -20,10 +20,10 @@ from kazoo.protocol.states import KeeperState
 
 from parkazoo import ParKazooClient
 from parkazoo import client as client_module
+from parkazoo.engine.session import Session as ClientSession
 from parkazoo.kazoo_private import CloseInstance, GetData, int_struct
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, MAP
-from parkazoo.session import Session as ClientSession
 from parkazoo.wire import connection as connection_module
 from parkazoo.wire import handshake as handshake_module
 from parkazoo.wire import loop as loops

@@ -12,11 +12,11 @@ from typing import Any
 
 from kazoo.protocol.states import EventType, WatchedEvent
 
-from parkazoo.driver import Driver
+from parkazoo.engine.driver import Driver
+from parkazoo.engine.session import Session
 from parkazoo.kazoo_private import GetChildren, GetChildren2
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.tree import Tree
-from parkazoo.session import Session
 from tests.protocol.model import ANYONE, Marks, Model, Who
 
 

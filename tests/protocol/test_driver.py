@@ -14,7 +14,8 @@ from typing import Any
 from kazoo.exceptions import ConnectionLoss, NoNodeError, NotEmptyError, SessionExpiredError
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from parkazoo.driver import Driver, Serial
+from parkazoo.engine.driver import Driver, Serial
+from parkazoo.engine.session import Then
 from parkazoo.kazoo_private import (
     Create,
     Delete,
@@ -28,7 +29,6 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.placement import Placement
-from parkazoo.session import Then
 from tests.protocol.fakes import Client, Result
 from tests.protocol.model import SEQUENCE, Model, find_directory, make_tree, prepared
 
@@ -345,7 +345,7 @@ class TestSerial(unittest.TestCase):
         def fail() -> None:
             raise ValueError("a listener's fault")
 
-        with self.assertLogs("parkazoo.driver", "ERROR"):
+        with self.assertLogs("parkazoo.engine.driver", "ERROR"):
             serial(fail, lambda: seen.append("next"))
         self.assertEqual(seen, ["next"])
 

@@ -24,7 +24,7 @@ DOCUMENTED = {  # modules of kazoo that its reference documents
     "kazoo.retry",
     "kazoo.security",
 }
-CORE = ("client.py", "driver.py", "recipe", "session.py", "wire")
+CORE = ("client.py", "engine", "recipe", "wire")
 
 
 def sources() -> dict[str, ast.Module]:

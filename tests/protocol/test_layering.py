@@ -16,16 +16,16 @@ LAYERS = {
     "parkazoo.errors": (),
     "parkazoo.kazoo_private": (),
     "parkazoo.protocol": (*BELOW_EVERYTHING, "parkazoo.protocol"),
-    "parkazoo.driver": (*BELOW_EVERYTHING, "parkazoo.protocol"),
-    "parkazoo.wire": (*BELOW_EVERYTHING, "parkazoo.protocol", "parkazoo.driver", "parkazoo.wire"),
-    "parkazoo.session": (*BELOW_EVERYTHING, "parkazoo.protocol", "parkazoo.driver", "parkazoo.wire"),
+    "parkazoo.engine.driver": (*BELOW_EVERYTHING, "parkazoo.protocol"),
+    "parkazoo.wire": (*BELOW_EVERYTHING, "parkazoo.protocol", "parkazoo.engine.driver", "parkazoo.wire"),
+    "parkazoo.engine.session": (*BELOW_EVERYTHING, "parkazoo.protocol", "parkazoo.engine.driver", "parkazoo.wire"),
     "parkazoo.recipe": (*BELOW_EVERYTHING, "parkazoo.protocol", "parkazoo.recipe"),
     "parkazoo.client": (
         *BELOW_EVERYTHING,
         "parkazoo.protocol",
-        "parkazoo.driver",
+        "parkazoo.engine.driver",
         "parkazoo.wire",
-        "parkazoo.session",
+        "parkazoo.engine.session",
         "parkazoo.recipe",
     ),
     "parkazoo": ("parkazoo.errors", "parkazoo.client"),
@@ -125,5 +125,5 @@ class TestLayering(unittest.TestCase):
 
     def test_it_sees_imports(self) -> None:
         """The driver's imports are known, so the tests above can fail."""
-        names = {name for _, name in imports(PACKAGE / "driver.py")}
+        names = {name for _, name in imports(PACKAGE / "engine" / "driver.py")}
         self.assertLessEqual({"threading", "parkazoo.protocol.order", "parkazoo.kazoo_private"}, names)

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-import parkazoo.session
+import parkazoo.engine.session
 from parkazoo.kazoo_private import Delete, Exists, GetChildren, GetData, SetACL, SetData, Transaction
 from parkazoo.protocol import directory, operations
 from parkazoo.protocol.operations import PLANS
@@ -62,8 +62,8 @@ class Mutant(NamedTuple):
         stack = ExitStack()
         owner, _, _ = self.function.__qualname__.rpartition(".")  # of a method, its class
         stack.enter_context(patch.object(getattr(module, owner) if owner else module, name, made[name]))
-        if name in vars(parkazoo.session):
-            stack.enter_context(patch.object(parkazoo.session, name, made[name]))
+        if name in vars(parkazoo.engine.session):
+            stack.enter_context(patch.object(parkazoo.engine.session, name, made[name]))
         for kind, plan in PLANS.items():
             if plan.operation is self.function:
                 stack.enter_context(patch.dict(PLANS, {kind: plan._replace(operation=made[name])}))

@@ -21,7 +21,7 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 
-from parkazoo.driver import Driver, Reply
+from parkazoo.engine.driver import Driver, Reply
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.cluster_map import ClusterMap, no_map_error

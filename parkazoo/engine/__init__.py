@@ -1,0 +1,1 @@
+"""One client's operations and session, over members that are handed in."""
