@@ -1,4 +1,4 @@
-"""The evaluation on machines over SSH: real ones, or fifty that are emulated. docs/running-the-evaluation.md
+"""The evaluation on machines over SSH: real ones, or fifty that are emulated. docs/guide/running-the-evaluation.md
 
 fab --list tells what there is; fab --help TASK, what a task takes.
 """

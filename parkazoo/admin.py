@@ -67,7 +67,7 @@ TCP_TIMEOUT_S = 3.0
 CREATES_AT_ONCE = 256  # keeps a transaction far below the servers' limit of 1 MiB
 READS_AT_ONCE = 64
 REFUSED = "the servers refuse the identity"
-MOVED = f"or put its new address into {MAP}, as docs/fsck.md tells"
+MOVED = f"or put its new address into {MAP}, as docs/operations/fsck.md tells"
 SHOWN = 5
 LOSSES_SHOWN = 20
 
@@ -506,8 +506,8 @@ def _same(wanted: ClusterMap, found: ClusterMap, path: str) -> ClusterMap:
     told = "; ".join(differences)
     if path == MAP:
         raise ClusterMapError(
-            f"there is another cluster map at {where}: {told}. See it with `parkazoo map show`; docs/fsck.md "
-            "tells how to change a server's address in it"
+            f"there is another cluster map at {where}: {told}. See it with `parkazoo map show`; "
+            "docs/operations/fsck.md tells how to change a server's address in it"
         )
     raise ClusterMapError(
         f"a map with other arguments was begun and not finished at {where}: {told}. Finish it with its own "
@@ -891,7 +891,8 @@ def _check_servers(
             remedy = f"start it, {MOVED}"
             if name in clients and _lost_parts(cluster_map, name, _parts(clients[name])):
                 remedy = (
-                    "do not start it beside the emptied ones, which would overwrite its data: see docs/fsck.md"
+                    "do not start it beside the emptied ones, which would overwrite its data: "
+                    "see docs/operations/fsck.md"
                 )
             yield Finding(name, f"server {server}: {reason}", remedy, is_warning=name in clients)
         for server, (name, client) in connected.items():

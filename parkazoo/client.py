@@ -48,7 +48,7 @@ class ParKazooClient(KazooClient):
 
     Takes every argument of :class:`kazoo.client.KazooClient`. `hosts` are servers of the bootstrap ensemble,
     with a chroot if wanted; the cluster map found there, at ``/parkazoo/map``, names the ensembles. Credentials,
-    TLS and retry options hold for all of them. What differs from kazoo is listed in docs/differences.md.
+    TLS and retry options hold for all of them. What differs from kazoo is listed in docs/reference/differences.md.
 
     One session of this client is one ZooKeeper session on each ensemble: CONNECTED while all of them are,
     SUSPENDED while one is not (operations on the others go on), LOST when one has expired; then the others are

@@ -1,1 +1,1 @@
-"""What ParKazooClient costs beside KazooClient, on the same servers at the same time: docs/performance.md."""
+"""What ParKazooClient costs beside KazooClient, on the same servers and in turn: docs/design/performance.md."""

@@ -1,1 +1,1 @@
-"""Machines over SSH for an evaluation, real or emulated: docs/running-the-evaluation.md."""
+"""Machines over SSH for an evaluation, real or emulated: docs/guide/running-the-evaluation.md."""

@@ -1,1 +1,1 @@
-"""The scenarios of the evaluation. Each measures in a lab, and shows what it has measured: docs/evaluation.md."""
+"""The scenarios of the evaluation. Each measures in a lab and shows its figures: docs/design/evaluation.md."""

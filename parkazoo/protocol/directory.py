@@ -1,6 +1,6 @@
 """Promote, delete and help: how a directory over two ensembles comes to be and goes.
 
-The protocol, and why it holds, is in docs/protocol.md. In short: the home says by its pin that a mirror may
+The protocol, and why it holds, is in docs/design/protocol.md. In short: the home says by its pin that a mirror may
 exist; a delete leaves a mark below the pin, under a name that is never used twice; the version of the fence,
 beside the mirror, orders promotions against deletes. So a promotion that read the fence before it saw a pin
 without marks cannot land after a delete that bumped the fence, and a multi that deletes a mark proves that the
@@ -104,7 +104,7 @@ def pin_memory(data: bytes) -> Memory | None:
 def pin_acl(acl: Iterable[ACL]) -> list[ACL]:
     """The ACL of a pin: whoever may delete children of the home may leave and take marks, all may see them.
 
-    (To delete a directory needs DELETE on the directory itself, for its pin; docs/differences.md says so.)
+    (A delete of a directory needs DELETE on the directory itself, for its pin: docs/reference/differences.md.)
     """
     entries = [ACL(Permissions.READ, ANYONE_ID_UNSAFE)]
     for perms, who in acl:

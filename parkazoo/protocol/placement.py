@@ -1,7 +1,7 @@
 """Where a znode lives: path to ensemble, logical path to physical path and back.
 
 A path is logical if it is what the user says (chroot included), physical if it is what a server stores.
-Both are absolute, normalised, without a trailing slash. The whole specification is in docs/protocol.md,
+Both are absolute, normalised, without a trailing slash. The whole specification is in docs/design/protocol.md,
 "Placement"; by hand:
 
     $ printf %s /app/jobs | sha256sum        the ensemble of /app/jobs' children: this number modulo N

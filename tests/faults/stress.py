@@ -13,7 +13,7 @@ Others are held up on the way, as if their process had been stopped. Checked all
   may leave, and nothing at all is left of what was deleted.
 
 Directories are of three kinds. Some are set and deleted, others are deleted with a version and not set. Those of
-the third kind are set *and* deleted with a version, of which docs/protocol.md says under "Known gaps" that
+the third kind are set *and* deleted with a version, of which docs/design/protocol.md says under "Known gaps" that
 sequence numbers may start again: for these they are counted, no more. Transactions that delete a directory are
 left out for the same reason.
 """

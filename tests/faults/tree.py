@@ -7,7 +7,7 @@ from parkazoo.protocol.fsck import DIFFERING_ACLS, STALE_DONE, UNFINISHED_DELETE
 from tests.faults.load import Judgement
 
 ABOUT = "parkazoo fsck finds nothing, once it has finished what killed clients had begun"
-# A client that dies half way may leave these, for the next one who comes there or for fsck: docs/protocol.md.
+# A client that dies half way may leave these for the next client there, or for fsck: docs/design/protocol.md.
 LEFT_HALF_WAY = (UNFINISHED_DELETES, STALE_DONE, DIFFERING_ACLS)
 SHOWN = 3
 

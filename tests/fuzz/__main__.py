@@ -54,7 +54,7 @@ def fuzz(arena: Arena, seed: int, minutes: float) -> int:
             tell_failure(arena, case, outcome.failure, f"{seed}:{number}")
         number += 1
     print(f"{number} cases, {sum(arena.outcomes.values())} calls; seed {seed}")
-    print(f"{ended} cases were ended by a difference that docs/differences.md names:")
+    print(f"{ended} cases were ended by a difference that docs/reference/differences.md names:")
     for sentence, count in arena.allowed.most_common():
         print(f"  {count:5} {sentence}")
     print(f"{len(found)} kinds of failures" if found else "clean")

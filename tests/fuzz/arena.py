@@ -46,8 +46,8 @@ class Outcome:
     """What came of a case.
 
     :param answers: up to the first difference, which is the last.
-    :param failure: that one, if docs/differences.md does not name it; and what makes it the same as another.
-    :param ended_by: the sentence of docs/differences.md that ended it.
+    :param failure: one that docs/reference/differences.md does not name; and what makes two of them the same.
+    :param ended_by: the sentence of docs/reference/differences.md that ended it.
     """
 
     answers: list[Answers]
@@ -65,7 +65,7 @@ class Arena:
         self.kazoo = Side(KazooClient, LocalCluster(1, 1, zoo_cfg=ZOO_CFG))
         self.parkazoo = Side(client_class, LocalCluster(ENSEMBLES, 1, zoo_cfg=ZOO_CFG))
         self.outcomes: Counter[str] = Counter()  # how often each call was answered how
-        self.allowed: Counter[str] = Counter()  # how often which sentence of docs/differences.md applied
+        self.allowed: Counter[str] = Counter()  # how often which sentence of docs/reference/differences.md applied
 
     @contextmanager
     def running(self) -> Iterator[Arena]:

@@ -292,7 +292,7 @@ class _Generator:
         return path, args
 
     def operations(self) -> list[list[Any]]:
-        """Of siblings, mostly. No two are about a znode and one above it: docs/protocol.md, "Known gaps"."""
+        """Of siblings, mostly. No two are of a znode and one above it: docs/design/protocol.md, "Known gaps"."""
         dice = self.dice
         parent = self.path().rpartition("/")[0]
         operations: list[list[Any]] = []

@@ -1,4 +1,4 @@
-"""The differences that docs/differences.md names, as far as the calls of a case can meet them.
+"""The differences that docs/reference/differences.md names, as far as the calls of a case can meet them.
 
 A rule is a sentence of that document and when it applies. A difference that no rule allows is a failure.
 """
@@ -51,7 +51,7 @@ class Difference:
 @dataclass(frozen=True)
 class Rule:
     """
-    :param sentence: of docs/differences.md.
+    :param sentence: of docs/reference/differences.md.
     :param ends: whether the trees differ from there on, so that nothing more can be compared.
     """
 

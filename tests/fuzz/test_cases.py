@@ -27,7 +27,7 @@ from tests.fuzz.cases import (
 from tests.fuzz.documented import PLACEMENT, RULES, Difference, identities_of, kazoos_answer, rule_for
 from tests.fuzz.shrink import shrink
 
-DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "differences.md"
+DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "reference" / "differences.md"
 MANY = 300
 NO_AUTH = "raises NoAuthError"
 NO_NODE = "raises NoNodeError"

@@ -130,7 +130,8 @@ class ErrorTest(LiveTest):
                 ours, theirs = self.outcomes(name, path + target)
                 with self.subTest(f"{name} of {target or 'it'}, which is {kind}, with the right to {grant}"):
                     is_known = not target and name.startswith("delete") and kind in DELETES_NEED_A_RIGHT
-                    if not (is_known and (ours, theirs) == ("NoAuthError", "done")):  # docs/differences.md
+                    # docs/reference/differences.md, "Deleting a directory"
+                    if not (is_known and (ours, theirs) == ("NoAuthError", "done")):
                         self.assertEqual(ours, theirs)
                 if "done" in (ours, theirs) and name not in READS:
                     path = ""

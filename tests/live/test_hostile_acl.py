@@ -1,7 +1,7 @@
 """Intruders against ACLs: through ParKazooClient, and with plain kazoo at the physical paths of every ensemble.
 
-docs/security.md says what the open form of /parkazoo gives away; here each of it is done, and the closed form
-refuses it.
+docs/operations/security.md says what the open form of /parkazoo gives away. Here each of it is done, and the
+closed form refuses it.
 """
 
 from __future__ import annotations

@@ -861,10 +861,10 @@ class CheckTest(Ensembles):
         self.assert_found(("b", "is ensemble c of"), ("c", "is ensemble b of"))
 
     def test_new_address(self) -> None:
-        """As docs/fsck.md tells: the address is replaced in the map, which check and clients then verify."""
+        """As docs/operations/fsck.md says: the map gets the new address; check and clients then verify it."""
         zk, moved = self.plain[0], other_spelling(self.b)
         data, stat = zk.get(MAP)
-        with self.refused(f"another cluster map .*its ensemble b is {self.b}, not {moved}.*docs/fsck.md"):
+        with self.refused(f"another cluster map .*ensemble b is {self.b}, not {moved}.*docs/operations/fsck.md"):
             init_map(self.a, {**self.all, "b": moved})
         zk.set(MAP, data.replace(self.b.encode(), moved.encode()), stat.version)
         self.assertEqual(check_map(self.a), [])

@@ -292,7 +292,7 @@ def remembereds() -> Iterator[Remembered]:
 
 
 def is_gap(names: Sequence[str]) -> bool:
-    """Whether the mirror of a directory that lives may go: docs/protocol.md, "Known gaps"."""
+    """Whether the mirror of a directory that lives may go: docs/design/protocol.md, "Known gaps"."""
     return {"delete with version", "set"} <= set(names) or "transaction that deletes" in names
 
 

@@ -95,7 +95,7 @@ class Stream:
         return kind(path, None)
 
     def transaction(self, parent: str) -> Any:
-        """Siblings. Nothing else concerns the znode that a delete is about: docs/protocol.md, "Known gaps"."""
+        """Siblings. Nothing else concerns what one of them deletes: docs/design/protocol.md, "Known gaps"."""
         operations: list[Any] = []
         for _ in range(self.dice.randrange(1, 4)):
             path = f"{parent}/{self.dice.choices(NAMES, (6, 6, 2, 2, 1, 1))[0]}"
