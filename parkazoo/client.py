@@ -18,6 +18,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, WriterNotClosedException
 from kazoo.protocol.states import KazooState, KeeperState
 
+from parkazoo.compat.direct import Direct
+from parkazoo.compat.facade import Connections, Watchers, child_places, data_places
+from parkazoo.compat.listeners import Listeners
 from parkazoo.engine.driver import Reply
 from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
@@ -29,10 +32,7 @@ from parkazoo.recipe.delete import TreeDelete
 from parkazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
 from parkazoo.recipe.queue import LockingQueue
 from parkazoo.recipe.transaction import RetriableTransaction
-from parkazoo.wire.direct import Direct
-from parkazoo.wire.facade import Connections, Watchers, child_places, data_places
 from parkazoo.wire.handler import Handler, start_handler, stop_handler
-from parkazoo.wire.listeners import Listeners
 from parkazoo.wire.member import CLOSED_ERRORS, Member
 from parkazoo.wire.routine import end_after_fork, is_current
 from parkazoo.wire.sasl import verify_sasl

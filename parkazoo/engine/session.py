@@ -32,8 +32,7 @@ from parkazoo.protocol.steps import Request
 from parkazoo.protocol.tree import Directory, Tree
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.wire import loop as loops
-from parkazoo.wire.listeners import Listeners
-from parkazoo.wire.member import CLOSED_ERRORS, CONNECTED_STATES, Member
+from parkazoo.wire.member import CLOSED_ERRORS, CONNECTED_STATES, Gate, Member
 
 # Asked again once connected again; RuntimeError: the answer was another request's, and the connection has ended.
 NOT_YET = (ConnectionLoss, SessionExpiredError, RuntimeError)
@@ -285,8 +284,8 @@ class Session:
             self._change(state)
 
     @property
-    def gate(self) -> Listeners:
-        gate: Listeners = self._client.listeners
+    def gate(self) -> Gate:
+        gate: Gate = self._client.listeners
         return gate
 
     # ---- end -------------------------------------------------------------------------------------

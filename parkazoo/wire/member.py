@@ -22,7 +22,6 @@ from parkazoo.protocol.cluster_map import format_hosts
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.steps import Request
 from parkazoo.wire.connection import MemberConnection
-from parkazoo.wire.listeners import Listeners
 from parkazoo.wire.log import DiscreetLog
 from parkazoo.wire.loop import Loop
 
@@ -39,17 +38,22 @@ FINAL_STATES = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 CONNECTED_STATES = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
 
 
+class Gate(Protocol):
+    """What answers pass. While it is closed they wait; :meth:`Link.resume` takes them when it is open again."""
+
+    is_closed: bool
+
+
 class Owner(Protocol):
     """The session that a member belongs to.
 
-    :param gate: while it is closed, answers wait.
     :param is_leaving: whether watches are called no more.
     """
 
     loop: Loop
 
     @property
-    def gate(self) -> Listeners: ...
+    def gate(self) -> Gate: ...
     @property
     def is_leaving(self) -> bool: ...
     def member_changed(self, member: Member, state: str) -> None: ...

@@ -20,13 +20,13 @@ from kazoo.exceptions import ConnectionDropped
 from kazoo.retry import ForceRetryError, KazooRetry, RetryFailedError
 
 from parkazoo import ParKazooClient
+from parkazoo.compat.listeners import Listeners
 from parkazoo.wire import connection as connection_module
 from parkazoo.wire import loop as loops
 from parkazoo.wire import report as report_module
 from parkazoo.wire.connection import Backoff
 from parkazoo.wire.handler import Handler
 from parkazoo.wire.handshake import Address
-from parkazoo.wire.listeners import Listeners
 from parkazoo.wire.names import LookUp
 from parkazoo.wire.report import REPEAT_S, Report
 from parkazoo.wire.talk import Steps, Talk

@@ -24,7 +24,7 @@ DOCUMENTED = {  # modules of kazoo that its reference documents
     "kazoo.retry",
     "kazoo.security",
 }
-CORE = ("client.py", "engine", "recipe", "wire")
+CORE = ("client.py", "compat", "engine", "recipe", "wire")
 
 
 def sources() -> dict[str, ast.Module]:

@@ -1,0 +1,1 @@
+"""What programs written for kazoo, and its recipes, expect of a client."""
