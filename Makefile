@@ -31,7 +31,7 @@ lives: .venv/has-dev
 	@PARKAZOO_TEST_LIVES=1000 .venv/bin/nose2 --no-user-config tests.live.test_client_lives
 
 explore: .venv/has-dev
-	@.venv/bin/python -m tests.protocol.deep $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
+	@.venv/bin/python -m tests.explore $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
 bench-client: .venv/has-bench
 	@.venv/bin/python -m bench.client $(if $(PAIRS),--pairs $(PAIRS)) $(if $(SEED),--seed $(SEED))

@@ -48,6 +48,9 @@ class Part:
 
 PARTS = {
     "protocol": Part("no server", ("tests/protocol/test_*.py",), has_servers=False),
+    "explore": Part(
+        "production clients in every order of answers", ("tests/explore/test_*.py",), has_servers=False
+    ),
     "live": Part("real ensembles", ("tests/live/test_*.py",)),
     "gevent": Part("the live client tests with gevent's handler", CLIENT, {"PARKAZOO_TEST_HANDLER": "gevent"}),
     "gevent-patched": Part(

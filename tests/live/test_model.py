@@ -30,9 +30,9 @@ from parkazoo.kazoo_private import (
     Sync,
     Transaction,
 )
+from tests.explore.client import Watches
+from tests.explore.model import EPHEMERAL, SEQUENCE, WORLD, Model, Who, must
 from tests.live.world import DEADLINE_S, LiveTest, seed
-from tests.protocol.fakes import Watches
-from tests.protocol.model import EPHEMERAL, SEQUENCE, WORLD, Model, Who, must
 
 REQUESTS, ROUNDS = 250, 32
 NAMES = ("a", "b", "s0000000000", "s0000000001", "0000000000")

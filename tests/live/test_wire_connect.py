@@ -29,9 +29,9 @@ from parkazoo.wire import handshake as handshake_module
 from parkazoo.wire import loop as loops
 from parkazoo.wire.handler import Handler
 from parkazoo.wire.talk import Steps, Talk, connect
+from tests.explore.client import Result
 from tests.live.bare import PASSWORD, SESSION, Owner, answer, auth_answer, connect_answer, data_answer, make_member
 from tests.live.world import DEADLINE_S, sockets, wait_until
-from tests.protocol.fakes import Result
 
 CONNECT = Struct("!iqiq")  # protocol, zxid, time-out in ms, session; the password follows
 HEADER = Struct("!ii")  # xid, type

@@ -28,6 +28,7 @@ from parkazoo.wire.frame import REQUEST
 from parkazoo.wire.handshake import Address, Joined
 from parkazoo.wire.link import READ_BYTES, Link
 from parkazoo.wire.loop import READ
+from tests.explore.client import Result
 from tests.live.bare import (
     PASSWORD,
     SESSION,
@@ -40,7 +41,6 @@ from tests.live.bare import (
     framed,
     make_member,
 )
-from tests.protocol.fakes import Result
 
 SESSION_S = 9.0
 READ_S = 6.0

@@ -20,7 +20,7 @@ from parkazoo.kazoo_private import Create, Delete, Exists, GetACL, GetChildren, 
 from parkazoo.protocol.directory import is_secret, pin_acl
 from parkazoo.protocol.operations import PLANS
 from parkazoo.protocol.placement import Placement
-from tests.protocol.model import WORLD, Model, Who, find_directory, make_tree, outcome, prepared
+from tests.explore.model import WORLD, Model, Who, find_directory, make_tree, outcome, prepared
 
 PLACEMENT = Placement(2)
 D = find_directory(PLACEMENT, False)

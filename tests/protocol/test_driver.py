@@ -29,8 +29,8 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.placement import Placement
-from tests.protocol.fakes import Client, Result
-from tests.protocol.model import SEQUENCE, Model, find_directory, make_tree, prepared
+from tests.explore.client import Client, Result
+from tests.explore.model import SEQUENCE, Model, find_directory, make_tree, prepared
 
 PLACEMENT = Placement(3)
 D = find_directory(PLACEMENT, False)

@@ -30,8 +30,8 @@ from parkazoo.protocol.fsck import (
 from parkazoo.protocol.placement import MIRRORS, Place, Placement, escape, split
 from parkazoo.protocol.steps import Operation
 from parkazoo.protocol.tree import Tree
-from tests.protocol.fakes import Client, Result
-from tests.protocol.model import ANYONE, Who, find_directory, freeze, make_tree, must, prepared, run
+from tests.explore.client import Client, Result
+from tests.explore.model import ANYONE, Who, find_directory, freeze, make_tree, must, prepared, run
 
 PLACEMENT = Placement(3)
 PATH = find_directory(PLACEMENT, False)

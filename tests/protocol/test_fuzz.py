@@ -40,8 +40,8 @@ from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_ho
 from parkazoo.protocol.directory import pin_memory
 from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, PIN, ROOT, Placement, escape, is_reserved, unescape
 from parkazoo.protocol.session import pack_password, unpack_password
-from tests.protocol.fakes import Client
-from tests.protocol.model import must, prepared
+from tests.explore.client import Client
+from tests.explore.model import must, prepared
 
 FEW = 150
 EXAMPLES = os.environ.get("PARKAZOO_FUZZ")

@@ -35,7 +35,7 @@ from parkazoo.protocol.operations import OTHER, PLANS
 from parkazoo.protocol.past import CATCH_UP, PATHS_REMEMBERED
 from parkazoo.protocol.placement import DONE, Placement
 from parkazoo.protocol.tree import Tree
-from tests.protocol.model import EPHEMERAL, Model, find_directory, make_tree, outcome, prepared
+from tests.explore.model import EPHEMERAL, Model, find_directory, make_tree, outcome, prepared
 
 PLACEMENT = Placement(3)
 MIRRORED = find_directory(PLACEMENT, False)

@@ -23,7 +23,7 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.operations import PLANS
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.stats import with_mirror
-from tests.protocol.model import ANYONE, EPHEMERAL, Who, find_directory, make_tree, prepared, run
+from tests.explore.model import ANYONE, EPHEMERAL, Who, find_directory, make_tree, prepared, run
 
 PLACEMENT = Placement(3)
 D, NATIVE = find_directory(PLACEMENT, False), find_directory(PLACEMENT, True)

@@ -28,7 +28,7 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.operations import PLANS
 from parkazoo.protocol.placement import Placement
-from tests.protocol.model import (
+from tests.explore.model import (
     ANYONE,
     EPHEMERAL,
     SEQUENCE,

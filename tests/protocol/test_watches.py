@@ -25,8 +25,8 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.operations import PLANS
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.watches import DirectoryWatch
-from tests.protocol.fakes import Client
-from tests.protocol.model import Who, find_directory, make_tree, outcome, prepared
+from tests.explore.client import Client
+from tests.explore.model import Who, find_directory, make_tree, outcome, prepared
 
 PLACEMENT = Placement(2)
 D = find_directory(PLACEMENT, False)

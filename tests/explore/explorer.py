@@ -17,8 +17,8 @@ from kazoo.protocol.states import EventType, WatchedEvent, ZnodeStat
 from parkazoo.kazoo_private import Create, Create2, Delete, GetChildren, GetChildren2, Transaction
 from parkazoo.protocol.operations import PLANS
 from parkazoo.protocol.placement import MIRRORS, PIN, Placement, unescape
-from tests.protocol.fakes import Client, Result
-from tests.protocol.model import ANYONE, READS, Model, Who, difference, freeze, make_tree, must, outcome
+from tests.explore.client import Client, Result
+from tests.explore.model import ANYONE, READS, Model, Who, difference, freeze, make_tree, must, outcome
 
 # Requests one after the other, or a generator that yields a request, or a list to be issued at once, and is sent
 # the results. A true watcher in a request is replaced by one whose calls are judged.

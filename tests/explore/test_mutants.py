@@ -19,9 +19,9 @@ from parkazoo.kazoo_private import Delete, Exists, GetChildren, GetData, SetACL,
 from parkazoo.protocol import directory, operations
 from parkazoo.protocol.operations import PLANS
 from parkazoo.protocol.past import Change, Past
-from tests.protocol.explore import Program, Violation
-from tests.protocol.matrix import CLOSED, WATCH, D, acls_are_alike, create, scenario
-from tests.protocol.model import SEQUENCE
+from tests.explore.explorer import Program, Violation
+from tests.explore.families import CLOSED, WATCH, D, acls_are_alike, create, scenario
+from tests.explore.model import SEQUENCE
 
 X, Y = D + "/x", D + "/y"
 OPEN = create(X).acl

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tests.protocol.explore import Explorer, Violation
-from tests.protocol.matrix import (
+from tests.explore.explorer import Explorer, Violation
+from tests.explore.families import (
     ALL_TROUBLES,
     PAIRS,
     STATES,
@@ -143,7 +143,7 @@ def show(console: Console, outcomes: list[Outcome]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.protocol.deep", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.explore", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30, help="30 by default")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the threes at random")
     parser.add_argument("--most", type=int, default=20_000, help="states of each scene; 20000 by default")

@@ -28,9 +28,9 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.placement import Placement
-from tests.protocol.explore import Explorer, Violation, issue
-from tests.protocol.matrix import judge
-from tests.protocol.model import SEQUENCE, WORLD, Model, Who, find_directory, must, prepared
+from tests.explore.explorer import Explorer, Violation, issue
+from tests.explore.families import judge
+from tests.explore.model import SEQUENCE, WORLD, Model, Who, find_directory, must, prepared
 
 PLACEMENT = Placement(2)
 D = find_directory(PLACEMENT, False)

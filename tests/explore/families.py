@@ -23,8 +23,8 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.placement import MIRRORS, Placement, split, unescape
-from tests.protocol.explore import Explorer, Program, Violation, issue
-from tests.protocol.model import SEQUENCE, WORLD, Model, find_directory, must, prepared
+from tests.explore.explorer import Explorer, Program, Violation, issue
+from tests.explore.model import SEQUENCE, WORLD, Model, find_directory, must, prepared
 
 PLACEMENT = Placement(2)
 D = find_directory(PLACEMENT, False)

@@ -17,7 +17,7 @@ from parkazoo.engine.session import Session
 from parkazoo.kazoo_private import GetChildren, GetChildren2
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.tree import Tree
-from tests.protocol.model import ANYONE, Marks, Model, Who
+from tests.explore.model import ANYONE, Marks, Model, Who
 
 
 class Result:

@@ -10,8 +10,8 @@ import random
 import unittest
 from collections.abc import Callable
 
-from tests.protocol.explore import Explorer, Violation
-from tests.protocol.matrix import TROUBLES, cell, cells, own_pasts, random_triple, remembereds
+from tests.explore.explorer import Explorer, Violation
+from tests.explore.families import TROUBLES, cell, cells, own_pasts, random_triple, remembereds
 
 WALKS = 2  # through each cell
 WHOLE, MOST = 60, 1500  # cells, and how many states of each

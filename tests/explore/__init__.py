@@ -1,0 +1,1 @@
+"""The explorer: production clients over ZooKeeper in memory, in every order of requests, answers and events."""
