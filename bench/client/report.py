@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from rich.table import Table
 from bench.client.crowd import Crowd
 from bench.client.measure import Measure, Spread
 from bench.client.pairing import Outcome
+from bench.documents import as_text
 
 QUIET_SHARE = 0.05  # of the processors; what others may use in a run whose figures are to be told
 
@@ -118,7 +118,7 @@ def write_results(path: Path, about: dict[str, Any], outcomes: Sequence[Outcome]
         "crowd": crowd.as_json() if crowd else None,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    path.write_text(as_text(document))
 
 
 def _results(outcome: Outcome) -> list[dict[str, Any]]:

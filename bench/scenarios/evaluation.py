@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bench.documents import as_text
 from bench.lab import Ensembles, Lab, NotPossible, Server, Shape
 from bench.load.plan import Plan
 from bench.load.result import Result, read_result
@@ -71,7 +72,7 @@ class Evaluation:
         self.document["about"]["took_s"] = round(time.monotonic() - self._begun_s, 1)
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"{self._scenario}.json"
-        path.write_text(json.dumps(self.document, indent=1) + "\n")
+        path.write_text(as_text(self.document))
         return path
 
     def not_measured(self, what: str, why: object) -> None:
