@@ -9,7 +9,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from parkazoo.local import JVM_FLAGS, LOGBACK, ZOO_CFG, find_zookeeper
+from parkazoo.local import find_zookeeper
+from parkazoo.local.settings import JVM_FLAGS, LOGBACK, ZOO_CFG
 
 
 def lay_out(folder: Path) -> None:

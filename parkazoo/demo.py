@@ -21,7 +21,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo import CrossEnsembleError, ParKazooClient
-from parkazoo.local import INSTALL, LocalCluster, LocalClusterError
+from parkazoo.local import LocalCluster, LocalClusterError
+from parkazoo.local.cluster_error import INSTALL
 
 try:
     from rich import box

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 
 from bench.hosts.inventory import ROOT, SERVER, Host
 from bench.lab import LabError
-from parkazoo.local import JAVA_AT_LEAST, LocalClusterError, find_zookeeper
+from parkazoo.local import LocalClusterError, find_zookeeper
+from parkazoo.local.java import JAVA_AT_LEAST
 
 SOURCES = ("parkazoo", "bench")
 PACKAGES = (f"kazoo=={version('kazoo')}", "gevent>=23", "numpy>=1.26")

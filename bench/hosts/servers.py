@@ -9,7 +9,7 @@ from bench.hosts.fleet import Fleet, FleetError, ending
 from bench.hosts.inventory import SERVER, Host, Inventory
 from bench.hosts.remote import Remote
 from bench.lab import ZOO_CFG, Ensembles, LabError, Server, Shape
-from parkazoo.local import LOGBACK
+from parkazoo.local.settings import LOGBACK
 
 SERVING_TIMEOUT_S = 240.0  # fifty of them on one machine take their time
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from parkazoo.local import LocalClusterError, Supervisor
+from parkazoo.local import LocalClusterError
+from parkazoo.local.supervisor import Supervisor
 from tests.faults.load import Load, Record
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -22,6 +22,9 @@ from kazoo.client import KazooClient
 
 from parkazoo import local
 from parkazoo.local import LocalCluster, LocalClusterError, find_zookeeper, free_ports, role_of
+from parkazoo.local.folder import LOCK, STATE, is_locked
+from parkazoo.local.jars import _fetch
+from parkazoo.local.waiting import wait_until
 from tests.kazoo_suite.certificates import Authority
 
 WAIT_S = 30.0
@@ -50,7 +53,7 @@ class TestCase(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
-        self.assertTrue(local._wait(condition, WAIT_S), what)
+        self.assertTrue(wait_until(condition, WAIT_S), what)
 
     def cluster(self, ensembles: int = 1, servers: int = 1, data: Path | None = None) -> LocalCluster:
         cluster = LocalCluster(ensembles, servers, data, make_map=False)
@@ -179,7 +182,7 @@ class TestServers(TestCase):
     def test_port_taken_while_down(self) -> None:
         server = self.ensemble.servers[0]
         server.kill()
-        with socket.socket() as other, mock.patch.object(local, "STOP_TIMEOUT_S", 0.1):
+        with socket.socket() as other, mock.patch("parkazoo.local.servers.STOP_TIMEOUT_S", 0.1):
             other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             other.bind((local.HOST, server.port))
             other.listen()
@@ -187,7 +190,7 @@ class TestServers(TestCase):
                 server.start()
 
     def test_loopback_only(self) -> None:
-        state = json.loads((self.ensemble.servers[0].data.parents[1] / local.STATE).read_text())
+        state = json.loads((self.ensemble.servers[0].data.parents[1] / STATE).read_text())
         leader = self.ensemble.leader()
         ports = state["ports"]["a"][self.ensemble.servers.index(leader)]
         self.assertEqual(len(ports), 3)
@@ -280,7 +283,7 @@ class TestCluster(TestCase):
 
 class TestPorts(TestCase):
     def test_taken_ports_are_not_given(self) -> None:
-        with taken_port() as port, mock.patch.object(local, "PORTS", range(port, port + 1)):
+        with taken_port() as port, mock.patch("parkazoo.local.ports.PORTS", range(port, port + 1)):
             with self.assertRaisesRegex(LocalClusterError, "only 0 of the 1 ports needed are free"):
                 free_ports(1)
             with self.assertRaisesRegex(LocalClusterError, "ports needed are free"):
@@ -291,7 +294,7 @@ class TestPorts(TestCase):
             with self.subTest(size=size), taken_port() as port:
                 first = free_ports(size * size)
                 first[which] = port
-                with mock.patch.object(local, "free_ports", side_effect=[first, free_ports(size * size)]):
+                with mock.patch("parkazoo.local.ports.free_ports", side_effect=[first, free_ports(size * size)]):
                     cluster = self.cluster(1, size)
                 self.assertNotIn(str(first[0]), cluster.hosts)
                 cluster.ensembles[0].wait_quorum()
@@ -425,7 +428,7 @@ class TestCommand(TestCase):
         self.assertFalse(is_listening(servers[0].address))
         self.command("local", "up", "--ensembles", "2", "--servers", "1", **home)  # map and znodes are still there
         self.assertEqual([each.address for each in local.status(folder)], [each.address for each in servers])
-        os.kill(int((folder / local.LOCK).read_text()), signal.SIGKILL)
+        os.kill(int((folder / LOCK).read_text()), signal.SIGKILL)
         self.wait(lambda: not any(is_listening(each.address) for each in servers), "they outlive their supervisor")
         self.assertIn("no local cluster is running", self.command("local", "status", status=1, **home))
 
@@ -439,7 +442,7 @@ class TestCommand(TestCase):
                 self.addCleanup(self.end, folder)
                 self.addCleanup(first.communicate)
                 self.addCleanup(first.kill)
-                self.wait(lambda at=folder: local._is_locked(at), "not begun")
+                self.wait(lambda at=folder: is_locked(at), "not begun")
                 if has_end:
                     first.kill()
                 second = self.command(*up[3:], "--data", str(folder))
@@ -606,7 +609,7 @@ class TestWhatIsMissing(TestCase):
 
         whole = resolve().read_bytes()
         jar.write_bytes(whole[:5])
-        self.assertEqual(local._fetch(mock.Mock(resolve=resolve)).read_bytes(), whole)
+        self.assertEqual(_fetch(mock.Mock(resolve=resolve)).read_bytes(), whole)
 
     def test_server_that_dies(self) -> None:
         with mock.patch.object(tempfile, "tempdir", str(self.folder)):
@@ -616,7 +619,7 @@ class TestWhatIsMissing(TestCase):
 
     def test_too_slow(self) -> None:
         with (
-            mock.patch.object(local, "START_TIMEOUT_S", 0),
+            mock.patch("parkazoo.local.cluster.START_TIMEOUT_S", 0),
             self.assertRaisesRegex(LocalClusterError, "ensemble a has no quorum after 0 s: .* does not serve"),
         ):
             LocalCluster(1, 1, self.folder / "data").start()

@@ -9,7 +9,8 @@ import unittest
 from pathlib import Path
 from typing import IO
 
-from parkazoo.local import LOCK, four_letter_word, status
+from parkazoo.local import four_letter_word, status
+from parkazoo.local.folder import LOCK
 from tests.live.world import wait_until
 from tests.recipes.program import Program, run
 

@@ -1,12 +1,12 @@
 """The process that owns local servers, so that none outlives the program that asked for them.
 
-Run by path (``python -I -S supervisor.py OWNER_PID [FOLDER]``), with the standard library alone. It reads
+Run by path (``python -I -S supervisor_process.py OWNER_PID [FOLDER]``), with the standard library alone. It reads
 requests, JSON lines of ``[number, method, *arguments]``, and answers each with ``[number, value, error]``. It
 ends, and all its servers with it, when its input closes, when its owner is no longer its parent (a forked child
 of the owner may hold the pipe open), or on SIGTERM; last, it removes FOLDER. After ``detach`` only SIGTERM
 ends it.
 
-All servers are in its process group. A forked guard waits for the supervisor's own death, by SIGKILL too,
+All servers are in its process group. A forked watchdog waits for the supervisor's own death, by SIGKILL too,
 and then kills the group; SIGKILL also ends servers that are frozen. (PR_SET_PDEATHSIG would be Linux alone.)
 """
 
@@ -27,7 +27,7 @@ STOPPED_TIMEOUT_S = 1.0
 TERM_TIMEOUT_S = 10.0
 
 
-class Supervisor:
+class Servers:
     """Starts, signals and reaps servers. Single-threaded; each request is answered at once."""
 
     def __init__(self, owner: int) -> None:
@@ -124,8 +124,8 @@ def terminated(*_: object) -> NoReturn:
     raise SystemExit(0)
 
 
-def guard(supervisor: int) -> int:
-    """Fork the guard of this process group. It holds whatever lock the supervisor inherited, to the last."""
+def fork_watchdog(supervisor: int) -> int:
+    """Fork the watchdog of this process group. It holds whatever lock the supervisor inherited, to the last."""
     death, life = os.pipe()  # `life` is closed in servers (close_fds), so it ends with the supervisor
     pid = os.fork()
     if pid:
@@ -144,21 +144,21 @@ def main() -> None:
     os.chdir("/")
     for ignored in (signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
-    guard_pid = guard(os.getpid())
+    watchdog = fork_watchdog(os.getpid())
     signal.signal(signal.SIGTERM, terminated)
-    supervisor = Supervisor(int(owner))
+    servers = Servers(int(owner))
     timeout_s = 0.0
     try:
-        supervisor.serve()
+        servers.serve()
     except SystemExit:
         timeout_s = TERM_TIMEOUT_S
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        supervisor.end(timeout_s)
+        servers.end(timeout_s)
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
-        os.kill(guard_pid, signal.SIGKILL)
-        os.waitpid(guard_pid, 0)
+        os.kill(watchdog, signal.SIGKILL)
+        os.waitpid(watchdog, 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,199 @@
+"""Several ensembles, started together."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import string
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from parkazoo.admin import init_map
+from parkazoo.local.cluster_error import LocalClusterError
+from parkazoo.local.folder import State, lock_folder, recall
+from parkazoo.local.jars import find_zookeeper
+from parkazoo.local.java import find_java
+from parkazoo.local.ports import ServerPorts, choose_ports
+from parkazoo.local.servers import LocalEnsemble, LocalServer, Machine, stop_all, wait_all_serving
+from parkazoo.local.settings import JVM_FLAGS, LOGBACK, ZOO_CFG, format_zoo_cfg
+from parkazoo.local.supervisor import Supervisor
+
+START_TIMEOUT_S = 90.0
+ATTEMPTS = 5
+SUPERVISOR_LOG = "supervisor.log"
+
+
+class LocalCluster:
+    """Several ensembles of real ZooKeeper servers, ready when the context is entered.
+
+    :param ensembles: how many, at most 26; their names are a, b, c, ...
+    :param servers: to an ensemble.
+    :param data: folder for the servers' files, kept afterwards. A cluster that was there before comes back with
+        its znodes and ports. None: a temporary folder, removed at the end.
+    :param make_map: whether the cluster map is made on entering.
+    :param zoo_cfg: lines for every server's ``zoo.cfg``, over the defaults.
+    :param jvm_flags: more flags for every server's JVM.
+    :param progress: called with a line of text whenever something is begun that takes time.
+    :param machine_of: for a server's name, where it runs; 127.0.0.1 by default.
+    """
+
+    def __init__(
+        self,
+        ensembles: int = 3,
+        servers: int = 3,
+        data: Path | str | None = None,
+        *,
+        make_map: bool = True,
+        zoo_cfg: Mapping[str, str] | None = None,
+        jvm_flags: Sequence[str] = (),
+        progress: Callable[[str], None] | None = None,
+        machine_of: Callable[[str], Machine] = lambda _: Machine(),
+    ) -> None:
+        if not 1 <= ensembles <= len(string.ascii_lowercase):
+            raise ValueError(f"ensembles must be 1 to {len(string.ascii_lowercase)}, not {ensembles}")
+        if servers < 1:
+            raise ValueError(f"servers must be at least 1, not {servers}")
+        self._names = string.ascii_lowercase[:ensembles]
+        self._size = servers
+        self._given = None if data is None else Path(data).expanduser().absolute()
+        self._make_map = make_map
+        self._zoo_cfg = {**ZOO_CFG, **(zoo_cfg or {})}
+        self._jvm_flags = (*JVM_FLAGS, *jvm_flags)
+        self._progress = progress or (lambda _: None)
+        self._machine_of = machine_of
+        self._supervisor: Supervisor | None = None
+        self._folder: Path | None = None
+        self.ensembles: tuple[LocalEnsemble, ...] = ()
+
+    def __enter__(self) -> LocalCluster:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def hosts(self) -> str:
+        """The bootstrap ensemble's servers, ``"h:p,h:p,h:p"``: what ParKazooClient wants.
+
+        :raises LocalClusterError: if the cluster has not been started.
+        """
+        if not self.ensembles:
+            raise LocalClusterError("this local cluster is not running: start() it, or use it in a with statement")
+        return self.ensembles[0].hosts
+
+    def start(self) -> None:
+        """Start every server, wait until all serve, make the cluster map. On failure nothing is left behind.
+
+        :raises LocalClusterError: with the reason.
+        """
+        if self._supervisor is not None:
+            raise LocalClusterError("this local cluster is running already")
+        java = find_java()
+        jars = find_zookeeper(self._progress)
+        argv = [str(java), *self._jvm_flags, "-cp", os.pathsep.join(map(str, jars))]
+        argv += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", "./zoo.cfg"]
+        self._folder = folder = self._given or Path(tempfile.mkdtemp(prefix="parkazoo-"))
+        try:
+            lock = lock_folder(folder)
+            try:
+                remembered = recall(folder, self._names, self._size)
+                if remembered:  # the pids of its last life say nothing any more
+                    self._state({}, remembered, has_served=True).write(folder)
+                remove = None if self._given else folder
+                self._supervisor = Supervisor(folder / SUPERVISOR_LOG, [lock], remove)
+                os.write(lock, str(self._supervisor.pid).encode())
+            finally:
+                os.close(lock)  # the supervisor has its own
+            self._start(self._supervisor, folder, argv, remembered)
+        except BaseException:
+            self.stop()
+            if self._given is None:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def stop(self) -> None:
+        """Stop every server and wait. Does nothing if the cluster is not running."""
+        supervisor, self._supervisor = self._supervisor, None
+        if supervisor is None:
+            return
+        servers = [server for ensemble in self.ensembles for server in ensemble.servers]
+        self.ensembles = ()
+        try:
+            stop_all(servers)
+        finally:
+            supervisor.end()
+            if self._given is None and self._folder is not None:  # a supervisor that was killed leaves it
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    def detach(self) -> None:
+        """Leave the servers running after this process; `stop_detached` ends them. Needs a folder of one's own."""
+        if self._supervisor is None or self._given is None:
+            raise LocalClusterError("only a running cluster with a data folder can be left running")
+        self._supervisor.detach()
+        self._supervisor = None
+        self.ensembles = ()
+
+    def _start(
+        self,
+        supervisor: Supervisor,
+        folder: Path,
+        argv: Sequence[str],
+        remembered: Mapping[str, list[ServerPorts]],
+    ) -> None:
+        self._progress(f"starting {len(self._names) * self._size} ZooKeeper servers")
+        deadline = time.monotonic() + START_TIMEOUT_S
+        ports = dict(remembered) or dict(zip(self._names, choose_ports(len(self._names), self._size), strict=True))
+        self._state({}, ports, has_served=bool(remembered)).write(folder)
+        ensembles = {name: self._spawn(name, folder / name, ports[name], argv, supervisor) for name in self._names}
+        self.ensembles = tuple(ensembles.values())
+        for name in self._names:
+            self._progress(f"waiting for ensemble {name}")
+            for attempt in range(1, ATTEMPTS + 1):
+                if wait_all_serving(ensembles[name], deadline):
+                    break
+                if remembered or attempt == ATTEMPTS:
+                    raise LocalClusterError(
+                        f"another program has taken a port of ensemble {name} ({ensembles[name].hosts}): end it"
+                    )
+                stop_all(ensembles[name].servers)
+                shutil.rmtree(folder / name)
+                (ports[name],) = choose_ports(1, self._size)
+                ensembles[name] = self._spawn(name, folder / name, ports[name], argv, supervisor)
+                self.ensembles = tuple(ensembles.values())
+        if self._make_map:
+            self._progress("making the cluster map")
+            init_map(bootstrap=self.hosts, ensembles={each.name: each.hosts for each in self.ensembles})
+        self._state(ensembles, ports, has_served=True).write(folder)
+
+    @staticmethod
+    def _state(
+        ensembles: Mapping[str, LocalEnsemble], ports: Mapping[str, Sequence[ServerPorts]], *, has_served: bool
+    ) -> State:
+        return State(
+            ports={name: [[*each] for each in several] for name, several in ports.items()},
+            pids={name: [server.pid for server in each.servers] for name, each in ensembles.items()},
+            has_served=has_served,
+        )
+
+    def _spawn(
+        self, name: str, folder: Path, ports: Sequence[ServerPorts], argv: Sequence[str], owner: Supervisor
+    ) -> LocalEnsemble:
+        servers = []
+        machines = [self._machine_of(f"{name}{number}") for number in range(1, len(ports) + 1)]
+        for number, (own, machine) in enumerate(zip(ports, machines, strict=True), 1):
+            server = LocalServer(f"{name}{number}", folder / str(number), own, argv, machine, owner)
+            if not (server.data / "zoo.cfg").exists():
+                (server.data / "data").mkdir(parents=True)
+                (server.data / "data" / "myid").write_text(f"{number}\n")
+                (server.data / "logback.xml").write_text(LOGBACK)
+                (server.data / "zoo.cfg").write_text(format_zoo_cfg(self._zoo_cfg, number, ports, machines))
+            server.log.unlink(missing_ok=True)
+            server.launch()  # should its port be taken, all of the ensemble must change: see `_start`
+            servers.append(server)
+        return LocalEnsemble(name, servers)

@@ -1,0 +1,137 @@
+"""Clusters that stay when the process that started them ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from parkazoo.local.cluster import START_TIMEOUT_S, LocalCluster
+from parkazoo.local.cluster_error import AlreadyRunningError, LocalClusterError
+from parkazoo.local.folder import LOCK, State, is_locked, verify_shape
+from parkazoo.local.ports import HOST
+from parkazoo.local.servers import STOP_TIMEOUT_S
+from parkazoo.local.waiting import wait_until
+from parkazoo.local.words import WORD_TIMEOUT_S, four_letter_word, role_of
+
+
+class ServerStatus(NamedTuple):
+    """A server of a cluster that runs by itself.
+
+    `role`: as in Role. `state`: ``serving``, ``no quorum``, ``no answer`` or ``down``.
+    """
+
+    ensemble: str
+    name: str
+    address: str
+    pid: int
+    role: str
+    state: str
+
+
+def status(data: Path) -> list[ServerStatus]:
+    """The servers of the cluster that runs in the folder `data`.
+
+    :raises LocalClusterError: if none does, or it is not ready yet.
+    """
+    state = State.read(data) if is_locked(data) else None
+    if state is None:
+        raise _not_running(data)
+    if not state.pids:
+        raise LocalClusterError(f"the local cluster in {data} is just starting: try again")
+
+    def of_server(ensemble: str, index: int) -> ServerStatus:
+        pid = state.pids[ensemble][index]
+        address = f"{HOST}:{state.ports[ensemble][index][0]}"
+        role = role_of(address).name
+        return ServerStatus(ensemble, f"{ensemble}{index + 1}", address, pid, role, _condition(address, role))
+
+    with ThreadPoolExecutor(16) as pool:
+        rows = [
+            pool.submit(of_server, ensemble, index)
+            for ensemble, pids in state.pids.items()
+            for index in range(len(pids))
+        ]
+        return [row.result() for row in rows]
+
+
+def _not_running(data: Path) -> LocalClusterError:
+    return LocalClusterError(
+        f"no local cluster is running in {data}: start one with `parkazoo local up --data {data}`"
+    )
+
+
+def _condition(address: str, role: str) -> str:
+    if role:
+        return "serving"
+    try:
+        with socket.create_connection((HOST, int(address.rpartition(":")[2])), WORD_TIMEOUT_S):
+            pass
+    except OSError:
+        return "down"
+    return "no quorum" if four_letter_word(address, "ruok") else "no answer"
+
+
+def start_detached(data: Path, ensembles: int, servers: int, progress: Callable[[str], None]) -> bool:
+    """Start a cluster in the folder `data` that stays when this process ends.
+
+    If it runs already, nothing is done; if another process is just starting it, that is waited for.
+
+    :param progress: as for LocalCluster.
+    :returns: whether this call has started it.
+    :raises LocalClusterError: it can't be started, or the one that runs has another shape.
+    """
+    cluster = LocalCluster(ensembles, servers, data, progress=progress)
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        try:
+            cluster.start()
+        except AlreadyRunningError:  # noqa: PERF203 - few turns
+            progress("waiting for the cluster that another process starts or stops")
+            if not wait_until(lambda: _is_ready(data) or not is_locked(data), deadline - time.monotonic()):
+                raise
+            if _is_ready(data):
+                break
+        else:
+            cluster.detach()
+            return True
+    state = State.read(data)
+    assert state is not None
+    verify_shape(data, state, ensembles, servers)
+    progress("looking at those that run already")
+    wait_until(lambda: all(row.state in ("serving", "down") for row in status(data)), STOP_TIMEOUT_S)
+    return False
+
+
+def _is_ready(data: Path) -> bool:
+    """Whether the cluster that runs in the folder `data` is up. It may have lost servers since."""
+    if not is_locked(data):
+        return False
+    try:
+        os.kill(int((data / LOCK).read_text()), 0)
+    except (ValueError, ProcessLookupError):  # it is just starting, or has just been killed
+        return False
+    state = State.read(data)
+    return state is not None and bool(state.pids)
+
+
+def stop_detached(data: Path) -> None:
+    """Stop the cluster that runs in the folder `data`, and wait.
+
+    :raises LocalClusterError: if none does, or it does not end.
+    """
+    if not is_locked(data):
+        raise _not_running(data)
+    supervisor = (data / LOCK).read_text()
+    if not supervisor:
+        raise LocalClusterError(f"the local cluster in {data} is just starting: try again")
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(int(supervisor), signal.SIGTERM)
+    if not wait_until(lambda: not is_locked(data), 2 * STOP_TIMEOUT_S):
+        raise LocalClusterError(f"the local cluster in {data} (pid {supervisor}) does not end")

@@ -1,0 +1,246 @@
+"""Servers and the ensembles they make: started, stopped, frozen, asked for their roles."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from parkazoo.local.cluster_error import LocalClusterError
+from parkazoo.local.ports import HOST, ServerPorts
+from parkazoo.local.supervisor import Supervisor
+from parkazoo.local.waiting import POLL_S, wait_until
+from parkazoo.local.words import WORD_TIMEOUT_S, Role, role_of
+
+STOP_TIMEOUT_S = 10.0
+QUORUM_WORD_TIMEOUT_S = 0.5  # a frozen server must not slow down the wait for the others
+LOG_LINES = 12
+TAKEN = re.compile(r"Address already in use|java\.net\.BindException")
+
+
+class Machine(NamedTuple):
+    """Where a server runs.
+
+    :param address: it listens there.
+    :param argv: comes before the server's own command: ``("ip", "netns", "exec", "a1")``. With it, nobody else is
+        expected at the address.
+    """
+
+    address: str = HOST
+    argv: tuple[str, ...] = ()
+
+
+class LocalServer:
+    """One ZooKeeper server: its name (``"a1"``), address, port, log, and in `data` its files.
+
+    Methods raise LocalClusterError if the server is not in the state they need.
+    """
+
+    def __init__(
+        self, name: str, folder: Path, ports: ServerPorts, argv: Sequence[str], machine: Machine, owner: Supervisor
+    ) -> None:
+        self.name = name
+        self._ports = ports
+        self._machine = machine
+        self._argv = [*machine.argv, *argv]
+        self._supervisor = owner
+        self._pid: int | None = None
+        self.data = folder
+        self.log = folder / "zookeeper.log"
+        self.port = ports.client
+        self.address = f"{machine.address}:{ports.client}"
+
+    def __repr__(self) -> str:
+        return f"<LocalServer {self.name} at {self.address}>"
+
+    @property
+    def pid(self) -> int:
+        """Process id.
+
+        :raises LocalClusterError: if the server does not run.
+        """
+        if not self.is_running:
+            raise LocalClusterError(f"server {self.name} at {self.address} is not running")
+        assert self._pid is not None
+        return self._pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process; it may be frozen, or wait for a quorum."""
+        if self._pid is None:
+            return False
+        try:
+            if self._supervisor.ask("poll", self._pid) is None:
+                return True
+        except LocalClusterError:
+            pass
+        self._pid = None
+        return False
+
+    def start(self) -> None:
+        """Start the server, without waiting until it serves."""
+        if self.is_running:
+            raise LocalClusterError(f"server {self.name} at {self.address} is running already")
+        if not wait_until(self._is_port_free, STOP_TIMEOUT_S):
+            raise LocalClusterError(
+                f"port {self.port} of server {self.name} has been taken by another program: end that program"
+            )
+        self.launch()
+
+    def launch(self) -> None:
+        """Start the server without a look at its port."""
+        self._pid = self._supervisor.ask("spawn", self._argv, str(self.data), str(self.log))
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """End the server by SIGTERM, also a frozen one, and wait; after `timeout_s` seconds by SIGKILL."""
+        self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)
+        if not wait_until(lambda: not self.is_running, timeout_s):
+            self.kill()
+
+    def kill(self) -> None:
+        """End the server by SIGKILL and wait."""
+        self.signal(signal.SIGKILL)
+        if not wait_until(lambda: not self.is_running, STOP_TIMEOUT_S):
+            raise LocalClusterError(f"server {self.name} (pid {self.pid}) does not end")
+
+    def freeze(self) -> None:
+        """Stop the process in its tracks (SIGSTOP): its connections stay open, nothing is answered."""
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Continue a frozen process."""
+        self.signal(signal.SIGCONT)
+
+    def restart(self) -> None:
+        """Stop the server if it runs, and start it, without waiting until it serves."""
+        if self.is_running:
+            self.stop()
+        self.start()
+
+    def wait_serving(self, timeout_s: float = 30.0) -> None:
+        """Wait until the server serves clients, which takes a quorum.
+
+        :raises LocalClusterError: if it ends, or does not serve within `timeout_s` seconds.
+        """
+        if not wait_until(lambda: not self.is_running or bool(role_of(self.address).name), timeout_s):
+            raise LocalClusterError(
+                f"server {self.name} at {self.address} does not serve after {timeout_s:g} s; {self.log}:\n"
+                f"{self.log_tail()}"
+            )
+        if not self.is_running:
+            raise LocalClusterError(self.obituary())
+
+    def log_tail(self, lines: int = LOG_LINES) -> str:
+        """The last lines of the log."""
+        try:
+            text = self.log.read_text(errors="replace")
+        except OSError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def obituary(self) -> str:
+        return f"server {self.name} at {self.address} has ended; the end of its log:\n{self.log_tail()}"
+
+    def has_lost_port(self) -> bool:
+        """Whether one of the server's ports was taken by somebody else before it could listen there."""
+        return TAKEN.search(self.log_tail(1000)) is not None
+
+    def _is_port_free(self) -> bool:
+        if self._machine.argv:
+            return True
+        with socket.socket() as candidate:
+            candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+            try:
+                candidate.bind((self._machine.address, self.port))
+            except OSError:
+                return False
+        return True
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the process a signal."""
+        self._supervisor.ask("send", self.pid, int(number))
+
+
+class LocalEnsemble:
+    """One ensemble of a LocalCluster."""
+
+    def __init__(self, name: str, servers: Sequence[LocalServer]) -> None:
+        self.name = name
+        self.servers = tuple(servers)
+        self.hosts = ",".join(server.address for server in servers)
+
+    def __repr__(self) -> str:
+        return f"<LocalEnsemble {self.name} at {self.hosts}>"
+
+    def wait_quorum(self, timeout_s: float = 30.0) -> None:
+        """Wait until a majority of the servers serves, under one leader.
+
+        :raises LocalClusterError: if that takes more than `timeout_s` seconds.
+        """
+        if not wait_until(self._has_quorum, timeout_s):
+            raise LocalClusterError(f"ensemble {self.name} has no quorum after {timeout_s:g} s: {self._told()}")
+
+    def leader(self) -> LocalServer:
+        """The server that leads (of an ensemble of one: that one).
+
+        :raises LocalClusterError: if none does at this moment; `wait_quorum` first.
+        """
+        leaders = [(role.zxid, server) for server, role in self.roles().items() if role.is_leader]
+        if not leaders:
+            raise LocalClusterError(f"ensemble {self.name} has no leader: {self._told()}")
+        return max(leaders, key=lambda each: each[0])[1]  # a deposed one that does not know yet is behind
+
+    def followers(self) -> tuple[LocalServer, ...]:
+        """The servers that follow at this moment."""
+        return tuple(server for server, role in self.roles().items() if role.name == "follower")
+
+    def roles(self, timeout_s: float = WORD_TIMEOUT_S) -> dict[LocalServer, Role]:
+        """Each server's role. Servers are asked at once, each is given `timeout_s` seconds."""
+        with ThreadPoolExecutor(len(self.servers)) as pool:
+            roles = pool.map(lambda server: role_of(server.address, timeout_s), self.servers)
+            return dict(zip(self.servers, roles, strict=True))
+
+    def _has_quorum(self) -> bool:
+        roles = [role for role in self.roles(QUORUM_WORD_TIMEOUT_S).values() if role.name]
+        return len([role for role in roles if role.is_leader]) == 1 and 2 * len(roles) > len(self.servers)
+
+    def _told(self) -> str:
+        return ", ".join(
+            f"{server.address} {role.name or ('does not serve' if server.is_running else 'is down')}"
+            for server, role in self.roles().items()
+        )
+
+
+def stop_all(servers: Sequence[LocalServer]) -> None:
+    """Stop servers, all at once and whatever their state; no thread is needed, so it works at exit too."""
+    for server in servers:
+        with contextlib.suppress(LocalClusterError):  # it has ended before
+            server.signal(signal.SIGTERM)
+            server.signal(signal.SIGCONT)
+    if not wait_until(lambda: not any(server.is_running for server in servers), STOP_TIMEOUT_S):
+        for server in servers:
+            with contextlib.suppress(LocalClusterError):
+                server.kill()
+
+
+def wait_all_serving(ensemble: LocalEnsemble, deadline: float) -> bool:
+    """Wait until every server serves; False if one has lost a port."""
+    while not all(role.name for role in ensemble.roles().values()):
+        if any(server.has_lost_port() for server in ensemble.servers):
+            return False
+        for server in ensemble.servers:
+            if not server.is_running:
+                raise LocalClusterError(server.obituary())
+        if time.monotonic() > deadline:
+            ensemble.wait_quorum(0)
+            for server in ensemble.servers:
+                server.wait_serving(0)
+        time.sleep(POLL_S)
+    return True
