@@ -24,10 +24,11 @@ from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 from parkazoo.engine.driver import Driver, Reply
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetData
+from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, pack_password, unpack_password
 from parkazoo.protocol.cluster_map import ClusterMap, no_map_error
 from parkazoo.protocol.operations import look_again
 from parkazoo.protocol.placement import ENSEMBLE, MAP
-from parkazoo.protocol.session import pack_password, state_of, unpack_password
+from parkazoo.protocol.states import state_of
 from parkazoo.protocol.steps import Request
 from parkazoo.protocol.tree import Directory, Tree
 from parkazoo.protocol.watches import DirectoryWatch
@@ -36,7 +37,6 @@ from parkazoo.wire.member import CLOSED_ERRORS, CONNECTED_STATES, Gate, Member
 
 # Asked again once connected again; RuntimeError: the answer was another request's, and the connection has ended.
 NOT_YET = (ConnectionLoss, SessionExpiredError, RuntimeError)
-SESSION_PASSWORD_BYTES = 16
 POLL_S = 0.1
 
 

@@ -24,7 +24,7 @@ from kazoo.retry import KazooRetry, RetryFailedError
 
 from parkazoo import ParKazooClient
 from parkazoo.local import LocalServer
-from parkazoo.protocol.session import pack_password
+from parkazoo.protocol.client_id import pack_password
 from parkazoo.wire.member import Member
 from tests.handlers import make_handler
 from tests.live.world import DEADLINE_S, LiveTest, Seen, sockets, wait_until

@@ -36,10 +36,10 @@ from parkazoo.kazoo_private import (
     Transaction,
     normpath,
 )
+from parkazoo.protocol.client_id import pack_password, unpack_password
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, parse_hosts
 from parkazoo.protocol.directory import pin_memory
 from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, PIN, ROOT, Placement, escape, is_reserved, unescape
-from parkazoo.protocol.session import pack_password, unpack_password
 from tests.explore.client import Client
 from tests.explore.model import must, prepared
 

@@ -1,4 +1,4 @@
-"""The members' states to the one state; a client_id that holds all sessions."""
+"""The members' states to the one state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unittest
 
 from kazoo.protocol.states import KeeperState
 
-from parkazoo.protocol.session import pack_password, state_of, unpack_password
+from parkazoo.protocol.states import state_of
 
 ALL = [value for name, value in vars(KeeperState).items() if not name.startswith("_")]
 
@@ -30,26 +30,3 @@ def expected(states: tuple[str, ...]) -> str:
     if KeeperState.CONNECTING in states:
         return KeeperState.CONNECTING
     return KeeperState.CONNECTED_RO if KeeperState.CONNECTED_RO in states else KeeperState.CONNECTED
-
-
-class TestPassword(unittest.TestCase):
-    SESSIONS = (
-        (0x100AB, b"p" * 16),
-        (-1, bytes(range(16))),
-        ((1 << 63) - 1, bytes(16)),
-        (-(1 << 63), b"\xff" * 16),
-    )
-
-    def test_there_and_back(self) -> None:
-        for count in range(len(self.SESSIONS) + 1):
-            sessions = list(self.SESSIONS[:count])
-            packed = pack_password(sessions)
-            self.assertEqual(len(packed), 24 * count)
-            self.assertEqual(unpack_password(packed, count), sessions)
-
-    def test_of_another_number_of_sessions(self) -> None:
-        packed = pack_password(self.SESSIONS[:2])
-        for other in (0, 1, 3):
-            self.assertIsNone(unpack_password(packed, other))
-        self.assertIsNone(unpack_password(packed[:-1], 2))
-        self.assertIsNone(unpack_password(b"", 2))

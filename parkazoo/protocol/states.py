@@ -30,16 +30,3 @@ TABLE = (
 def state_of(members: Iterable[str]) -> str:
     """The client's KeeperState for its members' (at least one)."""
     return min(members, key=TABLE.index)
-
-
-def pack_password(passwords: Iterable[tuple[int, bytes]]) -> bytes:
-    """The sessions after the first, each as 8 bytes of id and 16 of password: a client_id resumes them all."""
-    return b"".join(number.to_bytes(8, "big", signed=True) + password for number, password in passwords)
-
-
-def unpack_password(packed: bytes, sessions: int) -> list[tuple[int, bytes]] | None:
-    """The inverse of :func:`pack_password`; None if `packed` is not of that many sessions."""
-    if len(packed) != 24 * sessions:
-        return None
-    parts = [packed[at : at + 24] for at in range(0, len(packed), 24)]
-    return [(int.from_bytes(part[:8], "big", signed=True), part[8:]) for part in parts]
