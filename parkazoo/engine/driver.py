@@ -15,8 +15,9 @@ from typing import Any, Protocol
 from kazoo.exceptions import ConnectionLoss
 
 from parkazoo.kazoo_private import Exists, Sync
-from parkazoo.protocol.operations import BRIEF, OTHER, PLANS, Plan, at_home, is_whole, whole
+from parkazoo.protocol.operations import at_home, is_whole, whole
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
+from parkazoo.protocol.plans import BRIEF, OTHER, PLANS, Plan
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import Operation, Request, Step
 from parkazoo.protocol.tree import Tree
@@ -86,15 +87,17 @@ class _Run(Turn):
         self._generator: Operation[Any] = operation or plan.operation(driver.tree, request)
 
     def begin(self) -> None:
-        """Start, holding no more than what is to be kept."""
+        """Start, holding no more than the lasting claims."""
         self._advance(None)
 
     def start(self) -> None:
-        """Start after others, and let go of what need not be kept."""
-        kept = with_prefixes(self._plan.kept(self._driver.tree, self._request)) if self.claims else self.claims
+        """Start after others, and let go of what does not outlast the first request."""
+        lasting = (
+            with_prefixes(self._plan.lasting(self._driver.tree, self._request)) if self.claims else self.claims
+        )
         self._advance(None)
-        if len(kept) < len(self.claims):
-            self._driver.leave(self, kept)
+        if len(lasting) < len(self.claims):
+            self._driver.leave(self, lasting)
 
     def set(self, value: Any = None) -> None:
         self._advance([value])
@@ -264,8 +267,8 @@ class Driver:
         try:
             plan = PLANS.get(request.type, OTHER)
             run = _Run(self, plan, request, reply)
-            kept = plan.kept(self.tree, request)
-            if kept or self.order:
+            lasting = plan.lasting(self.tree, request)
+            if lasting or self.order:
                 run.claims = dict(with_prefixes(plan.claims(self.tree, request)))
         except Exception as error:  # a path that has no UTF-8, an ACL that is none
             if reply is not None:
@@ -273,7 +276,7 @@ class Driver:
             return
         if run.claims:
             with self._lock:
-                if run.order is self.order and not run.order.enter(run, with_prefixes(kept)):
+                if run.order is self.order and not run.order.enter(run, with_prefixes(lasting)):
                     return
         run.begin()
 
@@ -302,11 +305,11 @@ class Driver:
         for index, (ensemble, request) in enumerate(steps):
             self._members[ensemble].submit(request, gather.slot(index))
 
-    def leave(self, run: _Run, kept: Claims) -> None:
+    def leave(self, run: _Run, lasting: Claims) -> None:
         if run.order is not self.order:
             return
         with self._lock:
-            ready = self.order.leave(run, kept)
+            ready = self.order.leave(run, lasting)
             idle = self._take_idle()
         if ready or idle:
             self._serial(*(run.start for run in ready), *idle)

@@ -1,15 +1,9 @@
-"""One generator for each client call, and what each of them claims (see order.py).
-
-A plan is made when an operation is issued, from the request as kazoo's public methods made it: its logical
-path, chroot included. ``claims`` keep later operations behind it, ``kept`` is what still has to be kept once
-its first request is sent: nothing, if that is all that it will need.
-"""
+"""One generator for each client call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from kazoo.exceptions import (
     BadVersionError,
@@ -22,26 +16,20 @@ from kazoo.exceptions import (
 )
 
 from parkazoo.kazoo_private import (
-    Auth,
     Create,
     Create2,
-    Delete,
     Exists,
     GetACL,
     GetChildren,
     GetChildren2,
-    GetData,
     SetACL,
     SetData,
     Sync,
-    Transaction,
 )
 from parkazoo.protocol import directory as protocol
-from parkazoo.protocol.order import ADD, COUNT, LIST, OWN, READ, REMOVE, WRITE, Claims, children, merge, node
 from parkazoo.protocol.placement import PIN, ROOT, join, split
 from parkazoo.protocol.stats import whole_stat, with_mirror
 from parkazoo.protocol.steps import Operation, Request, Step, ask, placed
-from parkazoo.protocol.transaction import transaction
 from parkazoo.protocol.tree import Directory, Tree, parent_of
 from parkazoo.protocol.watches import DirectoryWatch
 
@@ -315,127 +303,18 @@ def set_acls(tree: Tree, request: Request) -> Operation[Any]:
     return with_mirror(stat, mirror)
 
 
-# ---- plans -----------------------------------------------------------------------------------
+# ---- what needs no place ------------------------------------------------------------------------
 
 
-class Plan(NamedTuple):
-    """How an operation is run: its generator, its claims, and those it keeps after its first request."""
-
-    operation: Callable[[Tree, Request], Operation[Any]]
-    claims: Callable[[Tree, Request], Claims]
-    kept: Callable[[Tree, Request], Claims]
-
-
-def _keeps_nothing(tree: Tree, request: Request) -> Claims:
-    return {}
-
-
-def _read_claims(tree: Tree, request: Request) -> Claims:
-    return {node(request.path): READ, children(request.path): COUNT}
-
-
-def _list_claims(tree: Tree, request: Request) -> Claims:
-    return {node(request.path): READ, children(request.path): LIST}
-
-
-def _set_claims(tree: Tree, request: Request) -> Claims:
-    return {node(request.path): WRITE, children(request.path): COUNT}
-
-
-def _keeps_count(tree: Tree, request: Request) -> Claims:
-    """Data comes with the first request, the number of children perhaps with another."""
-    return {} if tree.placement.is_native(request.path) else {children(request.path): COUNT}
-
-
-def _keeps_all_if_two(tree: Tree, request: Request) -> Claims:
-    if tree.placement.is_native(request.path):
-        return {}
-    if tree.is_promoted(request.path) and not isinstance(request, GetChildren2):
-        return {}
-    return _list_claims(tree, request)
-
-
-def _create_claims(tree: Tree, request: Request) -> Claims:
-    parent, _ = parent_of(request)
-    mode = ADD if _is_plain(tree, parent) and not protocol.is_secret(request.acl) else OWN
-    return merge([(node(request.path), WRITE), (children(parent), mode), (node(parent), READ)])
-
-
-def _create_keeps(tree: Tree, request: Request) -> Claims:
-    if _is_plain(tree, parent_of(request)[0]) and not protocol.is_secret(request.acl):
-        return {}
-    return _create_claims(tree, request)
-
-
-def _is_plain(tree: Tree, parent: str) -> bool:
-    """Whether a create below `parent` takes one request."""
-    return tree.placement.is_native(parent) or tree.is_promoted(parent)
-
-
-def _delete_claims(tree: Tree, request: Request) -> Claims:
-    path = request.path
-    return merge([(node(path), WRITE), (children(path), OWN), (children(split(path)[0]), REMOVE)])
-
-
-def _set_acls_claims(tree: Tree, request: Request) -> Claims:
-    return {node(request.path): WRITE, children(request.path): OWN}
-
-
-def _if_mirrored(claims: Callable[[Tree, Request], Claims]) -> Callable[[Tree, Request], Claims]:
-    return lambda tree, request: {} if tree.placement.is_native(request.path) else claims(tree, request)
-
-
-def _transaction_claims(tree: Tree, request: Request) -> Claims:
-    claims: list[tuple[str, int]] = []
-    for operation in request.operations:
-        plan = PLANS.get(operation.type)
-        claims += (plan.claims(tree, operation) if plan else _read_claims(tree, operation)).items()
-    return merge(claims)
-
-
-def _transaction_keeps(tree: Tree, request: Request) -> Claims:
-    kept: list[tuple[str, int]] = []
-    for operation in request.operations:
-        plan = PLANS.get(operation.type)
-        kept += (plan.kept(tree, operation) if plan else {}).items()
-    if any(mode != COUNT for _, mode in kept):  # the multi may be sent again
-        return _transaction_claims(tree, request)
-    return merge(kept)
-
-
-def _everything_else(tree: Tree, request: Request) -> Operation[Any]:
+def everything_else(tree: Tree, request: Request) -> Operation[Any]:
     """Reconfig, and requests that we do not know: the bootstrap ensemble's business."""
     return (yield from ask(tree.placement.bootstrap, request))
 
 
-def _everywhere(tree: Tree, request: Request) -> Operation[Any]:
+def everywhere(tree: Tree, request: Request) -> Operation[Any]:
     """Auth: every ensemble must take the credential."""
     answers = yield tuple((ensemble, request) for ensemble in range(len(tree.names)))
     for answer in answers:
         if isinstance(answer, Exception):
             raise answer
     return True
-
-
-def _claims_nothing(tree: Tree, request: Request) -> Claims:
-    return {}
-
-
-PLANS: Mapping[int, Plan] = {
-    Create.type: Plan(create, _create_claims, _create_keeps),
-    Create2.type: Plan(create, _create_claims, _create_keeps),
-    Delete.type: Plan(delete, _delete_claims, _if_mirrored(_delete_claims)),
-    Exists.type: Plan(read, _read_claims, _keeps_count),
-    GetData.type: Plan(read, _read_claims, _keeps_count),
-    GetACL.type: Plan(read, _read_claims, _keeps_count),
-    SetData.type: Plan(set_data, _set_claims, _keeps_count),
-    SetACL.type: Plan(set_acls, _set_acls_claims, _if_mirrored(_set_acls_claims)),
-    GetChildren.type: Plan(get_children, _list_claims, _keeps_all_if_two),
-    GetChildren2.type: Plan(get_children, _list_claims, _keeps_all_if_two),
-    Sync.type: Plan(sync, _list_claims, _keeps_nothing),
-    Auth.type: Plan(_everywhere, _claims_nothing, _keeps_nothing),
-    Transaction.type: Plan(transaction, _transaction_claims, _transaction_keeps),
-}
-# What one request answers, unless the znode has children on another ensemble.
-BRIEF = frozenset({Exists.type, GetData.type, GetACL.type, SetData.type})
-OTHER = Plan(_everything_else, _claims_nothing, _keeps_nothing)

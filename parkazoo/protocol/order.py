@@ -24,7 +24,7 @@ waits in a circle.
 A create with a sequence number claims node(prefix), for it does not know its znode's name yet. So whoever names
 a znode that ends in ten digits may mean what an earlier create makes, and waits for that create to be sent.
 
-What is claimed at first and what is kept after the first request has been sent is in operations.py.
+What is claimed at first, and what outlasts the first request, is in plans.py.
 """
 
 from __future__ import annotations
@@ -127,20 +127,20 @@ class Order(Generic[TurnT]):
         """Whether anything is claimed at all."""
         return bool(self._lines or self._counts)
 
-    def count(self, path: str, is_kept: bool) -> bool:
+    def count(self, path: str, is_lasting: bool) -> bool:
         """Claim READ on the node, and COUNT on its children, without a turn; False if that is not granted at once.
 
-        :param is_kept: whether COUNT is kept, until :meth:`uncount`.
+        :param is_lasting: whether COUNT is held until :meth:`uncount`.
         """
         lines, key = self._lines, children(path)
         if lines and (path in lines or key in lines or path[-SEQUENCE_DIGITS:].isdecimal()):
             return False  # perhaps: let it enter with a turn
-        if is_kept:
+        if is_lasting:
             self._counts[key] = self._counts.get(key, 0) + 1
         return True
 
     def uncount(self, path: str) -> list[TurnT]:
-        """Give up what :meth:`count` has kept; the turns that can start now."""
+        """Give up what :meth:`count` holds; the turns that can start now."""
         key = children(path)
         count = self._counts.pop(key, 0)
         if not count:  # it has got a line since
@@ -149,10 +149,10 @@ class Order(Generic[TurnT]):
             self._counts[key] = count - 1
         return []
 
-    def enter(self, turn: TurnT, kept: Claims) -> bool:
+    def enter(self, turn: TurnT, lasting: Claims) -> bool:
         """Queue up for every claim of `turn`; True if all are granted at once.
 
-        :param kept: what the turn will still need once it has started. If it may start at once it is left with
+        :param lasting: what the turn will still need once it has started. If it may start at once it is left with
             these claims: what others of the same thread claim later finds it started.
         """
         lines = self._lines
@@ -161,8 +161,8 @@ class Order(Generic[TurnT]):
             if line is not None and not line.is_free(mode):
                 break
         else:
-            if len(kept) < len(turn.claims):
-                turn.claims = {key: mode for key, mode in turn.claims.items() if key in kept}
+            if len(lasting) < len(turn.claims):
+                turn.claims = {key: mode for key, mode in turn.claims.items() if key in lasting}
             for key, mode in turn.claims.items():
                 self._line(key).grant(mode)
             return True
@@ -188,10 +188,10 @@ class Order(Generic[TurnT]):
                 line.modes = COUNT
         return line
 
-    def leave(self, turn: TurnT, kept: Claims) -> list[TurnT]:
-        """Give up the claims of a started turn, but for those in `kept`; the turns that can start now."""
+    def leave(self, turn: TurnT, lasting: Claims) -> list[TurnT]:
+        """Give up the claims of a started turn, but for those in `lasting`; the turns that can start now."""
         ready = []
-        for key in [key for key in turn.claims if key not in kept]:
+        for key in [key for key in turn.claims if key not in lasting]:
             ready += self._release(key, turn.claims.pop(key))
         return ready
 

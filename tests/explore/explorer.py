@@ -15,8 +15,8 @@ from kazoo.exceptions import ConnectionLoss
 from kazoo.protocol.states import EventType, WatchedEvent, ZnodeStat
 
 from parkazoo.kazoo_private import Create, Create2, Delete, GetChildren, GetChildren2, Transaction
-from parkazoo.protocol.operations import PLANS
 from parkazoo.protocol.placement import MIRRORS, PIN, Placement, unescape
+from parkazoo.protocol.plans import PLANS
 from tests.explore.client import Client, Result
 from tests.explore.model import ANYONE, READS, Model, Who, difference, freeze, make_tree, must, outcome
 

@@ -17,8 +17,8 @@ from unittest.mock import patch
 import parkazoo.engine.session
 from parkazoo.kazoo_private import Delete, Exists, GetChildren, GetData, SetACL, SetData, Transaction
 from parkazoo.protocol import directory, operations
-from parkazoo.protocol.operations import PLANS
 from parkazoo.protocol.past import Change, Past
+from parkazoo.protocol.plans import PLANS
 from tests.explore.explorer import Program, Violation
 from tests.explore.families import CLOSED, WATCH, D, acls_are_alike, create, scenario
 from tests.explore.model import SEQUENCE

@@ -18,8 +18,8 @@ from kazoo.security import (
 
 from parkazoo.kazoo_private import Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData, Transaction
 from parkazoo.protocol.directory import is_secret, pin_acl
-from parkazoo.protocol.operations import PLANS
 from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.plans import PLANS
 from tests.explore.model import WORLD, Model, Who, find_directory, make_tree, outcome, prepared
 
 PLACEMENT = Placement(2)

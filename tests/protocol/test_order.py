@@ -106,10 +106,10 @@ class TestQueues(unittest.TestCase):
                     start(turn)
                 continue
             turn = dice.choice(running)
-            kept = {key: mode for key, mode in turn.claims.items() if dice.random() < 0.3}
-            if not kept:
+            lasting = {key: mode for key, mode in turn.claims.items() if dice.random() < 0.3}
+            if not lasting:
                 running.remove(turn)
-            for ready in order.leave(turn, kept):
+            for ready in order.leave(turn, lasting):
                 start(ready)
         self.assertEqual(len(started), len(turns), "somebody waits for ever")
         self.assertFalse(order)

@@ -31,9 +31,9 @@ from parkazoo.kazoo_private import (
     Sync,
     Transaction,
 )
-from parkazoo.protocol.operations import OTHER, PLANS
 from parkazoo.protocol.past import CATCH_UP, PATHS_REMEMBERED
 from parkazoo.protocol.placement import DONE, Placement
+from parkazoo.protocol.plans import OTHER, PLANS
 from parkazoo.protocol.tree import Tree
 from tests.explore.model import EPHEMERAL, Model, find_directory, make_tree, outcome, prepared
 

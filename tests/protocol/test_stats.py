@@ -20,8 +20,8 @@ from parkazoo.kazoo_private import (
     SetData,
     Transaction,
 )
-from parkazoo.protocol.operations import PLANS
 from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.stats import with_mirror
 from tests.explore.model import ANYONE, EPHEMERAL, Who, find_directory, make_tree, prepared, run
 

@@ -26,8 +26,8 @@ from parkazoo.kazoo_private import (
     SetData,
     Transaction,
 )
-from parkazoo.protocol.operations import PLANS
 from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.plans import PLANS
 from tests.explore.model import (
     ANYONE,
     EPHEMERAL,

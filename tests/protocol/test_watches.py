@@ -22,8 +22,8 @@ from parkazoo.kazoo_private import (
     SetData,
     Transaction,
 )
-from parkazoo.protocol.operations import PLANS
 from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.watches import DirectoryWatch
 from tests.explore.client import Client
 from tests.explore.model import Who, find_directory, make_tree, outcome, prepared
