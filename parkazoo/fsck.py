@@ -1,7 +1,7 @@
 """Look at every znode of every ensemble, and mend what is safe while clients go on working. Nothing is printed.
 
-What is asked and concluded is in protocol/fsck.py; this runs it over the ensembles: depth first, with a bounded
-number of znodes under way, so that memory does not grow with the tree.
+What is asked and concluded is in protocol/audit.py, how it is mended in protocol/mend.py; this runs both over the
+ensembles: depth first, with a bounded number of znodes under way, so that memory does not grow with the tree.
 """
 
 from __future__ import annotations
@@ -22,27 +22,16 @@ from kazoo.handlers.threading import KazooTimeoutError
 from parkazoo.admin import SESSION_TIMEOUT_S, TIMEOUT_S, Auth, read_map, verify_names
 from parkazoo.client import ParKazooClient
 from parkazoo.engine.driver import Driver
-from parkazoo.protocol.fsck import (
-    KINDS,
-    LOST_CHILDREN,
-    MENDS,
-    Below,
-    Doubt,
-    Finding,
-    Kind,
-    Seen,
-    is_own,
-    look_at_ensemble,
-    mend,
-    settle,
-)
+from parkazoo.protocol.audit import Audit, Suspect, Unvisited, audit_ensemble, is_essential, recheck
+from parkazoo.protocol.findings import KINDS, LOST_CHILDREN, Finding, Kind
+from parkazoo.protocol.mend import MENDS, mend
 from parkazoo.protocol.steps import Operation
 
 GRACE_S = 10.0
 UNDER_WAY = 128
 NAMES_HELD = 100_000  # beyond this many names in memory, few listings more are asked for at once
 UNDER_WAY_THEN = 8
-DOUBTS_HELD = 10_000
+SUSPECTS_HELD = 10_000
 PATHS_KEPT = 1000
 PROGRESS_EVERY_S = 0.1
 
@@ -221,19 +210,19 @@ class _Walk:
         self._grace_s = grace_s
         self._progress = progress
         self._answers: queue.SimpleQueue[tuple[_Task, Any]] = queue.SimpleQueue()
-        self._stack: list[Below] = []
+        self._stack: list[Unvisited] = []
         self._held = 0  # names in the stack
-        self._doubts: deque[tuple[float, Doubt]] = deque()  # with the time at which to look again
+        self._suspects: deque[tuple[float, Suspect]] = deque()  # with the time at which to look again
         self._under_way = 0
         self._heard_at = self._told_at = time.monotonic()
 
     def run(self, ensembles: int) -> None:
         now_ms = int(time.time() * 1000)
         for ensemble in range(ensembles):
-            self._start(partial(look_at_ensemble, self._tree, ensemble, now_ms), self._take)
+            self._start(partial(audit_ensemble, self._tree, ensemble, now_ms), self._take)
         while True:
             self._start_more()
-            if not self._under_way and not self._doubts:
+            if not self._under_way and not self._suspects:
                 return
             self._wait()
 
@@ -244,13 +233,13 @@ class _Walk:
         self._driver.run(begin(), _Task(begin, then, self._answers))
 
     def _start_more(self) -> None:
-        while self._doubts and self._doubts[0][0] <= time.monotonic() and self._under_way < UNDER_WAY:
-            _, doubt = self._doubts.popleft()
-            self._start(partial(settle, doubt), self._take)
+        while self._suspects and self._suspects[0][0] <= time.monotonic() and self._under_way < UNDER_WAY:
+            _, suspect = self._suspects.popleft()
+            self._start(partial(recheck, suspect), self._take)
         while (
             self._stack
             and self._under_way < (UNDER_WAY if self._held < NAMES_HELD else UNDER_WAY_THEN)
-            and len(self._doubts) < DOUBTS_HELD
+            and len(self._suspects) < SUSPECTS_HELD
         ):
             look, names = self._stack[-1]
             name = names.pop()
@@ -262,7 +251,7 @@ class _Walk:
 
     def _wait(self) -> None:
         """For one answer, or for the time to look again."""
-        until = self._heard_at + self._timeout_s if self._under_way else self._doubts[0][0]
+        until = self._heard_at + self._timeout_s if self._under_way else self._suspects[0][0]
         try:
             task, answer = self._answers.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
@@ -284,19 +273,19 @@ class _Walk:
             found = sum(tally.found for kind, tally in self._report.tallies.items() if not kind.is_note)
             self._progress(self._report.looked_at, found)
 
-    def _take(self, seen: Seen | Exception) -> None:
-        if isinstance(seen, Exception):
-            raise seen
-        for below in seen.below:
-            if below.names:
-                self._stack.append(below)
-                self._held += len(below.names)
+    def _take(self, audit: Audit | Exception) -> None:
+        if isinstance(audit, Exception):
+            raise audit
+        for unvisited in audit.unvisited:
+            if unvisited.names:
+                self._stack.append(unvisited)
+                self._held += len(unvisited.names)
         due = time.monotonic() + self._grace_s
-        self._doubts.extend((due, doubt) for doubt in seen.doubts)
-        for place in seen.hidden:
+        self._suspects.extend((due, suspect) for suspect in audit.suspects)
+        for place in audit.hidden:
             _add(self._report.hidden, Found(self._tree.names[place.ensemble], place.path, "", "no right to look"))
-            self._report.is_blind |= is_own(place.path)
-        for finding in seen.findings:
+            self._report.is_blind |= is_essential(place.path)
+        for finding in audit.findings:
             if self._may_mend(finding):
                 self._start(partial(mend, finding), partial(self._mended, finding))
             else:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
-from parkazoo.kazoo_private import RolledBackError, RuntimeInconsistency, Transaction
+from parkazoo.kazoo_private import RolledBackError, RuntimeInconsistency, Sync, Transaction
 
 Request = Any  # one of kazoo's request tuples; kazoo ships no types
 Step = tuple[int, Request]
@@ -33,6 +33,15 @@ def ask(ensemble: int, request: Request) -> Operation[Any]:
     if isinstance(answer, Exception):
         raise answer
     return answer
+
+
+def ask_synced(ensemble: int, *requests: Request) -> Operation[list[Any]]:
+    """Reads that are no older than this call, behind a sync; returns their answers or raises the first error."""
+    answers = yield ((ensemble, Sync("/")), *((ensemble, request) for request in requests))
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return answers[1:]
 
 
 def commit(ensemble: int, operations: Sequence[Request]) -> Operation[tuple[list[Any], int, Exception | None]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parkazoo.fsck import Report, Tally, check
-from parkazoo.protocol.fsck import DIFFERING_ACLS, STALE_DONE, UNFINISHED_DELETES
+from parkazoo.protocol.findings import DIFFERING_ACLS, STALE_DONE, UNFINISHED_DELETES
 from tests.faults.load import Judgement
 
 ABOUT = "parkazoo fsck finds nothing, once it has finished what killed clients had begun"

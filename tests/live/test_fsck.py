@@ -24,9 +24,9 @@ from parkazoo.admin import check_map, init_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.fsck import Report, check
 from parkazoo.local import LocalCluster
-from parkazoo.protocol import fsck
+from parkazoo.protocol import findings
+from parkazoo.protocol.audit import audit_ensemble
 from parkazoo.protocol.directory import pin_acl, pin_data
-from parkazoo.protocol.fsck import look_at_ensemble
 from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MIRRORS, PIN, escape, join
 from parkazoo.protocol.tree import Directory
 from tests.live.test_map import IDENTITY, free_port, run_command, wipe
@@ -258,7 +258,7 @@ class FsckTest(LiveTest):
             report = self.check(repair=True)
         self.assertEqual(self.found(report), {"stale-done-records": [("b", path)]})
         self.assertIn("clock", report.remaining[0].remains)
-        with mock.patch.object(fsck, "STALE_AFTER_MS", -DAY_S * 1000):
+        with mock.patch.object(findings, "STALE_AFTER_MS", -DAY_S * 1000):
             self.is_repaired("stale-done-records", [("b", path)])
         self.assertIsNone(self.plain[1].exists(path))
 
@@ -572,9 +572,9 @@ class HostileTest(unittest.TestCase):
 
             def freeze(*arguments: Any) -> Any:
                 server.freeze()
-                return look_at_ensemble(*arguments)
+                return audit_ensemble(*arguments)
 
-            with mock.patch("parkazoo.fsck.look_at_ensemble", freeze):
+            with mock.patch("parkazoo.fsck.audit_ensemble", freeze):
                 self.refused("no answer within 3 s", "--hosts", a, "--auth", identity)
             server.thaw()
             server.stop()

@@ -14,19 +14,11 @@ from kazoo.exceptions import KazooException
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren, SetACL, Transaction
-from parkazoo.protocol import fsck
+from parkazoo.protocol import audit, findings
+from parkazoo.protocol.audit import Snapshot, audit_ensemble, audit_mirror, audit_znode, judge, recheck
 from parkazoo.protocol.directory import bump_fence, pin_acl, promote
-from parkazoo.protocol.fsck import (
-    LOST_CHILDREN,
-    Finding,
-    Sight,
-    judge,
-    look,
-    look_at_ensemble,
-    look_at_mirror,
-    mend,
-    settle,
-)
+from parkazoo.protocol.findings import LOST_CHILDREN, Finding
+from parkazoo.protocol.mend import MENDS, mend
 from parkazoo.protocol.placement import MIRRORS, Place, Placement, escape, split
 from parkazoo.protocol.steps import Operation
 from parkazoo.protocol.tree import Tree
@@ -39,7 +31,7 @@ RUNS = 400
 REQUESTS = 12
 MENDED = {"unfinished-deletes", "differing-acls"}
 NOTES = {"unfinished-promotions", "missing-mirrors"}
-CLEAN = Sight(frozenset(), True, ((1, 0), (1, 0), (1, 0)), (), False)
+CLEAN = Snapshot(frozenset(), True, ((1, 0), (1, 0), (1, 0)), (), False)
 MARK = "0123456789abcdef0123456789abcdef"
 
 
@@ -49,7 +41,7 @@ class JudgeTest(unittest.TestCase):
         assert d is not None
         self.d = d
 
-    def kinds(self, before: Sight, now: Sight | None) -> list[str]:
+    def kinds(self, before: Snapshot, now: Snapshot | None) -> list[str]:
         return [finding.kind.name for finding in judge(self.d, before, now)]
 
     def test_marks(self) -> None:
@@ -106,8 +98,8 @@ class LossTest(unittest.TestCase):
 
     def kinds(self) -> list[str]:
         place = Place(self.d.home.ensemble, "/")
-        seen = run(self.model, look(self.tree, place, "/", split(PATH)[1]))
-        self.assertEqual(seen.doubts, ())
+        seen = run(self.model, audit_znode(self.tree, place, "/", split(PATH)[1]))
+        self.assertEqual(seen.suspects, ())
         return [finding.kind.name for finding in seen.findings]
 
     def test_nothing_is_wrong(self) -> None:
@@ -177,26 +169,26 @@ class LossTest(unittest.TestCase):
     def test_a_repair_does_not_hide_a_loss(self) -> None:
         """The folder of the mirrors is not made again."""
         must(self.model.execute(1, Delete(MIRRORS, -1)))
-        seen = run(self.model, look_at_ensemble(self.tree, 1, 0))
+        seen = run(self.model, audit_ensemble(self.tree, 1, 0))
         (finding,) = [finding for finding in seen.findings if finding.path == MIRRORS]
         self.assertEqual(finding.kind.name, "lost-mirrors")
-        self.assertNotIn(finding.kind, fsck.MENDS)
+        self.assertNotIn(finding.kind, MENDS)
 
 
 class NamesTest(unittest.TestCase):
     def test_of_mirrors(self) -> None:
         for path in ("/a", "/a/b", "/a%2Fb", "/a%/b%25", "/a b/é"):
-            self.assertEqual(fsck._mirrored(escape(path)), path)
+            self.assertEqual(audit._mirrored(escape(path)), path)
         bad = ["", "a", "%2Fa%2F", "%2F%2Fa", "%2Fa%2F..%2Fb", "%2f", "%2Fa%41", "%2Fa%"]
         for name in (*bad, "%2Fparkazoo", "%2Fparkazoo%2Fx", "%2Fa%2F.parkazoo"):
-            self.assertIsNone(fsck._mirrored(name), name)
+            self.assertIsNone(audit._mirrored(name), name)
 
 
 class BesideClientsTest(unittest.TestCase):
     """A client and fsck on one directory, their requests in any order, with servers that lag."""
 
     def setUp(self) -> None:
-        names = mock.patch.object(fsck, "MARK", re.compile("mark.*"))  # as the fake clients call them
+        names = mock.patch.object(findings, "MARK", re.compile("mark.*"))  # as the fake clients call them
         names.start()
         self.addCleanup(names.stop)
 
@@ -227,7 +219,7 @@ class BesideClientsTest(unittest.TestCase):
                 client.get(request)
             d = world.fsck.tree.directory(PATH)
             assert d is not None
-            world.fsck.driver.run(look_at_mirror(world.fsck.tree, d.mirror.ensemble, escape(PATH)), result)
+            world.fsck.driver.run(audit_mirror(world.fsck.tree, d.mirror.ensemble, escape(PATH)), result)
             for now in range(9):
                 for moment, requests in zip(moments, (delete, make, delete, make), strict=True):
                     for request in requests if moment == now else ():
@@ -356,12 +348,12 @@ def look_and_mend(tree: Tree) -> Operation[list[str]]:
     """As parkazoo/fsck.py does it, for one directory and with no time in between; the kinds found."""
     d = tree.directory(PATH)
     assert d is not None
-    mirrors = yield from look_at_mirror(tree, d.mirror.ensemble, escape(PATH))
-    homes = yield from look(tree, Place(d.home.ensemble, "/"), "/", split(PATH)[1])
+    mirrors = yield from audit_mirror(tree, d.mirror.ensemble, escape(PATH))
+    homes = yield from audit_znode(tree, Place(d.home.ensemble, "/"), "/", split(PATH)[1])
     findings = [*mirrors.findings, *homes.findings]
-    for doubt in homes.doubts:
-        findings += (yield from settle(doubt)).findings
+    for suspect in homes.suspects:
+        findings += (yield from recheck(suspect)).findings
     for finding in findings:
-        if finding.kind in fsck.MENDS:
+        if finding.kind in MENDS:
             yield from mend(finding)
     return [finding.kind.name for finding in findings]

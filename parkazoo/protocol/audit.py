@@ -1,0 +1,421 @@
+"""What fsck asks about each znode, and what it concludes: pure, and right while clients go on working.
+
+Several ensembles are never seen at one moment, so nothing is concluded from two looks at two of them:
+
+- A mirror lives within the life of its pin, and that within the life of its home. So a mirror is wrong if its pin
+  or home is missing at a moment *between* two looks at the very same mirror (its czxid), each no older than the
+  one before (sync).
+- Deletes and set_acls under way leave marks and ACLs that differ for a while. So a directory is looked at twice,
+  with time in between, and only what has not moved at all is left over from a client that is no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from kazoo.exceptions import NoAuthError, NoNodeError
+
+from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetData, Sync, normpath
+from parkazoo.protocol.directory import is_masked, pin_acl, pin_memory
+from parkazoo.protocol.findings import (
+    DIFFERING_ACLS,
+    EMPTY_MIRRORS,
+    FOREIGN,
+    LOST_CHILDREN,
+    LOST_MIRRORS,
+    MISPLACED,
+    MISSING,
+    MISSING_MIRRORS,
+    MISSING_PINS,
+    ORPHANS,
+    STALE_DONE,
+    UNFINISHED_DELETES,
+    UNFINISHED_PROMOTIONS,
+    Finding,
+    is_mark,
+    is_stale,
+)
+from parkazoo.protocol.placement import (
+    DONE,
+    ENSEMBLE,
+    FENCE_COUNT,
+    FENCES,
+    MAP,
+    MIRRORS,
+    PIN,
+    ROOT,
+    Place,
+    escape,
+    is_reserved,
+    join,
+    split,
+    unescape,
+)
+from parkazoo.protocol.steps import Operation, ask, ask_synced
+from parkazoo.protocol.tree import Directory, Tree
+
+PROBE = "parkazoo-probe-"  # ephemerals of a `map init` under way
+
+
+class Snapshot(NamedTuple):
+    """A directory with a pin, as it looked.
+
+    :param versions: czxid and aversion of home, mirror and pin, so far as they may be seen.
+    :param differing: of "mirror" and "pin", those whose ACL is not what the home's asks for.
+    :param is_hidden: whether we may not see enough to tell.
+    """
+
+    marks: frozenset[str]
+    has_mirror: bool
+    versions: tuple[tuple[int, int] | None, ...]
+    differing: tuple[str, ...]
+    is_hidden: bool
+
+
+class Suspect(NamedTuple):
+    """A directory that looked wrong, and has to look the same a while later."""
+
+    directory: Directory
+    snapshot: Snapshot
+
+
+class Unvisited(NamedTuple):
+    """Names to look at next, and how to look at one."""
+
+    look: Callable[[str], Operation[Audit]]
+    names: list[str]
+
+
+class Audit(NamedTuple):
+    """What came of a look. `hidden` are znodes that could not be looked at, for want of a right."""
+
+    findings: Sequence[Finding] = ()
+    suspects: Sequence[Suspect] = ()
+    hidden: Sequence[Place] = ()
+    unvisited: Sequence[Unvisited] = ()
+
+
+NOTHING = Audit()
+
+
+def _merge(*audits: Audit) -> Audit:
+    return Audit(*(tuple(each for part in parts for each in part) for parts in zip(*audits, strict=True)))
+
+
+# ---- /parkazoo ---------------------------------------------------------------------------------
+
+
+def audit_ensemble(tree: Tree, ensemble: int, now_ms: int) -> Operation[Audit]:
+    """Where everything on an ensemble begins: ``/`` and ``/parkazoo``.
+
+    :param now_ms: the time, in milliseconds since 1970.
+    """
+    yield from ask(ensemble, Sync("/"))
+    placement = tree.placement
+    carries = placement.ensembles > 1 and ensemble < placement.ensembles
+    folders = (MIRRORS, FENCES, DONE) if carries else ()
+    inert = (MAP, ENSEMBLE) if ensemble == placement.bootstrap else (ENSEMBLE,)
+    parts = [(yield from _audit_root(tree, ensemble))]
+    try:
+        names = yield from ask(ensemble, GetChildren(ROOT, None))
+    except NoAuthError:
+        return _merge(*parts, Audit(hidden=[Place(ensemble, ROOT)]))
+    for path in folders:
+        if split(path)[1] not in names:
+            parts.append(Audit([Finding(LOST_MIRRORS if path == MIRRORS else MISSING, ensemble, path)]))
+        parts.append((yield from _audit_folder(tree, Place(ensemble, path), now_ms)))
+    own = {split(path)[1] for path in (*folders, *inert)}
+    strange = [name for name in names if name not in own and not name.startswith(PROBE)]
+    parts.append(Audit(_foreign(Place(ensemble, ROOT), strange)))
+    inert_names = [split(path)[1] for path in inert]
+    parts.append(Audit(unvisited=[Unvisited(partial(_audit_childless, Place(ensemble, ROOT)), inert_names)]))
+    return _merge(*parts)
+
+
+def _audit_root(tree: Tree, ensemble: int) -> Operation[Audit]:
+    root = Place(ensemble, "/")
+    try:
+        names = yield from ask(ensemble, GetChildren("/", None))
+    except NoAuthError:
+        return Audit(hidden=[root])
+    names = [name for name in names if name not in ("zookeeper", ROOT[1:]) and not name.startswith(PROBE)]
+    if ensemble == tree.placement.of_children("/"):
+        return Audit(unvisited=[Unvisited(partial(audit_znode, tree, root, "/"), names)])
+    return Audit([_misplaced(tree, root, "/", name) for name in names])
+
+
+def _audit_folder(tree: Tree, folder: Place, now_ms: int) -> Operation[Audit]:
+    """``/parkazoo/mirrors``, ``fences`` or ``done``."""
+    try:
+        names = yield from ask(folder.ensemble, GetChildren(folder.path, None))
+    except NoNodeError:
+        names = []
+    except NoAuthError:
+        return Audit(hidden=[folder])
+    if folder.path == MIRRORS:
+        return Audit(unvisited=[Unvisited(partial(audit_mirror, tree, folder.ensemble), names)])
+    if folder.path == DONE:
+        strange = [name for name in names if not is_mark(name)]
+        own = [name for name in names if is_mark(name)]
+        return Audit(
+            _foreign(folder, strange), unvisited=[Unvisited(partial(_audit_done, folder.ensemble, now_ms), own)]
+        )
+    fences = {str(number) for number in range(FENCE_COUNT)}
+    missing = [Finding(MISSING, folder.ensemble, join(FENCES, name)) for name in sorted(fences.difference(names))]
+    strange = [name for name in names if name not in fences]
+    own = [name for name in names if name in fences]
+    return Audit(
+        [*missing, *_foreign(folder, strange)], unvisited=[Unvisited(partial(_audit_childless, folder), own)]
+    )
+
+
+def _audit_childless(folder: Place, name: str) -> Operation[Audit]:
+    """A znode that has no children."""
+    place = Place(folder.ensemble, join(folder.path, name))
+    try:
+        return Audit(_foreign(place, (yield from ask(place.ensemble, GetChildren(place.path, None)))))
+    except NoNodeError:
+        return NOTHING
+    except NoAuthError:
+        return Audit(hidden=[place])
+
+
+def _audit_done(ensemble: int, now_ms: int, name: str) -> Operation[Audit]:
+    path = join(DONE, name)
+    try:
+        stat = yield from ask(ensemble, Exists(path, None))
+    except NoAuthError:
+        return Audit(hidden=[Place(ensemble, path)])
+    if stat is None or not is_stale(stat.ctime, now_ms):
+        return NOTHING
+    return Audit([Finding(STALE_DONE, ensemble, path)])
+
+
+def _foreign(folder: Place, names: Iterable[str]) -> list[Finding]:
+    return [Finding(FOREIGN, folder.ensemble, join(folder.path, name)) for name in names]
+
+
+def _misplaced(tree: Tree, parent: Place, directory: str, name: str) -> Finding:
+    should = tree.placement.home(join(directory, name))
+    detail = f"should be on {tree.names[should.ensemble]}, with what is below it"
+    return Finding(MISPLACED, parent.ensemble, join(parent.path, name), detail)
+
+
+# ---- znodes ------------------------------------------------------------------------------------
+
+
+def audit_znode(tree: Tree, parent: Place, directory: str, name: str) -> Operation[Audit]:
+    """A znode of the user's, at its place.
+
+    :param parent: the znode above it.
+    :param directory: the user's path of that.
+    """
+    place, path = Place(parent.ensemble, join(parent.path, name)), join(directory, name)
+    try:
+        names = yield from ask(place.ensemble, GetChildren(place.path, None))
+    except NoNodeError:
+        return NOTHING
+    except NoAuthError:
+        return (yield from _audit_unlisted(tree, place, path))
+    if not names:
+        return NOTHING
+    d = tree.directory(path)
+    if d is None:
+        return _audit_native(tree, place, path, names)
+    lost = Audit([_misplaced(tree, place, path, each) for each in names if each != PIN])
+    return _merge(lost, (yield from _audit_directory(d))) if PIN in names else lost
+
+
+def _audit_native(tree: Tree, place: Place, path: str, names: list[str]) -> Audit:
+    """The children of `path` live below `place`."""
+    strange = _foreign(place, [PIN]) if PIN in names else ()
+    if strange:
+        names.remove(PIN)
+    return Audit(strange, unvisited=[Unvisited(partial(audit_znode, tree, place, path), names)])
+
+
+def _audit_unlisted(tree: Tree, place: Place, path: str) -> Operation[Audit]:
+    """A znode whose children we may not list. Its pin, if it has one, everybody may see."""
+    hidden = Audit(hidden=[place])
+    d = tree.directory(path)
+    if d is None or not (yield from _is_there(place.ensemble, d.pin)):
+        return hidden
+    seen = yield from _audit_directory(d)
+    return seen if seen.hidden else _merge(hidden, seen)
+
+
+def _is_there(ensemble: int, path: str) -> Operation[bool]:
+    try:
+        return (yield from ask(ensemble, Exists(path, None))) is not None
+    except NoAuthError:  # since ZooKeeper 3.9, of what may not be read
+        return True
+
+
+# ---- directories with a pin --------------------------------------------------------------------
+
+
+def _audit_directory(d: Directory) -> Operation[Audit]:
+    snapshot = yield from observe(d, is_fresh=False)
+    if snapshot is not None and (snapshot.marks or snapshot.differing or not snapshot.has_mirror):
+        snapshot = yield from observe(d)
+    if snapshot is None:
+        return NOTHING
+    strange = [mark for mark in snapshot.marks if not is_mark(mark)]
+    seen = Audit(_foreign(Place(d.home.ensemble, d.pin), strange), hidden=[d.home] if snapshot.is_hidden else [])
+    if not snapshot.has_mirror and not snapshot.marks:
+        seen = seen._replace(findings=(yield from _explain_no_mirror(d, snapshot)))
+    if snapshot.differing or any(map(is_mark, snapshot.marks)):
+        return seen._replace(suspects=[Suspect(d, snapshot)])
+    return seen
+
+
+def _explain_no_mirror(d: Directory, before: Snapshot) -> Operation[list[Finding]]:
+    """A pin without marks had no mirror: what the pin remembers of the fence tells why.
+
+    A promotion that lands raises the fence's version above the one remembered. The version goes back, or the fence
+    is another one, if its ensemble has lost what it had when the pin was made.
+    """
+    try:
+        data, _ = yield from ask(d.home.ensemble, GetData(d.pin, None))
+    except NoNodeError:
+        return []
+    fence, mirror = yield from ask_synced(d.mirror.ensemble, Exists(d.fence, None), Exists(d.mirror.path, None))
+    if mirror is not None:
+        return []
+    memory = pin_memory(data)
+    if memory is None or (fence and fence.ctime == memory.ctime and fence.version > memory.version):
+        return [Finding(MISSING_MIRRORS, d.home.ensemble, d.path)]
+    if fence and fence.ctime == memory.ctime and fence.version == memory.version:
+        return [Finding(UNFINISHED_PROMOTIONS, d.home.ensemble, d.path)]
+    if (yield from observe(d)) != before:
+        return []  # it is in use
+    return [Finding(LOST_CHILDREN, d.mirror.ensemble, d.path, "", d)]
+
+
+def observe(d: Directory, *, is_fresh: bool = True) -> Operation[Snapshot | None]:
+    """A directory as it is; None if it has no pin.
+
+    :param is_fresh: whether all must be newer than this call. Else a server that lags may answer.
+    """
+    home, mirror = d.home.ensemble, d.mirror.ensemble
+    sync = ((home, Sync("/")), (mirror, Sync("/"))) if is_fresh else ()
+    answers = yield (
+        *sync,
+        (home, GetChildren(d.pin, None)),
+        (home, GetACL(d.home.path)),
+        (home, GetACL(d.pin)),
+        (mirror, GetACL(d.mirror.path)),
+    )
+    for answer in answers:
+        if isinstance(answer, Exception) and not isinstance(answer, (NoNodeError, NoAuthError)):
+            raise answer
+    marks, *acls = answers[len(sync) :]
+    if isinstance(marks, NoNodeError):
+        return None
+    return _snapshot([] if isinstance(marks, NoAuthError) else marks, isinstance(marks, NoAuthError), *acls)
+
+
+def _snapshot(marks: Iterable[str], has_hidden_marks: bool, home: Any, pin: Any, mirror: Any) -> Snapshot:
+    """From the answers: each an ACL and a stat, or the error."""
+    has_mirror = not isinstance(mirror, NoNodeError)
+    is_hidden = has_hidden_marks or any(isinstance(each, NoAuthError) for each in (home, pin, mirror))
+    differing = []
+    if not isinstance(home, Exception):
+        # One identity asks, so what a server hides it hides of equal ACLs alike.
+        if not isinstance(mirror, Exception) and set(mirror[0]) != set(home[0]):
+            differing.append("mirror")
+        if not isinstance(pin, Exception) and set(pin[0]) != set(pin_acl(home[0])):
+            differing.append("pin")
+        is_hidden = is_hidden or (not differing and is_masked(home[0]))
+    versions = tuple(
+        None if isinstance(each, Exception) else (each[1].czxid, each[1].aversion) for each in (home, mirror, pin)
+    )
+    return Snapshot(frozenset(marks), has_mirror, versions, tuple(differing), is_hidden)
+
+
+def recheck(suspect: Suspect) -> Operation[Audit]:
+    """Look again at what looked wrong a while ago."""
+    now = yield from observe(suspect.directory)
+    return Audit(judge(suspect.directory, suspect.snapshot, now))
+
+
+def judge(d: Directory, before: Snapshot, now: Snapshot | None) -> list[Finding]:
+    """What two looks at a directory, with time in between, prove."""
+    findings: list[Finding] = []
+    if now is None:
+        return findings
+    marks = frozenset(filter(is_mark, before.marks & now.marks))
+    if marks:
+        detail = f"{len(marks)} begun" if len(marks) > 1 else ""
+        findings.append(Finding(UNFINISHED_DELETES, d.home.ensemble, d.path, detail, d, marks))
+    # Whoever has set the ACL in between mends the mirror.
+    if now.differing and now.differing == before.differing and now.versions == before.versions:
+        findings.append(Finding(DIFFERING_ACLS, d.mirror.ensemble, d.path, " and ".join(now.differing), d))
+    return findings
+
+
+# ---- mirrors -----------------------------------------------------------------------------------
+
+
+def audit_mirror(tree: Tree, ensemble: int, name: str) -> Operation[Audit]:
+    """A child of ``/parkazoo/mirrors``."""
+    place = Place(ensemble, join(MIRRORS, name))
+    path = _mirrored(name)
+    if path is None:
+        return Audit(_foreign(Place(ensemble, MIRRORS), [name]))
+    d = tree.directory(path)
+    if d is None or d.mirror != place:
+        should = tree.names[tree.placement.of_children(path)]
+        return Audit([Finding(MISPLACED, *place, f"the children of {path} should be on {should}")])
+    findings: list[Finding] = []
+    try:
+        if not (yield from _is_there(d.home.ensemble, d.pin)):
+            findings = yield from _audit_without_pin(d)
+        names = yield from ask(ensemble, GetChildren(place.path, None))
+    except NoNodeError:
+        return Audit(findings)
+    except NoAuthError:
+        return Audit(findings, hidden=[place])
+    return _merge(Audit(findings), _audit_native(tree, place, path, names))
+
+
+def _mirrored(name: str) -> str | None:
+    """The directory whose mirror has this name; None if no mirror is called so."""
+    path = unescape(name)
+    with suppress(ValueError):
+        if path[:1] == "/" and normpath(path) == path and escape(path) == name and not is_reserved(path):
+            return path
+    return None
+
+
+def _audit_without_pin(d: Directory) -> Operation[list[Finding]]:
+    """The mirror was there and its pin was not. Was that at one moment?"""
+    before = yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))
+    if before is None:
+        return []
+    home = d.home.ensemble
+    yield from ask(home, Sync("/"))
+    if (yield from _is_there(home, d.pin)):
+        return []
+    try:
+        stat = yield from ask(home, Exists(d.home.path, None))
+        has_home = stat is not None and not stat.ephemeralOwner
+    except NoAuthError:
+        has_home = True
+    (after,) = yield from ask_synced(d.mirror.ensemble, Exists(d.mirror.path, None))
+    if after is None or after.czxid != before.czxid:
+        return []
+    if has_home:
+        return [Finding(MISSING_PINS, home, d.path, "", d)]
+    if after.numChildren:
+        told = f"{after.numChildren} child{'ren' if after.numChildren > 1 else ''} of {d.path}"
+        return [Finding(ORPHANS, d.mirror.ensemble, d.mirror.path, told, d)]
+    return [Finding(EMPTY_MIRRORS, d.mirror.ensemble, d.mirror.path, f"of {d.path}", d)]
+
+
+def is_essential(path: str) -> bool:
+    """Whether fsck cannot do without the znode at this physical path: ``/`` and ParKazoo's own."""
+    return path == "/" or (f"{path}/".startswith(f"{ROOT}/") and not path.startswith(f"{MIRRORS}/"))

@@ -1,0 +1,113 @@
+"""What can be wrong in the trees, and where: what fsck finds."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from parkazoo.protocol.tree import Directory
+
+STALE_AFTER_MS = 24 * 3600 * 1000  # nobody waits that long for the answer to a delete
+MARK = re.compile(r"[0-9a-f]{32}\.(?:-?[0-9]+|transaction)")
+
+
+class Kind(NamedTuple):
+    """What can be wrong.
+
+    :param remedy: what the user can do, if it cannot be mended safely; empty if it can.
+    :param is_note: whether it is only worth knowing: nothing is wrong.
+    """
+
+    name: str
+    about: str
+    remedy: str = ""
+    is_note: bool = False
+
+
+ORPHANS = Kind(
+    "orphans",
+    "mirrors with children, whose directory does not exist",
+    "create the directory again, and `parkazoo fsck --repair` joins its children to it; or delete the mirror "
+    "and what is below it, with a client of its ensemble",
+)
+EMPTY_MIRRORS = Kind("empty-mirrors", "empty mirrors, whose directory does not exist")
+MISSING_PINS = Kind("missing-pins", "directories that have a mirror and no pin")
+UNFINISHED_DELETES = Kind("unfinished-deletes", "deletes that were begun and not finished")
+STALE_DONE = Kind("stale-done-records", "records of finished deletes that nobody came for")
+DIFFERING_ACLS = Kind("differing-acls", "directories whose mirror or pin has another ACL than their home")
+MISSING = Kind("missing-structure", "missing parts of /parkazoo")
+FOREIGN = Kind(
+    "foreign",
+    "znodes in ParKazoo's places that are not ParKazoo's",
+    "delete them, with a client of their ensemble, unless you know what they are for",
+)
+MISPLACED = Kind(
+    "misplaced",
+    "znodes where no ParKazooClient looks for them",
+    "copy them with a ParKazooClient to the paths that they should have; delete them with a client of the "
+    "ensemble that they are on",
+)
+LOST_MIRRORS = Kind(
+    "lost-mirrors",
+    "ensembles that have lost their mirrors, and with them the children of directories",
+    "bring back its data; `parkazoo map init` with the arguments of the map tells what is lost, and gives it up "
+    "with --replace",
+)
+LOST_CHILDREN = Kind(
+    "lost-children",
+    "directories whose children were lost when their ensemble was emptied or went back to a backup",
+    "bring back the ensemble's data; or create the children again, or delete the directory; or let it count as "
+    "empty with `parkazoo fsck --repair --accept-loss` and the ensemble's name",
+)
+UNFINISHED_PROMOTIONS = Kind(
+    "unfinished-promotions",
+    "directories whose first child never came: a pin without a mirror",
+    "nothing: the next first child finishes it",
+    is_note=True,
+)
+MISSING_MIRRORS = Kind(
+    "missing-mirrors",
+    "directories that count as empty: a pin without a mirror",
+    "nothing, if a first child never came or a delete was called off; but if somebody has deleted the mirror by "
+    "hand, its children are lost",
+    is_note=True,
+)
+KINDS = (
+    LOST_MIRRORS,
+    LOST_CHILDREN,
+    ORPHANS,
+    EMPTY_MIRRORS,
+    MISSING_PINS,
+    UNFINISHED_DELETES,
+    DIFFERING_ACLS,
+    STALE_DONE,
+    MISSING,
+    FOREIGN,
+    MISPLACED,
+    UNFINISHED_PROMOTIONS,
+    MISSING_MIRRORS,
+)
+
+
+class Finding(NamedTuple):
+    """Something wrong, and where.
+
+    :param path: the user's path of a directory, or else the znode's physical path on the ensemble.
+    """
+
+    kind: Kind
+    ensemble: int
+    path: str
+    detail: str = ""
+    directory: Directory | None = None
+    marks: frozenset[str] = frozenset()
+
+
+def is_mark(name: str) -> bool:
+    """Whether a child of a pin is the mark of a delete."""
+    return MARK.fullmatch(name) is not None
+
+
+def is_stale(ctime_ms: int, now_ms: int) -> bool:
+    """Whether a record of a finished delete is so old that nobody comes for it any more."""
+    return ctime_ms <= now_ms - STALE_AFTER_MS

@@ -1,0 +1,172 @@
+"""How fsck mends what it has found.
+
+Repairs are steps of the protocol that any client may take at any time, conditional as they are there. None makes
+a loss look right, but that of LOST_CHILDREN, which is for those who have asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNodeError
+
+from parkazoo.errors import ClusterMapError
+from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
+from parkazoo.protocol.directory import bump_fence, help_delete, is_masked, pin_acl, promote, take_mark
+from parkazoo.protocol.findings import (
+    DIFFERING_ACLS,
+    EMPTY_MIRRORS,
+    FOREIGN,
+    LOST_CHILDREN,
+    MISSING,
+    MISSING_PINS,
+    ORPHANS,
+    STALE_DONE,
+    UNFINISHED_DELETES,
+    Finding,
+    Kind,
+    is_mark,
+    is_stale,
+)
+from parkazoo.protocol.placement import DONE, ROOT, split
+from parkazoo.protocol.steps import Operation, ask, ask_synced, commit
+from parkazoo.protocol.tree import Directory
+
+ATTEMPTS = 8  # at a repair that clients get in the way of
+
+
+def mend(finding: Finding) -> Operation[str]:
+    """Mend what was found, of a kind in MENDS, beside clients that go on working.
+
+    :returns: why it is still there; empty if it is not.
+    """
+    try:
+        return (yield from MENDS[finding.kind](finding))
+    except NoAuthError:
+        return "no right to mend it: give an identity that has it in auth (--auth)"
+    except ClusterMapError as error:
+        return str(error)
+
+
+def _mend_empty_mirror(finding: Finding) -> Operation[str]:
+    d = _directory(finding)
+    for _ in range(ATTEMPTS):
+        fence = yield from bump_fence(d)  # a promotion that has begun must look again
+        (stat,) = yield from ask_synced(d.home.ensemble, Exists(d.home.path, None))
+        if stat is not None and not stat.ephemeralOwner:
+            return ""  # it has been made again: then the mirror lacks a pin
+        _, index, error = yield from commit(
+            d.mirror.ensemble, [CheckVersion(d.fence, fence), Delete(d.mirror.path, -1)]
+        )
+        if error is None or (index == 1 and isinstance(error, NoNodeError)):
+            return ""
+        if isinstance(error, NoAuthError):
+            raise error
+        if index == 1:
+            return ORPHANS.remedy  # it has got children
+    return _busy()
+
+
+def _mend_missing_pin(finding: Finding) -> Operation[str]:
+    d = _directory(finding)
+    try:
+        yield from promote(d)
+    except NoNodeError:
+        return "its directory has been deleted meanwhile: run fsck again"
+    return (yield from _mend_acls(finding))  # nobody knows with which one the mirror was made
+
+
+def _accept_loss(finding: Finding) -> Operation[str]:
+    """A new mirror, empty: whoever asked for this knows that the old one is lost."""
+    with suppress(NoNodeError):  # deleted meanwhile
+        yield from promote(_directory(finding))
+    return ""
+
+
+def _mend_delete(finding: Finding) -> Operation[str]:
+    """Finish it if its mirror is gone; else it has had no effect yet, and is called off.
+
+    A deleter that wakes up after that finds its mark gone, and begins again. The fence is bumped first, so that
+    one that slept cannot delete the mirror for a mark that is no more.
+    """
+    d = _directory(finding)
+    for _ in range(ATTEMPTS):
+        try:
+            (marks,) = yield from ask_synced(d.home.ensemble, GetChildren(d.pin, None))
+        except NoNodeError:
+            return ""
+        old = finding.marks.intersection(marks)
+        if not old:
+            return ""
+        if strange := [mark for mark in marks if not is_mark(mark)]:
+            return f"{d.mark(strange[0])} is in the way: {FOREIGN.remedy}"
+        yield from bump_fence(d)
+        if (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))) is None:
+            yield from help_delete(d, marks)
+        else:
+            for mark in sorted(old):
+                yield from take_mark(d, mark)
+    return _busy()
+
+
+def _mend_acls(finding: Finding) -> Operation[str]:
+    """As a set_acls goes on after its first step; but what another sets after we read the home is not set back."""
+    d = _directory(finding)
+    for _ in range(ATTEMPTS):
+        yield from bump_fence(d)  # a promotion that read another ACL must not land after this
+        mirror = yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))
+        try:
+            pin, (acl, _) = yield from ask_synced(d.home.ensemble, Exists(d.pin, None), GetACL(d.home.path))
+        except NoNodeError:
+            return ""
+        if is_masked(acl):
+            raise NoAuthError
+        with suppress(BadVersionError, NoNodeError):
+            if mirror is not None:
+                yield from ask(d.mirror.ensemble, SetACL(d.mirror.path, acl, mirror.aversion))
+            if pin is not None:
+                yield from ask(d.home.ensemble, SetACL(d.pin, pin_acl(acl), pin.aversion))
+            return ""
+    return _busy()
+
+
+def _mend_done(finding: Finding) -> Operation[str]:
+    """Our clock said that it is old; now the servers' has to say so too."""
+    record = yield from ask(finding.ensemble, Exists(finding.path, None))
+    now = yield from ask(finding.ensemble, SetData(DONE, b"", -1))
+    if record is None:
+        return ""
+    if not is_stale(record.ctime, now.mtime):
+        return "by the servers' clock it is not old: set this machine's clock right"
+    with suppress(NoNodeError):
+        yield from ask(finding.ensemble, Delete(finding.path, -1))
+    return ""
+
+
+def _mend_structure(finding: Finding) -> Operation[str]:
+    acl, _ = yield from ask(finding.ensemble, GetACL(ROOT))
+    for path in (split(finding.path)[0], finding.path):
+        with suppress(NodeExistsError):
+            yield from ask(finding.ensemble, Create(path, b"", acl, 0))
+    return ""
+
+
+def _directory(finding: Finding) -> Directory:
+    assert finding.directory is not None
+    return finding.directory
+
+
+def _busy() -> str:
+    return "clients are at work there, or something misplaced is in the way: see to that, and run fsck again"
+
+
+MENDS: Mapping[Kind, Callable[[Finding], Operation[str]]] = {
+    EMPTY_MIRRORS: _mend_empty_mirror,
+    MISSING_PINS: _mend_missing_pin,
+    UNFINISHED_DELETES: _mend_delete,
+    DIFFERING_ACLS: _mend_acls,
+    STALE_DONE: _mend_done,
+    MISSING: _mend_structure,
+    LOST_CHILDREN: _accept_loss,
+}
