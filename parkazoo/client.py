@@ -230,6 +230,8 @@ class ParKazooClient(KazooClient):
         self._settled.clear()
         start_handler(self.handler)
         self._workers = tuple(getattr(self.handler, "_workers", ()))
+        if self._session is not None:
+            self._session.drop_watches(KeeperState.CLOSED)
         number, password = self._first_session
         self._state = KeeperState.CONNECTING
         self._session = Session(self, self._make_member, (number, password) if number else None)
@@ -248,7 +250,8 @@ class ParKazooClient(KazooClient):
         """End the session: what has been issued is finished, then every ensemble closes its part.
 
         All ephemerals of the session are gone then. While an ensemble is not connected, its part ends when it
-        expires there, and operations that wait for it raise ConnectionLoss. Watches are called no more.
+        expires there, and operations that wait for it raise ConnectionLoss. Watches are called no more, until the
+        client starts again: then each gets the event NONE.
 
         It takes the session timeout at most, or ten seconds if that is longer: what callbacks are still running
         by then are left to themselves.

@@ -389,9 +389,13 @@ class Session:
         was_connected = self._client.client_state in CONNECTED_STATES
         self._client.session_changed(state)
         if was_connected and state not in CONNECTED_STATES:
-            for member in self.members:
-                member.drop_watches()
-            self._dispatch(partial(self._drop_armed, WatchedEvent(EventType.NONE, state, None)))
+            self.drop_watches(state)
+
+    def drop_watches(self, state: str) -> None:
+        """Call every watch with the event NONE, once, and forget it."""
+        for member in self.members:
+            member.drop_watches()
+        self._dispatch(partial(self._drop_armed, WatchedEvent(EventType.NONE, state, None)))
 
     def _drop_armed(self, event: WatchedEvent) -> None:
         """Also those that just look again, and are in no table."""

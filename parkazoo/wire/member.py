@@ -200,7 +200,8 @@ class Member(KazooClient):
             return
         self._fail(self._pending, state)
         self._fail(self._queue, state)
-        self.drop_watches()
+        if not self.owner.is_leaving:  # otherwise they are called when the client starts again
+            self.drop_watches()
         if state in CLOSED_ERRORS:
             self._forget_session()
 

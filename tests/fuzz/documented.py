@@ -69,7 +69,7 @@ def kazoos_answer(case: Case, call: Call) -> str | None:
     if is_reserved(case.full_path(call)):
         if call.name == "create":
             return "raises BadArgumentsError"
-        if call.name == "set_acls":
+        if call.name in ("set_acls", "delete"):
             return "raises NoNodeError"
     return None
 
@@ -118,13 +118,17 @@ def _first_child_needs_acl(difference: Difference) -> bool:
 
 
 def _stat_without_read(difference: Difference) -> bool:
-    if difference.call.name not in ("set", "get_acls", "set_acls"):
+    call, case = difference.call, difference.case
+    if call.name in ("set", "get_acls", "set_acls"):
+        paths = [difference.path]
+    elif call.name == "transaction":
+        paths = [case.full_path(call, path) for kind, path, *_ in call.args["operations"] if kind == "set_data"]
+    else:
         return False
     ours, theirs = without_children(difference.parkazoo), without_children(difference.kazoo)
     return bool(
         ours == theirs
-        and not PLACEMENT.is_native(difference.path)
-        and not difference.may(Permissions.READ, difference.path)
+        and any(not PLACEMENT.is_native(path) and not difference.may(Permissions.READ, path) for path in paths)
     )
 
 
@@ -143,9 +147,12 @@ def _is_refused_recursive(difference: Difference) -> bool:
 
 
 def _lost_an_entry(difference: Difference) -> bool:
-    """Its session may have ended, and with it the lock of the entry that it got."""
+    """Its session may have ended, and with it the lock of the entry that it got; or the queue was deleted."""
     call = difference.call
-    has_ended = any(each.client == call.client and each.name in ENDS for each in difference.case.calls)
+    has_ended = any(
+        each.name == "delete" or (each.client == call.client and each.name in ENDS)
+        for each in difference.case.calls
+    )
     return (
         call.name in ("LockingQueue.consume", "LockingQueue.holds_lock", "LockingQueue.release")
         and has_ended
@@ -155,7 +162,8 @@ def _lost_an_entry(difference: Difference) -> bool:
 
 
 def _may_not_read_an_entry(difference: Difference) -> bool:
-    return difference.call.name == "LockingQueue.get" and _was_refused(difference)
+    """kazoo, which raises too, has locked that entry."""
+    return difference.call.name == "LockingQueue.get" and bool(difference.parkazoo == NO_AUTH)
 
 
 def identities_of(names: set[str]) -> set[Id]:
@@ -192,8 +200,7 @@ RULES = (
         _stat_without_read,
     ),
     Rule(
-        "`LockingQueue` after its session has expired: `consume`, `holds_lock` and `release` return False where "
-        "kazoo's raise NoNodeError",
+        "`consume`, `holds_lock` and `release` return False where kazoo's raise NoNodeError",
         False,
         _lost_an_entry,
     ),

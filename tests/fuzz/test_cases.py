@@ -125,12 +125,18 @@ class TestRules(unittest.TestCase):
         self.assertTrue(self.allowed(call, whole, without, [ACL(ALL, IDS["bob"])]))
         self.assertFalse(self.allowed(call, whole, without, OPEN_ACL_UNSAFE))
         self.assertFalse(self.allowed(call, whole, without | {"version": 2}, [ACL(ALL, IDS["bob"])]))
+        operations = [["set_data", call.path, "x", -1], ["check", call.path, -1]]
+        transaction = Call(0, "transaction", args={"operations": operations})
+        self.assertTrue(self.allowed(transaction, [whole, True], [without, True], [ACL(ALL, IDS["bob"])]))
+        self.assertFalse(self.allowed(transaction, [whole, True], [without, False], [ACL(ALL, IDS["bob"])]))
+        self.assertFalse(self.allowed(transaction, [whole, True], [without, True], OPEN_ACL_UNSAFE))
 
     def test_an_entry_whose_lock_is_gone(self) -> None:
         expire = Call(0, "expire", args={"ensemble": 0})
         for method in ("consume", "holds_lock", "release"):
             call = Call(0, f"LockingQueue.{method}", "/a")
             self.assertTrue(self.allowed(call, NO_NODE, False, [], expire))
+            self.assertTrue(self.allowed(call, NO_NODE, False, [], Call(1, "delete", "/", {"recursive": True})))
             self.assertFalse(self.allowed(call, NO_NODE, False, []))
             self.assertFalse(self.allowed(call, NO_NODE, True, [], expire))
             self.assertFalse(self.allowed(call, True, False, [], expire))
@@ -139,6 +145,7 @@ class TestRules(unittest.TestCase):
     def test_an_entry_that_may_not_be_read(self) -> None:
         get = Call(0, "LockingQueue.get", "/a")
         self.assertTrue(self.allowed(get, "b:x", NO_AUTH, []))
+        self.assertTrue(self.allowed(get, NO_AUTH, NO_AUTH, []))
         self.assertFalse(self.allowed(get, NO_AUTH, "b:x", []))
         self.assertFalse(self.allowed(Call(0, "LockingQueue.consume", "/a"), True, NO_AUTH, []))
 
