@@ -254,7 +254,7 @@ class FsckTest(LiveTest):
         path = f"{DONE}/{new_mark('-1')}"
         self.plain[1].create(path)
         self.assertEqual(self.found(self.check()), {})
-        with mock.patch("parkazoo.fsck.time.time", lambda: time.time_ns() / 1e9 + 2 * DAY_S):
+        with mock.patch("parkazoo.admin.walk.time.time", lambda: time.time_ns() / 1e9 + 2 * DAY_S):
             report = self.check(repair=True)
         self.assertEqual(self.found(report), {"stale-done-records": [("b", path)]})
         self.assertIn("clock", report.remaining[0].remains)
@@ -574,7 +574,7 @@ class HostileTest(unittest.TestCase):
                 server.freeze()
                 return audit_ensemble(*arguments)
 
-            with mock.patch("parkazoo.fsck.audit_ensemble", freeze):
+            with mock.patch("parkazoo.admin.walk.audit_ensemble", freeze):
                 self.refused("no answer within 3 s", "--hosts", a, "--auth", identity)
             server.thaw()
             server.stop()

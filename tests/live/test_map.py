@@ -25,8 +25,10 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_digest_acl
 
 import parkazoo
-from parkazoo import ParKazooClient, admin
-from parkazoo.admin import DRAFT, Loss, check_map, init_map, read_map
+from parkazoo import ParKazooClient
+from parkazoo.admin import Loss, check_map, init_map, read_map
+from parkazoo.admin.clients import AdminClient
+from parkazoo.admin.contents import DRAFT
 from parkazoo.cli import main
 from parkazoo.cli.cluster_map import split_hosts
 from parkazoo.errors import ClusterMapError
@@ -73,7 +75,7 @@ class Ensembles(unittest.TestCase):
     def setUp(self) -> None:
         for client in self.plain:
             wipe(client)
-        fences = mock.patch.object(admin, "FENCE_COUNT", FEW_FENCES)
+        fences = mock.patch("parkazoo.admin.contents.FENCE_COUNT", FEW_FENCES)
         fences.start()
         self.addCleanup(fences.stop)
 
@@ -355,7 +357,7 @@ class CrashTest(Ensembles):
     def crash_after(self, writes: int, **options: Any) -> bool:
         """Make the map and crash after so many writes; whether it came to that."""
         left = itertools.count(writes, -1)
-        make, commit = admin._Client.make, admin._Client.commit
+        make, commit = AdminClient.make, AdminClient.commit
 
         def make_and_crash(client: Any, *arguments: Any) -> bool:
             if next(left) == 0:
@@ -368,9 +370,9 @@ class CrashTest(Ensembles):
             return commit(client, *arguments)
 
         with (
-            mock.patch.object(admin._Client, "make", make_and_crash),
-            mock.patch.object(admin._Client, "commit", commit_and_crash),
-            mock.patch.object(admin, "CREATES_AT_ONCE", FEW_FENCES // 2),
+            mock.patch.object(AdminClient, "make", make_and_crash),
+            mock.patch.object(AdminClient, "commit", commit_and_crash),
+            mock.patch("parkazoo.admin.make.CREATES_AT_ONCE", FEW_FENCES // 2),
         ):
             try:
                 init_map(self.a, self.all, **options)

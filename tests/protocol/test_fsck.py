@@ -345,7 +345,7 @@ class World:
 
 
 def look_and_mend(tree: Tree) -> Operation[list[str]]:
-    """As parkazoo/fsck.py does it, for one directory and with no time in between; the kinds found."""
+    """As parkazoo/admin/walk.py does it, for one directory and with no time in between; the kinds found."""
     d = tree.directory(PATH)
     assert d is not None
     mirrors = yield from audit_mirror(tree, d.mirror.ensemble, escape(PATH))

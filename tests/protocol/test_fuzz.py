@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from kazoo.exceptions import BadArgumentsError, KazooException, NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from parkazoo.admin import _is_record, _plan, _record
+from parkazoo.admin.identity import encode_identity, is_identity
+from parkazoo.admin.plan import plan_map
 from parkazoo.cli.cluster_map import _normalised, _parse_ensembles, _read_plan, connection_options
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import (
@@ -140,9 +141,9 @@ class TestMap(unittest.TestCase):
     @given(st.binary())
     @fuzzed
     def test_record_of_an_ensemble(self, data: bytes) -> None:
-        self.assertFalse(_is_record(data, MAP, "a"))
+        self.assertFalse(is_identity(data, MAP, "a"))
         self.assertTrue(describe_record(data))
-        self.assertTrue(_is_record(_record(MAP, "a"), MAP, "a"))
+        self.assertTrue(is_identity(encode_identity(MAP, "a"), MAP, "a"))
 
 
 class TestHosts(unittest.TestCase):
@@ -160,7 +161,7 @@ class TestHosts(unittest.TestCase):
     def test_plan(self, bootstrap: str, ensembles: dict[str, str]) -> None:
         for each in (bootstrap, "h:1", "j:9"):
             try:
-                made = _plan(each, ensembles)
+                made = plan_map(each, ensembles)
             except ClusterMapError:
                 continue
             self.assertEqual(ClusterMap.from_json(made.to_json()), made)
@@ -257,7 +258,7 @@ class TestCommand(unittest.TestCase):
     def test_ensembles(self, options: list[str]) -> None:
         try:
             ensembles = _parse_ensembles(options)
-            _plan("h:1", ensembles)
+            plan_map("h:1", ensembles)
         except (typer.BadParameter, ClusterMapError):
             pass
 
@@ -269,6 +270,6 @@ class TestCommand(unittest.TestCase):
             file.write_bytes(data)
             try:
                 bootstrap, ensembles = _read_plan(file)
-                _plan(bootstrap, ensembles)
+                plan_map(bootstrap, ensembles)
             except ClusterMapError:
                 pass

@@ -1,0 +1,16 @@
+"""Make, read and check the cluster map and what the protocol needs on each ensemble. Nothing is printed.
+
+/parkazoo/map                  on the bootstrap ensemble
+/parkazoo/draft                the same, while the map is being made
+/parkazoo/ensemble             on every ensemble: which one of which cluster this is
+/parkazoo/mirrors, done        on the ensembles of the placement, if there is more than one
+/parkazoo/fences/0 .. 1023     the same
+"""
+
+from parkazoo.admin.check import Finding, check_map
+from parkazoo.admin.clients import TIMEOUT_S, Auth
+from parkazoo.admin.loss import Loss
+from parkazoo.admin.make import init_map
+from parkazoo.admin.read import read_map
+
+__all__ = ["TIMEOUT_S", "Auth", "Finding", "Loss", "check_map", "init_map", "read_map"]

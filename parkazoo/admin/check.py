@@ -1,0 +1,112 @@
+"""The cluster map compared with the ensembles, server by server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, connect_to_each_server, reasons
+from parkazoo.admin.contents import Contents, has_mirrors, lost_parts, missing_fences, parts_of
+from parkazoo.admin.identity import is_identity
+from parkazoo.admin.reach import SHOWN
+from parkazoo.admin.read import read_map
+from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, parse_hosts
+from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, ROOT
+
+MOVED = f"or put its new address into {MAP}, as docs/operations/fsck.md tells"
+
+
+class Finding(NamedTuple):
+    """What `check_map` found wrong: on which ensemble, what, and what to do.
+
+    :param is_warning: whether the cluster serves all the same.
+    """
+
+    ensemble: str
+    problem: str
+    remedy: str
+    is_warning: bool = False
+
+
+def check_map(
+    hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
+) -> list[Finding]:
+    """Compare the cluster map at `hosts` with the ensembles; nothing is written. Arguments as for `init_map`.
+
+    Every server is asked by itself, because a server in the wrong ensemble hides behind the right ones.
+
+    :returns: what is wrong; empty if nothing is.
+    :raises ClusterMapError: as `read_map`.
+    """
+    cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+    options = {**client_options, "auth_data": list(auth)}
+    remedy = f"start its servers, {MOVED}"
+    with connect_to(cluster_map.ensembles, options, timeout_s) as (clients, absent):
+        return [
+            *_check_hosts(hosts, cluster_map),
+            *(Finding(client.name, f"cannot be reached: {reasons(client)}", remedy) for client in absent),
+            *(finding for client in clients.values() for finding in _check_ensemble(client, cluster_map)),
+            *_check_forms(clients),
+            *_check_servers(clients, cluster_map, options, timeout_s),
+        ]
+
+
+def _check_hosts(hosts: str, cluster_map: ClusterMap) -> Iterator[Finding]:
+    """With servers of two ensembles a client finds the map or not, by chance."""
+    given = set(parse_hosts(hosts))
+    for name, theirs in cluster_map.ensembles.items():
+        if name != cluster_map.bootstrap and (strays := given & set(parse_hosts(theirs))):
+            told = f"{format_hosts(sorted(strays))} is among the hosts that were given"
+            yield Finding(name, told, f"give servers of ensemble {cluster_map.bootstrap} alone, to clients too")
+
+
+def _check_ensemble(client: AdminClient, cluster_map: ClusterMap) -> Iterator[Finding]:
+    again = "run `parkazoo map init` again with the arguments of the map"
+    if client.name != cluster_map.bootstrap and client.read(MAP) is not None:
+        yield Finding(client.name, f"it carries a map too, at {MAP}", "it may be in another cluster: see that map")
+    if client.name == cluster_map.bootstrap and client.read(MAP) != cluster_map.to_json():
+        yield Finding(client.name, "its map is not the one that was read", "give the hosts that the map names")
+    parts = parts_of(client)
+    if lost := lost_parts(cluster_map, client.name, parts):
+        yield Finding(
+            client.name,
+            f"{' and '.join(lost)} {'are' if len(lost) > 1 else 'is'} missing: it has lost its data, or these are "
+            "new servers",
+            "bring back the old servers or a backup; `parkazoo map init` with the arguments of the map tells what "
+            f"is lost, and with --replace {client.name} gives it up",
+        )
+    elif client.name == cluster_map.bootstrap and ENSEMBLE not in parts:
+        yield Finding(client.name, f"{ENSEMBLE} is missing", again)
+    if not lost and has_mirrors(cluster_map, client.name):
+        missing = [path for path in (FENCES, DONE) if path not in parts] or missing_fences(client)
+        if missing:
+            more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+            yield Finding(client.name, f"missing: {', '.join(missing[:SHOWN])}{more}", again)
+
+
+def _check_forms(clients: Mapping[str, AdminClient]) -> Iterator[Finding]:
+    forms = {name: Contents.read(client).is_open for name, client in clients.items()}
+    if len({*forms.values()} - {None}) > 1:
+        open_ones = ", ".join(name for name, is_open in forms.items() if is_open)
+        yield Finding(open_ones, f"{ROOT} is open there and closed elsewhere", f"set the ACLs of {ROOT} and below")
+
+
+def _check_servers(
+    clients: Mapping[str, AdminClient], cluster_map: ClusterMap, options: Mapping[str, Any], timeout_s: float
+) -> Iterator[Finding]:
+    wrong_server = f"start the ensemble's own server at this address, {MOVED}"
+    with connect_to_each_server(clients, options, timeout_s) as (connected, failed):
+        for server, (name, reason) in failed.items():
+            remedy = f"start it, {MOVED}"
+            if name in clients and lost_parts(cluster_map, name, parts_of(clients[name])):
+                remedy = (
+                    "do not start it beside the emptied ones, which would overwrite its data: "
+                    "see docs/operations/fsck.md"
+                )
+            yield Finding(name, f"server {server}: {reason}", remedy, is_warning=name in clients)
+        for server, (name, client) in connected.items():
+            record = client.read(ENSEMBLE)
+            if record is not None and not is_identity(record, cluster_map, name):
+                yield Finding(name, f"server {server} is {describe_record(record)}", wrong_server)
+            elif record is None and clients[name].read(ENSEMBLE) is not None:
+                yield Finding(name, f"server {server} is in another ensemble", wrong_server)

@@ -1,0 +1,210 @@
+"""One kazoo client for each ensemble, or for each server, whose errors name it."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    AuthFailedError,
+    InvalidACLError,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+)
+from kazoo.protocol.states import KeeperState
+
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
+from parkazoo.wire.log import DiscreetLog
+from parkazoo.wire.sasl import verify_sasl
+from parkazoo.wire.tls import make_context
+
+TIMEOUT_S = 15.0
+SESSION_TIMEOUT_S = 10.0
+TCP_TIMEOUT_S = 3.0
+REFUSED = "the servers refuse the identity"
+Auth = Sequence[tuple[str, str]]
+T = TypeVar("T")
+log = logging.getLogger(__package__)
+log.addHandler(logging.NullHandler())  # a connection that is refused is told in an error, not on stderr
+
+
+class NoRightError(ClusterMapError):
+    """The identity may not use a znode."""
+
+
+class AdminClient:
+    """A KazooClient whose every answer comes within `timeout_s`, with errors that name the ensemble."""
+
+    def __init__(self, name: str, hosts: str, options: Mapping[str, Any], timeout_s: float) -> None:
+        self.name = name
+        self.hosts = hosts
+        self.timeout_s = timeout_s
+        # kazoo also waits that long for a server that accepts connections and says nothing
+        session_timeout_s = min(SESSION_TIMEOUT_S, timeout_s)
+        self.zk = KazooClient(hosts=hosts, logger=DiscreetLog(log), **{"timeout": session_timeout_s, **options})
+
+    def __str__(self) -> str:
+        return f"ensemble {self.name} ({self.hosts})" if self.name else self.hosts
+
+    def start(self) -> Any:
+        if self.zk.use_ssl:
+            make_context(self.zk)  # only to see that it can be made
+        if self.zk._connection.sasl_options is not None:
+            verify_sasl(self.zk._connection.sasl_options)
+        return self.zk.start_async()
+
+    def stop(self) -> None:
+        with suppress(KazooException):  # a server that hangs does not acknowledge the end of the session
+            self.zk.stop()
+            self.zk.close()
+
+    def call(self, method: str, path: str, *arguments: Any) -> Any:
+        """What kazoo's `method` answers; NoNodeError and NodeExistsError as they come."""
+        return self.wait(path, getattr(self.zk, method + "_async")(path, *arguments))
+
+    def wait(self, path: str, answer: Any) -> Any:
+        try:
+            return answer.get(timeout=self.timeout_s)
+        except (NoNodeError, NodeExistsError):
+            raise
+        except NoAuthError:
+            raise NoRightError(
+                f"no right to use {path} on {self}: give the identity that has it in auth (--auth)"
+            ) from None
+        except AuthFailedError:
+            raise ClusterMapError(f"{self}: {REFUSED}") from None
+        except InvalidACLError:
+            raise ClusterMapError(f"{self} knows no identity of this client: give one in auth (--auth)") from None
+        except (KazooException, self.zk.handler.timeout_exception) as error:
+            told = str(error) or type(error).__name__
+            raise ClusterMapError(f"{path} on {self}: {told}; it is safe to try again") from error
+
+    def read(self, path: str) -> bytes | None:
+        """The data of `path`, not older than this call; None if there is no such znode."""
+        try:
+            self.call("sync", path)
+            data: bytes = self.call("get", path)[0]
+        except NoNodeError:
+            return None
+        return data or b""
+
+    def is_there(self, path: str) -> bool:
+        try:
+            return self.call("exists", path) is not None
+        except NoRightError:  # since ZooKeeper 3.9, of what may not be read
+            return True
+
+    def children(self, path: str) -> list[str]:
+        try:
+            children: list[str] = self.call("get_children", path)
+        except NoNodeError:
+            return []
+        return children
+
+    def make(self, path: str, data: bytes, acl: Any) -> bool:
+        """Create `path`; whether it was not there before."""
+        try:
+            self.call("create", path, data, acl)
+        except NodeExistsError:
+            return False
+        return True
+
+    def commit(self, path: str, transaction: Any) -> bool:
+        """Whether the transaction, which is about `path`, was carried out."""
+        results = self.wait(path, transaction.commit_async())
+        if any(isinstance(each, NoAuthError) for each in results):
+            raise ClusterMapError(
+                f"no right to use {path} on {self}: give the identity that has it in auth (--auth)"
+            )
+        return not any(isinstance(each, Exception) for each in results)
+
+
+@contextmanager
+def connect_to(
+    hosts_by_name: Mapping[str, str], options: Mapping[str, Any], timeout_s: float
+) -> Iterator[tuple[dict[str, AdminClient], list[AdminClient]]]:
+    """Clients by name, connected in parallel, and those that were not connected in time."""
+    clients = [AdminClient(name, hosts, options, timeout_s) for name, hosts in hosts_by_name.items()]
+    deadline = time.monotonic() + timeout_s
+    started: list[AdminClient] = []  # kazoo cannot stop one whose start was interrupted
+    try:
+        lives = []
+        for client in clients:
+            lives.append(client.start())
+            started.append(client)
+        for live in lives:
+            live.wait(max(0.0, deadline - time.monotonic()))
+        yield (
+            {client.name: client for client, live in zip(clients, lives, strict=True) if live.is_set()},
+            [client for client, live in zip(clients, lives, strict=True) if not live.is_set()],
+        )
+    finally:
+        for_each(started, AdminClient.stop)
+
+
+@contextmanager
+def connect_to_each_server(
+    clients: Mapping[str, AdminClient], options: Mapping[str, Any], timeout_s: float
+) -> Iterator[tuple[dict[str, tuple[str, AdminClient]], dict[str, tuple[str, str]]]]:
+    """A client for each server alone, and why there is none: both by server, with the ensemble's name."""
+    servers = {
+        format_hosts([server]): (name, server)
+        for name, client in clients.items()
+        for server in parse_hosts(client.hosts)
+    }
+    any_client = next(iter(clients.values())).zk
+    refusals = for_each([server for _, server in servers.values()], partial(_refusal, any_client))
+    failed = {
+        address: (name, refusal)
+        for (address, (name, _)), refusal in zip(servers.items(), refusals, strict=True)
+        if refusal
+    }
+    hosts = {address: address for address in servers if address not in failed}
+    with connect_to(hosts, options, timeout_s) as (connected, absent):
+        failed |= {client.name: (servers[client.name][0], "serves no requests") for client in absent}
+        yield {address: (servers[address][0], client) for address, client in connected.items()}, failed
+
+
+def for_each(items: Sequence[Any], function: Callable[[Any], T]) -> list[T]:
+    """Call `function` for all of them in parallel."""
+    if not items:
+        return []
+    with ThreadPoolExecutor(min(len(items), 32)) as pool:
+        return list(pool.map(function, items))
+
+
+def _refusal(client: KazooClient, server: tuple[str, int]) -> str:
+    """Why `server` accepts no connection with the options of `client`; empty if it does."""
+    try:
+        with socket.create_connection(server, TCP_TIMEOUT_S) as plain:
+            if client.use_ssl:
+                make_context(client).wrap_socket(plain, server_hostname=server[0]).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def reasons(client: AdminClient) -> str:
+    """For a client that did not connect: why."""
+    if client.zk.client_state == KeeperState.AUTH_FAILED:
+        return REFUSED
+    servers = parse_hosts(client.hosts)
+    return ", ".join(
+        f"{format_hosts([server])}: {refusal or 'answers, but not as a ZooKeeper that serves (no quorum? TLS?)'}"
+        for server, refusal in zip(servers, for_each(servers, partial(_refusal, client.zk)), strict=True)
+    )
+
+
+def unreachable(absent: Sequence[AdminClient]) -> str:
+    told = "".join(f"\n  ensemble {client.name}: {reasons(client)}" for client in absent)
+    return f"cannot be reached within {absent[0].timeout_s:g} s:{told}"

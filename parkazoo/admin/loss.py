@@ -1,0 +1,112 @@
+"""What ensembles had that have lost their data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from parkazoo.admin.clients import AdminClient
+from parkazoo.admin.contents import Contents, lost_parts
+from parkazoo.admin.reach import listings
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.placement import FENCES, MAP, MIRRORS, PIN, ROOT, escape, join, unescape
+
+LOSSES_SHOWN = 20
+
+
+class Loss(NamedTuple):
+    """What ensembles that have lost their data had, so far as the other ones know of it; users' paths, sorted.
+
+    :param ensembles: their names.
+    :param childless: directories whose children were there.
+    :param homeless: directories that were there themselves, and whose children are on another ensemble.
+    :param hidden: how many znodes could not be looked at, for want of a right.
+    """
+
+    ensembles: tuple[str, ...]
+    childless: tuple[str, ...]
+    homeless: tuple[str, ...]
+    hidden: int
+
+    def __str__(self) -> str:
+        parts = [
+            f"{what} of {len(paths):,} director{'ies' if len(paths) > 1 else 'y'} ({_some(paths)})"
+            for what, paths in (("the children", self.childless), ("the data", self.homeless))
+            if paths
+        ]
+        unseen = f" ({self.hidden:,} znodes could not be looked at)" if self.hidden else ""
+        return (
+            f"{', '.join(parts) or 'nothing that the other ensembles know of'}; beside that, what no other "
+            f"ensemble knows of: znodes, and native directories with all in them{unseen}"
+        )
+
+
+def _some(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - LOSSES_SHOWN:,} more" if len(paths) > LOSSES_SHOWN else ""
+    return ", ".join(paths[:LOSSES_SHOWN]) + more
+
+
+def find_lost(cluster_map: ClusterMap, states: Mapping[str, Contents], is_made: bool) -> list[str]:
+    """The ensembles that have lost their data.
+
+    All are made and marked before the map is published, and there is a draft until then. So if there is a map, or
+    no draft and yet a mark, what is missing has been there.
+    """
+    has_draft = states[cluster_map.bootstrap].draft is not None
+    if not is_made and (has_draft or all(state.record is None for state in states.values())):
+        return []
+    return [name for name in cluster_map.names if lost_parts(cluster_map, name, states[name].parts)]
+
+
+def verify_given_up(
+    cluster_map: ClusterMap, states: Mapping[str, Contents], loss: Loss, replaced: Collection[str], is_made: bool
+) -> None:
+    """Every ensemble that has lost its data is to be replaced, and can be."""
+    if kept := [name for name in loss.ensembles if name not in replaced]:
+        first, found = cluster_map.bootstrap, [n for n in cluster_map.names if states[n].record is not None]
+        lost = " and ".join(f"ensemble {name} ({states[name].hosts})" for name in kept)
+        told = f"the data of this cluster on {lost} is lost"
+        options = " ".join(f"--replace {name}" for name in kept)
+        if not is_made:
+            told = (
+                f"no cluster map at {MAP} on ensemble {first} ({states[first].hosts}), but ensemble "
+                f"{', '.join(found)} {'are' if len(found) > 1 else 'is'} of cluster {cluster_map.cluster}. If "
+                f"{first} was not its bootstrap ensemble, give that one as --bootstrap. If it was, {told}"
+            )
+        raise ClusterMapError(
+            f"{told}: {loss}. Bring back the old servers or a backup, or give up what was there with {options}"
+        )
+    for name in loss.ensembles:
+        if FENCES in states[name].parts and MIRRORS not in states[name].parts:
+            raise ClusterMapError(
+                f"ensemble {name} ({states[name].hosts}) has lost {MIRRORS} but not {FENCES}: stop the clients, "
+                f"delete {FENCES} there with what is below it, and try again"
+            )
+
+
+def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Sequence[str]) -> Loss:
+    """What the ensembles tell of those that have lost their data; goes through all that there is."""
+    placement = cluster_map.make_placement()
+    mirrors = {cluster_map.names.index(name): set(clients[name].children(MIRRORS)) for name in lost}
+    childless: set[str] = set()
+    homeless: set[str] = set()
+    hidden: list[str] = []
+    for name in cluster_map.placement:
+        to_list = ["/", MIRRORS]
+        for path, names in listings(clients[name], to_list, hidden):
+            directory = placement.logical(path)
+            where = placement.of_children(directory)
+            if PIN in names and escape(directory) not in mirrors.get(where, {escape(directory)}):
+                childless.add(directory)
+            if path == MIRRORS:
+                homes = {each: placement.home(each) for each in map(unescape, names)}
+                homeless.update(
+                    each
+                    for each, home in homes.items()
+                    if home.ensemble in mirrors
+                    and not clients[cluster_map.names[home.ensemble]].is_there(home.path)
+                )
+            children = (join(path, each) for each in names if each != PIN)
+            to_list += [each for each in children if each not in {"/zookeeper", ROOT}]
+    return Loss(tuple(lost), tuple(sorted(childless)), tuple(sorted(homeless)), len(hidden))

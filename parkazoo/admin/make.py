@@ -1,0 +1,148 @@
+"""The cluster map, made.
+
+The draft is what makes `init_map` safe to repeat: it is created first, so that all who make a map at the same
+time or after a crash agree on one, and becomes the map in the last transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
+
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unreachable
+from parkazoo.admin.contents import DRAFT, Contents, has_mirrors, missing_fences, parse_map
+from parkazoo.admin.identity import encode_identity, is_identity, verify_distinct
+from parkazoo.admin.loss import Loss, assess, find_lost, verify_given_up
+from parkazoo.admin.plan import agree_on_map, plan_map, same_map
+from parkazoo.admin.reach import verify_all_in_reach
+from parkazoo.admin.verify import verify_contents, verify_form, verify_names
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap, describe_record
+from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT
+
+CREATES_AT_ONCE = 256  # keeps a transaction far below the servers' limit of 1 MiB
+
+
+def init_map(
+    bootstrap: str,
+    ensembles: Mapping[str, str],
+    *,
+    auth: Auth = (),
+    closed: bool = False,
+    replace: Collection[str] = (),
+    tell: Callable[[Loss], None] = lambda loss: None,
+    timeout_s: float = TIMEOUT_S,
+    **client_options: Any,
+) -> ClusterMap:
+    """Make the cluster map, and on every ensemble what the protocol needs; return the map.
+
+    Nothing is written before it is verified that every ensemble is reachable, that no two of them are one,
+    that none carries another map and, if there are several, that none has znodes which would be out of reach.
+    One ensemble alone is adopted with all its data. Repeating it with the same arguments finishes what a crash
+    has left unfinished, makes again what is missing, overwrites nothing, and returns the map that is there. It
+    refuses an ensemble that was part of the cluster and has lost its data, unless that is to be replaced.
+
+    :param bootstrap: hosts (``"h:p,h:p"``) of the ensemble that is to hold the map: all or some servers of one
+        of `ensembles`, or an ensemble apart that holds the map and nothing else (its name is "bootstrap").
+    :param ensembles: hosts by name, of the ensembles that carry znodes; their order is part of the map.
+    :param auth: identities as ``(scheme, credential)``.
+    :param closed: only the identities of this call may read or change ``/parkazoo``, the map included, so that
+        every client needs them; otherwise anyone may.
+    :param replace: names of ensembles that are made anew if they have lost their data, which is given up.
+    :param tell: called with what is lost, before anything is written.
+    :param timeout_s: seconds to wait for the connections, and for each answer.
+    :param client_options: further arguments for KazooClient (TLS, SASL), apart from ``handler``.
+    :raises ClusterMapError: if anything is not as it must be. It says what, and what to do.
+    :raises ConfigurationError: the TLS or SASL options cannot be used.
+    """
+    wanted = plan_map(bootstrap, ensembles)
+    verify_names(replace, wanted)
+    if closed and not (auth or client_options.get("sasl_options") or client_options.get("certfile")):
+        raise ClusterMapError("a closed cluster needs an identity to be closed to: give one in auth (--auth)")
+    acl = CREATOR_ALL_ACL if closed else OPEN_ACL_UNSAFE
+    options = {**client_options, "auth_data": list(auth)}
+    with connect_to(wanted.ensembles, options, timeout_s) as (clients, absent):
+        if absent:
+            raise ClusterMapError(unreachable(absent))
+        # The bootstrap ensemble last: whoever marks the others has written a draft there before.
+        first = sorted(clients.values(), key=lambda client: client.name == wanted.bootstrap)
+        states = {client.name: Contents.read(client) for client in first}
+        cluster_map, is_made = agree_on_map(wanted, states)
+        for name in states:
+            verify_contents(cluster_map, name, states, closed, is_made)
+        if lost := find_lost(cluster_map, states, is_made):
+            if not is_made:  # with its ensembles in another order, something else would be told to be lost
+                verify_all_in_reach(cluster_map, clients, is_again=True)
+            loss = assess(cluster_map, clients, lost)
+            verify_given_up(cluster_map, states, loss, replace, is_made)
+            tell(loss)
+        if any(state.record is None for state in states.values()):
+            verify_distinct(clients, options, timeout_s)
+        if not is_made and not lost:
+            verify_all_in_reach(cluster_map, clients, is_again=False)
+        if not is_made:
+            cluster_map = _write_draft(clients[wanted.bootstrap], cluster_map, acl)
+        for client in clients.values():
+            _make_structure(client, cluster_map, acl)
+            _make_identity(client, cluster_map, acl)
+        if not is_made:
+            _publish(clients[wanted.bootstrap], cluster_map, acl)
+    return cluster_map
+
+
+def _write_draft(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> ClusterMap:
+    """The draft: this map, or the one of somebody who was faster, if that is the same but for its id."""
+    _make_root(client, acl)
+    transaction = client.zk.transaction()
+    transaction.create(MAP, b"", acl)  # fails if there is a map by now
+    transaction.delete(MAP)
+    transaction.create(DRAFT, cluster_map.to_json(), acl)
+    if client.commit(DRAFT, transaction):
+        return cluster_map
+    for path in (DRAFT, MAP):
+        if (data := client.read(path)) is not None:
+            return same_map(cluster_map, parse_map(data, path, client.hosts), path)
+    raise ClusterMapError(f"{DRAFT} on {client} comes and goes: let one `parkazoo map init` run at a time")
+
+
+def _make_root(client: AdminClient, acl: Any) -> None:
+    if not client.make(ROOT, b"", acl):
+        is_open = client.call("get_acls", ROOT)[0] == OPEN_ACL_UNSAFE
+        verify_form(str(client), is_open, closed=acl != OPEN_ACL_UNSAFE)
+
+
+def _make_structure(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> None:
+    _make_root(client, acl)
+    if not has_mirrors(cluster_map, client.name):
+        return
+    for path in (MIRRORS, FENCES, DONE):
+        client.make(path, b"", acl)
+    while missing := missing_fences(client):
+        for start in range(0, len(missing), CREATES_AT_ONCE):
+            transaction = client.zk.transaction()
+            for path in missing[start : start + CREATES_AT_ONCE]:
+                transaction.create(path, b"", acl)
+            client.commit(FENCES, transaction)  # it fails if somebody else makes them too: look again
+
+
+def _make_identity(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> None:
+    if client.make(ENSEMBLE, encode_identity(cluster_map, client.name), acl):
+        return
+    found = client.read(ENSEMBLE) or b""
+    if not is_identity(found, cluster_map, client.name):
+        raise ClusterMapError(
+            f"{client} has meanwhile become {describe_record(found)}: let one `parkazoo map init` run at a time"
+        )
+
+
+def _publish(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> None:
+    transaction = client.zk.transaction()
+    transaction.delete(DRAFT)
+    transaction.create(MAP, cluster_map.to_json(), acl)
+    if not client.commit(MAP, transaction):
+        data = client.read(MAP)
+        if data is None:
+            raise ClusterMapError(f"{DRAFT} on {client} was deleted meanwhile: run `parkazoo map init` again")
+        same_map(cluster_map, parse_map(data, MAP, client.hosts), MAP)

@@ -1,0 +1,87 @@
+"""All that an ensemble carries: listed, and whether it is where the map looks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from kazoo.exceptions import NoNodeError
+
+from parkazoo.admin.clients import AdminClient, NoRightError
+from parkazoo.admin.contents import PROBE
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.placement import MIRRORS, PIN, ROOT, Place, Placement, join
+
+READS_AT_ONCE = 64
+SHOWN = 5
+
+
+def verify_all_in_reach(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], is_again: bool) -> None:
+    """No ensemble has a znode at a place where this map would not look for it.
+
+    :param is_again: whether ensembles are of a cluster already, whose map is lost.
+    """
+    if len(cluster_map.names) == 1:
+        return
+    placement = cluster_map.make_placement()
+    strays = []
+    for index, name in enumerate(cluster_map.names):
+        if found := _strays(clients[name], index, placement):
+            strays.append(f"{', '.join(found)}{', ...' if len(found) == SHOWN else ''} on {clients[name]}")
+    if not strays:
+        return
+    told = f"znodes would be out of reach with these ensembles in this order: {'; '.join(strays)}. "
+    if is_again:
+        raise ClusterMapError(
+            f"{told}There are marks of cluster {cluster_map.cluster}, but no map: to make it again, give all its "
+            "ensembles in their old order"
+        )
+    raise ClusterMapError(
+        f"{told}Begin with empty ensembles and copy the znodes with a ParKazooClient, or make a map of the one "
+        "ensemble that has data"
+    )
+
+
+def _strays(client: AdminClient, index: int, placement: Placement) -> list[str]:
+    """Some znodes on ensemble `index` whose place is elsewhere; goes through the whole tree if there are none."""
+    found = [
+        path
+        for path in (join(MIRRORS, name) for name in client.children(MIRRORS))
+        if placement.children(placement.logical(path)) != Place(index, path)
+    ]
+    to_list = ["/"]
+    for path, names in listings(client, to_list):
+        for name in names:
+            child = join(path, name)
+            if child in {"/zookeeper", ROOT} or child.startswith(f"/{PROBE}") or name == PIN:
+                continue
+            if placement.home(child) == Place(index, child):
+                to_list.append(child)
+            else:
+                found.append(child)
+        if len(found) >= SHOWN:
+            break
+    return found[:SHOWN]
+
+
+def listings(
+    client: AdminClient, to_list: list[str], hidden: list[str] | None = None
+) -> Iterator[tuple[str, list[str]]]:
+    """The paths in `to_list`, to which the caller adds while it goes on, with the names of their children.
+
+    :param hidden: gets the paths that may not be listed, which else is an error.
+    """
+    while to_list:
+        batch = to_list[-READS_AT_ONCE:]
+        del to_list[-READS_AT_ONCE:]
+        for path, answer in [(path, client.zk.get_children_async(path)) for path in batch]:
+            with suppress(NoNodeError):  # deleted meanwhile
+                try:
+                    names = client.wait(path, answer)
+                except NoRightError:
+                    if hidden is None:
+                        raise
+                    hidden.append(path)
+                else:
+                    yield path, names

@@ -1,0 +1,65 @@
+"""Whether what an ensemble has below ``/parkazoo`` fits the map."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from parkazoo.admin.contents import DRAFT, Contents
+from parkazoo.admin.identity import cluster_of, is_identity
+from parkazoo.admin.reach import SHOWN
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap, describe_record
+from parkazoo.protocol.placement import ENSEMBLE, MAP, MIRRORS, ROOT
+
+
+def verify_names(names: Collection[str], cluster_map: ClusterMap) -> None:
+    """ClusterMapError if one of `names` is not an ensemble of the map."""
+    if unknown := [name for name in names if name not in cluster_map.ensembles]:
+        raise ClusterMapError(
+            f"no ensemble of the map is called {unknown[0]!r}: there are {', '.join(cluster_map.names)}"
+        )
+
+
+def verify_contents(
+    cluster_map: ClusterMap, name: str, states: Mapping[str, Contents], closed: bool, is_made: bool
+) -> None:
+    state = states[name]
+    where = f"ensemble {name} ({state.hosts})"
+    if state.map is not None and name != cluster_map.bootstrap:
+        if not is_made and cluster_of(state.map) == cluster_map.cluster:
+            raise ClusterMapError(
+                f"{where} is the bootstrap ensemble of this cluster: give its hosts as --bootstrap"
+            )
+        raise ClusterMapError(f"{where} carries another cluster map, at {MAP}: an ensemble is in one cluster")
+    if state.draft is not None and name != cluster_map.bootstrap:
+        raise ClusterMapError(
+            f"a map was begun and not finished at {DRAFT} on {where}: finish it with its own arguments, which "
+            "have its hosts as --bootstrap"
+        )
+    if state.record is not None and not is_identity(state.record, cluster_map, name):
+        told = f"{where} is {describe_record(state.record)}: an ensemble is in one cluster, under one name. "
+        if state.has_mirrors:
+            told += f"It has znodes of that cluster below {MIRRORS}: leave {ROOT} there, and use other servers"
+        else:
+            told += f"Use other servers; or, if that cluster is given up, delete {ROOT} there"
+        raise ClusterMapError(told)
+    if state.is_open is not None:
+        verify_form(where, state.is_open, closed)
+    if state.strange:
+        there = ", ".join(f"{ROOT}/{each}" for each in state.strange[:SHOWN])
+        raise ClusterMapError(f"{where} has {there}, not of this cluster: {ROOT} is ParKazoo's, delete them")
+    if state.has_mirrors and state.record is None and not is_made:
+        raise ClusterMapError(
+            f"{where} has znodes below {MIRRORS}, but no {ENSEMBLE}: it has been an ensemble of a cluster. Use "
+            "other servers; or make that znode again as the other ensembles of its cluster have it, with this "
+            "one's name"
+        )
+
+
+def verify_form(where: str, is_open: bool, closed: bool) -> None:
+    if is_open and closed:
+        raise ClusterMapError(f"{ROOT} on {where} is open to all: leave out --closed")
+    if not is_open and not closed:
+        raise ClusterMapError(
+            f"{ROOT} on {where} is closed: give --closed, and the identity that it needs in --auth"
+        )

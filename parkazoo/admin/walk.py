@@ -1,0 +1,235 @@
+"""Look at every znode of every ensemble, and mend what is safe while clients go on working. Nothing is printed.
+
+What is asked and concluded is in protocol/audit.py, how it is mended in protocol/mend.py; this runs both over the
+ensembles: depth first, with a bounded number of znodes under way, so that memory does not grow with the tree.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import ConnectionLoss, KazooException, SessionExpiredError
+from kazoo.handlers.threading import KazooTimeoutError
+
+from parkazoo.admin.clients import SESSION_TIMEOUT_S, TIMEOUT_S, Auth
+from parkazoo.admin.fsck_report import Found, Report
+from parkazoo.admin.read import read_map
+from parkazoo.admin.verify import verify_names
+from parkazoo.client import ParKazooClient
+from parkazoo.engine.driver import Driver
+from parkazoo.protocol.audit import Audit, Suspect, Unvisited, audit_ensemble, is_essential, recheck
+from parkazoo.protocol.findings import LOST_CHILDREN, Finding
+from parkazoo.protocol.mend import MENDS, mend
+from parkazoo.protocol.steps import Operation
+
+GRACE_S = 10.0
+UNDER_WAY = 128
+NAMES_HELD = 100_000  # beyond this many names in memory, few listings more are asked for at once
+UNDER_WAY_THEN = 8
+SUSPECTS_HELD = 10_000
+PROGRESS_EVERY_S = 0.1
+
+log = logging.getLogger("parkazoo.fsck")
+log.addHandler(logging.NullHandler())  # what matters is told in the report or an error, not on stderr
+
+
+Progress = Callable[[int, int], None]
+
+
+def check(
+    hosts: str,
+    *,
+    auth: Auth = (),
+    repair: bool = False,
+    accept_loss: Collection[str] = (),
+    timeout_s: float = TIMEOUT_S,
+    grace_s: float = GRACE_S,
+    progress: Progress = lambda looked_at, found: None,
+    **client_options: Any,
+) -> Report:
+    """Look at everything; with `repair`, mend what can be mended safely, while clients go on working.
+
+    Without `repair` nothing is written.
+
+    :param hosts: hosts (``"h:p,h:p"``) of the bootstrap ensemble.
+    :param auth: identities as ``(scheme, credential)``.
+    :param accept_loss: names of ensembles; with `repair`, directories that lost their children with one of them
+        count as empty from then on.
+    :param timeout_s: seconds to wait for the connections, and for an answer.
+    :param grace_s: seconds for which a delete or a set_acls must not have moved to count as abandoned.
+    :param progress: called now and then with the znodes looked at and the faults found so far.
+    :param client_options: further arguments for ParKazooClient (TLS, SASL).
+    :raises ClusterMapError: there is no map, it cannot be used, or an ensemble is not in it.
+    :raises KazooTimeoutError: an ensemble is not reached, or ceases to answer.
+    """
+    cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+    verify_names(accept_loss, cluster_map)
+    session_timeout_s = min(SESSION_TIMEOUT_S, timeout_s)
+    client = ParKazooClient(
+        hosts, **{"timeout": session_timeout_s, "auth_data": list(auth), "logger": log, **client_options}
+    )
+    try:
+        client.start(timeout_s)
+        report = Report(cluster_map.cluster)
+        began = time.monotonic()
+        _Walk(client, report, repair, accept_loss, timeout_s, grace_s, progress).run(len(cluster_map.names))
+        report.seconds = time.monotonic() - began
+        return report
+    finally:
+        with suppress(KazooException):
+            client.stop()
+            client.close()
+
+
+class _Task:
+    """An operation under way, and the reply to it."""
+
+    __slots__ = ("_answers", "begin", "then")
+
+    def __init__(
+        self,
+        begin: Callable[[], Operation[Any]],
+        then: Callable[[Any], None],
+        answers: queue.SimpleQueue[tuple[_Task, Any]],
+    ) -> None:
+        self.begin = begin
+        self.then = then
+        self._answers = answers
+
+    def set(self, value: Any = None) -> None:
+        self._answers.put((self, value))
+
+    def set_exception(self, exception: Exception) -> None:
+        self._answers.put((self, exception))
+
+
+class _Walk:
+    """Through all the trees, on one thread; the connections' threads only queue what they are answered."""
+
+    def __init__(
+        self,
+        client: ParKazooClient,
+        report: Report,
+        repair: bool,
+        accept_loss: Collection[str],
+        timeout_s: float,
+        grace_s: float,
+        progress: Progress,
+    ) -> None:
+        session = client._session
+        assert session is not None and session.driver is not None
+        self._client = client
+        self._driver: Driver = session.driver
+        self._tree = self._driver.tree
+        self._report = report
+        self._repair = repair
+        self._accept_loss = accept_loss if repair else ()
+        self._timeout_s = timeout_s
+        self._grace_s = grace_s
+        self._progress = progress
+        self._answers: queue.SimpleQueue[tuple[_Task, Any]] = queue.SimpleQueue()
+        self._stack: list[Unvisited] = []
+        self._held = 0  # names in the stack
+        self._suspects: deque[tuple[float, Suspect]] = deque()  # with the time at which to look again
+        self._under_way = 0
+        self._heard_at = self._told_at = time.monotonic()
+
+    def run(self, ensembles: int) -> None:
+        now_ms = int(time.time() * 1000)
+        for ensemble in range(ensembles):
+            self._start(partial(audit_ensemble, self._tree, ensemble, now_ms), self._take)
+        while True:
+            self._start_more()
+            if not self._under_way and not self._suspects:
+                return
+            self._wait()
+
+    def _start(self, begin: Callable[[], Operation[Any]], then: Callable[[Any], None]) -> None:
+        if not self._under_way:
+            self._heard_at = time.monotonic()
+        self._under_way += 1
+        self._driver.run(begin(), _Task(begin, then, self._answers))
+
+    def _start_more(self) -> None:
+        while self._suspects and self._suspects[0][0] <= time.monotonic() and self._under_way < UNDER_WAY:
+            _, suspect = self._suspects.popleft()
+            self._start(partial(recheck, suspect), self._take)
+        while (
+            self._stack
+            and self._under_way < (UNDER_WAY if self._held < NAMES_HELD else UNDER_WAY_THEN)
+            and len(self._suspects) < SUSPECTS_HELD
+        ):
+            look, names = self._stack[-1]
+            name = names.pop()
+            if not names:
+                self._stack.pop()
+            self._held -= 1
+            self._report.looked_at += 1
+            self._start(partial(look, name), self._take)
+
+    def _wait(self) -> None:
+        """For one answer, or for the time to look again."""
+        until = self._heard_at + self._timeout_s if self._under_way else self._suspects[0][0]
+        try:
+            task, answer = self._answers.get(timeout=max(0.0, until - time.monotonic()))
+        except queue.Empty:
+            if not self._under_way:
+                return
+            missing = [name for name, member in self._client.members.items() if not member.connected]
+            told = f"not connected to {', '.join(missing)}" if missing else "an ensemble is slow, or hangs"
+            raise KazooTimeoutError(
+                f"no answer within {self._timeout_s:g} s ({told}); it is safe to try again"
+            ) from None
+        self._under_way -= 1
+        if isinstance(answer, (ConnectionLoss, SessionExpiredError)):
+            self._start(task.begin, task.then)  # what it has done, it need not do again
+            return
+        self._heard_at = now = time.monotonic()
+        task.then(answer)
+        if now > self._told_at + PROGRESS_EVERY_S:
+            self._told_at = now
+            found = sum(tally.found for kind, tally in self._report.tallies.items() if not kind.is_note)
+            self._progress(self._report.looked_at, found)
+
+    def _take(self, audit: Audit | Exception) -> None:
+        if isinstance(audit, Exception):
+            raise audit
+        for unvisited in audit.unvisited:
+            if unvisited.names:
+                self._stack.append(unvisited)
+                self._held += len(unvisited.names)
+        due = time.monotonic() + self._grace_s
+        self._suspects.extend((due, suspect) for suspect in audit.suspects)
+        for place in audit.hidden:
+            found = Found(self._tree.names[place.ensemble], place.path, "", "no right to look")
+            self._report.hidden.add(found)
+            self._report.is_blind |= is_essential(place.path)
+        for finding in audit.findings:
+            if self._may_mend(finding):
+                self._start(partial(mend, finding), partial(self._mended, finding))
+            else:
+                remedy = finding.kind.remedy
+                self._record(finding, remedy or "run `parkazoo fsck --repair`")
+
+    def _may_mend(self, finding: Finding) -> bool:
+        if finding.kind is LOST_CHILDREN:
+            return self._tree.names[finding.ensemble] in self._accept_loss
+        return self._repair and finding.kind in MENDS
+
+    def _mended(self, finding: Finding, remains: str | Exception) -> None:
+        if isinstance(remains, KazooException):
+            remains = str(remains) or type(remains).__name__
+        if isinstance(remains, Exception):
+            raise remains
+        self._record(finding, remains)
+
+    def _record(self, finding: Finding, remains: str) -> None:
+        kind, ensemble, path, detail, *_ = finding
+        self._report.tallies[kind].add(Found(self._tree.names[ensemble], path, detail, remains))
