@@ -1,4 +1,4 @@
-"""What the programs here begin with; not a recipe itself."""
+"""What the programs here share; not a recipe itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def connected(hosts: str) -> Iterator[ParKazooClient]:
 def clients(count: int) -> Iterator[list[ParKazooClient]]:
     """`count` started clients, each with a session of its own, as if each were a program of its own.
 
-    Their ``/`` is a new znode, a chroot, which is deleted at the end with all that is below.
+    Their ``/`` is a new chroot, which is deleted at the end with everything below it.
     """
     hosts = sys.argv[1] if len(sys.argv) == 2 else os.environ.get("PARKAZOO_HOSTS", "")
     if not hosts or len(sys.argv) > 2:

@@ -1,9 +1,9 @@
-"""Barrier: all wait until somebody opens it.
+"""Barrier: all clients wait until one opens it.
 
-Promise    `wait` returns True only after the barrier was removed; False if it still stood after the timeout.
-           The barrier is a plain znode: it stays when the session of its creator ends.
-SUSPENDED  The watch of a `wait` that is under way has gone with the connection, and it would never hear of
-           the removal: wait with a timeout, and call it again.
+Promise    `wait` returns True only after the barrier was removed, and False if it still stood after the
+           timeout. The barrier is a plain znode: it stays when the session of its creator ends.
+SUSPENDED  A `wait` under way has lost its watch with the connection, and would never hear of the removal.
+           Wait with a timeout, and call it again.
 LOST       The same.
 """
 
@@ -27,7 +27,7 @@ def main() -> None:
 
         def act(name: str, client: ParKazooClient) -> bool:
             if name == "guard":
-                is_open.set()  # before, so that nobody can pass and find it unset
+                is_open.set()  # before the removal, so that a client that passes finds it set
                 return bool(gate.remove())
             has_passed = client.Barrier("/gate").wait(TIMEOUT_S)
             return bool(has_passed) and is_open.is_set()
@@ -36,7 +36,7 @@ def main() -> None:
         expect(removed, "the barrier was there to be removed")
         expect(annas and bens, "both pass, and not before it is removed")
         print("guard has removed it; anna and ben have passed")
-        expect(anna.Barrier("/gate").wait(timeout=0), "who comes later passes at once")
+        expect(anna.Barrier("/gate").wait(timeout=0), "a client that comes later passes at once")
 
 
 if __name__ == "__main__":

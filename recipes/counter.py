@@ -1,10 +1,10 @@
-"""Counter: a number that all add to.
+"""Counter: a number that all clients add to.
 
-Promise    Each `+=` and `-=` is done once, on top of everybody else's. It reads, adds and writes with the
-           version that it has read, and begins again if another was faster.
-SUSPENDED  An operation that was under way is retried until the connection is back. If its answer was lost on
-           the way, it may have been done already: then this addition counts twice. Where that matters, keep a
-           record of each addition (a znode each, say) instead.
+Promise    Each `+=` and `-=` is done once, on top of all the others. It reads, adds and writes with the version
+           that it has read, and begins again if another client was faster.
+SUSPENDED  An operation under way is retried until the connection is back. If its answer was lost, it may have
+           been done already; then this addition counts twice. Where that matters, keep a record of each
+           addition instead, for example a znode each.
 LOST       As above. The number itself is a plain znode and stays.
 """
 
@@ -20,7 +20,7 @@ ADDITIONS = 20
 def count(name: str, client: ParKazooClient) -> int:
     counter = client.Counter("/visitors", default=0)
     for _ in range(ADDITIONS):
-        counter += 1  # afterwards counter.pre_value and .post_value are what this addition has met and made
+        counter += 1  # afterwards counter.pre_value and .post_value are the numbers before and after this addition
     print(name, "ends at", counter.post_value)
     return int(counter.post_value)
 

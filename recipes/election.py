@@ -1,9 +1,9 @@
 """Election: one leader, and another one when it goes.
 
-Promise    `run` waits until this client leads, and calls the function; it leads until the function returns or
-           its session ends. The one that has waited longest is next.
-SUSPENDED  We may have been replaced as soon as the servers give the session up: stop leading until CONNECTED
-           or LOST comes. A function that leads has to listen for that, as the one below does.
+Promise    `run` waits until this client leads, and calls the function. The client leads until the function
+           returns or its session ends. The client that has waited longest is next.
+SUSPENDED  We may be replaced as soon as the servers end the session: stop leading until CONNECTED or LOST
+           comes. A function that leads has to listen for that, as the one below does.
 LOST       We do not lead any more. Return from the function, and `run` again.
 """
 

@@ -1,15 +1,14 @@
-"""LockingQueue: an item is locked while it is worked on, and removed when that is done.
+"""LockingQueue: an item is locked during the work on it, and removed when the work is done.
 
 Promise    An item that was put is never lost, and never given to two clients while the session of its holder
            lives. It comes back if its holder's session ends, or by `release`.
-SUSPENDED  The item may be given to another as soon as the servers give the session up: stop working on it
-           until CONNECTED or LOST comes. `holds_lock` asks the servers.
-LOST       The item is another's now, or will be; `consume` does not remove it.
+SUSPENDED  The item may go to another client as soon as the servers end the session: stop working on it until
+           CONNECTED or LOST comes. `holds_lock` asks the servers.
+LOST       The item is another client's now, or will be; `consume` does not remove it.
 
-So an item may be worked on twice, by a client that was cut off and by the next one: make the work repeatable.
-kazoo's own LockingQueue needs a transaction over two directories, which may be on different ensembles; this
-one, `client.LockingQueue`, keeps each lock beside its item (and, where there is one ensemble, kazoo's
-layout).
+So two clients may work on one item, one that was cut off and the next one: make the work repeatable. kazoo's
+own LockingQueue needs a transaction over two directories, which may be on different ensembles. This one,
+`client.LockingQueue`, keeps each lock beside its item; with one ensemble it keeps kazoo's layout.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Party: who is here.
 
-Promise    Lists those who have joined and whose session lives. Who crashes is listed until its session times
-           out.
-SUSPENDED  Still a member, until the servers give the session up.
+Promise    Lists the members that have joined and whose session lives. A member that crashes is listed until its
+           session times out.
+SUSPENDED  Still a member, until the servers end the session.
 LOST       No longer a member, though `participating` says so: join again.
 
 `client.ShallowParty` keeps the identifier in the znode's name instead of its data: one request lists all.
@@ -22,19 +22,19 @@ def main() -> None:
         ben.Party("/party", "ben").join()
         carl.Party("/party", "carl").join()
         print("here are:", *sorted(party))
-        expect(sorted(party) == ["anna", "ben", "carl"], "all who have joined are listed")
+        expect(sorted(party) == ["anna", "ben", "carl"], "all members are listed")
 
         has_gone = threading.Event()
 
-        @anna.ChildrenWatch("/party")  # Party itself does not tell when somebody comes or goes
+        @anna.ChildrenWatch("/party")  # Party itself does not report who comes or goes
         def changed(names: list[str]) -> None:
             if len(names) < 3:
                 has_gone.set()
 
         ben.stop()  # the session ends without leave()
-        expect(has_gone.wait(TIMEOUT_S), "the watch tells that somebody has gone")
+        expect(has_gone.wait(TIMEOUT_S), "the watch reports that a member has gone")
         print("here are:", *sorted(party))
-        expect(sorted(party) == ["anna", "carl"], "whose session has ended is not listed")
+        expect(sorted(party) == ["anna", "carl"], "a member whose session has ended is not listed")
         party.leave()
         expect(len(party) == 1, "one is left")
 

@@ -1,9 +1,9 @@
 """Semaphore: at most `max_leases` clients at a time.
 
 Promise    Among clients whose session lives, at most `max_leases` hold a lease. If a holder's session ends,
-           its lease is free again. All must name the same `max_leases`, or ValueError is raised.
-SUSPENDED  The lease may still be ours, or be given away as soon as the servers give the session up: stop what
-           needs it until CONNECTED or LOST comes.
+           its lease is free again. All must name the same `max_leases`; otherwise ValueError is raised.
+SUSPENDED  The lease may still be ours, or go to another client as soon as the servers end the session: stop
+           what needs it until CONNECTED or LOST comes.
 LOST       The lease is gone, whatever `is_acquired` says. Acquire again.
 """
 
@@ -17,7 +17,7 @@ from parkazoo import ParKazooClient
 
 LEASES = 2
 inside: set[str] = set()
-counts: list[int] = []  # how many were inside, each time that somebody came
+counts: list[int] = []  # how many were inside, each time that a client entered
 count = threading.Lock()
 meet = threading.Barrier(LEASES)  # so that every lease is in use at some time
 

@@ -1,7 +1,7 @@
-"""SetPartitioner: divides a set among those who take part, and again when somebody comes or goes.
+"""SetPartitioner: divides a set among its clients, and again when a client comes or goes.
 
-Promise    In the state `acquired`, each item is held by one client: each is guarded by a Lock. Every item is
-           held by somebody once the number of clients has been stable for `time_boundary` seconds.
+Promise    In the state `acquired`, one client alone holds each item, guarded by a Lock. Every item has a holder
+           once the number of clients has been stable for `time_boundary` seconds.
 SUSPENDED  The state becomes `release`: stop work and call `release_set()`, as below.
 LOST       The state becomes `failed`, for good: make a new SetPartitioner.
 """
@@ -23,7 +23,7 @@ is_divided = threading.Barrier(2)
 
 
 def wait_share(partitioner: SetPartitioner, is_enough: Callable[[set[str]], bool]) -> set[str]:
-    """Follow the states until our share is as wanted. Real workers do this loop for ever, with work in it."""
+    """Follow the states until our share is as wanted. Real workers run this loop for ever, with work in it."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline and not partitioner.failed:
         if partitioner.release:
@@ -48,7 +48,7 @@ def main() -> None:
             return share
         rest = wait_share(partitioner, lambda share: share == QUEUES)
         print("ben has gone; anna has", *sorted(rest))
-        expect(rest == QUEUES, "who stays gets what was another's")
+        expect(rest == QUEUES, "the client that stays gets the other one's items")
         return share
 
     with clients(2) as (anna, ben):

@@ -1,10 +1,10 @@
-"""Queue: items are given once, lowest priority number first, then in the order in which they were put.
+"""Queue: gives each item once, lowest priority number first, then in the order in which they were put.
 
-Promise    No item is given to two clients. An item is removed before it is worked on: it is lost with a
-           client that crashes meanwhile. Where that matters, use LockingQueue.
-SUSPENDED  `get` is retried until the connection is back. If the answer to its delete was lost on the way,
-           that item is lost; `put` raises ConnectionLoss, and the item may be there or not: put again, and an
-           item may be there twice.
+Promise    No two clients get the same item. An item is removed before the work on it: it is lost with a client
+           that crashes meanwhile. Where that matters, use LockingQueue.
+SUSPENDED  `get` is retried until the connection is back. If the answer to its delete was lost, that item is
+           lost. `put` raises ConnectionLoss, and the item may be there or not. After a second `put` the item
+           may be there twice.
 LOST       As above. The items are plain znodes and stay.
 
 `get` returns None at once if the queue is empty.

@@ -1,15 +1,14 @@
-"""DataWatch, ChildrenWatch: a function that is called as a znode's data, or its children, change.
+"""DataWatch, ChildrenWatch: a function that is called when a znode's data, or its children, change.
 
-Promise    The function is called at once, and again after each change; changes that follow each other closely
-           may be told as one. The last state is always told. DataWatch also waits for a znode that is not
+Promise    The function is called at once, and again after each change. Changes that follow each other closely
+           may come as one call. The last state always arrives. DataWatch also waits for a znode that is not
            there yet.
-SUSPENDED  No calls. What has changed meanwhile is told when the connection is back.
+SUSPENDED  No calls. What has changed meanwhile arrives when the connection is back.
 LOST       The same: both set their watches again in the new session.
 
-Watches hold wherever the znodes are: here the children of /shop are on another ensemble than /shop itself, or
-not, depending on its path; the program cannot tell. Calls for different znodes may come in another order than
-the changes if they are on different ensembles. The plain one-shot `get(..., watch=)` and `get_children(...,
-watch=)` work too.
+Watches work wherever the znodes are. Depending on the path of /shop, its children are on another ensemble or
+not; the program cannot see the difference. Calls for znodes on different ensembles may come in another order
+than the changes. The plain one-shot `get(..., watch=)` and `get_children(..., watch=)` work too.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ changes: queue.Queue[object] = queue.Queue()
 
 def expect_told(what: object) -> None:
     told = changes.get(timeout=TIMEOUT_S)
-    print("ben is told:", told)
-    expect(told == what, f"ben is told {what}")
+    print("ben sees:", told)
+    expect(told == what, f"ben sees {what}")
 
 
 def main() -> None:
@@ -50,7 +49,7 @@ def main() -> None:
         expect_told(["boots"])
         anna.create("/shop/shirt")
         expect_told(["boots", "shirt"])
-        anna.delete("/shop/boots")  # not told: the function has returned False
+        anna.delete("/shop/boots")  # no call: the function has returned False
         anna.set("/shop", b"closed")
         expect_told(b"closed")
 
