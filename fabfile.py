@@ -1,6 +1,6 @@
 """The evaluation on machines over SSH: real ones, or fifty that are emulated. docs/guide/running-the-evaluation.md
 
-fab --list tells what there is; fab --help TASK, what a task takes.
+fab --list names the tasks; fab --help TASK, what a task takes.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ class Faults:
         raise self._not_possible("thaw servers")
 
     def cut_off(self, host: str) -> None:
-        """From now on nothing reaches the host or comes from it, and nobody is told."""
+        """From now on nothing reaches the host or comes from it, and no connection is closed."""
         raise self._not_possible("cut hosts off")
 
     def join(self, host: str) -> None:

@@ -29,7 +29,7 @@ class LoopbackFaults(Faults):
         local = self.servers[server.name]
         with _as_lab_error():
             local.signal(signal.SIGKILL)
-            killed_s = time.time()  # from here on it answers nobody
+            killed_s = time.time()  # from here on it answers no one
             with suppress(LocalClusterError):  # it has ended by now
                 local.kill()
         return killed_s

@@ -40,7 +40,7 @@ from parkazoo import ParKazooClient
 class Comparison:
     """
     :param about: for people.
-    :param subject: its ratio to `base` is told.
+    :param subject: the table has its ratio to `base`.
     :param limit: what could be had at best, where that is known.
     :param operations: of one turn.
     :param goals: for each measure the ratio to reach, at least or at most; None where there is no goal.

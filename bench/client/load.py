@@ -16,7 +16,7 @@ class Load(ABC):
     """One kind of work, with clients of its own. It lives in a process of its own."""
 
     def prepare(self, operations: int) -> None:  # noqa: B027 - most loads need nothing
-        """What has to be there before the next run; nobody looks at the clock."""
+        """Make what the next run needs; this is not timed."""
 
     @abstractmethod
     def run(self, operations: int) -> None: ...

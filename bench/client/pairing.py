@@ -98,7 +98,7 @@ class Outcome:
 
 
 def orders(sides: Sequence[Side], chance: random.Random) -> Callable[[], list[Side]]:
-    """Who comes after whom: a random order, then its reverse, then another random one, ..."""
+    """The order of turns: a random one, then its reverse, then another random one, ..."""
     reverse: list[Side] = []
 
     def draw() -> list[Side]:

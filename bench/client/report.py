@@ -15,7 +15,7 @@ from bench.client.measure import Measure, Spread
 from bench.client.pairing import Outcome
 from bench.documents import as_text
 
-QUIET_SHARE = 0.05  # of the processors; what others may use in a run whose figures are to be told
+QUIET_SHARE = 0.05  # of the processors; what others may use in a run whose figures count
 
 
 def print_outcomes(console: Console, outcomes: Sequence[Outcome], crowd: Crowd | None) -> None:

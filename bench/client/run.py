@@ -40,7 +40,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.client", description=__doc__)
     parser.add_argument("--load", metavar="NAME", nargs="+", help=f"of {', '.join(NAMES)}; all by default")
     parser.add_argument("--pairs", type=positive, help=f"{PAIRS} by default")
-    parser.add_argument("--seed", type=int, help="of the order of turns; by default a new one, which is told")
+    parser.add_argument("--seed", type=int, help="of the order of turns; by default a new one, which is printed")
     parser.add_argument(
         "--small", action="store_true", help="few operations and one pair: it only shows that all runs"
     )

@@ -66,7 +66,7 @@ class Report:
 
 
 class Child:
-    """A process that is told and tells by a pipe. It ends when the pipe is closed."""
+    """A process that takes orders and answers by a pipe. It ends when the pipe is closed."""
 
     def __init__(self, name: str, target: Callable[..., None], *arguments: Any) -> None:
         self._name = name
@@ -142,7 +142,7 @@ def _work(pipe: Connection, target: Callable[..., None], *arguments: Any) -> Non
     try:
         target(pipe, *arguments)
     except Exception as error:
-        with suppress(OSError):  # nobody wants to know any more
+        with suppress(OSError):  # the parent is gone
             pipe.send(error if isinstance(error, BenchError) else BenchError(f"{type(error).__name__}: {error}"))
         os._exit(1)  # clients that are left open would keep the process
 

@@ -1,8 +1,8 @@
 """What is done on a host of an evaluation, with nothing but Python's standard library.
 
-The text of this file goes along with each command over SSH (remote.py), so no host has an old one. A command is
-one of COMMANDS; its arguments come as JSON. Its answer is the last line that begins with MARK, whatever a login
-shell may have printed before. What there is on a host is in one folder:
+The text of this file goes along with each command over SSH (remote.py), so no host has an old version. A command
+is one of COMMANDS; its arguments come as JSON. Its answer is the last line that begins with MARK; a login shell
+may have printed other lines before. Everything on a host is in one folder:
 
     code/ packages/ jars/ java/    what `fab deploy` brings; deployed.json has a stamp of each
     server/                        the ZooKeeper server: zoo.cfg, data/, zookeeper.log, server.json
@@ -45,7 +45,7 @@ MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
 class AgentError(Exception):
-    """The message is for the user; the host's name will stand before it."""
+    """The message is for the user; fleet.py puts the host's name before it."""
 
 
 # what the host is
@@ -88,7 +88,7 @@ def _processor() -> str:
 
 
 def _boot() -> str:
-    """Hosts with the same one are one machine."""
+    """Hosts with the same id are one machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -159,7 +159,7 @@ def _deployed(folder: Path) -> dict[str, str]:
 
 
 def unpack(folder: Path, name: str, stamp: str) -> None:
-    """Put what comes on stdin, a tar file, in the place of what was there. `stamp` says later what that is."""
+    """Replace what was there by the tar file on stdin. `stamp` says later what it is."""
     draft = folder / f"{name}.new"
     folder.mkdir(parents=True, exist_ok=True)
     _stamp(folder, name, "")
@@ -273,7 +273,7 @@ class Server:
 
     def kill(self) -> float:
         self.signal(signal.SIGKILL)
-        killed_s = time.time()  # from here on it answers nobody
+        killed_s = time.time()  # from here on it answers no one
         if not self._wait_end():
             raise AgentError(f"server {self.about()['name']} does not end")
         return killed_s
@@ -386,7 +386,7 @@ def make_map(folder: Path, ensembles: Mapping[str, str]) -> None:
 
 
 def load(folder: Path) -> str:
-    """Run bench.load with the plan on stdin, one line. It prints for whoever reads. It does not outlive stdin.
+    """Run bench.load with the plan on stdin, one line. Its prints go to the caller. It does not outlive stdin.
 
     :returns: the path of its result.
     """
@@ -429,7 +429,7 @@ def _forward(output: IO[bytes]) -> None:
                 return
             os.write(1, part)
         elif not os.read(0, READ_BYTES):
-            raise AgentError("whoever wanted this load is gone")
+            raise AgentError("the program that wanted this load is gone")
 
 
 COMMANDS = {

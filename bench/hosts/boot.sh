@@ -1,5 +1,5 @@
 # Becomes an emulated host: sh boot.sh NAME FOLDER SSHD PYTHON PYTHON_PREFIX, in namespaces of its own (emulation.py).
-# Its root is this machine's, and what it writes is kept in memory and seen by nobody else.
+# Its root is this machine's. What it writes is kept in memory, and no other process sees it.
 set -eu
 name=$1 folder=$2 sshd=$3 python=$4 prefix=$5 user=parkazoo
 

@@ -37,7 +37,7 @@ class Cables:
         self._relays: dict[str, subprocess.Popen[str]] = {}
 
     def cut(self, host: str) -> None:
-        """Nothing comes or goes. The host keeps its carrier, so nobody is told."""
+        """Nothing comes or goes. The host keeps its carrier, so neither side notices the cut."""
         self._set_port(host, DISABLED)
 
     def mend(self, host: str) -> None:

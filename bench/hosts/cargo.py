@@ -158,11 +158,11 @@ def _packed(files: Iterable[tuple[str, Path]]) -> bytes:
         tarfile.open(fileobj=zipped, mode="w") as archive,
     ):
         for name, path in files:
-            archive.add(path, name, filter=_anybody)
+            archive.add(path, name, filter=_without_owner)
     return data.getvalue()
 
 
-def _anybody(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     member.mtime = 0

@@ -49,7 +49,7 @@ class FleetError(LabError, Generic[T]):
 def ending(end: Callable[[], object]) -> Iterator[None]:
     """Do that at the end, whatever happens.
 
-    :raises LabError: it fails; if something failed before, both are told.
+    :raises LabError: it fails; if something failed before, the message has both.
     """
     try:
         yield
@@ -81,7 +81,7 @@ class Fleet:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for remote in self._remotes.values():  # whoever still waits for an answer gets an error
+        for remote in self._remotes.values():  # a thread that still waits for an answer gets an error
             remote.close()
         self._pool.shutdown()
 

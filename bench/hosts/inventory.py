@@ -1,4 +1,4 @@
-"""The machines of an evaluation, as a file of conf/ names them. All mistakes are told at once, a line each."""
+"""The machines of an evaluation, as a file of conf/ names them. An error has all mistakes at once, a line each."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class _Reader:
         self.mistakes.append(f"{self._shown}{f':{line}' if line else ''}: {host and f'host {host}: '}{message}")
 
     def _line_of(self, host: str, key: str) -> int | None:
-        """Where a host or a setting is. TOML's parsers do not tell, so the text is looked through."""
+        """Where a host or a setting is. TOML's parsers do not say, so this searches the text."""
         begin = 0
         if host:
             name = re.escape(host)

@@ -40,7 +40,7 @@ class Meeting:
         self.finish = client.handler.event_object()
 
     def count_in(self, clients: int) -> None:
-        """Tell that so many clients are ready."""
+        """Report that so many clients are ready."""
         self._barrier.create()
         counter = Counter(self._client, self._path + "/counter")
         counter += clients

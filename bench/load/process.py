@@ -102,7 +102,7 @@ class Crew:
         return number % self._plan.directories if self._plan.is_pinned else None
 
     def _keep_time(self) -> None:
-        """The first process says when it begins, and ends it. Who does not hear of that ends some time later."""
+        """The first process says when the load begins, and ends it. The others stop later if they miss it."""
         sleep = self._clients[0].handler.sleep_func
         if self._is_first:
             print(json.dumps({"begun_s": time.time()}), flush=True)

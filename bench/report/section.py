@@ -13,7 +13,7 @@ FIGURE = re.compile(r"[-\d.,%/* ]*")
 @dataclass(frozen=True)
 class Table:
     """
-    :param rows: cells as text; columns of figures are told from others by what is in them.
+    :param rows: cells as text; what is in a column tells whether it has figures.
     """
 
     title: str

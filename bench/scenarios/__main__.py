@@ -84,7 +84,7 @@ def main() -> int:
 
 
 def has_run(name: str, lab: Lab, options: argparse.Namespace, tell: Callable[[str], None]) -> bool:
-    """Whether a scenario could be measured to its end; if not, it is told why, and the next one may come."""
+    """Whether a scenario could be measured to its end. If not, it prints the reason."""
     tell(SCENARIOS[name].TITLE)
     try:
         run_scenario(name, lab, options.out, options.size, options.seed, tell, options.topology)

@@ -31,7 +31,7 @@ SCENARIOS = {each.NAME: each for each in _MODULES}
 
 
 def verify_topology(topology: Path, names: Collection[str], size: str, *, can_limit: bool) -> None:
-    """See that a topology which somebody has named will be used.
+    """See that a topology that the user has named will be used.
 
     :param names: of the scenarios that are to be measured.
     :param can_limit: whether the lab can do anything to a host's network.

@@ -76,7 +76,7 @@ class Evaluation:
         return path
 
     def not_measured(self, what: str, why: object) -> None:
-        """Say in the document, and to whoever watches, that something is missing."""
+        """Say in the document, and by `tell`, that something is missing."""
         self.document["not_measured"].append({"what": what, "why": str(why)})
         self.tell(f"not measured: {what}: {why}")
 
