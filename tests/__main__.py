@@ -101,7 +101,7 @@ def run(name: str, part: Part, text: str, is_verbose: bool) -> Result:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            return Result(Counter(), 0, [], "this part is being run by somebody else in this checkout")
+            return Result(Counter(), 0, [], "another run of this part is under way in this checkout")
         results.unlink(missing_ok=True)
         if part.modules:
             status = run_process(command, part.environment, log)

@@ -91,7 +91,7 @@ class Report:
             self._print(f"\r  {self.group:<44} {sum(self.group_counts.values())}", end="")
 
     def testOutcome(self, event: Any) -> None:
-        """unittest tells of one test several times: test, clean-up and subtests may fail each."""
+        """unittest reports one test several times: test, clean-up and subtests may each fail."""
         outcome = "passed"
         if event.outcome == "skipped":
             outcome = "skipped"

@@ -31,7 +31,7 @@ def turns(*seconds: float) -> list[Turn]:
     return [Turn(1000, wall_s=each, cpu_s=each / 2) for each in seconds]
 
 
-def nobody(hosts: Any) -> Any:
+def no_load(hosts: Any) -> Any:
     raise AssertionError("nothing is to be run")
 
 
@@ -40,7 +40,7 @@ def fails(hosts: Any) -> Any:
 
 
 def outcome(goals: dict[Measure, float | None], **sides: list[Turn]) -> Outcome:
-    names = {name: Side(name, nobody) for name in sides}
+    names = {name: Side(name, no_load) for name in sides}
     comparison = Comparison("x", "x", names["subject"], names["base"], names.get("limit"), 1000, goals)
     return Outcome(comparison, sides)
 
@@ -57,7 +57,7 @@ class TestStatistics(unittest.TestCase):
         self.assertEqual([each.of(turn) for each in (RATE, LATENCY, CPU)], [4000, 250, 125])
 
     def test_ratios_are_those_of_pairs(self) -> None:
-        """In the second pair the machine was ten times slower; that is nobody's merit."""
+        """In the second pair the machine was ten times slower; that is no side's merit."""
         subjects, bases = turns(1, 10, 1), turns(4, 40, 4)
         self.assertEqual(ratios(RATE, subjects, bases), Spread(4, 4, 4))
         self.assertEqual(ratios(LATENCY, subjects, bases), Spread(0.25, 0.25, 0.25))
@@ -89,7 +89,7 @@ class TestStatistics(unittest.TestCase):
         self.assertEqual(Processors([]).others_share, 0)
 
     def test_an_order_is_followed_by_its_reverse(self) -> None:
-        sides = [Side(name, nobody) for name in "abc"]
+        sides = [Side(name, no_load) for name in "abc"]
         draw = orders(sides, random.Random(1))
         drawn = [draw() for _ in range(20)]
         self.assertTrue(all(drawn[n] == drawn[n + 1][::-1] for n in range(0, 20, 2)))

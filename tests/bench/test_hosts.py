@@ -482,7 +482,7 @@ class TestEmulation(EmulatedCase):
             with self.assertRaisesRegex(LabError, said):
                 emulation.up(hosts, servers_)
 
-    def test_nobody_else_is_seen(self) -> None:
+    def test_no_other_process_is_seen(self) -> None:
         """What a host writes, and its name, are its own."""
         with connected() as fleet:
             fleet.each("", lambda remote: remote.ask("find_files", []))

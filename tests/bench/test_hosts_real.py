@@ -94,7 +94,7 @@ class TestRealHosts(unittest.TestCase):
 
     @staticmethod
     def find_zookeeper_port() -> int:
-        """With two more behind it that nobody listens on."""
+        """With two more closed ones behind it."""
         while True:
             (first,) = free_ports(1)
             if not any(map(TestRealHosts.is_answered, (first + 1, first + 2))):

@@ -104,12 +104,12 @@ class TestLoad(unittest.TestCase):
         with self.assertRaisesRegex(LabError, "client1: the load failed: .*threads is 0; it must be at least 1"):
             self.lab.run_load({"client1": plan}, self.folder / "mistaken")
 
-    def test_nobody_serves(self) -> None:
+    def test_no_server(self) -> None:
         plan = replace(self.plan(nodes=1, connect_timeout_s=0.5), hosts="127.0.0.1:1")
         with self.assertRaisesRegex(LabError, "client1: the load failed: .*Connection time-out"):
             self.run_plan(plan)
 
-    def test_somebody_is_missing(self) -> None:
+    def test_a_client_is_missing(self) -> None:
         plan = self.plan(nodes=2, begin_timeout_s=1.0)
         with self.assertRaisesRegex(LabError, "2 of 4 clients are connected after 1 s"):
             self.lab.run_load({"client1": plan.as_json()}, self.folder / "missing")

@@ -1,4 +1,4 @@
-"""Every scenario at its small size, on this machine; and what can be told of the scenarios without servers."""
+"""Every scenario at its small size, on this machine; and what is known of the scenarios without servers."""
 
 from __future__ import annotations
 

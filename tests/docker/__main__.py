@@ -27,7 +27,7 @@ from tests.docker.engine import EngineError, engine
 from tests.live.world import connected
 
 FILE = Path(__file__).resolve().parent.parent.parent / "docker" / "compose.yml"
-PROJECT = "parkazoo-trial"  # so that `down --volumes` ends nobody's cluster
+PROJECT = "parkazoo-trial"  # so that `down --volumes` does not end a user's cluster
 ENSEMBLES = {name: tuple(f"{name}{number}" for number in (1, 2, 3)) for name in "abc"}
 SERVERS = tuple(server for servers in ENSEMBLES.values() for server in servers)
 DIRECTORIES = tuple(f"/trial/{number}" for number in range(30))

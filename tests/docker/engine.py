@@ -168,7 +168,7 @@ def _import_base(root: Path, environment: dict[str, str]) -> None:
     shutil.rmtree(root / "usr/share/man")
     for archive in (root / "var/cache/apt/archives").glob("*.deb"):
         archive.unlink()
-    if CERTIFICATES.is_dir():  # whoever has to add some here needs them in there
+    if CERTIFICATES.is_dir():  # a host that needed more of them needs them in there too
         shutil.copytree(CERTIFICATES, root / CERTIFICATES.relative_to("/"), dirs_exist_ok=True)
     with subprocess.Popen(["tar", "--directory", root, "--create", "."], stdout=subprocess.PIPE) as tar:
         subprocess.run(

@@ -1,4 +1,4 @@
-"""The relay passes everything on, to where it leads, and stops when it is told."""
+"""The relay passes everything on, to where it leads, and stops when asked."""
 
 from __future__ import annotations
 
@@ -111,6 +111,6 @@ class TestRelay(unittest.TestCase):
         self.relay.thaw()
         self.assertEqual((client.recv(1), late.recv(1)), (b"y", b"1"))
 
-    def test_to_where_nobody_listens(self) -> None:
+    def test_to_a_closed_port(self) -> None:
         self.relay.lead_to(f"{HOST}:1")
         self.assertTrue(self.has_ended(self.connect()))

@@ -92,7 +92,7 @@ def repeat(arena: Arena, what: str) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long, %(default)g by default")
-    parser.add_argument("--seed", type=int, help="by default a new one, which is told")
+    parser.add_argument("--seed", type=int, help="by default a new one, which is printed")
     parser.add_argument("--repeat", metavar="CASE", help="a file of build/fuzz/, or SEED:NUMBER: that case alone")
     options = parser.parse_args()
     logging.disable()  # of connections that are meant to break

@@ -121,7 +121,7 @@ class _Run:
             self._begin(number, call)
             if call.waits and (outcome := self._compare_waiting()) is not None:
                 return outcome
-            if call.waits and self.has_watchers:  # what they ask when they are told comes before the next call
+            if call.waits and self.has_watchers:  # what they ask at an event comes before the next call
                 self._settle()
         return self._compare_waiting() or self._compare_end()
 
@@ -170,7 +170,7 @@ class _Run:
             ("tree:", self._tree),
             ("last told to the watcher of call", self._watched),
         ]
-        wait_until(lambda: self._watched(0) == self._watched(1), PATIENCE_WATCHED_S)  # they ask when they are told
+        wait_until(lambda: self._watched(0) == self._watched(1), PATIENCE_WATCHED_S)  # they ask at an event
         for about, look in looks:
             kazoo, parkazoo = look(0), look(1)
             differing = [key for key in sorted({*kazoo, *parkazoo}) if kazoo.get(key) != parkazoo.get(key)]

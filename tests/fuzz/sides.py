@@ -158,7 +158,7 @@ class Player:
     def live(self, call: Call) -> Any:
         """Do what concerns the client itself.
 
-        :returns: the states that the listener was told.
+        :returns: the states that the listener saw.
         """
         answer = answer_of(lambda: getattr(self, "_" + call.name)(**call.args))
         told, self.known = self.told[self.known :], len(self.told)
@@ -167,7 +167,7 @@ class Player:
         return told if answer is None else [*told, repr(answer)]
 
     def stray_states(self) -> list[str]:
-        """What the listener was told although nothing concerned the client itself."""
+        """What the listener saw although nothing concerned the client itself."""
         return self.told[self.known :]
 
     def _wait_told(self, state: str) -> None:
@@ -213,7 +213,7 @@ class Player:
             return
         hosts = self.side.cluster.ensembles[ensemble if len(self.side.ensembles) > 1 else 0].hosts
         session = self._member(ensemble).client_id
-        while True:  # whoever connected last has the session: the client may have been faster
+        while True:  # the last to connect has the session: the client may have been faster
             thief = KazooClient(hosts, client_id=session)
             thief.start(PATIENCE_S)
             is_over = thief.client_id != session

@@ -81,7 +81,7 @@ class SecuredTest(unittest.TestCase):
         """End the client's session on one ensemble behind its back."""
         session = client.members[ensemble].client_id
 
-        def has_ended() -> bool:  # whoever connected last has the session: the client may have been faster
+        def has_ended() -> bool:  # the last to connect has the session: the client may have been faster
             silence = logging.Logger("thief", logging.CRITICAL)
             thief = KazooClient(hosts, client_id=session, logger=silence, **options)
             thief.start(DEADLINE_S)

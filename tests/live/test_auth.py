@@ -36,7 +36,7 @@ def sasl(username: str = USER, password: str = PASSWORD) -> dict[str, str]:
 
 
 class AuthTest(SecuredTest):
-    """Three ensembles whose servers let users of SASL in, and everybody else without a name."""
+    """Three ensembles whose servers admit users of SASL, and all others without a name."""
 
     jaas: Path
 

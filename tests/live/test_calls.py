@@ -117,7 +117,7 @@ def each_interruption(
 
 
 class Block:
-    """A call that ends when it is told to."""
+    """A call that ends when the test says so."""
 
     def __init__(self) -> None:
         self.has_begun = threading.Event()
@@ -191,7 +191,7 @@ class TestWorkers(CallsTest):
                 self.assertGreater(each_interruption(prepare, check), 20)
 
     def test_one_is_kept(self) -> None:
-        """As long as somebody wants that."""
+        """As long as a handler wants that."""
         owners = [Handler(), Handler()]
         with patch.object(workers_module, "IDLE_S", SOON_S):
             for owner in owners:
@@ -369,7 +369,7 @@ class TestResult(CallsTest):
         self.assertEqual(len(self.called), 2)
 
     def test_a_handler_that_does_not_run(self) -> None:
-        """As with kazoo, whoever sets the result calls, but no loop does."""
+        """As with kazoo, the thread that sets the result calls, but no loop does."""
         self.handler.stop()
         self.set_and_link()
         self.assertEqual(set(self.called), {threading.get_ident()})
@@ -622,7 +622,7 @@ class LoopsTest(CallsTest):
 
 
 class TestJoin(LoopsTest):
-    """Whoever joins a loop, and is interrupted or gets no thread: it does not harm the others."""
+    """A member that joins a loop, and is interrupted or gets no thread, does not harm the others."""
 
     def check(self, loop: loops.Loop) -> None:
         is_called = threading.Event()

@@ -157,7 +157,7 @@ class TestMirror(AclTest):
         self.guest.delete(path)
 
     def test_set_acls_against_first_children(self) -> None:
-        """Whoever wins, the mirror ends with the home's ACL."""
+        """Whichever wins, the mirror ends with the home's ACL."""
         for number in range(25):
             path = self.directory(f"{self.root}/{number}", is_native=False)
             self.owner.ensure_path(path)
@@ -216,7 +216,7 @@ class TestMirror(AclTest):
         self.guest.create(f"{path}/y")
 
     def test_pin(self) -> None:
-        """Whoever may not delete the directory may not leave marks either."""
+        """An identity that may not delete the directory may not leave marks either."""
         path = self.directory(self.root, is_native=False)
         self.owner.create(path, acl=[digest(OWNER, Permissions.ALL), *READ_ACL_UNSAFE])
         self.owner.create(f"{path}/x")
@@ -314,7 +314,7 @@ class TestAsOneZooKeeper(AclTest):
                 self.compare(lambda perms: [digest(GUEST, perms), digest(OWNER, Permissions.ALL)], how, GUEST)
 
     def test_auth_scheme(self) -> None:
-        """``auth`` stands for whoever makes it: the server writes the digests."""
+        """``auth`` stands for the creator: the server writes the digests."""
         with self.subTest("created"):
             self.compare(lambda perms: [*CREATOR_ALL_ACL, ACL(perms, ANYONE_ID_UNSAFE)], "created")
         with self.subTest("set"):

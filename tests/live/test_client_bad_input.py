@@ -251,7 +251,7 @@ class TestBadInput(LiveTest):
         return client
 
     def test_reserved_names(self) -> None:
-        """Nobody can create, see or touch what ParKazoo keeps for itself."""
+        """No user can create, see or touch what ParKazoo keeps for itself."""
         client = self.parkazoo()
         root = self.hosts_root
         client.create(root + "/d/x", makepath=True)

@@ -144,7 +144,7 @@ class TestListeners(CallbackTest):
         self.client.remove_listener(listener)
         self.check_client()
 
-    def test_they_know_before_anybody_else(self) -> None:
+    def test_they_know_first(self) -> None:
         """As with kazoo: no answer of a new connection or session before listeners know of it."""
         told = Seen()
 

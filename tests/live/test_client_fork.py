@@ -1,4 +1,4 @@
-"""A client after fork(): the child is told at once that it is the parent's, and the parent notices nothing."""
+"""A client after fork(): in the child it raises at once; the parent notices nothing."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ class TestChild(ForkTest):
         self.check_parent()
 
     def test_while_a_name_is_looked_up(self) -> None:
-        """The child asks for itself: in it there is nobody who answers the parent."""
+        """The child asks for itself: no thread in it answers the parent."""
         host, port = "slow.invalid", int(self.cluster.hosts.rpartition(":")[2])
         is_asked, may_answer = self.client.handler.event_object(), self.client.handler.event_object()
         self.addCleanup(may_answer.set)

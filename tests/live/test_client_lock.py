@@ -33,7 +33,7 @@ class Lossy(ParKazooClient):
 
 
 class Lost:
-    """What has been done, and nobody told."""
+    """What has been done without an answer."""
 
     def __init__(self, result: Any) -> None:
         self._result = result
@@ -122,7 +122,7 @@ class TestContenders(LiveTest):
                 self.assertEqual(len(self.contenders()), 1)
 
     def test_while_the_ensemble_is_away(self) -> None:
-        """It is gone once the ensemble is back, and until then nobody is told that it is."""
+        """It is gone once the ensemble is back, and until then no client hears that it is."""
         self.holder.Lock(self.path).acquire()
         ensemble = self.cluster.ensembles[self.placement.of_children(self.path)]
         lock = self.client.Lock(self.path)

@@ -314,7 +314,7 @@ class TestOrder(LiveTest):
             self.assertEqual((created, stat.numChildren, names), (f"{top}/y", 1, ["y"]))
 
     def test_a_sequence_number_that_can_be_foretold(self) -> None:
-        """Whoever reads the znode that an earlier create with a sequence number makes, sees it."""
+        """A read of the znode that an earlier create with a sequence number makes sees it."""
         client = self.parkazoo()
         root = self.new_root(client)
         chains = []

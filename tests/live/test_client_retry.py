@@ -84,7 +84,7 @@ class TestTransaction(LiveTest):
         self.assertTrue(transaction.committed)
 
     def test_lost_after_it_was_done(self) -> None:
-        """Nobody knows: it is not said to be committed, and may be tried again."""
+        """The outcome is unknown: it does not count as committed, and may be tried again."""
         self.client.losses, self.client.is_sent = 1, True
         transaction = self.client.transaction()
         transaction.set_data(self.root, b"new", version=0)

@@ -69,7 +69,7 @@ class SessionTest(LiveTest):
         """End the client's session on one ensemble behind its back."""
         session = list(client.members.values())[ensemble].client_id
 
-        def has_ended() -> bool:  # whoever connected last has the session: the client may have been faster
+        def has_ended() -> bool:  # the last to connect has the session: the client may have been faster
             thief = self.kazoo(ensemble, client_id=session)
             is_other = thief.client_id != session
             thief.stop()

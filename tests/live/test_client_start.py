@@ -154,7 +154,7 @@ class TestNoStart(LiveTest):
         self.write(self.map_of(a=self.hosts, b=other).to_json(), self.record())
         self.fails(ClusterMapError, other, ENSEMBLE, "parkazoo map check")
 
-    def test_nobody_there(self) -> None:
+    def test_no_server_there(self) -> None:
         (port,) = free_ports(1)
         dead = f"127.0.0.1:{port}"
         timeout = make_handler().timeout_exception
@@ -200,7 +200,7 @@ class TestNoStart(LiveTest):
         self.fails(AuthFailedError, auth_data=[("no such scheme", "x")])
 
     def test_start_async_without_a_map(self) -> None:
-        """Nobody waits for start(): then every operation says what is wrong."""
+        """No thread waits for start(): then every operation says what is wrong."""
         client = self.parkazoo(hosts=self.hosts, start=False)
         seen = Seen()
         client.add_listener(seen)
@@ -296,7 +296,7 @@ class TestThree(LiveTest):
         self.assertIsNotNone(second.exists("/"))
 
     def test_a_time_out_while_the_others_are_met(self) -> None:
-        """start() tells who is missing at any moment, also at that at which it has just read who there is."""
+        """start() names the missing ensembles at any moment, also when it has just read which there are."""
         missing = Seen()
 
         def begin(member: Member) -> None:

@@ -228,7 +228,7 @@ class TestTree(TreeTest):
         self.assertRaises(KazooException, client.delete, "/")
 
     def test_zookeeper(self) -> None:
-        """What ZooKeeper tells of itself is told by the bootstrap ensemble."""
+        """What ZooKeeper says of itself comes from the bootstrap ensemble."""
         bootstrap = self.kazoo(0)
         for path in ("/zookeeper", "/zookeeper/config", "/zookeeper/quota"):
             self.assertEqual(self.client.get(path), bootstrap.get(path))
@@ -341,7 +341,7 @@ class TestWholeTrees(TreeTest):
         self.assertEqual(self.client.get_children(self.root), [])
 
     def test_recursive_delete_refused(self) -> None:
-        """Whoever may not delete a znode is told so, and all above it stays."""
+        """A client that may not delete a znode gets the error, and all above it stays."""
         self.make("t/a/b/kept", "t/z")
         self.client.set_acls(f"{self.root}/t/a/b", READ_ACL_UNSAFE)
         self.assertRaises(NoAuthError, self.client.delete, f"{self.root}/t", recursive=True)
@@ -374,7 +374,7 @@ class TestWholeTrees(TreeTest):
         self.assertRaises(NoNodeError, other.ensure_path, "/")
 
     def test_ensure_path_refused(self) -> None:
-        """The first thing that goes wrong is told."""
+        """It raises the first error."""
         self.client.create(f"{self.root}/closed", acl=READ_ACL_UNSAFE)
         self.assertRaises(NoAuthError, self.client.ensure_path, f"{self.root}/closed/a/b/c")
         self.client.create(f"{self.root}/brief", ephemeral=True)

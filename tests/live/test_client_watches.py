@@ -32,7 +32,7 @@ class WatchTest(LiveTest):
         self.client = self.parkazoo()  # who watches
 
     def settle(self, client: Any, *paths: str) -> None:
-        """Return when every event of what has been done has been told."""
+        """Return when every event so far has arrived."""
         for _ in range(3):  # a watch may look again before it tells
             for path in (self.root, *paths):
                 client.sync(path)
@@ -86,7 +86,7 @@ class TestOneShot(WatchTest):
         return self.client.get_children(path, watch=watch)
 
     def test_child_created(self) -> None:
-        """By another client, with and without the stat; a second child is told to nobody."""
+        """By another client, with and without the stat; a second child calls no watch."""
         for include_data in (False, True):
             for _, path, seen in self.watched(
                 lambda p, w, i=include_data: self.client.get_children(p, watch=w, include_data=i)
@@ -250,7 +250,7 @@ class TestOneShot(WatchTest):
                     self.assertEqual([(event.type, event.path) for event in events], [(expected, below)])
 
     def test_lost_connections(self) -> None:
-        """Each watch is told NONE, once, and never again."""
+        """Each watch gets NONE, once, and never again."""
         watches = []
         for kind, path in self.directories():
             for leave in (self.client.get_children, self.client.get, self.client.exists):
@@ -296,7 +296,7 @@ class TestManyEvents(WatchTest):
     NAMES = ("a", "b", "c")
 
     def test_no_event_is_lost(self) -> None:
-        """Whoever reads again at every event knows, in the end, what is there."""
+        """A client that reads again at every event knows, in the end, what is there."""
         number = seed()
         print(f"test_no_event_is_lost: PARKAZOO_TEST_SEED={number}")
         root = self.other.create(f"/watches-{number}")

@@ -1,4 +1,4 @@
-"""Many clients in one process. Each is told at once when its connection breaks, and keeps its session.
+"""Many clients in one process. Each hears at once when its connection breaks, and keeps its session.
 
 Times are judged with a wide margin, and excused by how late a thread of the same process was that only wakes up.
 """
@@ -67,7 +67,7 @@ class Crowd:
         history.append((time.monotonic(), state))
 
     def _watch(self) -> None:
-        """Note what the states are, for listeners are told in their turn; and how late this thread is."""
+        """Note what the states are, because listeners hear of them in turn; and how late this thread is."""
         seen: list[Any] = [CONNECTED for _ in self.clients]
         before_s = time.monotonic()
         while not self._is_over.wait(TICK_S):
@@ -135,7 +135,7 @@ def make_map(*ensembles: str) -> ClusterMap:
 
 
 class TestFrozenAndKilled(LiveTest):
-    """A server is frozen, then another is killed: everybody has to find the third, past the frozen one."""
+    """A server is frozen, then another is killed: every client has to find the third, past the frozen one."""
 
     cluster: LocalCluster
     others: LocalCluster
@@ -337,7 +337,7 @@ class TestPending(LiveTest):
         cls.cluster.start()
 
     def test_answered_after_all(self) -> None:
-        """The ensemble answers when the client has been told LOST."""
+        """The ensemble answers when the client has heard of LOST."""
         client, creates, directory = self.lose()
         self.frozen.thaw()
         self.see_that_they_failed(client, creates, directory)
@@ -385,7 +385,7 @@ class TestPending(LiveTest):
 def expire(test: LiveTest, session: Any) -> None:
     """End a session on the bootstrap ensemble behind its client's back."""
 
-    def has_ended() -> bool:  # whoever connected last has the session: the client may have been faster
+    def has_ended() -> bool:  # the last to connect has the session: the client may have been faster
         thief = test.kazoo(0, client_id=session)
         is_other = thief.client_id != session
         thief.stop()

@@ -112,7 +112,7 @@ class ErrorTest(LiveTest):
                 owner.create(f"{path}/ephemeral", b"", acl, ephemeral=True)
 
     def outcomes(self, name: str, path: str) -> list[str]:
-        """What the guests are told, ParKazoo's first."""
+        """The guests' answers, ParKazoo's first."""
         return [self.outcome(partial(OPERATIONS[name], guest, path)) for guest in self.guests]
 
     def outcome(self, call: Callable[[], Any]) -> str:
@@ -153,7 +153,7 @@ class ErrorTest(LiveTest):
             self.check("without children", grant)
 
     def test_after_another_client_s_change(self) -> None:
-        """A client has made a directory, perhaps with a child; what it remembers is wrong since somebody ..."""
+        """A client has made a directory, perhaps with a child; its memory is wrong since another client ..."""
         for (what, change), has_child, name in itertools.product(CHANGES.items(), (False, True), OPERATIONS):
             path = self.path("mirrored")
             for owner, guest in zip(self.owners, self.guests, strict=True):

@@ -353,9 +353,9 @@ class FsckTest(LiveTest):
 
     def test_hidden(self) -> None:
         """What may not be read is counted and told."""
-        secret = ("digest", "somebody:secret")
+        secret = ("digest", "stranger:secret")
         owner = self.parkazoo(auth_data=[secret])
-        theirs = [make_digest_acl("somebody", "secret", all=True)]
+        theirs = [make_digest_acl("stranger", "secret", all=True)]
         native, mirrored = (self.directory(self.root, is_native=each) for each in (True, False))
         leaf = f"{self.root}/leaf"
         for path in (native, mirrored, leaf):
@@ -386,20 +386,20 @@ class FsckTest(LiveTest):
 
     def test_hidden_places_of_our_own(self) -> None:
         """Without them nothing can be said."""
-        secret = ("digest", "somebody:secret")
+        secret = ("digest", "stranger:secret")
         owner = self.kazoo(1, auth_data=[secret])
         for path in ("/", DONE):
-            owner.set_acls(path, [make_digest_acl("somebody", "secret", all=True)])
+            owner.set_acls(path, [make_digest_acl("stranger", "secret", all=True)])
             self.assertTrue(self.check().is_blind)
             self.assertEqual(run_command("fsck", "--hosts", self.cluster.hosts)[0], 1)
             self.assertFalse(self.check(auth=[secret]).is_blind)
             owner.set_acls(path, OPEN_ACL_UNSAFE)
 
     def test_no_right_to_repair(self) -> None:
-        secret = ("digest", "somebody:secret")
+        secret = ("digest", "stranger:secret")
         d = self.mirrored()
         self.client.create(f"{d.path}/child")
-        readable = [*READ_ACL_UNSAFE, make_digest_acl("somebody", "secret", all=True)]
+        readable = [*READ_ACL_UNSAFE, make_digest_acl("stranger", "secret", all=True)]
         self.at_home(d).set_acls(d.home.path, readable)
         self.at_home(d).set_acls(d.pin, pin_acl(readable))
         report = self.check(repair=True)
@@ -640,7 +640,7 @@ class Worker(threading.Thread):
                 call()
 
 
-OURS_AND_MORE = [*OPEN_ACL_UNSAFE, make_digest_acl("somebody", "secret", all=True)]
+OURS_AND_MORE = [*OPEN_ACL_UNSAFE, make_digest_acl("stranger", "secret", all=True)]
 
 
 def new_mark(intent: str) -> str:

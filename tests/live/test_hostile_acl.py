@@ -86,8 +86,8 @@ class HostileTest(SecuredTest):
 
     def setUp(self) -> None:
         self.hosts = {each.name: each.hosts for each in self.cluster.ensembles}
-        everybody = [OWNER, STRANGER, CLUSTER]
-        self.masters = [self.kazoo(hosts, auth_data=everybody) for hosts in self.hosts.values()]
+        identities = [OWNER, STRANGER, CLUSTER]
+        self.masters = [self.kazoo(hosts, auth_data=identities) for hosts in self.hosts.values()]
         for master in self.masters:
             wipe(master)
         self.made = init_map(self.cluster.hosts, self.hosts, auth=self.identities, closed=bool(self.identities))
@@ -205,7 +205,7 @@ class TestIntruders(HostileTest):
 
 
 class TestStructure(HostileTest):
-    """What belongs to nobody but ParKazoo: the map, the fences, the mirrors' parent."""
+    """What belongs to ParKazoo alone: the map, the fences, the mirrors' parent."""
 
     def harms(self) -> dict[str, Callable[[KazooClient], Any]]:
         """What an intruder may want to do there, on the ensemble that is named, with a plain client."""
@@ -233,9 +233,9 @@ class TestStructure(HostileTest):
 
 
 class TestOpen(TestStructure):
-    """The open form is for those who trust everybody that can connect."""
+    """The open form is for users who trust everyone that can connect."""
 
-    def test_anybody_can(self) -> None:
+    def test_anyone_can(self) -> None:
         for name, harm in self.harms().items():
             with self.subTest(name):
                 harm(self.intruders[0][self.ensemble_of(name)])
@@ -263,7 +263,7 @@ class TestOpen(TestStructure):
 class TestClosed(TestStructure):
     identities = (CLUSTER,)
 
-    def test_nobody_can(self) -> None:
+    def test_no_one_can(self) -> None:
         for name, harm in self.harms().items():
             for intruder in self.intruders:
                 with self.subTest(name):

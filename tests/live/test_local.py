@@ -248,7 +248,7 @@ class TestCluster(TestCase):
         self.assertEqual(client.retry(client.get, "/kept")[0], b"value")
         client.stop()
 
-    def test_folder_of_somebody_else(self) -> None:
+    def test_folder_of_another_user(self) -> None:
         (self.folder / "a").mkdir()
         with self.assertRaisesRegex(LocalClusterError, f"{self.folder} holds other things"):
             LocalCluster(1, 1, self.folder).start()
@@ -547,9 +547,9 @@ class TestWhatIsMissing(TestCase):
             find_zookeeper()
 
     def test_no_network(self) -> None:
-        nobody = f"http://127.0.0.1:{free_ports(1)[0]}"
+        closed_port = f"http://127.0.0.1:{free_ports(1)[0]}"
         code = f"import os; os.environ.pop('ZOOKEEPER_PATH', None); {CALL}"
-        nowhere = {"HTTPS_PROXY": nobody, "https_proxy": nobody, "NO_PROXY": "", "no_proxy": ""}
+        nowhere = {"HTTPS_PROXY": closed_port, "https_proxy": closed_port, "NO_PROXY": "", "no_proxy": ""}
         done = self.python("-c", code, "local", "up", HOME=str(self.folder), XDG_CACHE_HOME="", **nowhere)
         self.assertEqual(done.returncode, 1)
         self.assertRegex(

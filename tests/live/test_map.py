@@ -254,7 +254,7 @@ class InitTest(Ensembles):
             init_map(self.a, {"a": self.a, "b": self.b})
 
     def test_mirrors_are_not_given_up(self) -> None:
-        """An ensemble that holds the children of another cluster's directories: nobody is told to delete them."""
+        """An ensemble that holds the children of another cluster's directories: no message says to delete them."""
         init_map(self.a, {"a": self.a, "b": self.b})
         self.plain[1].create(MIRRORS + "/%2Fapp")
         with self.refused(
@@ -290,9 +290,9 @@ class InitTest(Ensembles):
                 init_map(bootstrap, ensembles)
 
     def test_unreachable(self) -> None:
-        nobody = f"127.0.0.1:{free_port()}"
-        with self.refused(rf"cannot be reached within 3 s:\n  ensemble b: {nobody}: Connection refused$"):
-            init_map(self.a, {"a": self.a, "b": nobody}, timeout_s=UNREACHABLE_TIMEOUT_S)
+        closed_port = f"127.0.0.1:{free_port()}"
+        with self.refused(rf"cannot be reached within 3 s:\n  ensemble b: {closed_port}: Connection refused$"):
+            init_map(self.a, {"a": self.a, "b": closed_port}, timeout_s=UNREACHABLE_TIMEOUT_S)
         with self.refused(r"ensemble b: no-such-host\.invalid:2181: "):
             init_map(self.a, {"a": self.a, "b": "no-such-host.invalid:2181"}, timeout_s=UNREACHABLE_TIMEOUT_S)
 
@@ -303,10 +303,10 @@ class InitTest(Ensembles):
                 init_map(self.a, {"a": self.a, "b": hosts}, timeout_s=UNREACHABLE_TIMEOUT_S)
 
     def test_one_server_down_of_an_ensemble_that_is_up(self) -> None:
-        nobody = f"127.0.0.1:{free_port()}"
-        made = init_map(self.a, {"a": f"{self.a},{nobody}", "b": self.b})
+        closed_port = f"127.0.0.1:{free_port()}"
+        made = init_map(self.a, {"a": f"{self.a},{closed_port}", "b": self.b})
         (finding,) = check_map(self.a)
-        self.assertEqual((finding.ensemble, finding.problem), ("a", f"server {nobody}: Connection refused"))
+        self.assertEqual((finding.ensemble, finding.problem), ("a", f"server {closed_port}: Connection refused"))
         self.assertTrue(finding.is_warning)
         self.assertEqual(made.bootstrap, "a")
 
@@ -574,7 +574,7 @@ class LostTest(Ensembles):
         self.assertEqual(read_map(self.a), self.made)
 
     def test_bootstrap_and_a_mark(self) -> None:
-        """Of an ensemble with mirrors the mark is lost too: nobody is told to delete the mirrors."""
+        """Of an ensemble with mirrors the mark is lost too: no message says to delete the mirrors."""
         self.lose("a")
         self.plain[1].delete(ENSEMBLE)
         for replaced in ((), ("a", "b")):
@@ -705,7 +705,7 @@ class ClosedTest(Ensembles):
             read_map(self.a, auth=[("digest", "other:hush")])
         self.assertNotIn("hush", str(caught.exception))
 
-    def test_closed_to_nobody(self) -> None:
+    def test_closed_without_an_identity(self) -> None:
         with self.refused("needs an identity"):
             init_map(self.a, self.all, closed=True)
 
@@ -732,10 +732,10 @@ class ReadTest(Ensembles):
         ):
             read_map(self.b)
 
-    def test_nobody_there(self) -> None:
-        nobody = f"127.0.0.1:{free_port()}"
-        with self.refused(f"no ZooKeeper answers within 3 s: {nobody}: Connection refused"):
-            read_map(nobody, timeout_s=UNREACHABLE_TIMEOUT_S)
+    def test_no_server_there(self) -> None:
+        closed_port = f"127.0.0.1:{free_port()}"
+        with self.refused(f"no ZooKeeper answers within 3 s: {closed_port}: Connection refused"):
+            read_map(closed_port, timeout_s=UNREACHABLE_TIMEOUT_S)
 
     def test_unusable(self) -> None:
         self.plain[0].create(MAP, b"", makepath=True)
@@ -805,12 +805,12 @@ class CheckTest(Ensembles):
 
     def test_emptied_with_a_server_down(self) -> None:
         """That server may have the last copy, and would lose it if it were started beside the emptied ones."""
-        nobody = f"127.0.0.1:{free_port()}"
-        self.change_map(b=f"{self.b},{nobody}")
+        closed_port = f"127.0.0.1:{free_port()}"
+        self.change_map(b=f"{self.b},{closed_port}")
         wipe(self.plain[1])
         emptied, down = check_map(self.a)
         self.assertIn("lost its data", emptied.problem)
-        self.assertIn(nobody, down.problem)
+        self.assertIn(closed_port, down.problem)
         self.assertRegex(down.remedy, "^do not start it beside the emptied ones")
 
     def test_second_map(self) -> None:
@@ -831,27 +831,27 @@ class CheckTest(Ensembles):
         )
 
     def test_ensemble_down(self) -> None:
-        nobody = f"127.0.0.1:{free_port()}"
-        self.change_map(b=nobody)
-        self.assert_found(("b", f"cannot be reached: {nobody}: Connection refused"))
+        closed_port = f"127.0.0.1:{free_port()}"
+        self.change_map(b=closed_port)
+        self.assert_found(("b", f"cannot be reached: {closed_port}: Connection refused"))
 
     def test_server_down(self) -> None:
-        nobody = f"127.0.0.1:{free_port()}"
-        self.change_map(b=f"{self.b},{nobody}")
-        self.assert_found(("b", f"server {nobody}: Connection refused"))
+        closed_port = f"127.0.0.1:{free_port()}"
+        self.change_map(b=f"{self.b},{closed_port}")
+        self.assert_found(("b", f"server {closed_port}: Connection refused"))
         status, out, _ = run_command("map", "check", "--hosts", self.a)
         self.assertEqual(status, 0)
-        self.assertRegex(out, f"warnings.*\n(.*\n)*.*b .*server {nobody}")
+        self.assertRegex(out, f"warnings.*\n(.*\n)*.*b .*server {closed_port}")
         self.plain[2].delete(DONE)  # beside a warning, what is wrong is wrong
         self.assertEqual(run_command("map", "check", "--hosts", self.a)[0], 1)
 
     def test_hosts_of_two_ensembles(self) -> None:
-        nobody = f"127.0.0.1:{free_port()}"
-        self.change_map(b=f"{self.b},{nobody}")
+        closed_port = f"127.0.0.1:{free_port()}"
+        self.change_map(b=f"{self.b},{closed_port}")
         self.assert_found(
-            ("b", f"^{nobody} is among the hosts that were given$"),
-            ("b", f"server {nobody}: Connection refused"),
-            hosts=f"{self.a},{nobody}",
+            ("b", f"^{closed_port} is among the hosts that were given$"),
+            ("b", f"server {closed_port}: Connection refused"),
+            hosts=f"{self.a},{closed_port}",
         )
 
     def test_server_of_another_ensemble(self) -> None:
@@ -1128,10 +1128,11 @@ class CommandTest(Ensembles):
             status, out, err = run_command("map", "show", "--hosts", hosts)
             self.assertEqual((status, out), (1, ""))
             self.assertRegex(err, "^error: .* names no server: give")
-        nobody = f"127.0.0.1:{free_port()}"
-        status, out, err = run_command("map", "check", "--hosts", nobody, "--timeout", "1")
+        closed_port = f"127.0.0.1:{free_port()}"
+        status, out, err = run_command("map", "check", "--hosts", closed_port, "--timeout", "1")
         self.assertEqual(
-            (status, out, err), (1, "", f"error: no ZooKeeper answers within 1 s: {nobody}: Connection refused\n")
+            (status, out, err),
+            (1, "", f"error: no ZooKeeper answers within 1 s: {closed_port}: Connection refused\n"),
         )
 
     def test_version(self) -> None:

@@ -1,6 +1,6 @@
 """The model of tests/protocol is ZooKeeper: a real server answers the same random requests in the same way.
 
-Three sessions, of nobody, of one user and of two, send one request after the other. Compared are answers, errors,
+Three sessions, of no user, of one and of two, send one request after the other. Compared are answers, errors,
 stats in every field, and whose watches were called with which events. zxids and times differ, of course: what is
 compared is which of them are equal and which come first.
 """
@@ -173,7 +173,7 @@ class TestModel(LiveTest):
             self.assertEqual(ours, theirs)
 
     def wait_for_callbacks(self) -> None:
-        """Until every event that was on its way has been told."""
+        """Until every event that was on its way has arrived."""
         for client in self.clients:
             self.assertEqual(self.ask(client, Sync("/")), "/")
             told = threading.Event()
@@ -208,7 +208,7 @@ class TestModel(LiveTest):
                 try:
                     self.compare(expected, got)
                 except AssertionError as error:
-                    about = f"round {round_number}, request {at}, session of {SESSIONS[session] or 'nobody'}"
+                    about = f"round {round_number}, request {at}, session of {SESSIONS[session] or 'no user'}"
                     raise AssertionError(f"{about}: {request}: {got!r}, the model said {expected!r}") from error
                 failed = isinstance(expected, Exception) or (
                     request.type == Transaction.type and any(isinstance(each, Exception) for each in expected)

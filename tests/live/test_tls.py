@@ -1,4 +1,4 @@
-"""TLS on every ensemble, with a certificate authority of our own: what works, and what each mistake is told."""
+"""TLS on every ensemble, with a certificate authority of our own: what works, and the error of each mistake."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class TestWorks(TlsTest):
         wait_until(lambda: not client.exists("/life/e") if client.connected else False, "the session's end")
 
     def test_the_certificate_is_an_identity(self) -> None:
-        """On every ensemble; the plain port of the same servers knows nobody."""
+        """On every ensemble; the plain port of the same servers knows no identity."""
         client = self.client()
         acl = [make_acl("x509", "CN=client", all=True)]
         paths = [f"/mine/{number}" for number in range(12)]
@@ -163,7 +163,7 @@ class TestWorks(TlsTest):
         self.assertIsNotNone(client.exists("/"))
 
     def test_without_a_look_at_the_certificate(self) -> None:
-        """For whoever wants encryption alone."""
+        """For users who want encryption alone."""
         client = self.client(ca=self.files.other_ca, verify_certs=False, check_hostname=False)
         self.assertIsNotNone(client.exists("/"))
 
@@ -186,7 +186,7 @@ class TestWorks(TlsTest):
 
 
 class TestMistakes(TlsTest):
-    """Each is told in the time-out's message, or at once where the client can know by itself."""
+    """Each is in the time-out's message, or raises at once where the client can know by itself."""
 
     def told(self, ensemble: str, reason: str) -> str:
         """A message that names the ensemble, the server's address and the reason."""
@@ -248,7 +248,7 @@ class TestMistakes(TlsTest):
         self.times_out("c", rf"ensemble c \({address}: .+\)", self.hosts["a"], **self.options)
 
     def test_files(self) -> None:
-        """The client need not ask a server to know that they are of no use."""
+        """The client need not ask a server to know that they are wrong."""
         folder = self.files.folder
         made = self.files.authority.issue("client", password=KEY_PASSWORD)
         key = self.files.write("wkey", made.key)

@@ -172,7 +172,7 @@ class ConnectTest(unittest.TestCase):
             has_stopped = member._connection.stop(DEADLINE_S)
             self.server.stop()
         self.assertTrue(has_stopped)
-        wait_until(lambda: self.owner.ended == [member], "the end is told")
+        wait_until(lambda: self.owner.ended == [member], "the owner hears of the end")
         self.assertEqual({peer.has_ended.is_set() for peer in self.server.peers} - {True}, set())
         wait_until(lambda: sockets() <= self.before, "no socket is left")
 
@@ -452,7 +452,7 @@ class TestProgramsOwn(ConnectTest):
 
 
 class TestStop(ConnectTest):
-    """Whatever it is about, a member ends when it is told to. No time limit ends it: sessions live 10 minutes."""
+    """Whatever it is doing, a member ends when asked. No time limit ends it: sessions live 10 minutes."""
 
     def test_before_the_connection(self) -> None:
         """The server's kernel does not answer."""

@@ -1,4 +1,4 @@
-"""One ensemble is lost for a moment, or credentials come late: what a client of all of them is told."""
+"""One ensemble is lost for a moment, or credentials come late: what a client of all of them sees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONNECTED, SUSPENDED = KazooState.CONNECTED, KazooState.SUSPENDED
 
 
 class TestWatches(WatchTest):
-    """As with kazoo: at SUSPENDED every watch is told NONE once and dropped, whatever ensemble it is on."""
+    """As with kazoo: at SUSPENDED every watch gets NONE once and is dropped, whatever ensemble it is on."""
 
     def leave_all(self, paths: list[str], leave: Callable[[str], Any]) -> list[Seen]:
         """A watch of each kind on each path."""

@@ -212,7 +212,7 @@ class TestLookUp(unittest.TestCase):
         )
 
     def test_a_resolver_that_raises_anything(self) -> None:
-        """It is told, and the next who asks is not forgotten."""
+        """It raises, and the next request is not forgotten."""
         for error in (RuntimeError("it is shut down"), SystemExit("it exits"), KeyboardInterrupt("it is killed")):
             with self.subTest(error), mock.patch.object(socket, "getaddrinfo", side_effect=error):
                 addresses, troubles = self.wait(self.look_up(("one", 1)))
@@ -221,7 +221,7 @@ class TestLookUp(unittest.TestCase):
         self.assertEqual(len(self.wait(self.look_up(("one", 1)))[0]), 2)
 
     def test_no_thread(self) -> None:
-        """It is told, and the next who asks is not forgotten."""
+        """It raises, and the next request is not forgotten."""
         with mock.patch("parkazoo.wire.names.run_on", side_effect=RuntimeError("can't start new thread")):
             addresses, troubles = self.wait(self.look_up(("one", 1)))
         self.assertEqual(addresses, [])
@@ -342,7 +342,7 @@ class TestListeners(unittest.TestCase):
         self.assertEqual(self.opened, [["a"]])
 
     def test_in_order(self) -> None:
-        """States that come while they run are told afterwards; the gate stays closed until the last."""
+        """States that come while they run follow afterwards; the gate stays closed until the last."""
         first, last = self.hold("0"), self.hold("29")
         states = [str(number) for number in range(30)]
         self.tell(*states[:10])

@@ -62,7 +62,7 @@ class TestPinAcl(unittest.TestCase):
 
 
 class TestIsSecret(unittest.TestCase):
-    """Secret: somebody may create children who could not copy the whole ACL for the mirror."""
+    """Secret: an identity may create children but cannot copy the whole ACL for the mirror."""
 
     def test_each_pair_of_entries(self) -> None:
         """Judged by the model's servers: what those who may create are shown."""
@@ -186,7 +186,8 @@ class TestDelete(AclTest):
             answers: Any = None
             for _ in range(steps):
                 answers = [self.model.execute(*step, bob) for step in operation.send(answers)]
-            self.assertEqual(self.perform(GetChildren(D, None), nobody), [])  # not theirs to finish
+            # a client without DELETE leaves the mark
+            self.assertEqual(self.perform(GetChildren(D, None), nobody), [])
             self.assertIs(self.done(Delete(D, -1), alice if steps % 2 else bob), True)
             self.assertIsNone(self.done(Exists(D, None), nobody))
 
@@ -195,7 +196,7 @@ SECRET = [ACL(ALL, ALICE), ACL(CREATE | READ | DELETE, BOB)]
 
 
 class TestSecret(AclTest):
-    """Somebody may create children without being shown the whole ACL: whoever knows it makes the mirror."""
+    """An identity may create children but cannot see the whole ACL: a client that knows it makes the mirror."""
 
     def test_promoted_by_its_creator(self) -> None:
         self.done(create(D, SECRET), alice)
@@ -217,13 +218,13 @@ class TestSecret(AclTest):
         self.done(create(D + "/x"), bob)
 
     def test_creator_without_read(self) -> None:
-        """Even whether it is still the same ACL is hidden then: somebody with ADMIN has to begin."""
+        """Even whether it is still the same ACL is hidden then: a client with ADMIN has to begin."""
         self.done(create(D, [ACL(CREATE, BOB), ACL(ALL, ALICE)]), bob)
         self.assertIsInstance(self.perform(create(D + "/x"), bob), NoAuthError)
         self.done(create(D + "/x"), alice)
         self.done(create(D + "/y"), bob)
 
-    def test_promoted_by_whoever_sets_it(self) -> None:
+    def test_promoted_by_the_client_that_sets_it(self) -> None:
         self.done(create(D, CREATOR_ALL_ACL), alice)
         self.done(SetACL(D, SECRET, -1), alice)
         self.assertEqual(self.acl_of(MIRROR), SECRET)

@@ -236,7 +236,7 @@ class HostsTest(unittest.TestCase):
 
 
 class NoMapTest(unittest.TestCase):
-    """What an operator is told who has named servers without a map."""
+    """The error for an operator who names servers without a map."""
 
     def test_servers_of_no_cluster(self) -> None:
         self.assertEqual(

@@ -66,7 +66,7 @@ class TestPipelines(unittest.TestCase):
             self.assertEqual(answers[3][0], paths[-1].encode())
 
     def test_data_before_children(self) -> None:
-        """Whoever asks for a znode's data, then for its children, is answered in that order."""
+        """Requests for a znode's data and then its children are answered in that order."""
         for dice in self.repeat():
             client = Client(PLACEMENT, prepared(PLACEMENT))
             client.get(create(D))
@@ -312,7 +312,7 @@ class TestFailAll(unittest.TestCase):
         self.assertFalse(self.driver.order)
 
     def test_when_idle(self) -> None:
-        """Who waits for the end of all operations is told; once."""
+        """A function that waits for the end of all operations is called once."""
         called: list[str] = []
         (begun,) = self.issue(create(D + "/x"))
         self.driver.when_idle(lambda: called.append("idle"))

@@ -115,7 +115,7 @@ class LossTest(unittest.TestCase):
         run(self.model, promote(self.d))
         self.lose()
         self.assertEqual(self.kinds(), ["lost-children"])
-        run(self.model, promote(self.d))  # somebody makes a child again
+        run(self.model, promote(self.d))  # a client makes a child again
         self.assertEqual(self.kinds(), [])
         self.lose()
         self.assertEqual(self.kinds(), ["lost-children"])
@@ -140,12 +140,12 @@ class LossTest(unittest.TestCase):
         self.assertEqual(self.kinds(), ["lost-children"])
 
     def test_a_mirror_deleted_by_hand(self) -> None:
-        """It cannot be told from one that a delete removed which then lost to a set: a note that says both."""
+        """A delete that then lost to a set removes a mirror too, and fsck cannot tell: a note that says both."""
         run(self.model, promote(self.d))
         must(self.model.execute(self.d.mirror.ensemble, Delete(self.d.mirror.path, -1)))
         self.assertEqual(self.kinds(), ["missing-mirrors"])
 
-    def test_a_pin_made_by_somebody_else(self) -> None:
+    def test_a_pin_made_by_another_client(self) -> None:
         for data in (
             b"",
             b"{",

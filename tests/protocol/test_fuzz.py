@@ -171,7 +171,7 @@ class TestPaths(unittest.TestCase):
     @given(TEXT)
     @fuzzed
     def test_any_text_has_a_logical_path(self, text: str) -> None:
-        """What a server tells, whoever made it there."""
+        """What a server sends, whatever client wrote it."""
         for path in (text, f"{MIRRORS}/{text}", f"{MIRRORS}/{escape(text)}/{text}"):
             self.assertIsInstance(Placement.logical(path), str)
         self.assertEqual(unescape(escape(text)), text)

@@ -65,7 +65,7 @@ class TestQueues(unittest.TestCase):
         self.assertEqual(order.leave(owner, {}), lists)
         self.assertEqual([order.leave(turn, {}) for turn in lists], [[], [], [adder]])
 
-    def test_whoever_waits_for_one_key_holds_the_other(self) -> None:
+    def test_waiting_for_one_key_while_holding_the_other(self) -> None:
         order: Order[Turn] = Order()
         first, both, third = Turn({"/a": WRITE}), Turn({"/a": READ, "/b": WRITE}), Turn({"/b": READ})
         self.assertEqual([order.enter(turn, turn.claims) for turn in (first, both, third)], [True, False, False])
@@ -111,7 +111,7 @@ class TestQueues(unittest.TestCase):
                 running.remove(turn)
             for ready in order.leave(turn, lasting):
                 start(ready)
-        self.assertEqual(len(started), len(turns), "somebody waits for ever")
+        self.assertEqual(len(started), len(turns), "a turn waits for ever")
         self.assertFalse(order)
         for first, second in itertools.combinations(turns, 2):
             if conflict(claimed[first], claimed[second]):
@@ -124,7 +124,7 @@ def conflict(one: dict[str, int], other: dict[str, int]) -> bool:
 
 class TestMerge(unittest.TestCase):
     def test_each_pair(self) -> None:
-        """The merged claim keeps out whoever either of the two keeps out."""
+        """The merged claim conflicts with everything that either of the two conflicts with."""
         for modes in (NODE_MODES, CHILD_MODES):
             for pair in itertools.product(modes, repeat=2):
                 (merged,) = merge([("/a", pair[0]), ("/a", pair[1])]).values()

@@ -401,7 +401,7 @@ class TestDirectory(RequestTest):
         self.expect(Exists(MIRRORED, None), ["H Exists home"], None)
 
     def test_marks_of_a_directory_that_has_children_stay(self) -> None:
-        """An abandoned delete that had not come to the mirror holds nobody up."""
+        """An abandoned delete that had not reached the mirror holds no client up."""
         self.perform(create(X))
         self.perform(Delete(X, -1))
         self.abandon(Delete(MIRRORED, -1), 6)

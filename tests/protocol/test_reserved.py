@@ -1,4 +1,4 @@
-"""Paths that belong to ParKazoo: nobody makes them, nobody sees them, nothing is sent for them."""
+"""Paths that belong to ParKazoo: no client makes or sees them, and nothing is sent for them."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class TestStats(unittest.TestCase):
         self.assertEqual(self.stats(D)[0].numChildren, 0)
 
     def test_the_pin_is_not_counted(self) -> None:
-        """A promotion was abandoned: nobody sees that."""
+        """A promotion was abandoned: no client sees that."""
         self.perform(create(D))
         before = self.perform(Exists(D, None))
         operation = PLANS[Create.type].operation(self.tree, create(D + "/x"))

@@ -1,4 +1,4 @@
-"""A plain client has made a child below the home of a directory whose children live elsewhere: nobody spins."""
+"""A plain client has made a child below the home of a directory whose children live elsewhere: no client spins."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ class TestPromotion(TransactionTest):
         self.assertEqual([type(each) for each in results], [NoAuthError, RuntimeInconsistency])
 
     def test_a_later_operation_fails(self) -> None:
-        """The directory may have got a mirror for nothing; nobody sees that."""
+        """The directory may have got a mirror in vain; no client sees that."""
         self.done(create(D))
         self.assertEqual(self.commit(create(X), Delete(Y, -1)), (ROLLED_BACK, "NoNodeError"))
         self.assertEqual(self.perform(Exists(D, None)).numChildren, 0)
@@ -252,7 +252,7 @@ class TestDelete(TransactionTest):
         self.done(create(X))
 
     def test_others_call_it_off(self) -> None:
-        """Abandoned before its multi, it must not come true: whoever meets its mark takes that away."""
+        """Abandoned before its multi, it must not happen: a client that meets its mark removes it."""
         for steps in range(5, 9):
             for request in (create(Y), GetChildren(D, None), Delete(D, -1)):
                 with self.subTest(steps=steps, request=request):

@@ -173,7 +173,7 @@ class TestWithoutMirror(WatchTest):
                 self.assertEqual(self.watches_left(), [])
 
     def test_each_moment_of_a_promotion(self) -> None:
-        """The watching call is made between any two requests of the first create; it is told, or it listed."""
+        """The call comes between any two requests of the first create: its watch is called, or it listed."""
         for steps in range(4):
             for answered in range(3):
                 with self.subTest(steps=steps, answered=answered):
@@ -241,7 +241,7 @@ class TestFailedCalls(WatchTest):
         self.assertEqual(self.watches_left(), [])
 
     def test_the_last_request_is_lost(self) -> None:
-        """The first watch was left, the second request's answer is lost: the call fails, nobody is called."""
+        """The first watch is left, the second request's answer is lost: the call fails, no watch is called."""
         self.abandon(create(D + "/x"), 3)
         result = self.client.call(GetChildren(D, self.seen.append))
         while not any(
@@ -258,7 +258,7 @@ class TestFailedCalls(WatchTest):
         self.assertEqual(self.watches_left(), [])
 
     def test_look_fails(self) -> None:
-        """The watch cannot find out what has happened: NONE, as kazoo tells of a lost connection."""
+        """The watch cannot find out what has happened: NONE, as with kazoo after a lost connection."""
         self.watch()
         self.other(create(D + "/x"))
         while not self.client.members[HOME.ensemble].outbox:

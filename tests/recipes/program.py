@@ -20,7 +20,7 @@ class Ended(NamedTuple):
 
 
 class Program:
-    """``python ARGUMENTS``, from the root of the checkout. Whoever starts one has to `end` it."""
+    """``python ARGUMENTS``, from the root of the checkout. The caller has to `end` it."""
 
     def __init__(self, *arguments: str, **environment: str) -> None:
         self.process = subprocess.Popen(

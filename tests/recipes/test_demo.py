@@ -81,7 +81,7 @@ class DemoTest(unittest.TestCase):
             tuple(line.partition("  ")[0] for line in lines if line.partition("  ")[0] in PARTS), PARTS[1:]
         )
         self.assertRegex(lines[-2], f"All {len(PARTS)} parts came out right")
-        self.assertNotIn("\x1b", ended.out + ended.err, "colours, though nobody looks")
+        self.assertNotIn("\x1b", ended.out + ended.err, "colours without a terminal")
         self.check_nothing_is_left([row.pid for row in rows])
         self.assertEqual([four_letter_word(row.address, "ruok") for row in rows], [""] * 9)
 
