@@ -19,16 +19,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.hosts import deployment, servers
+from bench import ROOT
+from bench.hosts import deployment, zookeeper
 from bench.hosts.emulation import NAME, Emulation
 from bench.hosts.fleet import Fleet, FleetError
-from bench.hosts.inventory import ROOT, Host, InventoryError, find_inventory, read_inventory
-from bench.hosts.lab import HostLab
+from bench.hosts.host_lab import HostLab
+from bench.hosts.inventory import Host, InventoryError, find_inventory, read_inventory
 from bench.lab import LabError, Shape
-from bench.report.make import ReportError, make_report
 from bench.scenarios import thesis
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
 from bench.scenarios.evaluation import SIZES
+from bench.scenarios.results import ReportError, make_report
 
 ALL = "all"
 WIDTH = 120  # where no terminal has one
@@ -133,7 +134,7 @@ def new_folder(given: str, prefix: str = "") -> Path:
 def start_ensembles(_: Connection, shape: str = "3x3", inventory: str = "") -> None:
     """Start new, empty ZooKeeper servers, one on a host, and wait until all serve."""
     with fleet_of(inventory) as fleet:
-        ensembles = servers.start(fleet, Shape.parse(shape))
+        ensembles = zookeeper.start(fleet, Shape.parse(shape))
         for name in ensembles.shape.names:
             console.print(f"{name}: {ensembles.hosts(name)}", highlight=False, soft_wrap=True)
 
@@ -142,14 +143,14 @@ def start_ensembles(_: Connection, shape: str = "3x3", inventory: str = "") -> N
 def stop_ensembles(_: Connection, inventory: str = "") -> None:
     """Stop all ZooKeeper servers. Their data stay until the next start, their logs until then as well."""
     with fleet_of(inventory) as fleet:
-        console.print(f"{servers.stop(fleet)} servers stopped")
+        console.print(f"{zookeeper.stop(fleet)} servers stopped")
 
 
 @task(name="status", help=INVENTORY, auto_shortflags=False)
 def show_ensembles(_: Connection, inventory: str = "") -> None:
     """Show the ZooKeeper servers: who leads, who follows, who is down."""
     with fleet_of(inventory) as fleet:
-        found = servers.find(fleet)
+        found = zookeeper.find(fleet)
         table = Table("server", "host", "address", "state")
         for host, about in found.items():
             state = about["role"] or ("does not serve" if about["is_running"] else "down")
@@ -161,8 +162,8 @@ def show_ensembles(_: Connection, inventory: str = "") -> None:
 def make_map(_: Connection, inventory: str = "") -> None:
     """Make the cluster map of the ensembles that run."""
     with fleet_of(inventory) as fleet:
-        ensembles = servers.running(fleet)
-        servers.make_map(fleet, ensembles)
+        ensembles = zookeeper.running(fleet)
+        zookeeper.make_map(fleet, ensembles)
         console.print(f"the map of {ensembles.shape} is at {ensembles.hosts()}", highlight=False, soft_wrap=True)
 
 

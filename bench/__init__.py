@@ -1,1 +1,5 @@
 """Benchmarks, run from a checkout; they need the extra ``bench``."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent  # the checkout

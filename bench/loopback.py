@@ -13,13 +13,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bench.client.machine import ROOT, describe_machine, describe_versions, total_and_busy
+from bench import ROOT
 from bench.lab import ZOO_CFG, Ensembles, Faults, Lab, LabError, ProcessorTimes, Server, Shape
+from bench.machine import describe_machine, describe_versions, total_and_busy
 from parkazoo.local import HOST, LocalCluster, LocalClusterError, LocalServer, four_letter_word
 
 
 class LoopbackFaults(Faults):
-    """Processes can be killed and frozen. There are no hosts to be cut off, and no cables to be limited."""
+    """Processes can be killed and frozen. There are no hosts to be cut off, and no links to be limited."""
 
     def __init__(self) -> None:
         super().__init__("one machine without namespaces (loopback)")

@@ -7,7 +7,7 @@ from functools import partial
 
 from kazoo.client import KazooClient
 
-from bench.client.bare import (
+from bench.client.bare_socket import (
     BareAsyncGet,
     BareAsyncSet,
     BareBothGet,
@@ -19,10 +19,10 @@ from bench.client.bare import (
     BareThreadsSet,
 )
 from bench.client.directories import FirstChild, LeafGet, MirroredGet, NextChild
-from bench.client.load import ClientLoad
 from bench.client.measure import CPU, LATENCY, RATE, Measure
 from bench.client.recipes import DataWatches, LockingQueue
-from bench.client.requests import (
+from bench.client.side import Side
+from bench.client.single_client import (
     AsyncGet,
     AsyncGetSet,
     AsyncSet,
@@ -31,8 +31,8 @@ from bench.client.requests import (
     SyncGetSet,
     SyncSet,
 )
-from bench.client.side import Side
 from bench.client.threads import CLIENTS, SHARING, ClientsGet, ClientsSet, SharedGet
+from bench.client.workload import ClientLoad
 from parkazoo import ParKazooClient
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 
 from bench.client.side import BenchError, run_alone
-from bench.client.tree import ENSEMBLES, make_leaves, spread_directories
+from bench.client.znodes import ENSEMBLES, make_leaves, spread_directories
 from parkazoo import ParKazooClient
 
 CLIENTS = 1000

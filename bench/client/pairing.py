@@ -10,9 +10,9 @@ from typing import Any
 import psutil
 
 from bench.client.comparison import Comparison
-from bench.client.machine import Processors
 from bench.client.measure import Measure, Spread, ratios, spread
 from bench.client.side import BenchError, Side, SideProcess, Turn
+from bench.machine import Processors
 from parkazoo.local import LocalCluster
 
 PAIRS_OF_A_PROCESS = 5  # then it is made anew: where things lie in a process's memory must not decide

@@ -6,8 +6,8 @@ import itertools
 import threading
 from typing import Any
 
-from bench.client.load import ClientLoad
-from bench.client.tree import VALUE, pipeline
+from bench.client.workload import ClientLoad
+from bench.client.znodes import VALUE, pipeline
 
 EVENT_TIMEOUT_S = 60
 

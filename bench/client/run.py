@@ -12,14 +12,15 @@ from pathlib import Path
 import psutil
 from rich.console import Console
 
+from bench import ROOT
 from bench.client.comparison import COMPARISONS
 from bench.client.crowd import CLIENTS, Crowd, measure_crowd
-from bench.client.machine import ROOT, describe_machine, describe_versions
+from bench.client.outcomes import print_outcomes, write_results
 from bench.client.pairing import Outcome, Servers, measure
 from bench.client.plot import draw
-from bench.client.report import print_outcomes, write_results
 from bench.client.side import BenchError
-from bench.client.tree import ENSEMBLES
+from bench.client.znodes import ENSEMBLES
+from bench.machine import describe_machine, describe_versions
 from parkazoo.local import LocalClusterError
 
 PAIRS, SMALL_PAIRS = 15, 1

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from bench.client.load import Load
+from bench.client.workload import Load
 
 ANSWER_TIMEOUT_S = 300
 END_TIMEOUT_S = 30

@@ -1,6 +1,6 @@
 """Delays all that an emulated host sends: ``python delay.py PORT DELAY_S``, in the switch's network namespace.
 
-Not every kernel has netem. So the host's cable ends here in place of the bridge, and a TAP device called PORT-slow
+Not every kernel has netem. So the host's link ends here in place of the bridge, and a TAP device called PORT-slow
 goes to the bridge instead. It runs until that device is removed.
 """
 

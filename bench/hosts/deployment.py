@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.hosts.cargo import Store
+from bench.hosts.archives import Store
 from bench.hosts.fleet import Fleet, some
 from bench.hosts.inventory import SERVER, Host
 from bench.hosts.remote import HostError, Remote
@@ -78,11 +78,11 @@ def deploy(fleet: Fleet, tell: Callable[[str], None]) -> dict[str, About]:
     """
     about = probe(fleet)
     store = Store(tell)
-    cargo = {host.name: store.of(host, about[host.name]) for host in fleet.inventory.hosts}
+    archives = {host.name: store.of(host, about[host.name]) for host in fleet.inventory.hosts}
 
     def bring(remote: Remote) -> None:
         name = remote.host.name
-        for each in cargo[name]:
+        for each in archives[name]:
             if about[name]["deployed"].get(each.name) != each.stamp:
                 remote.ask("unpack", each.name, each.stamp, stdin=each.data)
 

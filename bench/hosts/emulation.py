@@ -1,7 +1,7 @@
 """Hosts on one Linux machine, each with its own network, processes, files and SSH server, driven as real ones are.
 
-A host is a set of namespaces. It has two cables: eth0, by which the hosts know each other and which can be limited
-and cut (cables.py), and eth1 for SSH alone, so that no command waits for a throttled network. Both end at bridges
+A host is a set of namespaces. It has two links: eth0, by which the hosts know each other and which can be limited
+and cut (links.py), and eth1 for SSH alone, so that no command waits for a throttled network. Both end at bridges
 in a namespace of their own, the switch: in the machine's own one, firewall rules would see their packets. Nothing
 is written down that `down` would need: it finds what there is by the names of the network namespaces.
 """

@@ -1,9 +1,9 @@
-"""Faults and limits of hosts over SSH; of emulated ones, those of their cables too."""
+"""Faults and limits of hosts over SSH; of emulated ones, those of their links too."""
 
 from __future__ import annotations
 
-from bench.hosts.cables import Cables
 from bench.hosts.fleet import Fleet
+from bench.hosts.links import Links
 from bench.lab import Faults, Server
 
 
@@ -31,36 +31,36 @@ class HostFaults(Faults):
 
 
 class EmulatedFaults(HostFaults):
-    """The same, and what can be done to the cables of emulated hosts."""
+    """The same, and what can be done to the links of emulated hosts."""
 
     def __init__(self, fleet: Fleet, emulation: str) -> None:
         super().__init__(fleet)
-        self._cables = Cables(emulation)
+        self._links = Links(emulation)
         self._cut: set[str] = set()
         self._changed: set[str] = set()
 
     def cut_off(self, host: str) -> None:
         self._cut.add(host)
-        self._cables.cut(host)
+        self._links.cut(host)
 
     def join(self, host: str) -> None:
-        self._cables.mend(host)
+        self._links.mend(host)
         self._cut.discard(host)
 
     def limit(self, host: str, rate_bytes_s: float) -> None:
         self._changed.add(host)
-        self._cables.limit(host, rate_bytes_s)
+        self._links.limit(host, rate_bytes_s)
 
     def lose(self, host: str, share: float) -> None:
         self._changed.add(host)
-        self._cables.lose(host, share)
+        self._links.lose(host, share)
 
     def delay(self, host: str, delay_s: float) -> None:
         self._changed.add(host)
-        self._cables.delay(host, delay_s)
+        self._links.delay(host, delay_s)
 
     def lift(self, host: str) -> None:
-        self._cables.lift(host)
+        self._links.lift(host)
         self._changed.discard(host)
 
     def undo_all(self) -> None:

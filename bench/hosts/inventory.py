@@ -17,7 +17,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from bench import ROOT
+
 EXAMPLE = "conf/hosts.example.toml"
 REAL = ROOT / "conf" / "hosts.toml"
 EMULATED = ROOT / "conf" / "emulated.toml"

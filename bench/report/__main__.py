@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench.report.make import ReportError, make_report
+from bench.scenarios.results import ReportError, make_report
 
 
 def main() -> int:

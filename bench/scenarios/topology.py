@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.client.machine import ROOT
+from bench import ROOT
 from bench.lab import Faults, LabError, Server
 
 EXAMPLE = ROOT / "conf" / "topology.example.json"

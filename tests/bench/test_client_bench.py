@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from bench.client.bare import REPLY, BareError, take_answers
+from bench.client.bare_socket import REPLY, BareError, take_answers
 from bench.client.comparison import COMPARISONS, Comparison
 from bench.client.crowd import Crowd
-from bench.client.machine import Processors
 from bench.client.measure import CPU, LATENCY, RATE, Measure, Spread, ratios, spread
+from bench.client.outcomes import verdict
 from bench.client.pairing import Outcome, orders
-from bench.client.report import verdict
 from bench.client.run import CROWD
 from bench.client.side import BenchError, Side, SideProcess, Turn
-from bench.client.tree import ENSEMBLES, PLACEMENT, mirrored_directories, pipeline, spread_directories
+from bench.client.znodes import ENSEMBLES, PLACEMENT, mirrored_directories, pipeline, spread_directories
+from bench.machine import Processors
 from tests.bench.command import run_module
 
 RUN_TIMEOUT_S = 280

@@ -26,11 +26,12 @@ from typing import Any
 from fabric.main import make_program
 from rich.console import Console
 
-from bench.hosts import deployment, servers
+from bench import ROOT
+from bench.hosts import deployment, zookeeper
 from bench.hosts.emulation import STATE, Emulation, find_obstacle
 from bench.hosts.fleet import Fleet, FleetError
-from bench.hosts.inventory import ROOT, read_inventory
-from bench.hosts.lab import HostLab
+from bench.hosts.host_lab import HostLab
+from bench.hosts.inventory import read_inventory
 from bench.hosts.namespaces import NAMES, connect, inside, network_of
 from bench.lab import LabError, Shape
 from bench.load.plan import Plan
@@ -191,7 +192,7 @@ class TestTasks(EmulatedCase):
     def see_no_server(self) -> None:
         """What was started has been stopped."""
         with connected() as fleet:
-            self.assertEqual([host for host, about in servers.find(fleet).items() if about["is_running"]], [])
+            self.assertEqual([host for host, about in zookeeper.find(fleet).items() if about["is_running"]], [])
 
     def test_check(self) -> None:
         said = self.succeed("check")
@@ -390,7 +391,7 @@ class TestLab(EmulatedCase):
         with echo:
             return bool(echo.ask(20))
 
-    def test_cables(self) -> None:
+    def test_links(self) -> None:
         faults = self.lab.faults
         with Echo(NAME) as echo:
             self.assertEqual(len(echo.ask(20)), 20)

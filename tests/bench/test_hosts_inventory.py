@@ -9,8 +9,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from bench.hosts.inventory import EXAMPLE, ROOT, Inventory, InventoryError, read_inventory
-from bench.hosts.servers import place
+from bench import ROOT
+from bench.hosts.inventory import EXAMPLE, Inventory, InventoryError, read_inventory
+from bench.hosts.zookeeper import place
 from bench.lab import LabError, Shape
 from tests.bench.command import run_module
 

@@ -20,11 +20,11 @@ from typing import Any
 from rich.console import Console
 
 from bench.report import text
-from bench.report.make import ReportError, describe_setting, make_report, read_documents, show
 from bench.report.page import make_page
 from bench.report.section import Section, Table
 from bench.report.terminal import print_section
 from bench.scenarios.catalogue import SCENARIOS
+from bench.scenarios.results import ReportError, describe_setting, make_report, read_documents, show
 from tests.bench.command import run_module
 
 SAVED = Path(__file__).with_name("saved")

@@ -23,12 +23,12 @@ from bench.load.record import ANSWERED, FAILED, UNANSWERED
 from bench.load.requests import CREATE, GET
 from bench.load.result import Result
 from bench.loopback import Loopback
-from bench.report.make import show
 from bench.scenarios import elections, failures
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
 from bench.scenarios.catching_up import count_entries
+from bench.scenarios.emulated import emulated
 from bench.scenarios.evaluation import SIZES
-from bench.scenarios.labs import emulated
+from bench.scenarios.results import show
 from bench.scenarios.roles import find_line
 from bench.scenarios.summary import latency_s, name_limits, summarise
 from bench.scenarios.topology import EXAMPLE, Link, TopologyError, applied, read_topology

@@ -23,8 +23,8 @@ def emulated(folder: Path, console: Console, tell: Callable[[str], None]) -> Ite
     """
     from bench.hosts.emulation import Emulation  # noqa: PLC0415 - Fabric is not needed for loopback
     from bench.hosts.fleet import Fleet  # noqa: PLC0415
+    from bench.hosts.host_lab import HostLab  # noqa: PLC0415
     from bench.hosts.inventory import read_inventory  # noqa: PLC0415
-    from bench.hosts.lab import HostLab  # noqa: PLC0415
 
     folder.mkdir(parents=True, exist_ok=True)
     inventory = folder / "hosts.toml"

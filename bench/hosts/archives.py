@@ -20,7 +20,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.hosts.inventory import ROOT, SERVER, Host
+from bench import ROOT
+from bench.hosts.inventory import SERVER, Host
 from bench.lab import LabError
 from parkazoo.local import LocalClusterError, find_zookeeper
 from parkazoo.local.java import JAVA_AT_LEAST
@@ -33,7 +34,7 @@ OLDEST_GLIBC = 17  # 2.17, what wheels are made for at least
 PIP_TIMEOUT_S = 900
 
 
-class Cargo(NamedTuple):
+class Archive(NamedTuple):
     """
     :param name: of the folder on the host.
     :param stamp: another one for another content.
@@ -67,36 +68,36 @@ class Kind(NamedTuple):
 
 
 class Store:
-    """Makes each cargo once.
+    """Makes each archive once.
 
     :param tell: called with a line of text when something begins that takes time.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
-        self._made: dict[tuple[str, Kind | None], Cargo] = {}
+        self._made: dict[tuple[str, Kind | None], Archive] = {}
 
-    def of(self, host: Host, about: dict[str, Any]) -> list[Cargo]:
+    def of(self, host: Host, about: dict[str, Any]) -> list[Archive]:
         """What a host needs.
 
         :param about: what agent.probe says of it.
         :raises LabError: something cannot be had.
         """
         kind = Kind.of(about)
-        cargo = []
+        archives = []
         if SERVER in host.roles:
-            cargo.append(self._get("jars", None, self._jars))
+            archives.append(self._get("jars", None, self._jars))
             if about["java"] < JAVA_AT_LEAST or "java" in about["deployed"]:
-                cargo.append(self._get("java", kind, lambda: self._fetch("java", JAVA, kind)))
+                archives.append(self._get("java", kind, lambda: self._fetch("java", JAVA, kind)))
         if host.roles - {SERVER}:
-            cargo.append(self._get("code", None, _code))
-            cargo.append(self._get("packages", kind, lambda: self._fetch("packages", PACKAGES, kind)))
-        return cargo
+            archives.append(self._get("code", None, _code))
+            archives.append(self._get("packages", kind, lambda: self._fetch("packages", PACKAGES, kind)))
+        return archives
 
-    def _get(self, name: str, kind: Kind | None, make: Callable[[], bytes]) -> Cargo:
+    def _get(self, name: str, kind: Kind | None, make: Callable[[], bytes]) -> Archive:
         if (name, kind) not in self._made:
             data = make()
-            self._made[name, kind] = Cargo(name, hashlib.sha256(data).hexdigest()[:16], data)
+            self._made[name, kind] = Archive(name, hashlib.sha256(data).hexdigest()[:16], data)
         return self._made[name, kind]
 
     def _jars(self) -> bytes:

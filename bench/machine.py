@@ -15,7 +15,8 @@ from typing import Any
 
 import psutil
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from bench import ROOT
+
 CPUINFO = Path("/proc/cpuinfo")
 
 

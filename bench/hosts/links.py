@@ -1,4 +1,4 @@
-"""The cables of emulated hosts: cut, limited, lossy, slow."""
+"""The links of emulated hosts: cut, limited, lossy, slow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DELAY = Path(__file__).with_name("delay.py")
 SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17  # linux/sockios.h, linux/ethtool.h
 
 
-class Cables:
+class Links:
     """
     :param emulation: its name.
     """
@@ -103,7 +103,7 @@ class Cables:
             self._offload(host, is_on=True)
 
     def _offload(self, host: str, is_on: bool) -> None:
-        """Whether frames may leave it as they do between namespaces: without sums, longer than a cable carries."""
+        """Whether frames may leave it as they do between namespaces: without sums, longer than a link carries."""
         inside(network_of(self._emulation, host), partial(_offload, is_on))
 
     def lift(self, host: str) -> None:

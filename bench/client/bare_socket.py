@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, islice
 from struct import Struct
 
-from bench.client.load import Load
 from bench.client.threads import shares
-from bench.client.tree import MOST_IN_FLIGHT, VALUE
+from bench.client.workload import Load
+from bench.client.znodes import MOST_IN_FLIGHT, VALUE
 
 CREATE, DELETE, GET_DATA, SET_DATA, CLOSE = 1, 2, 4, 5, -11
 NODE_EXISTS = -110

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.client.machine import describe_versions
-from bench.hosts import deployment, servers
+from bench.hosts import deployment, zookeeper
 from bench.hosts.faults import EmulatedFaults, HostFaults
 from bench.hosts.fleet import Fleet, ending
 from bench.hosts.inventory import CLIENT
 from bench.hosts.remote import Remote
 from bench.lab import Ensembles, Lab, ProcessorTimes, Server, Shape
+from bench.machine import describe_versions
 
 DESCRIBED = ("processor", "processors", "memory_bytes", "system", "python", "java")
 LONGEST_SILENCE_S = 600.0  # of a load
@@ -60,9 +60,9 @@ class HostLab(Lab):
 
     @contextmanager
     def ensembles(self, shape: Shape) -> Iterator[Ensembles]:
-        started = servers.start(self._fleet, shape)
-        with ending(lambda: servers.stop(self._fleet)), ending(self._faults.undo_all):
-            servers.make_map(self._fleet, started)
+        started = zookeeper.start(self._fleet, shape)
+        with ending(lambda: zookeeper.stop(self._fleet)), ending(self._faults.undo_all):
+            zookeeper.make_map(self._fleet, started)
             yield started
 
     def ask(self, server: Server, word: str) -> str:

@@ -1,0 +1,80 @@
+"""Who imports whom in bench/: scenarios, then load, hosts and report, which do not know each other."""
+
+from __future__ import annotations
+
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+
+import bench
+from tests.protocol.test_layering import imports, is_in
+from tests.protocol.test_layering import modules as modules_of_parkazoo
+
+BASE = ("bench.documents", "bench.lab", "bench.machine", "bench.statistics")
+# What each layer may import of bench, beside itself and `bench.ROOT`.
+LAYERS = {
+    "bench.documents": (),
+    "bench.lab": (),
+    "bench.machine": (),
+    "bench.statistics": (),
+    "bench.client": BASE,
+    "bench.load": BASE,
+    "bench.hosts": BASE,
+    "bench.report": BASE,
+    "bench.loopback": BASE,
+    "bench.scenarios": (*BASE, "bench.load", "bench.hosts", "bench.report", "bench.loopback"),
+}
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """All but the programs (``__main__``), which stand above the layers."""
+    for path in sorted(bench.ROOT.glob("bench/**/*.py")):
+        parts = path.relative_to(bench.ROOT).with_suffix("").parts
+        if parts[-1] != "__main__":
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def layer_of(module: str) -> str:
+    return next((layer for layer in LAYERS if is_in(module, (layer,))), "")
+
+
+class TestBenchLayering(unittest.TestCase):
+    def test_import_direction(self) -> None:
+        wrong = []
+        for module, path in modules():
+            layer = layer_of(module)
+            for line, name in imports(path):
+                if (
+                    is_in(name, ("bench",))
+                    and name != "bench"
+                    and not is_in(name, (*LAYERS.get(layer, ()), layer))
+                ):
+                    wrong.append(f"{path}:{line}: {module} imports {name}")
+        remedy = (
+            "scenarios -> load | hosts | report -> what all share. Hand what is needed from above down as an "
+            "argument, or move it to where all that need it may import it. Give a new layer its place in LAYERS."
+        )
+        self.assertFalse(wrong, "\n".join(["", *wrong, remedy]))
+
+    def test_every_module_has_its_layer(self) -> None:
+        found = {layer_of(module) for module, _ in modules() if module != "bench"}
+        self.assertEqual(
+            found, {*LAYERS}, "give each module of bench/ its place in LAYERS, and LAYERS nothing else"
+        )
+
+    def test_nothing_below_imports_what_measures_or_tests_it(self) -> None:
+        both = [
+            *((each, ("bench", "tests")) for each in modules_of_parkazoo()),
+            *((each, ("tests",)) for each in modules()),
+        ]
+        wrong = [
+            f"{path}:{line}: {module} imports {name}"
+            for (module, path), above in both
+            for line, name in imports(path)
+            if is_in(name, above)
+        ]
+        self.assertFalse(wrong, "\n".join(["", *wrong, "Move what both need down, into parkazoo/ or bench/."]))
+
+
+if __name__ == "__main__":
+    unittest.main()
