@@ -128,7 +128,7 @@ class Demo:
         return "each ensemble is an ordinary ZooKeeper of three servers", shown
 
     def tree(self) -> tuple[str, RenderableType]:
-        """Anna makes a tree, Ben reads it, and each ensemble is asked what it holds."""
+        """Anna makes a tree, Ben reads it, and plain clients look what each ensemble holds."""
         shown = table("znode", "lives on", "its children live on")
         for path in TREE:
             expect(self.anna.create(path, path.encode()) == path, f"{path} is made")
@@ -158,7 +158,7 @@ class Demo:
                 asked = time.monotonic()
                 lock.acquire(timeout=TIMEOUT_S)
                 held = time.monotonic()
-                time.sleep(LOCK_HELD_S)  # the work that nobody else may do meanwhile
+                time.sleep(LOCK_HELD_S)  # the work, which only the holder of the lock may do
                 turns.append((asked - began, held - began, time.monotonic() - began))
                 lock.release()
             return turns
@@ -235,7 +235,7 @@ class Demo:
         parent, child = "/shop/workers", "/shop/workers/anna"
         expect(self.home(parent) != self.home(child), f"{parent} lives on another ensemble than its children")
         fired: Future[WatchedEvent] = Future()
-        expect(self.ben.get_children(parent, watch=fired.set_result) == [], "nobody works yet")
+        expect(self.ben.get_children(parent, watch=fired.set_result) == [], "no client works yet")
         self.anna.create(child, ephemeral=True)
         event = fired.result(TIMEOUT_S)
         expect((event.type, event.path) == (EventType.CHILD, parent), f"{event} is a CHILD event of {parent}")
@@ -243,7 +243,7 @@ class Demo:
         shown = table("client", "does or sees", "that znode lives on")
         shown.add_row("ben", f"watches the children of {parent}", self.text(self.home(parent)))
         shown.add_row("anna", f"creates {child}, an ephemeral", self.text(self.home(child)))
-        shown.add_row("ben", f"is told: {event.type} of {event.path}", self.text(self.home(parent)))
+        shown.add_row("ben", f"gets {event.type} of {event.path}", self.text(self.home(parent)))
         return "a parent and its children on different ensembles: the watch fires", shown
 
     def transaction(self) -> tuple[str, RenderableType]:
@@ -320,7 +320,7 @@ def connected(hosts: str) -> Iterator[ParKazooClient]:
 
 @contextmanager
 def progress(console: Console) -> Iterator[Callable[[str], Any]]:
-    """A function that says what is going on: in one changing line if somebody looks, else in lines on stderr."""
+    """A function that says what is going on: in one changing line on a terminal, else in lines on stderr."""
     console = console if console.is_terminal else Console(stderr=True, soft_wrap=True)
     if not console.is_terminal:
         yield console.print

@@ -12,7 +12,7 @@ class ClusterMapError(ConfigurationError):
 
 
 class ForkError(KazooException):
-    """A client that was started before a fork is used in the child process: its session is the parent's."""
+    """The child process uses a client that was started before the fork: its session is the parent's."""
 
 
 class CrossEnsembleError(KazooException):

@@ -33,7 +33,7 @@ def check_map(
 ) -> list[Finding]:
     """Compare the cluster map at `hosts` with the ensembles; nothing is written. Arguments as for `init_map`.
 
-    Every server is asked by itself, because a server in the wrong ensemble hides behind the right ones.
+    It asks every server by itself, because a server in the wrong ensemble hides behind the right ones.
 
     :returns: what is wrong; empty if nothing is.
     :raises ClusterMapError: as `read_map`.
@@ -72,7 +72,7 @@ def _check_ensemble(client: AdminClient, cluster_map: ClusterMap) -> Iterator[Fi
             client.name,
             f"{' and '.join(lost)} {'are' if len(lost) > 1 else 'is'} missing: it has lost its data, or these are "
             "new servers",
-            "bring back the old servers or a backup; `parkazoo map init` with the arguments of the map tells what "
+            "bring back the old servers or a backup; `parkazoo map init` with the arguments of the map says what "
             f"is lost, and with --replace {client.name} gives it up",
         )
     elif client.name == cluster_map.bootstrap and ENSEMBLE not in parts:

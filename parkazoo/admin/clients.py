@@ -35,7 +35,7 @@ REFUSED = "the servers refuse the identity"
 Auth = Sequence[tuple[str, str]]
 T = TypeVar("T")
 log = logging.getLogger(__package__)
-log.addHandler(logging.NullHandler())  # a connection that is refused is told in an error, not on stderr
+log.addHandler(logging.NullHandler())  # a refused connection is an error, not a line on stderr
 
 
 class NoRightError(ClusterMapError):
@@ -156,7 +156,7 @@ def connect_to(
 def connect_to_each_server(
     clients: Mapping[str, AdminClient], options: Mapping[str, Any], timeout_s: float
 ) -> Iterator[tuple[dict[str, tuple[str, AdminClient]], dict[str, tuple[str, str]]]]:
-    """A client for each server alone, and why there is none: both by server, with the ensemble's name."""
+    """A client for each server alone, or why there is none: both by server, with the ensemble's name."""
     servers = {
         format_hosts([server]): (name, server)
         for name, client in clients.items()

@@ -39,7 +39,7 @@ def verify_distinct(clients: Mapping[str, AdminClient], options: Mapping[str, An
     """Each name is an ensemble of its own, and all its servers are in it.
 
     Host names prove nothing, nor do the servers' own lists of members, in which each may call itself 0.0.0.0.
-    So every ensemble is given an ephemeral, and every server is asked which ones it has.
+    So this creates an ephemeral on every ensemble, and asks every server which ones it has.
     """
     servers = {name: parse_hosts(client.hosts) for name, client in clients.items()}
     if sum(map(len, servers.values())) == 1:

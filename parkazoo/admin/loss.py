@@ -1,4 +1,4 @@
-"""What ensembles had that have lost their data."""
+"""What was on ensembles that have lost their data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOSSES_SHOWN = 20
 
 
 class Loss(NamedTuple):
-    """What ensembles that have lost their data had, so far as the other ones know of it; users' paths, sorted.
+    """What was on ensembles that have lost their data, so far as the others know; users' paths, sorted.
 
     :param ensembles: their names.
     :param childless: directories whose children were there.
@@ -86,7 +86,7 @@ def verify_given_up(
 
 
 def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Sequence[str]) -> Loss:
-    """What the ensembles tell of those that have lost their data; goes through all that there is."""
+    """What the ensembles know of those that have lost their data; reads every znode."""
     placement = cluster_map.make_placement()
     mirrors = {cluster_map.names.index(name): set(clients[name].children(MIRRORS)) for name in lost}
     childless: set[str] = set()

@@ -1,7 +1,7 @@
 """The cluster map, made.
 
-The draft is what makes `init_map` safe to repeat: it is created first, so that all who make a map at the same
-time or after a crash agree on one, and becomes the map in the last transaction.
+The draft makes `init_map` safe to repeat. It is created first, so that all clients that make a map at the same
+time, or after a crash, agree on one. The last transaction turns it into the map.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def init_map(
 ) -> ClusterMap:
     """Make the cluster map, and on every ensemble what the protocol needs; return the map.
 
-    Nothing is written before it is verified that every ensemble is reachable, that no two of them are one,
-    that none carries another map and, if there are several, that none has znodes which would be out of reach.
-    One ensemble alone is adopted with all its data. Repeating it with the same arguments finishes what a crash
-    has left unfinished, makes again what is missing, overwrites nothing, and returns the map that is there. It
-    refuses an ensemble that was part of the cluster and has lost its data, unless that is to be replaced.
+    Before it writes anything, it verifies that every ensemble is reachable, that no two of them are one, that none
+    carries another map and, if there are several, that none has znodes that would be out of reach. It adopts one
+    ensemble alone with all its data. Repeated with the same arguments it finishes what a crash left unfinished,
+    makes again what is missing, overwrites nothing, and returns the map that is there. It refuses an ensemble that
+    was part of the cluster and has lost its data, unless `replace` names it.
 
     :param bootstrap: hosts (``"h:p,h:p"``) of the ensemble that is to hold the map: all or some servers of one
         of `ensembles`, or an ensemble apart that holds the map and nothing else (its name is "bootstrap").
@@ -51,7 +51,7 @@ def init_map(
     :param closed: only the identities of this call may read or change ``/parkazoo``, the map included, so that
         every client needs them; otherwise anyone may.
     :param replace: names of ensembles that are made anew if they have lost their data, which is given up.
-    :param tell: called with what is lost, before anything is written.
+    :param tell: called with the losses, before anything is written.
     :param timeout_s: seconds to wait for the connections, and for each answer.
     :param client_options: further arguments for KazooClient (TLS, SASL), apart from ``handler``.
     :raises ClusterMapError: if anything is not as it must be. It says what, and what to do.
@@ -66,14 +66,14 @@ def init_map(
     with connect_to(wanted.ensembles, options, timeout_s) as (clients, absent):
         if absent:
             raise ClusterMapError(unreachable(absent))
-        # The bootstrap ensemble last: whoever marks the others has written a draft there before.
+        # The bootstrap ensemble last: a client marks the others only after it has written a draft there.
         first = sorted(clients.values(), key=lambda client: client.name == wanted.bootstrap)
         states = {client.name: Contents.read(client) for client in first}
         cluster_map, is_made = agree_on_map(wanted, states)
         for name in states:
             verify_contents(cluster_map, name, states, closed, is_made)
         if lost := find_lost(cluster_map, states, is_made):
-            if not is_made:  # with its ensembles in another order, something else would be told to be lost
+            if not is_made:  # with its ensembles in another order, the error would name other losses
                 verify_all_in_reach(cluster_map, clients, is_again=True)
             loss = assess(cluster_map, clients, lost)
             verify_given_up(cluster_map, states, loss, replace, is_made)
@@ -93,7 +93,7 @@ def init_map(
 
 
 def _write_draft(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> ClusterMap:
-    """The draft: this map, or the one of somebody who was faster, if that is the same but for its id."""
+    """The draft: this map, or that of another client that was faster, if it is the same but for its id."""
     _make_root(client, acl)
     transaction = client.zk.transaction()
     transaction.create(MAP, b"", acl)  # fails if there is a map by now
@@ -124,7 +124,7 @@ def _make_structure(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> N
             transaction = client.zk.transaction()
             for path in missing[start : start + CREATES_AT_ONCE]:
                 transaction.create(path, b"", acl)
-            client.commit(FENCES, transaction)  # it fails if somebody else makes them too: look again
+            client.commit(FENCES, transaction)  # it fails if another client makes them too: look again
 
 
 def _make_identity(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> None:

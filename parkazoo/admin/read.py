@@ -14,7 +14,7 @@ from parkazoo.protocol.placement import ENSEMBLE, MAP
 def read_map(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any) -> ClusterMap:
     """The cluster map on the bootstrap ensemble at `hosts`; arguments as for `init_map`.
 
-    :raises ClusterMapError: if there is none, it can't be read or used, or nobody answers at `hosts`.
+    :raises ClusterMapError: if there is none, it can't be read or used, or no server answers at `hosts`.
     """
     parse_hosts(hosts)
     with connect_to({"": hosts}, {**client_options, "auth_data": list(auth)}, timeout_s) as (clients, absent):

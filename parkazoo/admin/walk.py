@@ -1,7 +1,7 @@
 """Look at every znode of every ensemble, and mend what is safe while clients go on working. Nothing is printed.
 
-What is asked and concluded is in protocol/audit.py, how it is mended in protocol/mend.py; this runs both over the
-ensembles: depth first, with a bounded number of znodes under way, so that memory does not grow with the tree.
+protocol/audit.py asks and concludes, protocol/mend.py mends. This runs both over the ensembles: depth first, with
+a bounded number of znodes under way, so that memory does not grow with the tree.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from parkazoo.protocol.steps import Operation
 
 GRACE_S = 10.0
 UNDER_WAY = 128
-NAMES_HELD = 100_000  # beyond this many names in memory, few listings more are asked for at once
+NAMES_HELD = 100_000  # with more names in memory than this, few listings are under way at once
 UNDER_WAY_THEN = 8
 SUSPECTS_HELD = 10_000
 PROGRESS_EVERY_S = 0.1
 
 log = logging.getLogger("parkazoo.fsck")
-log.addHandler(logging.NullHandler())  # what matters is told in the report or an error, not on stderr
+log.addHandler(logging.NullHandler())  # what matters is in the report or an error, not on stderr
 
 
 Progress = Callable[[int, int], None]

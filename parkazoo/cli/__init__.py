@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command; errors that the user can do something about are one message, and exit status 1."""
+    """Run the command. An error that the user can mend is one message, and exit status 1."""
     try:
         import rich  # noqa: F401, PLC0415 - an extra
         import typer  # noqa: F401, PLC0415 - an extra

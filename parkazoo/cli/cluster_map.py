@@ -69,9 +69,7 @@ def init(
         Path | None,
         typer.Option(**FILE, help='The same as JSON: {"bootstrap": "H:P", "ensembles": {"a": "H:P"}}.'),
     ] = None,
-    closed: Annotated[
-        bool, typer.Option("--closed", help=f"Let nobody but the identity in --auth use {ROOT}.")
-    ] = False,
+    closed: Annotated[bool, typer.Option("--closed", help=f"Let only the identity in --auth use {ROOT}.")] = False,
     replace: Annotated[
         list[str] | None,
         typer.Option(
@@ -170,7 +168,7 @@ def where(
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """Tell on which ensemble a znode and its children live, and under which path there."""
+    """Show on which ensemble a znode and its children live, and under which path."""
     servers, chroot = split_hosts(hosts)
     znode = _normalised(path, chroot)
     cluster_map = _read(servers, connection_options(auth, timeout, ca, cert, key))
@@ -237,7 +235,8 @@ def connection_options(
     """The arguments that admin's functions have in common."""
     identities = [each.partition(":") for each in auth or ()]
     if not all(scheme and credential for scheme, _, credential in identities):
-        raise typer.BadParameter("--auth must be SCHEME:CREDENTIAL, as digest:user:password")  # not told: a secret
+        # without its value: a secret
+        raise typer.BadParameter("--auth must be SCHEME:CREDENTIAL, as digest:user:password")
     if (cert is None) != (key is None):
         raise typer.BadParameter("--cert and --key belong together")
     tls = {

@@ -41,7 +41,7 @@ def fsck(
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """Look at every znode of every ensemble for what crashes left behind. Status 1 if anything is wrong still."""
+    """Look at every znode of every ensemble for what crashes left behind. Status 1 if anything is still wrong."""
     if accept_loss and not repair:
         raise typer.BadParameter("--accept-loss is for --repair: give both")
     servers, _ = split_hosts(hosts)
@@ -91,7 +91,7 @@ def _print(console: Console, report: Report) -> None:
 
 
 def _describe(about: str, tally: Tally) -> Text:
-    """The first places, and what is to be done: once for those that need the same."""
+    """The first places, and what to do: once for those that need the same."""
     text = Text(about, overflow="fold")
     remedy = ""
     for found in tally.paths[:SHOWN]:

@@ -23,7 +23,7 @@ class ServerPorts(NamedTuple):
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` ports of 127.0.0.1 that nobody listens on at this moment.
+    """`count` ports of 127.0.0.1 on which no program listens at this moment.
 
     :raises LocalClusterError: if there are not that many.
     """

@@ -28,8 +28,8 @@ class Machine(NamedTuple):
     """Where a server runs.
 
     :param address: it listens there.
-    :param argv: comes before the server's own command: ``("ip", "netns", "exec", "a1")``. With it, nobody else is
-        expected at the address.
+    :param argv: comes before the server's own command: ``("ip", "netns", "exec", "a1")``. Then no other
+        program is expected at the address.
     """
 
     address: str = HOST
@@ -149,7 +149,7 @@ class LocalServer:
         return f"server {self.name} at {self.address} has ended; the end of its log:\n{self.log_tail()}"
 
     def has_lost_port(self) -> bool:
-        """Whether one of the server's ports was taken by somebody else before it could listen there."""
+        """Whether one of the server's ports was taken by another program before it could listen there."""
         return TAKEN.search(self.log_tail(1000)) is not None
 
     def _is_port_free(self) -> bool:
@@ -202,7 +202,7 @@ class LocalEnsemble:
         return tuple(server for server, role in self.roles().items() if role.name == "follower")
 
     def roles(self, timeout_s: float = WORD_TIMEOUT_S) -> dict[LocalServer, Role]:
-        """Each server's role. Servers are asked at once, each is given `timeout_s` seconds."""
+        """Each server's role. All are asked at once; each has `timeout_s` seconds to answer."""
         with ThreadPoolExecutor(len(self.servers)) as pool:
             roles = pool.map(lambda server: role_of(server.address, timeout_s), self.servers)
             return dict(zip(self.servers, roles, strict=True))

@@ -67,7 +67,7 @@ class Supervisor:
         """Leave the servers running when this process ends."""
         self.ask("detach")
         self._close()
-        self._process.returncode = 0  # nobody's child to wait for any more
+        self._process.returncode = 0  # no child to wait for any more
 
     def end(self) -> None:
         """Kill what still runs, and wait until it is gone."""

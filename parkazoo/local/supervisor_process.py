@@ -1,4 +1,4 @@
-"""The process that owns local servers, so that none outlives the program that asked for them.
+"""The process that owns local servers, so that none outlives the program that started them.
 
 Run by path (``python -I -S supervisor_process.py OWNER_PID [FOLDER]``), with the standard library alone. It reads
 requests, JSON lines of ``[number, method, *arguments]``, and answers each with ``[number, value, error]``. It
@@ -44,7 +44,7 @@ class Servers:
         return server.pid
 
     def poll(self, pid: int) -> int | None:
-        """The exit status, None while the server runs. A pid stays valid until this has told of its end."""
+        """The exit status, None while the server runs. A pid stays valid until this has returned the status."""
         return self.servers[pid].poll()
 
     def send(self, pid: int, number: int) -> None:

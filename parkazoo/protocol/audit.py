@@ -1,12 +1,12 @@
 """What fsck asks about each znode, and what it concludes: pure, and right while clients go on working.
 
-Several ensembles are never seen at one moment, so nothing is concluded from two looks at two of them:
+No client sees several ensembles at one moment, so looks at two of them prove nothing:
 
-- A mirror lives within the life of its pin, and that within the life of its home. So a mirror is wrong if its pin
-  or home is missing at a moment *between* two looks at the very same mirror (its czxid), each no older than the
-  one before (sync).
-- Deletes and set_acls under way leave marks and ACLs that differ for a while. So a directory is looked at twice,
-  with time in between, and only what has not moved at all is left over from a client that is no more.
+- A mirror lives within the life of its pin, and the pin within the life of its home. So a mirror is wrong if its
+  pin or home is missing at a moment *between* two looks at the very same mirror (its czxid), each no older than
+  the one before (sync).
+- Deletes and set_acls under way leave marks and ACLs that differ for a while. So fsck looks at a directory twice,
+  with time in between. Only what has not moved at all was left by a client that is gone.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Unvisited(NamedTuple):
 
 
 class Audit(NamedTuple):
-    """What came of a look. `hidden` are znodes that could not be looked at, for want of a right."""
+    """The result of a look. `hidden` are znodes that this identity has no right to look at."""
 
     findings: Sequence[Finding] = ()
     suspects: Sequence[Suspect] = ()
@@ -238,7 +238,7 @@ def _audit_native(tree: Tree, place: Place, path: str, names: list[str]) -> Audi
 
 
 def _audit_unlisted(tree: Tree, place: Place, path: str) -> Operation[Audit]:
-    """A znode whose children we may not list. Its pin, if it has one, everybody may see."""
+    """A znode whose children we may not list. Every identity may see its pin, if it has one."""
     hidden = Audit(hidden=[place])
     d = tree.directory(path)
     if d is None or not (yield from _is_there(place.ensemble, d.pin)):
@@ -273,7 +273,7 @@ def _audit_directory(d: Directory) -> Operation[Audit]:
 
 
 def _explain_no_mirror(d: Directory, before: Snapshot) -> Operation[list[Finding]]:
-    """A pin without marks had no mirror: what the pin remembers of the fence tells why.
+    """A pin without marks had no mirror: what the pin remembers of the fence says why.
 
     A promotion that lands raises the fence's version above the one remembered. The version goes back, or the fence
     is another one, if its ensemble has lost what it had when the pin was made.
@@ -351,7 +351,7 @@ def judge(d: Directory, before: Snapshot, now: Snapshot | None) -> list[Finding]
     if marks:
         detail = f"{len(marks)} begun" if len(marks) > 1 else ""
         findings.append(Finding(UNFINISHED_DELETES, d.home.ensemble, d.path, detail, d, marks))
-    # Whoever has set the ACL in between mends the mirror.
+    # The client that has set the ACL in between mends the mirror.
     if now.differing and now.differing == before.differing and now.versions == before.versions:
         findings.append(Finding(DIFFERING_ACLS, d.mirror.ensemble, d.path, " and ".join(now.differing), d))
     return findings

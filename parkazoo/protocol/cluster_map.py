@@ -198,7 +198,7 @@ def no_map_error(hosts: str, record: bytes | None) -> ClusterMapError:
     if record is None:
         hint = (
             "either none has been made, or this was the bootstrap ensemble of a cluster that still exists on its "
-            "other ensembles, and it has lost its data. `parkazoo map init` with all ensembles tells which: it "
+            "other ensembles, and it has lost its data. `parkazoo map init` with all ensembles finds out: it "
             "makes a first map, or refuses and names what is lost"
         )
     else:

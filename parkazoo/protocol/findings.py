@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from parkazoo.protocol.tree import Directory
 
-STALE_AFTER_MS = 24 * 3600 * 1000  # nobody waits that long for the answer to a delete
+STALE_AFTER_MS = 24 * 3600 * 1000  # no deleter waits that long for its answer
 MARK = re.compile(r"[0-9a-f]{32}\.(?:-?[0-9]+|transaction)")
 
 
@@ -33,7 +33,7 @@ ORPHANS = Kind(
 EMPTY_MIRRORS = Kind("empty-mirrors", "empty mirrors, whose directory does not exist")
 MISSING_PINS = Kind("missing-pins", "directories that have a mirror and no pin")
 UNFINISHED_DELETES = Kind("unfinished-deletes", "deletes that were begun and not finished")
-STALE_DONE = Kind("stale-done-records", "records of finished deletes that nobody came for")
+STALE_DONE = Kind("stale-done-records", "records of finished deletes that their deleters have not read")
 DIFFERING_ACLS = Kind("differing-acls", "directories whose mirror or pin has another ACL than their home")
 MISSING = Kind("missing-structure", "missing parts of /parkazoo")
 FOREIGN = Kind(
@@ -50,7 +50,7 @@ MISPLACED = Kind(
 LOST_MIRRORS = Kind(
     "lost-mirrors",
     "ensembles that have lost their mirrors, and with them the children of directories",
-    "bring back its data; `parkazoo map init` with the arguments of the map tells what is lost, and gives it up "
+    "bring back its data; `parkazoo map init` with the arguments of the map says what is lost, and gives it up "
     "with --replace",
 )
 LOST_CHILDREN = Kind(
@@ -68,7 +68,7 @@ UNFINISHED_PROMOTIONS = Kind(
 MISSING_MIRRORS = Kind(
     "missing-mirrors",
     "directories that count as empty: a pin without a mirror",
-    "nothing, if a first child never came or a delete was called off; but if somebody has deleted the mirror by "
+    "nothing, if a first child never came or a delete was called off; but if someone has deleted the mirror by "
     "hand, its children are lost",
     is_note=True,
 )
@@ -109,5 +109,5 @@ def is_mark(name: str) -> bool:
 
 
 def is_stale(ctime_ms: int, now_ms: int) -> bool:
-    """Whether a record of a finished delete is so old that nobody comes for it any more."""
+    """Whether a record of a finished delete is so old that its deleter will not read it any more."""
     return ctime_ms <= now_ms - STALE_AFTER_MS

@@ -1,7 +1,7 @@
 """How fsck mends what it has found.
 
-Repairs are steps of the protocol that any client may take at any time, conditional as they are there. None makes
-a loss look right, but that of LOST_CHILDREN, which is for those who have asked for it.
+Repairs are steps of the protocol that any client may take at any time, with the same conditions. None makes a loss
+look right, except the repair of LOST_CHILDREN, which a user has to ask for.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ def _mend_missing_pin(finding: Finding) -> Operation[str]:
         yield from promote(d)
     except NoNodeError:
         return "its directory has been deleted meanwhile: run fsck again"
-    return (yield from _mend_acls(finding))  # nobody knows with which one the mirror was made
+    return (yield from _mend_acls(finding))  # the mirror was made with either of the two
 
 
 def _accept_loss(finding: Finding) -> Operation[str]:
-    """A new mirror, empty: whoever asked for this knows that the old one is lost."""
+    """A new mirror, empty: the user who asked for this knows that the old one is lost."""
     with suppress(NoNodeError):  # deleted meanwhile
         yield from promote(_directory(finding))
     return ""
@@ -87,8 +87,8 @@ def _accept_loss(finding: Finding) -> Operation[str]:
 def _mend_delete(finding: Finding) -> Operation[str]:
     """Finish it if its mirror is gone; else it has had no effect yet, and is called off.
 
-    A deleter that wakes up after that finds its mark gone, and begins again. The fence is bumped first, so that
-    one that slept cannot delete the mirror for a mark that is no more.
+    A deleter that wakes up after that finds its mark gone, and begins again. This bumps the fence first, so that a
+    deleter that slept cannot delete the mirror for a mark that is gone.
     """
     d = _directory(finding)
     for _ in range(ATTEMPTS):
@@ -111,7 +111,7 @@ def _mend_delete(finding: Finding) -> Operation[str]:
 
 
 def _mend_acls(finding: Finding) -> Operation[str]:
-    """As a set_acls goes on after its first step; but what another sets after we read the home is not set back."""
+    """Goes on as set_acls does after its first step, but keeps what another client sets after we read the home."""
     d = _directory(finding)
     for _ in range(ATTEMPTS):
         yield from bump_fence(d)  # a promotion that read another ACL must not land after this

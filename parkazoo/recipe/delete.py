@@ -67,7 +67,7 @@ class TreeDelete:
         self._leave(znode)
 
     def _leave(self, znode: _Znode) -> None:
-        """Its delete is on its way: if it was the last child, so can be the parent's."""
+        """Its delete is on its way; if it was the last child, the parent's can follow."""
         parent = znode.parent
         if parent is not None:
             parent.children -= 1

@@ -18,8 +18,8 @@ MAX_DELAY_S = 1.0
 class Lock(KazooLock):
     """kazoo's Lock, whose znode is gone after a failed :meth:`acquire` and after :meth:`release`.
 
-    kazoo tries once to delete it; if the connection is lost just then, a contender of a living session stays, and
-    nobody gets the lock any more. Here both wait until the connection is back, or the session has ended.
+    kazoo tries once to delete it. If the connection is lost just then, a contender of a living session stays and
+    blocks the lock. Here both wait until the connection is back, or the session has ended.
     """
 
     is_acquired: bool
@@ -45,7 +45,7 @@ class Lock(KazooLock):
         return bool(super()._inner_acquire(blocking, timeout, ephemeral))
 
     def _find_node(self) -> str | None:
-        """Our znode, if there is one; not to be denied by a server that lags behind the one that made it."""
+        """Our znode, if there is one, even if this server lags behind the one that made it."""
         self.client.sync(self.path)
         name: str | None = super()._find_node()
         return name

@@ -24,10 +24,10 @@ class LockingQueue(KazooLockingQueue):
     ``entries/taken-entry-100-0000000001``: siblings share an ensemble. Where the cluster map has one ensemble
     kazoo's own shape is kept, so that plain kazoo clients can use the same queue.
 
-    Whoever locks an entry also sets it, to the same value, in one transaction: its version tells holders apart.
-    An entry is deleted, or its lock given back, in one transaction that asks for its holder's version. So it is
-    never lost, nor given to two while its holder's session lives; and a holder whose session has expired can do
-    nothing to an entry that has been given to another (in kazoo's layout it can, in the middle of `consume`).
+    A client that locks an entry also sets it, to the same value, in one transaction: its version distinguishes
+    holders. One transaction that asks for the holder's version deletes an entry, or releases its lock. So an entry
+    is never lost, and never has two holders while its holder's session lives. A holder whose session has expired
+    can do nothing to an entry that another client holds (in kazoo's layout it can, in the middle of `consume`).
     """
 
     _LOCK_PREFIX = "taken-"
@@ -135,7 +135,7 @@ class LockingQueue(KazooLockingQueue):
         )
 
     def _take(self, entry: str) -> tuple[str, bytes] | None:
-        """Lock an entry; None if somebody else has locked or consumed it."""
+        """Lock an entry; None if another client has locked or consumed it."""
         if self._is_kazoos:
             taken: tuple[str, bytes] | None = super()._take(entry)
             return taken

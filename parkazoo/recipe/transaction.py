@@ -14,8 +14,8 @@ class RetriableTransaction(TransactionRequest):
     """kazoo's TransactionRequest; `committed` says whether ZooKeeper has done it, not whether it was tried.
 
     After a failure, or results that say that nothing was done, it can be changed and committed again; so
-    ``client.retry(transaction.commit)`` works. After a ConnectionLoss it may have been done all the same, as any
-    request: a transaction that must not be done twice needs a check of a version.
+    ``client.retry(transaction.commit)`` works. After a ConnectionLoss it may have been done all the same, like any
+    request: a transaction that must not happen twice needs a check of a version.
     """
 
     def __init__(self, client: Any) -> None:
@@ -45,7 +45,7 @@ class RetriableTransaction(TransactionRequest):
 
 
 class _Reply:
-    """Tells the transaction before whoever waits for the result."""
+    """Updates the transaction before the caller gets the result."""
 
     def __init__(self, end: Callable[[bool], None], result: Any) -> None:
         self._end = end

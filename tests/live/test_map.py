@@ -658,9 +658,7 @@ class LostTest(Ensembles):
             with self.subTest(command):
                 status, out, err = run_command(*command, "--hosts", self.a)
                 self.assertEqual((status, out, err), (1, "", f"error: {no_map_error(self.a, None)}\n"))
-                self.assertRegex(
-                    err, "none has been made, or .* lost its data. `parkazoo map init` .* tells which"
-                )
+                self.assertRegex(err, "none has been made, or .* lost its data. `parkazoo map init` .* finds out")
         init = ("map", "init", "--bootstrap", self.a, *(f"--ensemble={n}={h}" for n, h in self.all.items()))
         status, out, err = run_command(*init)
         self.assertEqual((status, out), (1, ""))

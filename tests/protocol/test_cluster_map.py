@@ -243,7 +243,7 @@ class NoMapTest(unittest.TestCase):
             str(no_map_error("h:1", None)),
             "no cluster map at /parkazoo/map on h:1: either none has been made, or this was the bootstrap "
             "ensemble of a cluster that still exists on its other ensembles, and it has lost its data. "
-            "`parkazoo map init` with all ensembles tells which: it makes a first map, or refuses and names what "
+            "`parkazoo map init` with all ensembles finds out: it makes a first map, or refuses and names what "
             "is lost",
         )
 
