@@ -12,9 +12,9 @@ from kazoo.exceptions import NodeExistsError
 
 
 class Direct:
-    """A client as kazoo's methods see it that look at the answers before the user does.
+    """The client as it appears to those of kazoo's methods that look at the answers before the user does.
 
-    They do it in completion callbacks. The handler calls these on one thread, so a completion
+    They do so in completion callbacks. The handler calls these on one thread, so a completion
     callback of the user's that waits for a `create` would wait for itself. Here the answer's thread calls them.
     """
 
@@ -28,7 +28,7 @@ class Direct:
         self.handler = self
 
     def ensure_path_async(self, path: str, acl: Any = None) -> Result:
-        """As kazoo's; but if `path` is missing all above it is asked for at once, and made without waiting."""
+        """As kazoo's; but if `path` is missing, it asks for all above at once, and makes them without waiting."""
         answer = Result()
 
         def look_above() -> None:
@@ -40,7 +40,8 @@ class Direct:
 
         def make(above: list[tuple[str, Result]]) -> None:
             missing: list[str] = []
-            for each, result in reversed(above):  # up to the first that is there: who may not read what is above?
+            # up to the first that is there: the client may have no right to read those above that
+            for each, result in reversed(above):
                 if result.get():
                     break
                 missing.insert(0, each)

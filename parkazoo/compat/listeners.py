@@ -17,12 +17,12 @@ _called_by: ContextVar[Any] = ContextVar("called_by", default=None)  # in listen
 class Listeners:
     """Calls a client's state listeners, for one state after the other, on a thread (or greenlet) of their own.
 
-    The client's state has changed by then. While they are called `is_closed` holds: what servers answer waits, so
-    that no answer overtakes a state, as with kazoo. But not longer than `patience_s`, and no more once a listener
-    uses the client: then the client can give it what it waits for.
+    The client's state has changed by then. While they are called, `is_closed` holds: answers of servers wait, so
+    that no answer overtakes a state, as with kazoo. They wait for `patience_s` at most, and no longer once a
+    listener uses the client: then the client can give it what it waits for.
 
     :param call: calls all listeners with a state.
-    :param on_open: called when what servers have answered can be taken again.
+    :param on_open: called when the client can take answers again.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Listeners:
     def tell(self, state: str, loop: Loop | None) -> None:
         """Have the listeners called, soon.
 
-        :param loop: the loop that calls this; None: something else does, and answers need not wait.
+        :param loop: the loop that calls this; None if another thread does, and answers need not wait.
         """
         with self._lock:
             self._states.append(state)
@@ -60,12 +60,12 @@ class Listeners:
             run_on(CALLBACKS, self._handler, self._run)
 
     def excuse(self) -> None:
-        """The client is about to be used: if that is a listener's doing, nothing waits for it."""
+        """The client is about to be used. If a listener uses it, nothing waits for that listener any more."""
         if self._is_calling and _called_by.get() is self:
             self._lose_patience()
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until all have been called; not if a listener asks for that."""
+        """Wait until all have been called; return at once in a listener."""
         if _called_by.get() is not self:
             self._are_idle.wait(timeout_s)
 

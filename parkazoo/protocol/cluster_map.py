@@ -12,8 +12,8 @@ It is stored as JSON in the znode ``/parkazoo/map`` of the bootstrap ensemble:
       "placement": ["a", "b", "c"]                   the ensembles that carry znodes; the order counts
     }
 
-Each ensemble also holds ``/parkazoo/ensemble``, ``{"cluster": ..., "name": ...}``, so that a client that
-was sent to the wrong servers finds out before it writes.
+Each ensemble also holds ``/parkazoo/ensemble``, ``{"cluster": ..., "name": ...}``, so that a client with a
+wrong address finds out before it writes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[\w.-]+)):(?P<port>[0-9]{
 QUOTED_AT_MOST = 200
 KEYS = frozenset({"format", "epoch", "cluster", "bootstrap", "ensembles", "hash", "placement"})
 
-# By their parameters, as long as a client uses them. What each remembers of 65,536 paths is tens of MB.
+# By their parameters, as long as a client uses them. Each remembers 65,536 paths, which is tens of MB.
 _shared: WeakValueDictionary[tuple[int, int], Placement] = WeakValueDictionary()
 
 
@@ -124,7 +124,7 @@ class ClusterMap:
     def make_placement(self) -> Placement:
         """Where znodes live by this map; the ensembles' indexes are those of :attr:`names`.
 
-        The clients of a process share it, with the places that it remembers, if it is the same for them.
+        Clients of a process with the same placement share it, and the places that it remembers.
         """
         key = len(self.placement), self.names.index(self.bootstrap)
         placement = _shared.get(key)
@@ -210,7 +210,7 @@ def no_map_error(hosts: str, record: bytes | None) -> ClusterMapError:
 
 
 def _quoted(value: Any) -> str:
-    """Its repr, cut short: a damaged map may hold anything, and a message is for people."""
+    """Its repr, cut short: a damaged map may hold anything, and people read the message."""
     short = reprlib.Repr()
     short.maxstring = short.maxother = QUOTED_AT_MOST
     return short.repr(value)

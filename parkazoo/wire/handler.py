@@ -26,12 +26,12 @@ _NOT_YET = object()
 
 
 class Result(AsyncResult):
-    """kazoo's AsyncResult, without a Condition: a lock is made for those who wait.
+    """kazoo's AsyncResult without a Condition: each waiting thread brings a lock.
 
     The handler's `completion_queue` calls each callback once, in the order in which they were linked. If the
     handler is not running, the thread that sets the result or links the callback calls it, as with kazoo; a loop
-    never does. There is no lock: who waits or links appends first and then looks at `_exception`; who sets writes
-    `_exception` first and then looks who has appended.
+    never does. There is no lock: a thread that waits or links appends first, and then looks at
+    `_exception`; a thread that sets writes `_exception` first, and then looks at what was appended.
     """
 
     def __init__(self, handler: Any) -> None:
@@ -105,7 +105,7 @@ class Result(AsyncResult):
                 self._callbacks.remove(callback)
 
     def _tell_all(self) -> None:
-        """Have callbacks called, and tell those who wait. Done again, or too early, it does no harm."""
+        """Start the callbacks, and wake the waiting threads. Done again, or too early, it does no harm."""
         if self._exception is _NOT_YET:
             return
         for _ in self._callbacks.copy():
@@ -127,7 +127,7 @@ class Result(AsyncResult):
 
 
 class Handler(SequentialThreadingHandler):
-    """What a ParKazooClient gets if it is given no handler."""
+    """The default handler of a ParKazooClient."""
 
     _running: bool
 
@@ -138,7 +138,7 @@ class Handler(SequentialThreadingHandler):
         self._workers = [self.callback_queue, self.completion_queue]
 
     def start(self) -> None:
-        """Begin to be used: one thread at least is there to make calls, for all handlers of the process.
+        """Start: from now on one thread at least is there to make calls, for all handlers of the process.
 
         :raises RuntimeError: no thread can be started.
         """
@@ -148,9 +148,9 @@ class Handler(SequentialThreadingHandler):
             _stop_at_exit(self)
 
     def stop(self, timeout_s: float | None = None) -> bool:
-        """Wait for the watches and completion callbacks that are due. Those of later are called too.
+        """Wait for the watches and completion callbacks that are due. Later ones are called too.
 
-        On one of its own callbacks, it does not wait for that.
+        Called in one of its own callbacks, it does not wait for that one.
 
         :param timeout_s: how long; None for CLOSE_TIMEOUT_S.
         :returns: whether all have been called. If not, the log says which one is still running.
@@ -188,7 +188,7 @@ _running: WeakSet[Any] = WeakSet()
 
 
 def _stop_all() -> None:
-    """Programs exit after what is due has been called, but wait no longer for all handlers than for one."""
+    """At the exit: wait for the calls that are due, for all handlers together no longer than for one."""
     deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
     for handler in list(_running):
         rest_s = max(0.0, deadline_s - time.monotonic())
@@ -201,14 +201,14 @@ def _stop_all() -> None:
 def _stop_at_exit(handler: Any) -> None:
     if (
         not _running
-    ):  # as with kazoo: what programs register to be called at the exit before they start is called later
+    ):  # as with kazoo: functions that programs register for the exit before start() are called later
         atexit.unregister(_stop_all)
         atexit.register(_stop_all)
     _running.add(handler)
 
 
 def start_handler(handler: Any) -> None:
-    """Start any handler. The exit waits no longer for the callbacks of kazoo's either than for those of ours.
+    """Start any handler. The exit waits for callbacks of kazoo's handlers no longer than for those of ours.
 
     :raises RuntimeError: no thread can be started.
     """
@@ -219,7 +219,7 @@ def start_handler(handler: Any) -> None:
 
 
 def stop_handler(handler: Any, timeout_s: float | None = None) -> bool:
-    """Stop any handler, with what is said of :meth:`Handler.stop`.
+    """Stop any handler, as :meth:`Handler.stop` does.
 
     After False, kazoo's handler for gevent may be started again, kazoo's others when the callback has ended.
     """
@@ -244,7 +244,7 @@ def stop_handler(handler: Any, timeout_s: float | None = None) -> bool:
 
 
 def _wait_for_callbacks(handler: Any, timeout_s: float) -> None:
-    """Wait until one of kazoo's handlers has made what is due. Nothing is spawned: the interpreter exits."""
+    """Wait until one of kazoo's handlers has made the calls that are due, without spawning: this is the exit."""
     deadline_s = time.monotonic() + timeout_s
     for name in ("completion_queue", "callback_queue"):
         if hasattr(handler, name):  # gevent's has no queue for completions

@@ -13,7 +13,7 @@ DIGEST = re.compile(r"(scheme='digest', id='[^':]*):[^']*")
 
 
 class DiscreetLog(logging.LoggerAdapter):  # type: ignore[type-arg]  # not before Python 3.11
-    """Hides credentials, session passwords and digests in ACLs: kazoo logs requests and answers as they are."""
+    """Hides credentials, session passwords and digests in ACLs: kazoo logs whole requests and answers."""
 
     def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
         if self.isEnabledFor(level):
@@ -33,7 +33,7 @@ def _without_secrets(value: Any) -> Any:
 
 
 class _WithoutDigests:
-    """A request or an answer; what it shows is made only when it is shown."""
+    """A request or an answer. Its text is made only when a handler asks for it."""
 
     def __init__(self, value: Any) -> None:
         self._value = value

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 DRAIN_BYTES = 4096
 MANY_TIMERS = 64
-# Which selectors wait as a handler of kazoo does; all others are taken for threads.
+# Selectors that wait as a handler of kazoo does; all other handlers count as threads.
 SELECTORS = {
     "sequential_gevent_handler": "gevent.selectors",
     "sequential_eventlet_handler": "eventlet.green.selectors",
@@ -38,12 +38,12 @@ HUBS = {"sequential_gevent_handler": "gevent", "sequential_eventlet_handler": "e
 
 
 class Timer(list[Any]):
-    """When to call, a number that orders those of the same moment, and whom."""
+    """When to call, a number that orders calls of the same moment, and the function."""
 
     __slots__ = ()
 
     def cancel(self) -> None:
-        """Let go of whom it would have called."""
+        """Let go of the function that it would have called."""
         self[2] = None
 
 
@@ -70,7 +70,7 @@ class Loop:
         _all.add(self)
 
     def begin(self) -> None:
-        """Have it run; may be called again."""
+        """Start it; may be called again."""
         if not self._turn.locked():
             self._routines.append(self._handler.spawn(self._run))
 
@@ -126,7 +126,7 @@ class Loop:
     def _drain(self, events: int) -> None:
         with suppress(BlockingIOError):
             self.read_sock.recv(DRAIN_BYTES)
-        # Only now: whoever came before has had its byte read here, and what it wants is looked at after this.
+        # Only now: this has read the byte of every earlier caller, and looks at its call after this.
         self._is_signalled = False
 
     def _run(self) -> None:
@@ -159,7 +159,7 @@ class Loop:
         """In a child process: what is watched is the parent's."""
         for routine in self._routines:
             end_after_fork(routine)
-        self._selector.close()  # before any of its sockets: libev aborts if one that it watches is closed
+        self._selector.close()  # before any of its sockets: libev aborts if a watched one is closed
         for sock in (self.read_sock, self.write_sock):
             os.close(sock.detach())
 
@@ -171,7 +171,7 @@ class Loop:
 
 
 def _name_of(call: Any) -> str:
-    """Without what it is called with: a session's password may be in that."""
+    """Without its arguments, which may hold a session's password."""
     while isinstance(call, partial):
         call = call.func
     return getattr(call, "__qualname__", type(call).__name__)

@@ -1,4 +1,4 @@
-"""The IP addresses of servers' names. To ask for a name may block; to ask for it twice at a time is needless."""
+"""The IP addresses of servers' names. A look-up may block; one name has one look-up at a time."""
 
 from __future__ import annotations
 

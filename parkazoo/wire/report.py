@@ -1,4 +1,4 @@
-"""What a member's connection writes into the log: a line when something changes, few while nothing does."""
+"""What a member's connection logs: a line when something changes, few lines while nothing does."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Report:
         )
 
     def failed(self, why: str) -> None:
-        """An attempt has failed. Each reason is told once, then the latest every half minute."""
+        """An attempt has failed. This logs each reason once, then the latest every half minute."""
         self._be_away()
         now_s = time.monotonic()
         if why not in self._said:

@@ -9,7 +9,7 @@ from parkazoo.wire.workers import Strand
 
 
 def is_current(routine: Any) -> bool:
-    """Whether the caller runs in it. Not known of what other handlers spawn."""
+    """Whether the caller runs in it. Unknown for what other handlers spawn."""
     if isinstance(routine, Strand):
         return routine.is_current()
     if isinstance(routine, threading.Thread):
@@ -18,7 +18,7 @@ def is_current(routine: Any) -> bool:
 
 
 def has_ended(routine: Any) -> bool:
-    """Whether a handler's worker is no more."""
+    """Whether a handler's worker has ended."""
     if isinstance(routine, tuple):  # eventlet's, with its queue
         routine = routine[0]
     if isinstance(routine, threading.Thread):
@@ -27,7 +27,7 @@ def has_ended(routine: Any) -> bool:
 
 
 def end_after_fork(routine: Any) -> None:
-    """Threads end with a fork; greenlets go on in the child, unless they are told."""
+    """A fork ends threads. Greenlets go on in the child until they are stopped."""
     if _is_greenlet(routine) and not is_current(routine):
         routine.kill(block=False)
 

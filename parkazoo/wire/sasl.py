@@ -9,14 +9,14 @@ from kazoo.exceptions import ConfigurationError
 
 
 def verify_sasl(options: Mapping[str, Any]) -> None:
-    """See that kazoo can use them.
+    """Verify that kazoo can use them.
 
-    :raises ConfigurationError: pure-sasl is missing, or can make nothing of them; kazoo's connection would die.
+    :raises ConfigurationError: pure-sasl is missing, or cannot use them; kazoo's connection would die.
     """
     if "mechanism" not in options:
         raise ConfigurationError("sasl_options name no mechanism, such as DIGEST-MD5")
     try:
-        from puresasl import SASLError  # noqa: PLC0415 - only whoever uses SASL has it
+        from puresasl import SASLError  # noqa: PLC0415 - installed only where SASL is used
         from puresasl.client import SASLClient  # noqa: PLC0415 - as above
     except ImportError:
         raise ConfigurationError("sasl_options need pure-sasl: pip install pure-sasl") from None

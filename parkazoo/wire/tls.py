@@ -12,7 +12,7 @@ from kazoo.exceptions import ConfigurationError
 def make_context(client: KazooClient) -> ssl.SSLContext:
     """A context as kazoo makes it for each connection.
 
-    :raises ConfigurationError: the client's options are of no use. kazoo would try again until a time-out, or ask
+    :raises ConfigurationError: the client's options cannot be used. kazoo would try again until a time-out, or ask
         for the key's password on the terminal.
     """
     if client.check_hostname and not client.verify_certs:

@@ -1,4 +1,4 @@
-"""Threads for what blocks, made when they are needed; they end when they have had nothing to do for a while."""
+"""Threads for calls that block, made when needed; they end when they have been idle for a while."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ GREEN = ("sequential_gevent_handler", "sequential_eventlet_handler")  # kazoo's 
 _all: WeakSet[Workers | Strand] = WeakSet()
 
 # Signal handlers run on the main thread, after any call that it makes here. They may raise, and may use clients.
-# So who asks for a call takes no lock, and leaves no note that a call is being made: he appends, and he wakes.
-# The thread that makes calls notes it.
+# So a thread that asks for a call takes no lock and notes nothing: it appends the call, and wakes a thread. The
+# thread that makes calls notes that it does.
 
 
 def make(call: Callable[[], None]) -> None:
-    """Make a call of the user's. Whatever it raises ends here, SystemExit too: the calls after it must be made."""
+    """Make a call of the user's. All it raises ends here, SystemExit too, because later calls must be made."""
     try:
         call()
     except BaseException:
@@ -58,7 +58,7 @@ class Workers:
         self.__dict__.pop("_wakes", None)
 
     def run(self, call: Callable[[], None]) -> None:
-        """Have a call made. One that waits already is not made twice."""
+        """Ask for a call. One that waits already is not made twice."""
         self._calls[call] = None
         self._wake()
         if len(self._idle) < len(self._calls) and (self._most is None or len(self._threads) < self._most):
@@ -72,7 +72,7 @@ class Workers:
                 self._is_short = False
 
     def keep(self, owner: object) -> None:
-        """Have a thread that is ready until :meth:`let_go`, or as long as `owner` is referred to.
+        """Keep a thread ready until :meth:`let_go`, or as long as `owner` is referred to.
 
         :raises RuntimeError: no thread can be started.
         """
@@ -89,7 +89,7 @@ class Workers:
         self._wake()
 
     def _wake(self) -> None:
-        """Have an idle thread look again."""
+        """Wake an idle thread to look again."""
         if self._idle and self._wakes.qsize() < len(self._idle):
             self._wakes.put(None)
 
@@ -154,7 +154,7 @@ class Strand:
     def reset(self) -> None:
         """As new; for a child process."""
         self._calls: deque[Callable[[], None]] = deque()
-        self._turn = threading.Lock()  # whoever has it makes the calls
+        self._turn = threading.Lock()  # the thread that holds it makes the calls
         self._thread: int | None = None
         self.current: Callable[[], None] | None = None
         """The call that is being made."""
