@@ -26,7 +26,7 @@ from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts
-from parkazoo.protocol.placement import MAP, Placement
+from parkazoo.protocol.placement import MAP, logical
 from parkazoo.protocol.steps import Request
 from parkazoo.recipe.delete import TreeDelete
 from parkazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
@@ -158,7 +158,7 @@ class ParKazooClient(KazooClient):
 
     def unchroot(self, path: str) -> str:
         """The user's name for a path as a server gives it: out of the mirror, below the chroot."""
-        return str(super().unchroot(Placement.logical(path)))
+        return str(super().unchroot(logical(path)))
 
     # ---- the session ---------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from kazoo.protocol.states import EventType, WatchedEvent
 from parkazoo import CrossEnsembleError, ParKazooClient
 from parkazoo.local import LocalCluster, LocalClusterError
 from parkazoo.local.cluster_error import INSTALL
+from parkazoo.protocol.resolver import Resolver
 
 try:
     from rich import box
@@ -97,23 +98,23 @@ class Demo:
         self.anna = anna
         self.ben = ben
         self.map = anna.cluster_map
-        self.placement = self.map.make_placement()
+        self.resolver = Resolver(self.map.make_placement())
 
     # ---- where a znode is ----------------------------------------------------------------------
 
     def home(self, path: str) -> str:
         """The name of the ensemble that holds the znode."""
-        return self.map.names[self.placement.of(path)]
+        return self.map.names[self.resolver.known(path).home.ensemble]
 
     def of_children(self, path: str) -> str:
-        return self.map.names[self.placement.of_children(path)]
+        return self.map.names[self.resolver.known(path).mirror.ensemble]
 
     def text(self, name: str) -> Text:
         return Text(name, COLOURS[self.map.names.index(name)])
 
     def holders(self, path: str) -> list[str]:
         """The ensembles on whose servers the znode is found."""
-        stored = self.placement.home(path).path
+        stored = self.resolver.known(path).home.path
         return [name for name, member in self.anna.members.items() if member.exists(stored)]
 
     # ---- the parts -----------------------------------------------------------------------------

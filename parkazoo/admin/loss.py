@@ -10,7 +10,8 @@ from parkazoo.admin.contents import Contents, lost_parts
 from parkazoo.admin.reach import listings
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.placement import FENCES, MAP, MIRRORS, PIN, ROOT, escape, join, unescape
+from parkazoo.protocol.placement import FENCES, MAP, MIRRORS, PIN, ROOT, escape, join, logical, unescape
+from parkazoo.protocol.resolver import Resolver
 
 LOSSES_SHOWN = 20
 
@@ -87,7 +88,7 @@ def verify_given_up(
 
 def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Sequence[str]) -> Loss:
     """What the ensembles know of those that have lost their data; reads every znode."""
-    placement = cluster_map.make_placement()
+    resolver = Resolver(cluster_map.make_placement())
     mirrors = {cluster_map.names.index(name): set(clients[name].children(MIRRORS)) for name in lost}
     childless: set[str] = set()
     homeless: set[str] = set()
@@ -95,12 +96,12 @@ def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Se
     for name in cluster_map.placement:
         to_list = ["/", MIRRORS]
         for path, names in listings(clients[name], to_list, hidden):
-            directory = placement.logical(path)
-            where = placement.of_children(directory)
+            directory = logical(path)
+            where = resolver.known(directory).mirror.ensemble
             if PIN in names and escape(directory) not in mirrors.get(where, {escape(directory)}):
                 childless.add(directory)
             if path == MIRRORS:
-                homes = {each: placement.home(each) for each in map(unescape, names)}
+                homes = {each: resolver.known(each).home for each in map(unescape, names)}
                 homeless.update(
                     each
                     for each, home in homes.items()

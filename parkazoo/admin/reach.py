@@ -11,7 +11,8 @@ from parkazoo.admin.clients import AdminClient, NoRightError
 from parkazoo.admin.contents import PROBE
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.placement import MIRRORS, PIN, ROOT, Place, Placement, join
+from parkazoo.protocol.placement import MIRRORS, PIN, ROOT, Place, join, logical
+from parkazoo.protocol.resolver import Resolver
 
 READS_AT_ONCE = 64
 SHOWN = 5
@@ -24,10 +25,10 @@ def verify_all_in_reach(cluster_map: ClusterMap, clients: Mapping[str, AdminClie
     """
     if len(cluster_map.names) == 1:
         return
-    placement = cluster_map.make_placement()
+    resolver = Resolver(cluster_map.make_placement())
     strays = []
     for index, name in enumerate(cluster_map.names):
-        if found := _strays(clients[name], index, placement):
+        if found := _strays(clients[name], index, resolver):
             strays.append(f"{', '.join(found)}{', ...' if len(found) == SHOWN else ''} on {clients[name]}")
     if not strays:
         return
@@ -43,12 +44,12 @@ def verify_all_in_reach(cluster_map: ClusterMap, clients: Mapping[str, AdminClie
     )
 
 
-def _strays(client: AdminClient, index: int, placement: Placement) -> list[str]:
+def _strays(client: AdminClient, index: int, resolver: Resolver) -> list[str]:
     """Some znodes on ensemble `index` whose place is elsewhere; goes through the whole tree if there are none."""
     found = [
         path
         for path in (join(MIRRORS, name) for name in client.children(MIRRORS))
-        if placement.children(placement.logical(path)) != Place(index, path)
+        if resolver.known(logical(path)).mirror != Place(index, path)
     ]
     to_list = ["/"]
     for path, names in listings(client, to_list):
@@ -56,7 +57,7 @@ def _strays(client: AdminClient, index: int, placement: Placement) -> list[str]:
             child = join(path, name)
             if child in {"/zookeeper", ROOT} or child.startswith(f"/{PROBE}") or name == PIN:
                 continue
-            if placement.home(child) == Place(index, child):
+            if resolver.known(child).home == Place(index, child):
                 to_list.append(child)
             else:
                 found.append(child)

@@ -18,6 +18,7 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import join, normpath
 from parkazoo.protocol.cluster_map import FORMAT, HASH, ClusterMap, format_hosts, parse_hosts, unique_keys
 from parkazoo.protocol.placement import PIN, ROOT, Place, is_reserved
+from parkazoo.protocol.resolver import Resolver
 
 PORT = 2181
 PORTED = re.compile(r":[^\]]*$")  # not the colons of [::1]
@@ -173,20 +174,20 @@ def where(
     znode = _normalised(path, chroot)
     cluster_map = _read(servers, connection_options(auth, timeout, ca, cert, key))
     names = cluster_map.names
-    placement = cluster_map.make_placement()
+    d = Resolver(cluster_map.make_placement()).known(znode)
 
     def add(what: str, place: Place) -> None:
         table.add_row(what, names[place.ensemble], Text(place.path, overflow="fold"))
 
     table = Table("", "ensemble", "physical path", title=Text(znode), title_justify="left")
-    add("home", placement.home(znode))
-    add("children", placement.children(znode))
-    if placement.is_native(znode):
+    add("home", d.home)
+    add("children", d.mirror)
+    if d.is_native:
         kind = "native: its children live below it"
     else:
         kind = "mirrored: its children live on another ensemble, below its mirror"
-        add("pin", placement.pin(znode))
-        add("fence", placement.fence(znode))
+        add("pin", Place(d.home.ensemble, d.pin))
+        add("fence", Place(d.mirror.ensemble, d.fence))
     table.caption, table.caption_justify = kind, "left"
     Console().print(table)
 

@@ -136,13 +136,11 @@ def _users(watcher: Any) -> Any:
 
 def data_places(tree: Tree, members: tuple[Member, ...], path: str) -> list[tuple[dict[str, set[Any]], str]]:
     """Where watches on the data of `path` are left."""
-    home = tree.placement.home(path)
+    home = tree.resolver.known(path).home
     return [(members[home.ensemble]._data_watchers, home.path)]
 
 
 def child_places(tree: Tree, members: tuple[Member, ...], path: str) -> list[tuple[dict[str, set[Any]], str]]:
     """Where watches on the children of `path` are left: on its mirror or, while it has none, on its home."""
-    return [
-        (members[place.ensemble]._child_watchers, place.path)
-        for place in {tree.placement.children(path), tree.placement.home(path)}
-    ]
+    d = tree.resolver.known(path)
+    return [(members[place.ensemble]._child_watchers, place.path) for place in {d.mirror, d.home}]

@@ -17,6 +17,7 @@ from kazoo.exceptions import ConnectionLoss
 from parkazoo.kazoo_private import Exists, Sync
 from parkazoo.protocol.operations import at_home, is_whole, whole
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
+from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.plans import BRIEF, OTHER, PLANS, Plan
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import Operation, Request, Step
@@ -92,12 +93,10 @@ class _Run(Turn):
 
     def start(self) -> None:
         """Start after others, and let go of what does not outlast the first request."""
-        lasting = (
-            with_prefixes(self._plan.lasting(self._driver.tree, self._request)) if self.claims else self.claims
-        )
+        lasting = self._plan.lasting(self._driver.tree, self._request) if self.claims else None
         self._advance(None)
-        if len(lasting) < len(self.claims):
-            self._driver.leave(self, lasting)
+        if lasting is not None and self.claims:
+            self._driver.leave(self, with_prefixes(lasting))
 
     def set(self, value: Any = None) -> None:
         self._advance([value])
@@ -159,23 +158,37 @@ class _Counted:
             self._driver.uncount(self._path, self._order)
 
 
-class _Brief(_Counted):
+class _Brief:
     """The reply to a request that is all of an operation, unless the znode has children on another ensemble."""
 
-    __slots__ = ("_request",)
+    __slots__ = ("_directory", "_driver", "_order", "_reply", "_request")
 
     def __init__(
-        self, driver: Driver, order: Order[_Run], path: str | None, reply: Reply | None, request: Request
+        self, driver: Driver, order: Order[_Run], directory: Directory, request: Request, reply: Reply | None
     ) -> None:
-        super().__init__(driver, order, path, reply)
+        self._driver = driver
+        self._order = order
+        self._directory = directory
         self._request = request
+        self._reply = reply
 
     def set(self, value: Any = None) -> None:
-        if is_whole(self._driver.tree, self._request, value):
-            super().set(value)
-        else:
-            rest = whole(self._driver.tree, self._request, value)
-            self._driver.run(rest, _Counted(self._driver, self._order, self._path, self._reply))
+        d, driver = self._directory, self._driver
+        if not is_whole(d, self._request, value):
+            counted = None if d.is_native else d.path
+            rest = whole(driver.tree, self._request, value)
+            driver.run(rest, _Counted(driver, self._order, counted, self._reply))
+            return
+        if self._reply is not None:
+            self._reply.set(value)
+        if not d.is_native:
+            driver.uncount(d.path, self._order)
+
+    def set_exception(self, exception: Exception) -> None:
+        if self._reply is not None:
+            self._reply.set_exception(exception)
+        if not self._directory.is_native:
+            self._driver.uncount(self._directory.path, self._order)
 
 
 class _Gather:
@@ -236,31 +249,28 @@ class Driver:
                 else:
                     reply.set_exception(error)
             return
-        if request.type not in BRIEF:
+        if request.type not in BRIEF or not self._call_briefly(request, reply):
             self._call_in_turn(request, reply)
-            return
+
+    def _call_briefly(self, request: Request, reply: Reply | None) -> bool:
+        """Begin what takes one request as a rule; False if that takes a turn."""
+        path, tree = request.path, self.tree
         try:
-            is_native = self.tree.placement.is_native(request.path)
+            d = tree.resolver.known(path)
         except ValueError as no_place:  # a path that has no UTF-8
             if reply is not None:
                 reply.set_exception(no_place)
-            return
-        if not self._call_briefly(request, reply, is_native):
-            self._call_in_turn(request, reply)
-
-    def _call_briefly(self, request: Request, reply: Reply | None, is_native: bool) -> bool:
-        """Begin what takes one request as a rule; False if that takes a turn."""
-        path, tree = request.path, self.tree
+            return True
         with self._lock:
             order = self.order
-            if not order.count(path, not is_native):
+            if not order.count(path, not d.is_native):
                 return False
-        counted = None if is_native else path
-        ensemble, physical = at_home(tree, request)
-        if tree.is_promoted(path) or tree.past.is_behind(ensemble, path):
-            self.run(PLANS[request.type].operation(tree, request), _Counted(self, order, counted, reply))
+        ensemble, physical = at_home(d, request)
+        if tree.resolver.is_promoted(path) or tree.past.is_behind(ensemble, path):
+            counted = _Counted(self, order, None if d.is_native else path, reply)
+            self.run(PLANS[request.type].operation(tree, request), counted)
         else:
-            self._members[ensemble].submit(physical, _Brief(self, order, counted, reply, request))
+            self._members[ensemble].submit(physical, _Brief(self, order, d, request, reply))
         return True
 
     def _call_in_turn(self, request: Request, reply: Reply | None) -> None:
@@ -268,15 +278,16 @@ class Driver:
             plan = PLANS.get(request.type, OTHER)
             run = _Run(self, plan, request, reply)
             lasting = plan.lasting(self.tree, request)
-            if lasting or self.order:
+            if lasting is None or lasting or self.order:
                 run.claims = dict(with_prefixes(plan.claims(self.tree, request)))
         except Exception as error:  # a path that has no UTF-8, an ACL that is none
             if reply is not None:
                 reply.set_exception(error)
             return
         if run.claims:
+            lasting = run.claims if lasting is None else with_prefixes(lasting)
             with self._lock:
-                if run.order is self.order and not run.order.enter(run, with_prefixes(lasting)):
+                if run.order is self.order and not run.order.enter(run, lasting):
                     return
         run.begin()
 

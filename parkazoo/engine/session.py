@@ -27,10 +27,10 @@ from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, pack_password, unpack_password
 from parkazoo.protocol.cluster_map import ClusterMap, no_map_error
 from parkazoo.protocol.operations import look_again
-from parkazoo.protocol.placement import ENSEMBLE, MAP
+from parkazoo.protocol.placement import ENSEMBLE, MAP, Directory
 from parkazoo.protocol.states import state_of
 from parkazoo.protocol.steps import Request
-from parkazoo.protocol.tree import Directory, Tree
+from parkazoo.protocol.tree import Tree
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.wire import loop as loops
 from parkazoo.wire.member import CLOSED_ERRORS, CONNECTED_STATES, Gate, Member

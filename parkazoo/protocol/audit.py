@@ -47,6 +47,7 @@ from parkazoo.protocol.placement import (
     MIRRORS,
     PIN,
     ROOT,
+    Directory,
     Place,
     escape,
     is_reserved,
@@ -55,7 +56,7 @@ from parkazoo.protocol.placement import (
     unescape,
 )
 from parkazoo.protocol.steps import Operation, ask, ask_synced
-from parkazoo.protocol.tree import Directory, Tree
+from parkazoo.protocol.tree import Tree
 
 PROBE = "parkazoo-probe-"  # ephemerals of a `map init` under way
 
@@ -114,10 +115,10 @@ def audit_ensemble(tree: Tree, ensemble: int, now_ms: int) -> Operation[Audit]:
     :param now_ms: the time, in milliseconds since 1970.
     """
     yield from ask(ensemble, Sync("/"))
-    placement = tree.placement
-    carries = placement.ensembles > 1 and ensemble < placement.ensembles
+    resolver = tree.resolver
+    carries = resolver.ensembles > 1 and ensemble < resolver.ensembles
     folders = (MIRRORS, FENCES, DONE) if carries else ()
-    inert = (MAP, ENSEMBLE) if ensemble == placement.bootstrap else (ENSEMBLE,)
+    inert = (MAP, ENSEMBLE) if ensemble == resolver.bootstrap else (ENSEMBLE,)
     parts = [(yield from _audit_root(tree, ensemble))]
     try:
         names = yield from ask(ensemble, GetChildren(ROOT, None))
@@ -142,7 +143,7 @@ def _audit_root(tree: Tree, ensemble: int) -> Operation[Audit]:
     except NoAuthError:
         return Audit(hidden=[root])
     names = [name for name in names if name not in ("zookeeper", ROOT[1:]) and not name.startswith(PROBE)]
-    if ensemble == tree.placement.of_children("/"):
+    if ensemble == tree.resolver.known("/").mirror.ensemble:
         return Audit(unvisited=[Unvisited(partial(audit_znode, tree, root, "/"), names)])
     return Audit([_misplaced(tree, root, "/", name) for name in names])
 
@@ -199,7 +200,7 @@ def _foreign(folder: Place, names: Iterable[str]) -> list[Finding]:
 
 
 def _misplaced(tree: Tree, parent: Place, directory: str, name: str) -> Finding:
-    should = tree.placement.home(join(directory, name))
+    should = tree.resolver.known(join(directory, name)).home
     detail = f"should be on {tree.names[should.ensemble]}, with what is below it"
     return Finding(MISPLACED, parent.ensemble, join(parent.path, name), detail)
 
@@ -222,8 +223,8 @@ def audit_znode(tree: Tree, parent: Place, directory: str, name: str) -> Operati
         return (yield from _audit_unlisted(tree, place, path))
     if not names:
         return NOTHING
-    d = tree.directory(path)
-    if d is None:
+    d = yield from tree.resolver.find(path)
+    if d.is_native:
         return _audit_native(tree, place, path, names)
     lost = Audit([_misplaced(tree, place, path, each) for each in names if each != PIN])
     return _merge(lost, (yield from _audit_directory(d))) if PIN in names else lost
@@ -240,8 +241,8 @@ def _audit_native(tree: Tree, place: Place, path: str, names: list[str]) -> Audi
 def _audit_unlisted(tree: Tree, place: Place, path: str) -> Operation[Audit]:
     """A znode whose children we may not list. Every identity may see its pin, if it has one."""
     hidden = Audit(hidden=[place])
-    d = tree.directory(path)
-    if d is None or not (yield from _is_there(place.ensemble, d.pin)):
+    d = yield from tree.resolver.find(path)
+    if d.is_native or not (yield from _is_there(place.ensemble, d.pin)):
         return hidden
     seen = yield from _audit_directory(d)
     return seen if seen.hidden else _merge(hidden, seen)
@@ -366,9 +367,9 @@ def audit_mirror(tree: Tree, ensemble: int, name: str) -> Operation[Audit]:
     path = _mirrored(name)
     if path is None:
         return Audit(_foreign(Place(ensemble, MIRRORS), [name]))
-    d = tree.directory(path)
-    if d is None or d.mirror != place:
-        should = tree.names[tree.placement.of_children(path)]
+    d = yield from tree.resolver.find(path)
+    if d.is_native or d.mirror != place:
+        should = tree.names[d.mirror.ensemble]
         return Audit([Finding(MISPLACED, *place, f"the children of {path} should be on {should}")])
     findings: list[Finding] = []
     try:

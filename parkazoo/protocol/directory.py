@@ -27,15 +27,15 @@ from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, READ_ACL_UNSA
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
-from parkazoo.protocol.placement import DONE, PIN
+from parkazoo.protocol.placement import DONE, PIN, Directory
 from parkazoo.protocol.steps import Operation, Request, Step, ask, commit
-from parkazoo.protocol.tree import Directory, Tree
+from parkazoo.protocol.tree import Tree
 
 ANY_VERSION = -1
 IN_TRANSACTION = "transaction"
 IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
 VERSION = re.compile("[0-9]{1,10}")
-REFUSALS = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError)  # of a first child
+UNPROMOTED = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError)  # a promotion is refused
 LOST = (BadVersionError, NotEmptyError)  # a delete has, in its last step: to a set, or to a stranger's child
 
 
@@ -121,13 +121,12 @@ def is_secret(acl: Sequence[ACL]) -> bool:
 
     Servers show an ACL to those with READ or ADMIN, and its digests to those with ADMIN alone.
     """
-    has_digests = any(who.scheme in ("auth", "digest") for _, who in acl)
-    return any(
-        perms & Permissions.CREATE
-        and not perms & Permissions.ADMIN
-        and (has_digests or not perms & Permissions.READ)
-        for perms, _ in acl
-    )
+    for perms, _ in acl:  # most have one entry, with all rights
+        if perms & Permissions.CREATE and not perms & Permissions.ADMIN:
+            has_digests = any(who.scheme in ("auth", "digest") for _, who in acl)
+            if has_digests or not perms & Permissions.READ:
+                return True
+    return False
 
 
 def is_masked(acl: Iterable[ACL]) -> bool:
@@ -222,8 +221,8 @@ def promote(d: Directory, child: Request | None = None, known: KnownACL | None =
 
 def promote_secret(tree: Tree, path: str, acl: Sequence[ACL], aversion: int) -> Operation[None]:
     """Others may create children here but could not copy the ACL for the mirror: we make it, while we know it."""
-    d = tree.directory(path)
-    if d is not None:
+    d = yield from tree.resolver.find(path)
+    if not d.is_native:
         with suppress(NoAuthError, NoNodeError):  # not ours to do, or gone already
             yield from promote(d, known=KnownACL(acl, aversion))
 
@@ -236,8 +235,8 @@ def verify_may_delete_in(tree: Tree, parent: str) -> Operation[None]:
 
     :raises NoAuthError: there is a parent, and no right to delete in it.
     """
-    d = tree.directory(parent)
-    if d is not None:
+    d = yield from tree.resolver.find(parent)
+    if not d.is_native:
         with suppress(NoNodeError, NotEmptyError, BadVersionError):
             yield from ask(d.home.ensemble, Delete(d.pin, IMPOSSIBLE))
 
@@ -342,12 +341,8 @@ def take_done(d: Directory, mark: str) -> Operation[bool]:
 
 
 def delete_directory(tree: Tree, d: Directory, version: int) -> Operation[bool]:
-    """Delete a znode that may be a directory with a mirror."""
+    """Delete a directory whose plain delete has met the pin: which proves the right to it, and its version."""
     while True:
-        try:
-            return bool((yield from ask(d.home.ensemble, Delete(d.home.path, version))))
-        except NotEmptyError:  # the pin; it also proves the right to delete the home, and its version
-            pass
         try:
             mark = (yield from leave_mark(tree, d, str(version))) if (yield from may_delete(d)) else None
         except NotEmptyError:
@@ -355,20 +350,21 @@ def delete_directory(tree: Tree, d: Directory, version: int) -> Operation[bool]:
                 raise
             # It had children after its version was seen. Seen again, the version was the same in between too.
             return bool((yield from ask(d.home.ensemble, Delete(d.home.path, version))))
-        if mark is None:
-            continue
-        while marks := (yield from remove_mirror(d, mark)):
-            operations = last_step(d, marks, version)
-            _, index, error = yield from commit(d.home.ensemble, operations)
-            if error is None:
+        if mark is not None:
+            while marks := (yield from remove_mirror(d, mark)):
+                operations = last_step(d, marks, version)
+                _, index, error = yield from commit(d.home.ensemble, operations)
+                if error is None:
+                    return True
+                is_lost = index == len(operations) - 1 and isinstance(error, LOST)
+                if is_lost or isinstance(error, NoAuthError):
+                    if not (yield from take_mark(d, mark)):
+                        break
+                    raise error
+            if (yield from take_done(d, mark)):
                 return True
-            is_lost = index == len(operations) - 1 and isinstance(error, LOST)
-            if is_lost or isinstance(error, NoAuthError):
-                if not (yield from take_mark(d, mark)):
-                    break
-                raise error
-        if (yield from take_done(d, mark)):
-            return True
+        with suppress(NotEmptyError):  # the pin, again
+            return bool((yield from ask(d.home.ensemble, Delete(d.home.path, version))))
 
 
 def help_delete(d: Directory, marks: Sequence[str]) -> Operation[None]:

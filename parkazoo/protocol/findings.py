@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from parkazoo.protocol.tree import Directory
+from parkazoo.protocol.placement import Directory
 
 STALE_AFTER_MS = 24 * 3600 * 1000  # no deleter waits that long for its answer
 MARK = re.compile(r"[0-9a-f]{32}\.(?:-?[0-9]+|transaction)")

@@ -29,9 +29,8 @@ from parkazoo.protocol.findings import (
     is_mark,
     is_stale,
 )
-from parkazoo.protocol.placement import DONE, ROOT, split
+from parkazoo.protocol.placement import DONE, ROOT, Directory, split
 from parkazoo.protocol.steps import Operation, ask, ask_synced, commit
-from parkazoo.protocol.tree import Directory
 
 ATTEMPTS = 8  # at a repair that clients get in the way of
 

@@ -26,11 +26,22 @@ from parkazoo.kazoo_private import (
     SetData,
     Sync,
 )
-from parkazoo.protocol import directory as protocol
-from parkazoo.protocol.placement import PIN, ROOT, join, split
+from parkazoo.protocol.directory import (
+    UNPROMOTED,
+    bump_fence,
+    delete_directory,
+    help_delete,
+    is_masked,
+    is_secret,
+    pin_acl,
+    promote,
+    promote_secret,
+    verify_may_delete_in,
+)
+from parkazoo.protocol.placement import PIN, ROOT, Directory, join, split
 from parkazoo.protocol.stats import whole_stat, with_mirror
 from parkazoo.protocol.steps import Operation, Request, Step, ask, placed
-from parkazoo.protocol.tree import Directory, Tree, parent_of
+from parkazoo.protocol.tree import Tree
 from parkazoo.protocol.watches import DirectoryWatch
 
 EPHEMERAL, SEQUENCE = 1, 2  # in a create's flags
@@ -48,18 +59,18 @@ WITH_STAT = (Exists, SetData)  # their answers are stats; those of GetData and G
 # ---- what is read ----------------------------------------------------------------------------
 
 
-def at_home(tree: Tree, request: Request) -> Step:
+def at_home(d: Directory, request: Request) -> Step:
     """The request to the znode that holds data, ACL and versions."""
-    home = tree.placement.home(request.path)
-    return home.ensemble, placed(request, home.path)
+    ensemble, path = d.home
+    return ensemble, placed(request, path)
 
 
-def is_whole(tree: Tree, request: Request, answer: Any) -> bool:
+def is_whole(d: Directory, request: Request, answer: Any) -> bool:
     """Whether a home's answer, with a stat or None, is all that there is to say."""
     stat = answer if isinstance(request, WITH_STAT) else answer[1]
     if stat is None or not (stat.numChildren or stat.ephemeralOwner):
         return True
-    return not stat.ephemeralOwner and tree.placement.is_native(request.path) and request.path != "/"
+    return not stat.ephemeralOwner and d.is_native and d.path != "/"
 
 
 def whole(tree: Tree, request: Request, answer: Any) -> Operation[Any]:
@@ -73,16 +84,16 @@ def whole(tree: Tree, request: Request, answer: Any) -> Operation[Any]:
 
 def read(tree: Tree, request: Request) -> Operation[Any]:
     """GetData, GetACL, Exists: asks for the mirror's stat at the same time if it is known that there is one."""
-    path = request.path
-    if not tree.is_promoted(path):
-        return (yield from whole(tree, request, (yield from tree.ask(path, *at_home(tree, request)))))
-    place = tree.placement.children(path)
-    steps = at_home(tree, request), (place.ensemble, Exists(place.path, None))
+    path, resolver = request.path, tree.resolver
+    d = resolver.known(path)
+    if not resolver.is_promoted(path):
+        return (yield from whole(tree, request, (yield from tree.ask(path, *at_home(d, request)))))
+    steps = at_home(d, request), (d.mirror.ensemble, Exists(d.mirror.path, None))
     answer, mirror = yield from tree.read(path, *steps)
     if isinstance(answer, Exception):
         raise answer
     if mirror is None:
-        tree.forget(path)
+        resolver.forget(path)
     elif isinstance(mirror, NoAuthError):
         mirror = None
     elif isinstance(mirror, Exception):
@@ -95,21 +106,24 @@ def read(tree: Tree, request: Request) -> Operation[Any]:
 
 
 def set_data(tree: Tree, request: Request) -> Operation[Any]:
-    return (yield from whole(tree, request, (yield from ask(*at_home(tree, request)))))
+    d = tree.resolver.known(request.path)
+    return (yield from whole(tree, request, (yield from ask(*at_home(d, request)))))
 
 
 def get_children(tree: Tree, request: Request) -> Operation[Any]:
     """GetChildren and GetChildren2. A watch is left with the last request: the call has succeeded with it."""
     path, has_stat = request.path, isinstance(request, GetChildren2)
-    home = tree.placement.home(path)
-    d = tree.directory(path)
-    if d is None:
-        answer = yield from tree.ask(path, home.ensemble, placed(request, home.path))
+    d = tree.resolver.known(path)
+    home = d.home
+    if d.is_native:
+        answer = yield from tree.ask(path, *at_home(d, request))
         names, stat = answer if has_stat else (answer, None)
         if path == "/":
             names = [name for name in names if name != ROOT[1:]]
         return (names, (yield from whole_stat(tree, path, stat))) if has_stat else names
-    is_known = tree.is_promoted(path)  # then nothing is claimed any more, and a delete may have forgotten it since
+    is_known = tree.resolver.is_promoted(
+        path
+    )  # then nothing is claimed any more, and a delete may have forgotten it since
     watch: DirectoryWatch | None = None
     has_succeeded = False
     try:
@@ -127,7 +141,7 @@ def get_children(tree: Tree, request: Request) -> Operation[Any]:
                     return ([], tree.own(home.ensemble, with_mirror(stat, None))) if has_stat else []
             else:
                 if not is_known:
-                    tree.remember(path)
+                    tree.resolver.remember_promoted(path)
                 return (answer[0], with_mirror(stat, answer[1])) if has_stat else answer
     finally:
         if watch:
@@ -151,7 +165,7 @@ def _no_children(tree: Tree, d: Directory, watch: DirectoryWatch | None) -> Oper
         return None
     if marks:
         try:
-            yield from protocol.help_delete(d, marks)
+            yield from help_delete(d, marks)
             return None
         except (NoAuthError, NotReadOnlyCallError):
             pass  # the delete is not ours to finish, and the directory is empty
@@ -183,7 +197,8 @@ def look_again(d: Directory, watch: DirectoryWatch) -> Operation[str | None]:
 def sync(tree: Tree, request: Request) -> Operation[str]:
     """Both the ensemble of the znode and that of its children catch up with their leaders."""
     path: str = request.path
-    ensembles = {tree.placement.of(path), tree.placement.of_children(path)}
+    d = yield from tree.resolver.find(path)
+    ensembles = {d.home.ensemble, d.mirror.ensemble}
     answers = yield tuple((ensemble, Sync("/")) for ensemble in sorted(ensembles))
     for answer in answers:
         if isinstance(answer, Exception):
@@ -196,87 +211,96 @@ def sync(tree: Tree, request: Request) -> Operation[str]:
 
 def create(tree: Tree, request: Request) -> Operation[Any]:
     """Create and Create2."""
-    path = request.path
-    parent, name = parent_of(request)
-    place = tree.child(parent, name)
-    d = tree.directory(parent)
-    physical = placed(request, place.path)
-    tree.forget(path)
-    with tree.past.begin((path,), place.ensemble, REFUSALS if d is None else (NodeExistsError,)) as change:
-        if d is None:
-            result = yield from ask(place.ensemble, physical)
+    path, resolver = request.path, tree.resolver
+    parent, name = split(path)
+    d = resolver.known(parent)
+    is_first = not d.is_native and resolver.is_childless(parent)  # probably
+    is_known = d.is_native or resolver.is_promoted(
+        parent
+    )  # with nothing claimed; a delete may forget it meanwhile
+    resolver.forget(path)
+    with tree.past.begin((path,), d.mirror.ensemble, REFUSALS if d.is_native else (NodeExistsError,)) as change:
+        if is_first:
+            result = NoNodeError()
         else:
-            result = yield from _create_in(tree, d, physical)
+            (result,) = yield ((d.mirror.ensemble, placed(request, join(d.mirror.path, name))),)
+        if isinstance(result, NoNodeError) and not d.is_native:
+            result = yield from _create_first(tree, request, is_first)
+        elif isinstance(result, Exception):
+            raise result
+        if not is_known:
+            resolver.remember_promoted(parent)
         if request.flags & SEQUENCE:
             path = join(parent, split(result[0] if isinstance(request, Create2) else result)[1])
             change.paths = (path,)
-    tree.forget_all(path)
+    resolver.forget_all(path)
     if not request.flags & EPHEMERAL:
-        if protocol.is_secret(request.acl):
-            yield from protocol.promote_secret(tree, path, request.acl, 0)
+        if is_secret(request.acl):
+            yield from promote_secret(tree, path, request.acl, 0)
         else:
-            tree.remember_childless(path)
+            resolver.remember_childless(path)
     if isinstance(request, Create2):
         return result[0], (yield from whole_stat(tree, request.path, result[1]))
     return result
 
 
-def _create_in(tree: Tree, d: Directory, physical: Request) -> Operation[Any]:
-    """Create a child, and its parent's mirror with it if it is the first."""
-    is_known = tree.is_promoted(d.path)  # then nothing is claimed any more, and a delete may forget it meanwhile
+def _create_first(tree: Tree, request: Request, is_guess: bool) -> Operation[Any]:
+    """Create a child, and with it the mirror of its parent, which has not been there.
+
+    :param is_guess: whether that is only probable.
+    """
+    parent, name = split(request.path)
     while True:
-        seems_first = tree.is_childless(d.path)
-        if not seems_first:
-            with suppress(NoNodeError):
-                result = yield from ask(d.mirror.ensemble, physical)
-                break
-        tree.forget(d.path)
+        d = yield from tree.resolver.find(parent)
+        tree.resolver.forget(parent)
+        physical = placed(request, join(d.mirror.path, name))
         try:
             # kazoo cannot read a Create2 inside a multi's answer
-            made = yield from protocol.promote(d, physical if isinstance(physical, Create) else None)
-        except protocol.REFUSALS:
-            if not seems_first:
+            made = yield from promote(d, physical if isinstance(physical, Create) else None)
+        except UNPROMOTED:
+            if not is_guess:  # else another may have promoted or deleted it since; and a bad ACL comes first
                 raise
-            continue  # somebody may have promoted or deleted it since; and a bad ACL comes first
-        if made is not None:
-            result = tree.child(d.path, split(made)[1]).path  # a multi's results are the user's paths already
-            break
-    if not is_known:
-        tree.remember(d.path)
-    return result
+        else:
+            if made is not None:
+                return join(d.mirror.path, split(made)[1])  # a multi's results are the user's paths already
+        is_guess = False
+        with suppress(NoNodeError):
+            return (yield from ask(d.mirror.ensemble, physical))
 
 
 def delete(tree: Tree, request: Request) -> Operation[Any]:
-    path = request.path
-    d = tree.directory(path)
-    home = tree.placement.home(path)
-    tree.forget(path)
-    with tree.past.begin((path,), home.ensemble, REFUSALS if d is None else (NoNodeError, BadVersionError)):
+    path, resolver = request.path, tree.resolver
+    d = resolver.known(path)
+    resolver.forget(path)
+    failures = REFUSALS if d.is_native else (NoNodeError, BadVersionError)
+    with tree.past.begin((path,), d.home.ensemble, failures):
+        (result,) = yield (at_home(d, request),)
         try:
-            if d is None:
-                result = yield from ask(home.ensemble, placed(request, home.path))
-            else:
-                result = yield from protocol.delete_directory(tree, d, request.version)
+            if isinstance(result, NotEmptyError) and not d.is_native:
+                d = yield from resolver.find(path)
+                result = yield from delete_directory(tree, d, request.version)
+            elif isinstance(result, Exception):
+                raise result
         except NoNodeError:
-            yield from protocol.verify_may_delete_in(tree, split(path)[0])
+            yield from verify_may_delete_in(tree, split(path)[0])
             raise
-    tree.forget_all(path)
+    resolver.forget_all(path)
     return result
 
 
 def set_acls(tree: Tree, request: Request) -> Operation[Any]:
     """Home, fence, mirror and pin; then the home again, until nobody has set it in between."""
     path = request.path
-    home = tree.placement.home(path)
-    stat = yield from ask(home.ensemble, placed(request, home.path))
-    d = tree.directory(path)
-    if d is None or not stat.numChildren:
-        if protocol.is_secret(request.acls) and not stat.ephemeralOwner:
-            yield from protocol.promote_secret(tree, path, request.acls, stat.aversion)
+    d = yield from tree.resolver.find(path)
+    home = d.home
+    stat = yield from ask(*at_home(d, request))
+    if d.is_native or not stat.numChildren:
+        if is_secret(request.acls) and not stat.ephemeralOwner:
+            yield from promote_secret(tree, path, request.acls, stat.aversion)
         return (yield from whole_stat(tree, path, stat))
     acl, version, mirror = request.acls, stat.aversion, None
     while True:
-        yield from protocol.bump_fence(d)  # a promotion that read the old ACL must not land after this
+        yield from bump_fence(d)  # a promotion that read the old ACL must not land after this
         refusal = None
         try:
             mirror = yield from ask(d.mirror.ensemble, SetACL(d.mirror.path, acl, -1))
@@ -285,7 +309,7 @@ def set_acls(tree: Tree, request: Request) -> Operation[Any]:
         except NoAuthError as error:  # no matter if somebody has set it after us
             refusal = error
         answers = yield (
-            (home.ensemble, SetACL(d.pin, protocol.pin_acl(acl), -1)),
+            (home.ensemble, SetACL(d.pin, pin_acl(acl), -1)),
             (home.ensemble, GetACL(home.path)),
         )
         if isinstance(answers[0], Exception) and not isinstance(answers[0], (NoNodeError, NoAuthError)):
@@ -297,7 +321,7 @@ def set_acls(tree: Tree, request: Request) -> Operation[Any]:
         acl, now = answers[1]
         if now.aversion == version and refusal is not None:
             raise refusal
-        if now.aversion == version or protocol.is_masked(acl):
+        if now.aversion == version or is_masked(acl):
             break
         version = now.aversion
     return with_mirror(stat, mirror)
@@ -308,7 +332,7 @@ def set_acls(tree: Tree, request: Request) -> Operation[Any]:
 
 def everything_else(tree: Tree, request: Request) -> Operation[Any]:
     """Reconfig, and requests that we do not know: the bootstrap ensemble's business."""
-    return (yield from ask(tree.placement.bootstrap, request))
+    return (yield from ask(tree.resolver.bootstrap, request))
 
 
 def everywhere(tree: Tree, request: Request) -> Operation[Any]:

@@ -92,9 +92,9 @@ class _Line(Generic[TurnT]):
 
     __slots__ = ("held", "modes", "waiting")
 
-    def __init__(self) -> None:
-        self.held: dict[int, int] = {}
-        self.modes = 0
+    def __init__(self, mode: int, count: int = 1) -> None:
+        self.held = {mode: count}
+        self.modes = mode
         self.waiting: deque[tuple[TurnT, int]] | None = None  # until somebody has to
 
     def is_free(self, mode: int) -> bool:
@@ -109,11 +109,6 @@ class _Line(Generic[TurnT]):
     def grant(self, mode: int) -> None:
         self.held[mode] = self.held.get(mode, 0) + 1
         self.modes |= mode
-
-    def release(self, mode: int) -> None:
-        self.held[mode] -= 1
-        if not self.held[mode]:
-            self.modes &= ~mode
 
 
 class Order(Generic[TurnT]):
@@ -155,20 +150,30 @@ class Order(Generic[TurnT]):
         :param lasting: what the turn will still need once it has started. If it may start at once it is left with
             these claims: what others of the same thread claim later finds it started.
         """
-        lines = self._lines
+        lines, counts = self._lines, self._counts
+        if counts:
+            for key in turn.claims:
+                if key in counts:
+                    lines[key] = _Line(COUNT, counts.pop(key))
         for key, mode in turn.claims.items():
-            line = self._line(key) if key in self._counts else lines.get(key)
+            line = lines.get(key)
             if line is not None and not line.is_free(mode):
                 break
         else:
             if len(lasting) < len(turn.claims):
                 turn.claims = {key: mode for key, mode in turn.claims.items() if key in lasting}
             for key, mode in turn.claims.items():
-                self._line(key).grant(mode)
+                line = lines.get(key)
+                if line is None:
+                    lines[key] = _Line(mode)
+                else:
+                    line.grant(mode)
             return True
         for key, mode in turn.claims.items():
-            line = self._line(key)
-            if line.is_free(mode):
+            line = lines.get(key)
+            if line is None:
+                lines[key] = _Line(mode)
+            elif line.is_free(mode):
                 line.grant(mode)
             else:
                 line.wait(turn, mode)
@@ -179,26 +184,20 @@ class Order(Generic[TurnT]):
         """The turns that have not started."""
         return list({id(turn): turn for line in self._lines.values() for turn, _ in line.waiting or ()}.values())
 
-    def _line(self, key: str) -> _Line[TurnT]:
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = _Line()
-            if count := self._counts.pop(key, 0):
-                line.held[COUNT] = count
-                line.modes = COUNT
-        return line
-
     def leave(self, turn: TurnT, lasting: Claims) -> list[TurnT]:
         """Give up the claims of a started turn, but for those in `lasting`; the turns that can start now."""
-        ready = []
-        for key in [key for key in turn.claims if key not in lasting]:
-            ready += self._release(key, turn.claims.pop(key))
+        ready: list[TurnT] = []
+        for key in list(turn.claims):
+            if key not in lasting:
+                ready += self._release(key, turn.claims.pop(key))
         return ready
 
     def _release(self, key: str, mode: int) -> list[TurnT]:
-        ready = []
+        ready: list[TurnT] = []
         line = self._lines[key]
-        line.release(mode)
+        line.held[mode] -= 1
+        if not line.held[mode]:
+            line.modes &= ~mode
         while line.waiting and not line.modes & CONFLICTS[line.waiting[0][1]]:
             first, granted = line.waiting.popleft()
             line.grant(granted)

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from parkazoo.kazoo_private import Delete
-from parkazoo.protocol.placement import FENCES, above
+from parkazoo.protocol.placement import FENCES
 
 IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
 PATHS_REMEMBERED = 1 << 12
@@ -35,10 +35,10 @@ class Change:
     __slots__ = ("_failures", "_past", "began", "count", "ensemble", "paths")
 
     def __init__(
-        self, past: Past, paths: Sequence[str], count: int, ensemble: int, failures: tuple[type[Exception], ...]
+        self, past: Past, paths: Sequence[str], ensemble: int, failures: tuple[type[Exception], ...]
     ) -> None:
         self.paths = paths
-        self.began = self.count = count
+        self.began = self.count = 0
         self.ensemble = ensemble
         self._past = past
         self._failures = failures
@@ -74,12 +74,11 @@ class Past:
 
         :param ensemble: executes it, in the end. :param failures: errors that are that ensemble's, too.
         """
-        if len(self._written) == 1:
-            return Change(self, paths, 0, 0, failures)
-        with self._lock:
-            self._count = count = self._count + 1
-            change = Change(self, paths, count, ensemble, failures)
-            self._note(change)
+        change = Change(self, paths, ensemble, failures)
+        if len(self._written) > 1:
+            with self._lock:
+                self._count = change.began = change.count = self._count + 1
+                self._note(change)
         return change
 
     def end(self, change: Change, is_executed: bool) -> None:
@@ -107,8 +106,10 @@ class Past:
         named, below = self._named, self._below
         for path in change.paths:
             named[path] = change
-            for each in above(path):
-                below[each] = change
+            parent = path
+            while len(parent) > 1:
+                parent = parent.rpartition("/")[0] or "/"
+                below[parent] = change
         if len(named) > PATHS_REMEMBERED or len(below) > PATHS_REMEMBERED:
             for table in (named, below):
                 while len(table) > PATHS_REMEMBERED:
@@ -116,10 +117,16 @@ class Past:
 
     def _is_alike(self, change: Change) -> bool:
         """Whether a change can stand in the tables for those that began or ended after it began."""
+        began, ensemble = change.began, change.ensemble
         for path in change.paths:
-            for old in (self._named.get(path), *(self._below.get(each) for each in above(path))):
-                if old is not None and old.count > change.began and old.ensemble != change.ensemble:
-                    return False
+            old, parent = self._named.get(path), path
+            while old is None or old.count <= began or old.ensemble == ensemble:
+                if len(parent) <= 1:
+                    break
+                parent = parent.rpartition("/")[0] or "/"
+                old = self._below.get(parent)
+            else:
+                return False
         return True
 
     def is_behind(self, ensemble: int, path: str) -> bool:

@@ -45,7 +45,7 @@ def join(parent: str, name: str) -> str:
 def above(path: str) -> Iterator[str]:
     """The proper ancestors of a path."""
     while len(path) > 1:
-        path = split(path)[0]
+        path = path.rpartition("/")[0] or "/"
         yield path
 
 
@@ -70,8 +70,52 @@ def is_reserved(path: str) -> bool:
     return path == ROOT or path.startswith(ROOT + "/") or f"/{PIN}/" in path + "/"
 
 
+def directory_of_pin(path: str) -> str:
+    """The home's path of its pin's, or of a mark's; any other path as it is."""
+    home, pin, _ = (path + "/").partition(f"/{PIN}/")
+    return home or "/" if pin else path
+
+
+def logical(path: str) -> str:
+    """The user's path of a physical one: of a home, of a mirror, or of anything below a mirror."""
+    if not path.startswith(MIRRORS + "/"):
+        return path
+    mirror, _, rest = path[len(MIRRORS) + 1 :].partition("/")
+    directory = unescape(mirror)
+    return join(directory, rest) if rest else directory
+
+
+class Directory(NamedTuple):
+    """A znode, and the one that its children live below.
+
+    :param home: holds its data, ACL and versions.
+    :param mirror: its children live below this one, on another ensemble; of a native directory it is the home.
+    """
+
+    path: str
+    home: Place
+    mirror: Place
+    is_native: bool
+
+    @property
+    def pin(self) -> str:
+        """The child of the home that says: a mirror exists, or may exist."""
+        return join(self.home.path, PIN)
+
+    @property
+    def fence(self) -> str:
+        """The znode on the mirror's ensemble whose version orders promotions against deletes."""
+        return f"{FENCES}/{(hash_of(self.path) >> 128) % FENCE_COUNT}"
+
+    def mark(self, name: str) -> str:
+        """A child of the pin, which a delete leaves there."""
+        return f"{self.pin}/{name}"
+
+
 class Placement:
     """The placement of a tree over `ensembles` ensembles, pure and the same on every machine.
+
+    Within the package only the resolver asks it.
 
     :param ensembles: N, the number of ensembles that carry znodes; they have the indexes 0 to N - 1.
     :param bootstrap: index of the ensemble that answers for ``/zookeeper``; N if it carries nothing else.
@@ -83,8 +127,7 @@ class Placement:
         self.ensembles = ensembles
         self.bootstrap = bootstrap
         self.of_children = lru_cache(PATHS_CACHED)(self._of_children)
-        self.home = lru_cache(PATHS_CACHED)(self._home)
-        self.is_native = lru_cache(PATHS_CACHED)(self._is_native)
+        self.directory = lru_cache(PATHS_CACHED)(self._directory)
 
     def _of_children(self, directory: str) -> int:
         """The ensemble that holds the children of `directory`: every child on the same one."""
@@ -96,7 +139,11 @@ class Placement:
         """The ensemble that holds `path` itself."""
         return self.bootstrap if path == "/zookeeper" else self.of_children(split(path)[0])
 
-    def _home(self, path: str) -> Place:
+    def is_native(self, directory: str) -> bool:
+        """Whether home and children of `directory` share an ensemble, so that it needs no mirror."""
+        return self.of(directory) == self.of_children(directory)
+
+    def home(self, path: str) -> Place:
         """The znode that holds the data, ACL and versions of `path`."""
         directory = split(path)[0]
         while directory != "/" and self.is_native(directory):  # children of a native directory stay below it
@@ -105,36 +152,9 @@ class Placement:
             return Place(self.of(path), path)
         return Place(self.of(path), f"{MIRRORS}/{escape(directory)}{path[len(directory) :]}")
 
-    def _is_native(self, directory: str) -> bool:
-        """Whether home and children of `directory` share an ensemble, so that it needs no mirror."""
-        return self.of(directory) == self.of_children(directory)
-
-    def children(self, directory: str) -> Place:
-        """The znode under which the children of `directory` live: its home if it is native, else its mirror."""
-        if self.is_native(directory):
-            return self.home(directory)
-        return Place(self.of_children(directory), f"{MIRRORS}/{escape(directory)}")
-
-    def pin(self, directory: str) -> Place:
-        """The child of the home that says: a mirror exists, or may exist."""
-        home = self.home(directory)
-        return Place(home.ensemble, join(home.path, PIN))
-
-    def fence(self, directory: str) -> Place:
-        """The znode beside the mirror whose version orders promotions against deletes."""
-        return Place(self.of_children(directory), f"{FENCES}/{(hash_of(directory) >> 128) % FENCE_COUNT}")
-
-    @staticmethod
-    def directory_of_pin(path: str) -> str:
-        """The home's path of its pin's, or of a mark's; any other path as it is."""
-        home, pin, _ = (path + "/").partition(f"/{PIN}/")
-        return home or "/" if pin else path
-
-    @staticmethod
-    def logical(path: str) -> str:
-        """The user's path of a physical one: of a home, of a mirror, or of anything below a mirror."""
-        if not path.startswith(MIRRORS + "/"):
-            return path
-        mirror, _, rest = path[len(MIRRORS) + 1 :].partition("/")
-        directory = unescape(mirror)
-        return join(directory, rest) if rest else directory
+    def _directory(self, path: str) -> Directory:
+        """Where `path` and its children live."""
+        home, children = self.home(path), self.of_children(path)
+        if home.ensemble == children:
+            return Directory(path, home, home, True)
+        return Directory(path, home, Place(children, f"{MIRRORS}/{escape(path)}"), False)

@@ -25,7 +25,7 @@ from parkazoo.kazoo_private import (
     Sync,
     Transaction,
 )
-from parkazoo.protocol import directory as protocol
+from parkazoo.protocol.directory import is_secret
 from parkazoo.protocol.operations import (
     create,
     delete,
@@ -41,19 +41,21 @@ from parkazoo.protocol.order import ADD, COUNT, LIST, OWN, READ, REMOVE, WRITE, 
 from parkazoo.protocol.placement import split
 from parkazoo.protocol.steps import Operation, Request
 from parkazoo.protocol.transaction import transaction
-from parkazoo.protocol.tree import Tree, parent_of
+from parkazoo.protocol.tree import Tree
+
+NO_CLAIMS: Claims = {}
 
 
 class Plan(NamedTuple):
-    """How an operation is run: its generator, its claims, and those of them that outlast its first request."""
+    """How an operation is run: its generator, its claims, and those that outlast its first request; None: all."""
 
     operation: Callable[[Tree, Request], Operation[Any]]
     claims: Callable[[Tree, Request], Claims]
-    lasting: Callable[[Tree, Request], Claims]
+    lasting: Callable[[Tree, Request], Claims | None]
 
 
 def _no_claims(tree: Tree, request: Request) -> Claims:
-    return {}
+    return NO_CLAIMS
 
 
 def _read_claims(tree: Tree, request: Request) -> Claims:
@@ -68,34 +70,10 @@ def _set_claims(tree: Tree, request: Request) -> Claims:
     return {node(request.path): WRITE, children(request.path): COUNT}
 
 
-def _lasting_count(tree: Tree, request: Request) -> Claims:
-    """Data comes with the first request, the number of children perhaps with another."""
-    return {} if tree.placement.is_native(request.path) else {children(request.path): COUNT}
-
-
-def _list_lasting(tree: Tree, request: Request) -> Claims:
-    if tree.placement.is_native(request.path):
-        return {}
-    if tree.is_promoted(request.path) and not isinstance(request, GetChildren2):
-        return {}
-    return _list_claims(tree, request)
-
-
 def _create_claims(tree: Tree, request: Request) -> Claims:
-    parent, _ = parent_of(request)
-    mode = ADD if _is_plain(tree, parent) and not protocol.is_secret(request.acl) else OWN
+    parent, _ = split(request.path)
+    mode = OWN if _create_lasting(tree, request) is None else ADD
     return merge([(node(request.path), WRITE), (children(parent), mode), (node(parent), READ)])
-
-
-def _create_lasting(tree: Tree, request: Request) -> Claims:
-    if _is_plain(tree, parent_of(request)[0]) and not protocol.is_secret(request.acl):
-        return {}
-    return _create_claims(tree, request)
-
-
-def _is_plain(tree: Tree, parent: str) -> bool:
-    """Whether a create below `parent` takes one request."""
-    return tree.placement.is_native(parent) or tree.is_promoted(parent)
 
 
 def _delete_claims(tree: Tree, request: Request) -> Claims:
@@ -107,10 +85,6 @@ def _set_acls_claims(tree: Tree, request: Request) -> Claims:
     return {node(request.path): WRITE, children(request.path): OWN}
 
 
-def _if_mirrored(claims: Callable[[Tree, Request], Claims]) -> Callable[[Tree, Request], Claims]:
-    return lambda tree, request: {} if tree.placement.is_native(request.path) else claims(tree, request)
-
-
 def _transaction_claims(tree: Tree, request: Request) -> Claims:
     claims: list[tuple[str, int]] = []
     for operation in request.operations:
@@ -119,31 +93,64 @@ def _transaction_claims(tree: Tree, request: Request) -> Claims:
     return merge(claims)
 
 
-def _transaction_lasting(tree: Tree, request: Request) -> Claims:
+# ---- what outlasts the first request -----------------------------------------------------------
+
+
+def _nothing_lasts(tree: Tree, request: Request) -> Claims | None:
+    return NO_CLAIMS
+
+
+def _count_lasts(tree: Tree, request: Request) -> Claims | None:
+    """Data comes with the first request, the number of children perhaps with another."""
+    path = request.path
+    return NO_CLAIMS if tree.resolver.known(path).is_native else {children(path): COUNT}
+
+
+def _lasts_if_mirrored(tree: Tree, request: Request) -> Claims | None:
+    return NO_CLAIMS if tree.resolver.known(request.path).is_native else None
+
+
+def _list_lasting(tree: Tree, request: Request) -> Claims | None:
+    path, resolver = request.path, tree.resolver
+    takes_one = resolver.known(path).is_native or (
+        resolver.is_promoted(path) and not isinstance(request, GetChildren2)
+    )
+    return NO_CLAIMS if takes_one else None
+
+
+def _create_lasting(tree: Tree, request: Request) -> Claims | None:
+    parent, _ = split(request.path)
+    resolver = tree.resolver
+    takes_one = (resolver.is_promoted(parent) or resolver.known(parent).is_native) and not is_secret(request.acl)
+    return NO_CLAIMS if takes_one else None
+
+
+def _transaction_lasting(tree: Tree, request: Request) -> Claims | None:
     lasting: list[tuple[str, int]] = []
     for operation in request.operations:
         plan = PLANS.get(operation.type)
-        lasting += (plan.lasting(tree, operation) if plan else {}).items()
-    if any(mode != COUNT for _, mode in lasting):  # the multi may be sent again
-        return _transaction_claims(tree, request)
+        claims = plan.lasting(tree, operation) if plan else NO_CLAIMS
+        if claims is None:  # the multi may be sent again
+            return None
+        lasting += claims.items()
     return merge(lasting)
 
 
 PLANS: Mapping[int, Plan] = {
     Create.type: Plan(create, _create_claims, _create_lasting),
     Create2.type: Plan(create, _create_claims, _create_lasting),
-    Delete.type: Plan(delete, _delete_claims, _if_mirrored(_delete_claims)),
-    Exists.type: Plan(read, _read_claims, _lasting_count),
-    GetData.type: Plan(read, _read_claims, _lasting_count),
-    GetACL.type: Plan(read, _read_claims, _lasting_count),
-    SetData.type: Plan(set_data, _set_claims, _lasting_count),
-    SetACL.type: Plan(set_acls, _set_acls_claims, _if_mirrored(_set_acls_claims)),
+    Delete.type: Plan(delete, _delete_claims, _lasts_if_mirrored),
+    Exists.type: Plan(read, _read_claims, _count_lasts),
+    GetData.type: Plan(read, _read_claims, _count_lasts),
+    GetACL.type: Plan(read, _read_claims, _count_lasts),
+    SetData.type: Plan(set_data, _set_claims, _count_lasts),
+    SetACL.type: Plan(set_acls, _set_acls_claims, _lasts_if_mirrored),
     GetChildren.type: Plan(get_children, _list_claims, _list_lasting),
     GetChildren2.type: Plan(get_children, _list_claims, _list_lasting),
-    Sync.type: Plan(sync, _list_claims, _no_claims),
-    Auth.type: Plan(everywhere, _no_claims, _no_claims),
+    Sync.type: Plan(sync, _list_claims, _nothing_lasts),
+    Auth.type: Plan(everywhere, _no_claims, _nothing_lasts),
     Transaction.type: Plan(transaction, _transaction_claims, _transaction_lasting),
 }
 # What one request answers, unless the znode has children on another ensemble.
 BRIEF = frozenset({Exists.type, GetData.type, GetACL.type, SetData.type})
-OTHER = Plan(everything_else, _no_claims, _no_claims)
+OTHER = Plan(everything_else, _no_claims, _nothing_lasts)

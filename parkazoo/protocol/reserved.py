@@ -8,11 +8,13 @@ from parkazoo.kazoo_private import Create, Create2
 from parkazoo.protocol.placement import PIN, ROOT, is_reserved
 from parkazoo.protocol.steps import Request
 
+NAME = ROOT[1:]
+
 
 def refusal(request: Request) -> Exception | None:
     """The error that answers a request for a reserved path; None if the path is the user's."""
     path = getattr(request, "path", None)
-    if path is None or not is_reserved(path):
+    if path is None or NAME not in path or not is_reserved(path):  # most do not have the name
         return None
     if isinstance(request, (Create, Create2)):
         return BadArgumentsError(f"{request.path}: {ROOT} and the name {PIN} are reserved for ParKazoo")

@@ -14,18 +14,18 @@ from parkazoo.protocol.tree import Tree
 def whole_stat(tree: Tree, path: str, stat: Any) -> Operation[Any]:
     """The stat of a home, with cversion, pzxid and numChildren of the znode that its children live under."""
     if stat.ephemeralOwner:
-        return tree.own(tree.placement.of(path), stat)
+        return tree.own(tree.resolver.known(path).home.ensemble, stat)
     if not stat.numChildren:
         return stat
-    d = tree.directory(path)
-    if d is None:
+    d = tree.resolver.known(path)
+    if d.is_native:
         return stat._replace(numChildren=stat.numChildren - 1) if path == "/" else stat  # less /parkazoo
     try:
         mirror = yield from tree.ask(path, d.mirror.ensemble, Exists(d.mirror.path, None))
     except NoAuthError:  # what we may do without READ, a set or get_acls, has been done and must not fail for this
         mirror = None
     if mirror is not None:
-        tree.remember(path)
+        tree.resolver.remember_promoted(path)
     return with_mirror(stat, mirror)
 
 

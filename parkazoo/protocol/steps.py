@@ -24,7 +24,7 @@ Operation = Generator[tuple[Step, ...], list[Any], T]
 
 def placed(request: Request, path: str) -> Request:
     """The request with a physical path; faster than ``_replace``."""
-    return request if request.path == path else type(request)(path, *request[1:])
+    return request if request.path == path else tuple.__new__(type(request), (path, *request[1:]))
 
 
 def ask(ensemble: int, request: Request) -> Operation[Any]:

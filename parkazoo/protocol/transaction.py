@@ -21,12 +21,25 @@ from parkazoo.kazoo_private import (
     RuntimeInconsistency,
     SetData,
 )
-from parkazoo.protocol import directory as protocol
-from parkazoo.protocol.placement import join, split
+from parkazoo.protocol.directory import (
+    IMPOSSIBLE,
+    IN_TRANSACTION,
+    is_secret,
+    last_step,
+    leave_mark,
+    may_delete,
+    promote,
+    promote_secret,
+    refuse_strangers,
+    remove_mirror,
+    take_mark,
+    verify_may_delete_in,
+)
+from parkazoo.protocol.placement import Directory, Place, join, split
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.stats import whole_stat
 from parkazoo.protocol.steps import Operation, Request, commit, failure, placed
-from parkazoo.protocol.tree import Directory, Tree, parent_of
+from parkazoo.protocol.tree import Tree
 
 REFUSALS = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError, NotEmptyError)
 
@@ -54,7 +67,7 @@ def transaction(tree: Tree, request: Request) -> Operation[list[Any]]:
     if not changed:
         return (yield from _transaction(tree, operations, ensemble, multi))
     for path in changed:
-        tree.forget(path)
+        tree.resolver.forget(path)
     with tree.past.begin(changed, ensemble) as change:
         results = yield from _transaction(tree, operations, ensemble, multi)
         if failure(results)[1] is None:
@@ -62,7 +75,7 @@ def transaction(tree: Tree, request: Request) -> Operation[list[Any]]:
         else:
             change.ensemble = -1  # it may have been another that refused
     for path in change.paths:
-        tree.forget_all(path)
+        tree.resolver.forget_all(path)
     return results
 
 
@@ -70,7 +83,7 @@ def _changed(operations: Sequence[Request], results: Sequence[Any]) -> Iterator[
     """What a transaction has created and deleted."""
     for operation, result in zip(operations, results, strict=True):
         if isinstance(operation, Create):
-            yield join(parent_of(operation)[0], split(result)[1])
+            yield join(split(operation.path)[0], split(result)[1])
         elif isinstance(operation, Delete):
             yield operation.path
 
@@ -95,25 +108,20 @@ def _transaction(
                 results, is_worth_another = _failed(operations, index, refused), False
         if not is_worth_another:
             for d, mark, _ in deletes.values():
-                yield from protocol.take_mark(d, mark)
+                yield from take_mark(d, mark)
             return results
     for index, operation in enumerate(operations):
         if isinstance(operation, SetData):
             results[index] = yield from whole_stat(tree, operation.path, results[index])
-        elif isinstance(operation, Create) and not operation.flags and protocol.is_secret(operation.acl):
-            yield from protocol.promote_secret(tree, operation.path, operation.acl, 0)
+        elif isinstance(operation, Create) and not operation.flags and is_secret(operation.acl):
+            yield from promote_secret(tree, operation.path, operation.acl, 0)
     return results
 
 
 def _place(tree: Tree, operations: Sequence[Request]) -> tuple[int, list[Request]]:
     """The one ensemble, and the operations with their physical paths."""
-    places = []
-    for operation in operations:
-        if isinstance(operation, Create):
-            places.append(tree.child(*parent_of(operation)))
-        else:
-            places.append(tree.placement.home(operation.path))
-    ensembles = {place.ensemble for place in places} or {tree.placement.bootstrap}
+    places = [_place_of(tree, operation) for operation in operations]
+    ensembles = {place.ensemble for place in places} or {tree.resolver.bootstrap}
     if len(ensembles) > 1:
         raise CrossEnsembleError(
             [
@@ -123,6 +131,14 @@ def _place(tree: Tree, operations: Sequence[Request]) -> tuple[int, list[Request
         )
     multi = [placed(operation, place.path) for operation, place in zip(operations, places, strict=True)]
     return ensembles.pop(), multi
+
+
+def _place_of(tree: Tree, operation: Request) -> Place:
+    if not isinstance(operation, Create):
+        return tree.resolver.known(operation.path).home
+    parent, name = split(operation.path)
+    ensemble, path = tree.resolver.known(parent).mirror
+    return Place(ensemble, join(path, name))
 
 
 def _failed(operations: Sequence[Request], index: int, error: Exception) -> list[Exception]:
@@ -151,13 +167,13 @@ def _commit(
             continue
         if index in deletes:
             d, _, marks = deletes[index]
-            steps = protocol.last_step(d, marks, operation.version)
+            steps = last_step(d, marks, operation.version)
         else:
             steps = [operation]
         widened += steps
         source += [index] * len(steps)
     for d in planned.values():
-        widened.append(Delete(d.pin, protocol.IMPOSSIBLE))
+        widened.append(Delete(d.pin, IMPOSSIBLE))
         source.append(len(multi))
     results, at, error = yield from commit(ensemble, widened)
     if error is not None:
@@ -182,28 +198,28 @@ def _prepare(
     """After the multi failed at `index`: do what it lacked. Whether to send it again."""
     operation = operations[index]
     if isinstance(operation, Create) and isinstance(error, NoNodeError):
-        d = tree.directory(parent_of(operation)[0])
-        if d is None:
+        d = yield from tree.resolver.find(split(operation.path)[0])
+        if d.is_native:
             return False
-        yield from protocol.promote(d)
+        yield from promote(d)
         return True
     if not isinstance(operation, Delete):
         return False
     if isinstance(error, NoNodeError) and index not in deletes:
-        yield from protocol.verify_may_delete_in(tree, split(operation.path)[0])
-    d = tree.directory(operation.path)
-    if d is None:
+        yield from verify_may_delete_in(tree, split(operation.path)[0])
+    d = yield from tree.resolver.find(operation.path)
+    if d.is_native:
         return False
-    tree.forget(operation.path)
+    tree.resolver.forget(operation.path)
     if index in deletes:  # the directory has changed since its mirror was deleted
         _, mark, _ = deletes.pop(index)
-        yield from protocol.take_mark(d, mark)
+        yield from take_mark(d, mark)
         if isinstance(error, NotEmptyError):
-            yield from protocol.refuse_strangers(d)
+            yield from refuse_strangers(d)
         return isinstance(error, (NoNodeError, NotEmptyError))
     if not isinstance(error, NotEmptyError):
         return False
-    if (yield from protocol.may_delete(d)):
+    if (yield from may_delete(d)):
         planned[index] = d
     return True
 
@@ -216,7 +232,7 @@ def _delete_mirrors(
     refusal_at: tuple[int, Exception] | None = None
     for index, d in planned.items():
         try:
-            mark = yield from protocol.leave_mark(tree, d, protocol.IN_TRANSACTION)
+            mark = yield from leave_mark(tree, d, IN_TRANSACTION)
         except REFUSALS as refused:
             refusal_at = index, refused
             break
@@ -225,10 +241,10 @@ def _delete_mirrors(
     for index, mark in begun.items():
         d = planned[index]
         if refusal_at is not None:
-            yield from protocol.take_mark(d, mark)
+            yield from take_mark(d, mark)
             continue
         try:
-            marks = yield from protocol.remove_mirror(d, mark)
+            marks = yield from remove_mirror(d, mark)
         except REFUSALS as refused:
             refusal_at = index, refused
         else:

@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError, NotReadOnlyCallError
 
 from parkazoo.protocol.past import CATCH_UP, Past
-from parkazoo.protocol.placement import Place, Placement, above, join, split
+from parkazoo.protocol.placement import Directory, Placement
+from parkazoo.protocol.resolver import Resolver
 from parkazoo.protocol.steps import Operation, Request, Step
 from parkazoo.protocol.watches import DirectoryWatch
 
-PROMOTED_REMEMBERED = 1 << 16
-CHILDLESS_REMEMBERED = 1 << 12
 REFUSED = (BadVersionError, NoAuthError, NoNodeError)  # the answers to CATCH_UP
-
-
-def parent_of(request: Request) -> tuple[str, str]:
-    """Parent and name of what a create creates; the name is empty for a sequence number alone."""
-    path: str = request.path
-    if path != "/" and path.endswith("/"):
-        return path[:-1], ""
-    return split(path)
-
-
-class Directory(NamedTuple):
-    """The znodes that make up a directory whose home and children are on different ensembles."""
-
-    path: str
-    home: Place
-    mirror: Place
-    pin: str  # on the home's ensemble
-    fence: str  # on the mirror's ensemble
-
-    def mark(self, name: str) -> str:
-        return f"{self.pin}/{name}"
 
 
 class Tree:
@@ -61,85 +38,13 @@ class Tree:
         own: Callable[[int, Any], Any],
         lock: AbstractContextManager[Any],
     ) -> None:
-        self.placement = placement
+        self.resolver = Resolver(placement, lock)
         self.names = tuple(names)
         self.new_mark = new_mark
         self.watch = watch
         self.settle = settle
         self.own = own
         self.past = Past(len(names), lock)
-        self._promoted: set[str] = set()
-        self._above_promoted: Counter[str] = Counter()  # how many are below a path
-        self._lock = lock
-        self._childless: set[str] = set()
-
-    def directory(self, path: str) -> Directory | None:
-        """The parts of `path` as a directory; None if it is native, plain ZooKeeper."""
-        if self.placement.is_native(path):
-            return None
-        home = self.placement.home(path)
-        return Directory(
-            path,
-            home,
-            self.placement.children(path),
-            self.placement.pin(path).path,
-            self.placement.fence(path).path,
-        )
-
-    def child(self, parent: str, name: str) -> Place:
-        """Where the child `name` of `parent` lives; `name` may be empty, for a sequence number alone."""
-        ensemble, path = self.placement.children(parent)
-        return Place(ensemble, join(path, name))
-
-    def is_promoted(self, path: str) -> bool:
-        """Whether `path` is known to have a mirror, so that a create below it takes one request.
-
-        Only operations that hold a claim on the children may call :meth:`remember`; a create or delete of
-        `path` calls :meth:`forget` when it starts, and :meth:`forget_all` when it has succeeded. So what this
-        client knows is never undone by this client.
-        """
-        return path in self._promoted
-
-    def remember(self, path: str) -> None:
-        with self._lock:
-            if len(self._promoted) >= PROMOTED_REMEMBERED:
-                self._promoted.clear()
-                self._above_promoted.clear()
-            if path not in self._promoted:
-                self._promoted.add(path)
-                self._above_promoted.update(above(path))
-        self._childless.discard(path)
-
-    def forget(self, path: str) -> None:
-        if path in self._promoted:
-            with self._lock:
-                self._discard([path])
-        self._childless.discard(path)
-
-    def forget_all(self, path: str) -> None:
-        """Forget it and all that is below it."""
-        self.forget(path)
-        if path in self._above_promoted:
-            with self._lock:
-                self._discard([each for each in self._promoted if each.startswith(path + "/")])
-
-    def _discard(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            if path in self._promoted:
-                self._promoted.remove(path)
-                self._above_promoted.subtract(above(path))
-                for each in above(path):
-                    if not self._above_promoted[each]:
-                        del self._above_promoted[each]
-
-    def is_childless(self, path: str) -> bool:
-        """Whether `path` probably has no mirror: this client has made it. A hint, for others make children too."""
-        return path in self._childless
-
-    def remember_childless(self, path: str) -> None:
-        if len(self._childless) >= CHILDLESS_REMEMBERED:
-            self._childless.clear()
-        self._childless.add(path)
 
     # ---- this client's own past ------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 from parkazoo.engine.driver import Reply
 from parkazoo.kazoo_private import CloseInstance
 from parkazoo.protocol.cluster_map import format_hosts
-from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.placement import directory_of_pin
 from parkazoo.protocol.steps import Request
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.log import DiscreetLog
@@ -163,7 +163,7 @@ class Member(KazooClient):
         """What an error says of a request: the user's path, and the ensemble."""
         path = getattr(request, "path", None)
         where = f"ensemble {self.name}"
-        return where if path is None else f"{self.unchroot(Placement.directory_of_pin(path))} ({where})"
+        return where if path is None else f"{self.unchroot(directory_of_pin(path))} ({where})"
 
     def describe_troubles(self) -> str:
         """Each server, and why the last attempt to connect to it failed."""

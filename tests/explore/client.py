@@ -15,7 +15,7 @@ from kazoo.protocol.states import EventType, WatchedEvent
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.session import Session
 from parkazoo.kazoo_private import GetChildren, GetChildren2
-from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.placement import Placement, logical
 from parkazoo.protocol.tree import Tree
 from tests.explore.model import ANYONE, Marks, Model, Who
 
@@ -98,7 +98,7 @@ class FakeMember:
     def tell(self, event: WatchedEvent) -> None:
         """An event arrives; its watches are called on kazoo's watch thread."""
         for watch in self.watches.take(event):
-            seen = event._replace(path=Placement.logical(event.path))
+            seen = event._replace(path=logical(event.path))
             self.client.callbacks.append(partial(watch, seen))
 
     def deliver(self) -> None:
@@ -138,7 +138,7 @@ class Client:
         model.on_event = on_event
 
     def unchroot(self, path: str) -> str:
-        return Placement.logical(path)
+        return logical(path)
 
     def describe_hosts(self) -> str:
         return ""

@@ -15,7 +15,7 @@ from kazoo.exceptions import ConnectionLoss
 from kazoo.protocol.states import EventType, WatchedEvent, ZnodeStat
 
 from parkazoo.kazoo_private import Create, Create2, Delete, GetChildren, GetChildren2, Transaction
-from parkazoo.protocol.placement import MIRRORS, PIN, Placement, unescape
+from parkazoo.protocol.placement import MIRRORS, PIN, Placement, logical, unescape
 from parkazoo.protocol.plans import PLANS
 from tests.explore.client import Client, Result
 from tests.explore.model import ANYONE, READS, Model, Who, difference, freeze, make_tree, must, outcome
@@ -385,9 +385,9 @@ class Explorer:
     def _result(self, request: Any, result: Any) -> Hashable:
         if isinstance(request, (Create, Create2)):  # the client calls it by the user's name
             if isinstance(result, tuple):
-                result = (Placement.logical(result[0]), result[1])
+                result = (logical(result[0]), result[1])
             elif isinstance(result, str):
-                result = Placement.logical(result)
+                result = logical(result)
         return self.judge(request, freeze(result))
 
     # ---- what must hold ------------------------------------------------------------------------
@@ -398,7 +398,7 @@ class Explorer:
         for ensemble, nodes in enumerate(model.nodes):
             for name in nodes[MIRRORS].children:
                 directory = unescape(name)
-                if self.placement.children(directory).ensemble != ensemble:
+                if self.placement.directory(directory).mirror.ensemble != ensemble:
                     raise Violation(f"the mirror of {directory} is on ensemble {ensemble}")
                 home = self.placement.home(directory)
                 znode = model.nodes[home.ensemble].get(home.path)

@@ -316,6 +316,6 @@ def acls_are_alike(model: Model, has_crashed: bool) -> None:
     for ensemble, nodes in enumerate(model.nodes):
         for name in nodes[MIRRORS].children:
             home = PLACEMENT.home(unescape(name))
-            mirror = PLACEMENT.children(unescape(name))
+            mirror = PLACEMENT.directory(unescape(name)).mirror
             if model.nodes[home.ensemble][home.path].acl != nodes[mirror.path].acl or ensemble != mirror.ensemble:
                 raise Violation(f"the mirror of {unescape(name)} has another ACL than the home")

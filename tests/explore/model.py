@@ -44,7 +44,7 @@ from parkazoo.kazoo_private import (
     Sync,
     Transaction,
 )
-from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, PIN, ROOT, Placement, split
+from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, PIN, ROOT, Placement, logical, split
 from parkazoo.protocol.tree import Tree
 
 EPHEMERAL, SEQUENCE = 1, 2
@@ -214,7 +214,7 @@ class Model:
                 results = [RolledBackError() for _ in range(index)]
                 results += [error, *(RuntimeInconsistency() for _ in range(after))]
                 break
-            results.append(Placement.logical(result) if isinstance(result, str) else result)
+            results.append(logical(result) if isinstance(result, str) else result)
         self._undo = None
         return results
 
@@ -431,8 +431,8 @@ def prepared(placement: Placement, directories: Iterable[str] = (), has_lag: boo
     for ensemble in range(placement.ensembles):
         for path in (ROOT, MIRRORS, FENCES, DONE):
             must(model.execute(ensemble, Create(path, b"", OPEN_ACL_UNSAFE, 0)))
-    for fence in {placement.fence(directory) for directory in directories}:
-        must(model.execute(fence.ensemble, Create(fence.path, b"", OPEN_ACL_UNSAFE, 0)))
+    for ensemble, fence in {(d.mirror.ensemble, d.fence) for d in map(placement.directory, directories)}:
+        must(model.execute(ensemble, Create(fence, b"", OPEN_ACL_UNSAFE, 0)))
     return model
 
 

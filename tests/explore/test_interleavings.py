@@ -123,7 +123,7 @@ class TestInterleavings(unittest.TestCase):
         """The mirror ends up with the home's ACL, unless a client crashed."""
 
         def mirror_is_alike(model: Model, has_crashed: bool) -> None:
-            home, mirror = PLACEMENT.home(D), PLACEMENT.children(D)
+            home, mirror = PLACEMENT.home(D), PLACEMENT.directory(D).mirror
             if not has_crashed and mirror.path in model.nodes[mirror.ensemble]:
                 expected = model.nodes[home.ensemble][home.path].acl
                 if model.nodes[mirror.ensemble][mirror.path].acl != expected:
@@ -144,7 +144,7 @@ class TestInterleavings(unittest.TestCase):
         whos = [Who((number,) * 5, frozenset([user]), has_all=False) for number, user in ((70, ALICE), (80, BOB))]
 
         def mirror_is_alike(model: Model, has_crashed: bool) -> None:
-            home, mirror = PLACEMENT.home(D), PLACEMENT.children(D)
+            home, mirror = PLACEMENT.home(D), PLACEMENT.directory(D).mirror
             acls = [model.nodes[place.ensemble][place.path].acl for place in (home, mirror)]
             if acls[0] != acls[1]:
                 raise Violation(f"the home has {acls[0]}, the mirror {acls[1]}")
@@ -244,7 +244,7 @@ class TestLag(unittest.TestCase):
                 explore(state, [SetACL(D, CLOSED, -1)], [create(X)], crashes=0, has_lag=True, at_end=self.is_alike)
 
     def is_alike(self, model: Model, has_crashed: bool) -> None:
-        home, mirror = PLACEMENT.home(D), PLACEMENT.children(D)
+        home, mirror = PLACEMENT.home(D), PLACEMENT.directory(D).mirror
         acl = model.nodes[home.ensemble][home.path].acl
         self.assertEqual(model.nodes[mirror.ensemble][mirror.path].acl, acl)
 
@@ -261,8 +261,8 @@ class TestExplorer(unittest.TestCase):
     def test_an_orphan(self) -> None:
         model = prepared(PLACEMENT, [D])
         issue(PLACEMENT, model, MKDIR, create(X))
-        home = PLACEMENT.home(D)
-        for path in (PLACEMENT.pin(D).path, home.path):
-            must(model.execute(home.ensemble, Delete(path, -1)))
+        d = PLACEMENT.directory(D)
+        for path in (d.pin, d.home.path):
+            must(model.execute(d.home.ensemble, Delete(path, -1)))
         with self.assertRaisesRegex(Violation, "orphan"):
             Explorer(PLACEMENT, model, Model(1), [[Exists(D, None)]], judge).explore()

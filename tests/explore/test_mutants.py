@@ -7,6 +7,7 @@ from __future__ import annotations
 import __future__
 
 import inspect
+import sys
 import textwrap
 import unittest
 from collections.abc import Callable, Generator, Sequence
@@ -14,7 +15,6 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-import parkazoo.engine.session
 from parkazoo.kazoo_private import Delete, Exists, GetChildren, GetData, SetACL, SetData, Transaction
 from parkazoo.protocol import directory, operations
 from parkazoo.protocol.past import Change, Past
@@ -61,9 +61,11 @@ class Mutant(NamedTuple):
         exec(compile(source, f"<mutant of {name}>", "exec", flags), vars(module), made)
         stack = ExitStack()
         owner, _, _ = self.function.__qualname__.rpartition(".")  # of a method, its class
-        stack.enter_context(patch.object(getattr(module, owner) if owner else module, name, made[name]))
-        if name in vars(parkazoo.engine.session):
-            stack.enter_context(patch.object(parkazoo.engine.session, name, made[name]))
+        if owner:
+            stack.enter_context(patch.object(getattr(module, owner), name, made[name]))
+        for user in list(sys.modules.values()):
+            if user.__name__.startswith("parkazoo.") and vars(user).get(name) is self.function:
+                stack.enter_context(patch.object(user, name, made[name]))
         for kind, plan in PLANS.items():
             if plan.operation is self.function:
                 stack.enter_context(patch.dict(PLANS, {kind: plan._replace(operation=made[name])}))
@@ -132,7 +134,7 @@ MUTANTS = {
     ),
     "a directory that was made again is known by its earlier life": Mutant(
         operations.create,
-        ["    tree.forget(path)", "    pass", "tree.forget_all(path)", "pass"],
+        ["    resolver.forget(path)", "    pass", "resolver.forget_all(path)", "pass"],
         WRONG,
         "missing",
         [in_steps(MKDIR, create(X), MKDIR, PIPELINE), [Delete(X, -1), RMDIR]],
@@ -140,7 +142,7 @@ MUTANTS = {
     ),
     "the earlier life is forgotten when the create has ended": Mutant(
         operations.create,
-        ["    tree.forget(path)", "    pass"],
+        ["    resolver.forget(path)", "    pass"],
         WRONG,
         "missing",
         [in_steps(MKDIR, create(X), [MKDIR, *PIPELINE]), [Delete(X, -1), RMDIR]],
@@ -206,8 +208,8 @@ MUTANTS = {
         directory.delete_directory,
         [
             "operations = last_step(d, marks, version)",
-            "for each in marks:\n                yield from take_mark(d, each)\n"
-            "            operations = last_step(d, [], version)",
+            "for each in marks:\n                    yield from take_mark(d, each)\n"
+            "                operations = last_step(d, [], version)",
         ],
         TWICE,
         "empty",
@@ -256,7 +258,7 @@ MUTANTS = {
     ),
     "set_acls does not bump the fence": Mutant(
         operations.set_acls,
-        ["yield from protocol.bump_fence(d)", "pass"],
+        ["yield from bump_fence(d)", "pass"],
         ACLS,
         "leaf",
         [[create(X)], [SetACL(D, CLOSED, -1)]],
@@ -264,7 +266,7 @@ MUTANTS = {
     ),
     "set_acls does not look whether it was overtaken": Mutant(
         operations.set_acls,
-        ["if now.aversion == version or protocol.is_masked(acl):", "if True:"],
+        ["if now.aversion == version or is_masked(acl):", "if True:"],
         ACLS,
         "empty",
         [[SetACL(D, OPEN, -1)], [SetACL(D, CLOSED, -1)]],

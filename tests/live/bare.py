@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Any
 
 from parkazoo.kazoo_private import AUTH_XID, int_struct
-from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.placement import logical
 from parkazoo.wire.frame import REPLY
 from parkazoo.wire.handler import Handler
 from parkazoo.wire.loop import Timer
@@ -114,7 +114,7 @@ class Owner:
         """No thread is interrupted here."""
 
     def unchroot(self, path: str) -> str:
-        return Placement.logical(path)
+        return logical(path)
 
     def logger_for(self, name: str) -> Any:
         return self.log

@@ -45,7 +45,7 @@ class AclTest(LiveTest):
 
     def mirror_acl(self, path: str) -> Any:
         """The ACL that is really on the mirror; None if there is none."""
-        place = self.placement.children(path)
+        place = self.placement.directory(path).mirror
         plain = self.kazoo(place.ensemble, auth_data=[OWNER])
         return plain.get_acls(place.path)[0] if plain.exists(place.path) else None
 

@@ -115,10 +115,9 @@ class TestLives(LiveTest):
     def settled(self, before: Figures | None) -> Figures:
         """Threads that have done their work may need a moment to end."""
         self.states.clear()
-        placement = self.client._session.driver.tree.placement
-        placement.home.cache_clear()  # bounded, but not yet full
+        placement = self.client.cluster_map.make_placement()
+        placement.directory.cache_clear()  # bounded, but not yet full
         placement.of_children.cache_clear()
-        placement.is_native.cache_clear()
         figures = Figures()
 
         def is_quiet() -> bool:

@@ -27,8 +27,7 @@ from parkazoo.local import LocalCluster
 from parkazoo.protocol import findings
 from parkazoo.protocol.audit import audit_ensemble
 from parkazoo.protocol.directory import pin_acl, pin_data
-from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MIRRORS, PIN, escape, join
-from parkazoo.protocol.tree import Directory
+from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MIRRORS, PIN, Directory, escape, join
 from tests.live.test_map import IDENTITY, free_port, run_command, wipe
 from tests.live.world import DEADLINE_S, LiveTest, connected, wait_until
 
@@ -74,9 +73,7 @@ class FsckTest(LiveTest):
         while self.client.exists(path):
             path = self.directory(path, is_native=False)
         self.client.create(path)
-        d = self.client._session.driver.tree.directory(path)  # type: ignore[union-attr]
-        assert d is not None
-        return d
+        return self.placement.directory(path)
 
     def at_home(self, d: Directory) -> KazooClient:
         return self.plain[d.home.ensemble]
@@ -365,7 +362,7 @@ class FsckTest(LiveTest):
         report = self.check()
         self.assertTrue(report.is_clean)
         self.assertFalse(report.is_complete)
-        mirror = self.placement.children(mirrored)
+        mirror = self.placement.directory(mirrored).mirror
         self.assertEqual(
             sorted((found.ensemble, found.path) for found in report.hidden.paths),
             sorted((self.name(e), path) for e, path in (*map(self.home, (native, mirrored, leaf)), mirror)),

@@ -34,7 +34,7 @@ from parkazoo.cli.cluster_map import split_hosts
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, no_map_error
-from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT, Placement
+from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT, Place, Placement
 from tests.kazoo_suite.certificates import make_certificates
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -1029,17 +1029,10 @@ class CommandTest(Ensembles):
         placement = Placement(3)
         names = (f"/d{i}[bold]" for i in itertools.count())
         native, mirrored = [next(p for p in names if placement.is_native(p) is kind) for kind in (True, False)]
+        d = placement.directory(mirrored)
         for path, places in (
             (native, (placement.home(native),)),
-            (
-                mirrored,
-                (
-                    placement.home(mirrored),
-                    placement.children(mirrored),
-                    placement.pin(mirrored),
-                    placement.fence(mirrored),
-                ),
-            ),
+            (mirrored, (d.home, d.mirror, Place(d.home.ensemble, d.pin), Place(d.mirror.ensemble, d.fence))),
         ):
             status, out, _ = run_command("where", path + "/", "--hosts", self.a)
             self.assertEqual(status, 0)

@@ -18,13 +18,14 @@ from kazoo.security import (
 
 from parkazoo.kazoo_private import Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData, Transaction
 from parkazoo.protocol.directory import is_secret, pin_acl
-from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.placement import Place, Placement
 from parkazoo.protocol.plans import PLANS
 from tests.explore.model import WORLD, Model, Who, find_directory, make_tree, outcome, prepared
 
 PLACEMENT = Placement(2)
 D = find_directory(PLACEMENT, False)
-HOME, MIRROR, PIN = PLACEMENT.home(D), PLACEMENT.children(D), PLACEMENT.pin(D)
+_, HOME, MIRROR, _ = PLACEMENT.directory(D)
+PIN = Place(HOME.ensemble, PLACEMENT.directory(D).pin)
 READ, WRITE, CREATE, DELETE, ADMIN, ALL = (
     Permissions.READ,
     Permissions.WRITE,

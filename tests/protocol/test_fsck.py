@@ -19,7 +19,7 @@ from parkazoo.protocol.audit import Snapshot, audit_ensemble, audit_mirror, audi
 from parkazoo.protocol.directory import bump_fence, pin_acl, promote
 from parkazoo.protocol.findings import LOST_CHILDREN, Finding
 from parkazoo.protocol.mend import MENDS, mend
-from parkazoo.protocol.placement import MIRRORS, Place, Placement, escape, split
+from parkazoo.protocol.placement import MIRRORS, Place, Placement, escape, logical, split
 from parkazoo.protocol.steps import Operation
 from parkazoo.protocol.tree import Tree
 from tests.explore.client import Client, Result
@@ -37,9 +37,7 @@ MARK = "0123456789abcdef0123456789abcdef"
 
 class JudgeTest(unittest.TestCase):
     def setUp(self) -> None:
-        d = make_tree(PLACEMENT).directory(PATH)
-        assert d is not None
-        self.d = d
+        self.d = PLACEMENT.directory(PATH)
 
     def kinds(self, before: Snapshot, now: Snapshot | None) -> list[str]:
         return [finding.kind.name for finding in judge(self.d, before, now)]
@@ -75,10 +73,8 @@ class LossTest(unittest.TestCase):
     def setUp(self) -> None:
         self.model = prepared(PLACEMENT, [PATH])
         self.tree = make_tree(PLACEMENT)
-        d = self.tree.directory(PATH)
-        assert d is not None
-        self.d = d
-        must(self.model.execute(d.home.ensemble, Create(d.home.path, b"", OPEN_ACL_UNSAFE, 0)))
+        self.d = PLACEMENT.directory(PATH)
+        must(self.model.execute(self.d.home.ensemble, Create(self.d.home.path, b"", OPEN_ACL_UNSAFE, 0)))
 
     def begin(self) -> None:
         """A promotion whose client dies before its last step."""
@@ -217,8 +213,7 @@ class BesideClientsTest(unittest.TestCase):
             delete = [Delete(path, -1) for path in (X, PATH)]
             for request in make:
                 client.get(request)
-            d = world.fsck.tree.directory(PATH)
-            assert d is not None
+            d = PLACEMENT.directory(PATH)
             world.fsck.driver.run(audit_mirror(world.fsck.tree, d.mirror.ensemble, escape(PATH)), result)
             for now in range(9):
                 for moment, requests in zip(moments, (delete, make, delete, make), strict=True):
@@ -267,7 +262,7 @@ REQUEST_KINDS = (
 
 
 def answer_of(value: Any) -> Any:
-    return Placement.logical(value) if isinstance(value, str) else freeze(value)
+    return logical(value) if isinstance(value, str) else freeze(value)
 
 
 class World:
@@ -346,8 +341,7 @@ class World:
 
 def look_and_mend(tree: Tree) -> Operation[list[str]]:
     """As parkazoo/admin/walk.py does it, for one directory and with no time in between; the kinds found."""
-    d = tree.directory(PATH)
-    assert d is not None
+    d = PLACEMENT.directory(PATH)
     mirrors = yield from audit_mirror(tree, d.mirror.ensemble, escape(PATH))
     homes = yield from audit_znode(tree, Place(d.home.ensemble, "/"), "/", split(PATH)[1])
     findings = [*mirrors.findings, *homes.findings]

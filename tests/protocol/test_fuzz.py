@@ -40,7 +40,18 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.client_id import pack_password, unpack_password
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, parse_hosts
 from parkazoo.protocol.directory import pin_memory
-from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, PIN, ROOT, Placement, escape, is_reserved, unescape
+from parkazoo.protocol.placement import (
+    DONE,
+    FENCES,
+    MIRRORS,
+    PIN,
+    ROOT,
+    Placement,
+    escape,
+    is_reserved,
+    logical,
+    unescape,
+)
 from tests.explore.client import Client
 from tests.explore.model import must, prepared
 
@@ -173,7 +184,7 @@ class TestPaths(unittest.TestCase):
     def test_any_text_has_a_logical_path(self, text: str) -> None:
         """What a server sends, whatever client wrote it."""
         for path in (text, f"{MIRRORS}/{text}", f"{MIRRORS}/{escape(text)}/{text}"):
-            self.assertIsInstance(Placement.logical(path), str)
+            self.assertIsInstance(logical(path), str)
         self.assertEqual(unescape(escape(text)), text)
         self.assertNotIn("/", escape(text))
 
@@ -183,14 +194,15 @@ class TestPaths(unittest.TestCase):
         if is_reserved(path):
             return
         placement = Placement(ensembles)
-        home, children = placement.home(path), placement.children(path)
-        self.assertEqual(placement.logical(home.path), path)
-        self.assertEqual(placement.logical(children.path), path)
+        d = placement.directory(path)
+        home, children = d.home, d.mirror
+        self.assertEqual(logical(home.path), path)
+        self.assertEqual(logical(children.path), path)
         self.assertEqual(home.ensemble, placement.of(path))
         self.assertIn(children.ensemble, range(ensembles))
         self.assertTrue(home.path == path or home.path.startswith(MIRRORS + "/"))
-        self.assertTrue(is_reserved(placement.pin(path).path))
-        self.assertTrue(is_reserved(placement.fence(path).path))
+        self.assertTrue(is_reserved(d.pin))
+        self.assertTrue(is_reserved(d.fence))
 
     @given(ENSEMBLES, st.lists(requests(), min_size=1, max_size=4), st.booleans())
     @example(2, [Delete("/0*", 0), Delete("/\ud800", 0)], False)  # the second while the first is under way

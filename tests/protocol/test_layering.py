@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import parkazoo
+from parkazoo.protocol.placement import Placement
 
 PACKAGE = Path(parkazoo.__file__).parent
 # What each layer may import of parkazoo. A module that is not named is above them all: it may import anything.
@@ -61,6 +62,17 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
                 yield found.lineno, "a relative import"
 
 
+def placement_calls(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of each question that a file puts to a placement, or to one that it has just made."""
+    questions = {name for name in dir(Placement(1)) if not name.startswith("_")}
+    for found in ast.walk(ast.parse(path.read_text())):
+        if isinstance(found, ast.Attribute) and found.attr in questions:
+            of = found.value.func if isinstance(found.value, ast.Call) else found.value
+            name = of.attr if isinstance(of, ast.Attribute) else of.id if isinstance(of, ast.Name) else ""
+            if name.lower() in ("placement", "_placement", "make_placement"):
+                yield found.lineno, f"{name}.{found.attr}"
+
+
 def is_in(module: str, packages: tuple[str, ...]) -> bool:
     return any(module == each or module.startswith(each + ".") for each in packages)
 
@@ -90,6 +102,23 @@ class TestLayering(unittest.TestCase):
             "what is needed from above down as an argument (as Tree gets `watch` and `own`), or move it down. "
             "Give a new layer its place in LAYERS.",
         )
+
+    def test_only_the_resolver_asks_the_placement(self) -> None:
+        wrong = [
+            f"{path}:{line}: {module} uses {question}"
+            for module, path in modules()
+            if module != "parkazoo.protocol.resolver"
+            for line, question in placement_calls(path)
+        ]
+        self.check(
+            wrong,
+            "The resolver says where a path lives, and will have to ask for some. Use Resolver.known(path) for "
+            "where a request is sent, Resolver.find(path) before a step that decides something.",
+        )
+
+    def test_it_sees_questions_to_the_placement(self) -> None:
+        asked = {question for _, question in placement_calls(PACKAGE / "protocol" / "resolver.py")}
+        self.assertLessEqual({"placement.directory"}, asked)
 
     def test_the_core_is_pure(self) -> None:
         wrong = []

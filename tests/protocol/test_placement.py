@@ -21,6 +21,7 @@ from parkazoo.protocol.placement import (
     hash_of,
     is_reserved,
     join,
+    logical,
     split,
     unescape,
 )
@@ -135,7 +136,7 @@ class EnsembleTest(unittest.TestCase):
         for path in paths(2):
             self.assertTrue(placement.is_native(path))
             self.assertEqual(placement.home(path), Place(0, path))
-            self.assertEqual(placement.children(path), Place(0, path))
+            self.assertEqual(placement.directory(path).mirror, Place(0, path))
 
     def test_no_ensemble(self) -> None:
         with self.assertRaises(ValueError):
@@ -145,7 +146,7 @@ class EnsembleTest(unittest.TestCase):
         for n in (1, 2, 3, 10):
             placement = Placement(n)
             self.assertTrue(placement.is_native("/"))
-            self.assertEqual(placement.home("/"), placement.children("/"))
+            self.assertEqual(placement.home("/"), placement.directory("/").mirror)
             self.assertEqual(placement.home("/").path, "/")
 
     def test_zookeeper_is_the_bootstrap_ensembles(self) -> None:
@@ -169,9 +170,9 @@ class PhysicalPathTest(unittest.TestCase):
         self.assertTrue(placement.is_native("/app"))
         self.assertEqual(placement.home("/app/jobs"), Place(1, "/app/jobs"))
         self.assertFalse(placement.is_native("/app/jobs"))
-        self.assertEqual(placement.children("/app/jobs"), Place(0, f"{MIRRORS}/%2Fapp%2Fjobs"))
+        self.assertEqual(placement.directory("/app/jobs").mirror, Place(0, f"{MIRRORS}/%2Fapp%2Fjobs"))
         self.assertEqual(placement.home("/app/jobs/1"), Place(0, f"{MIRRORS}/%2Fapp%2Fjobs/1"))
-        self.assertEqual(placement.pin("/app/jobs"), Place(1, "/app/jobs/.parkazoo"))
+        self.assertEqual(placement.directory("/app/jobs").pin, "/app/jobs/.parkazoo")
 
     def test_recursion_of_the_specification(self) -> None:
         for n in (2, 3, 5):
@@ -190,8 +191,8 @@ class PhysicalPathTest(unittest.TestCase):
         for n in (1, 2, 3, 5):
             placement = Placement(n)
             for path in paths(3):
-                self.assertEqual(placement.logical(placement.home(path).path), path)
-                self.assertEqual(placement.logical(placement.children(path).path), path)
+                self.assertEqual(logical(placement.home(path).path), path)
+                self.assertEqual(logical(placement.directory(path).mirror.path), path)
 
     def test_inverse_of_random_names(self) -> None:
         rng = random.Random(7)
@@ -201,7 +202,7 @@ class PhysicalPathTest(unittest.TestCase):
             drawn = "".join(rng.choices(alphabet, k=rng.randrange(1, 40)))
             path = "/" + "/".join(filter(None, drawn.split("/")))
             if not is_reserved(path):
-                self.assertEqual(placement.logical(placement.home(path).path), path)
+                self.assertEqual(logical(placement.home(path).path), path)
 
     def test_no_two_znodes_share_a_place(self) -> None:
         for n in (2, 3):
@@ -212,7 +213,7 @@ class PhysicalPathTest(unittest.TestCase):
     def test_depth_does_not_matter(self) -> None:
         path = "/d" * 5000
         for n in (1, 2, 3):
-            self.assertEqual(Placement.logical(Placement(n).home(path).path), path)
+            self.assertEqual(logical(Placement(n).home(path).path), path)
 
     def test_normalised_paths_only(self) -> None:
         # A trailing slash is the client's to remove: to placement it would be another path.
@@ -229,17 +230,15 @@ class PhysicalPathTest(unittest.TestCase):
         found = set()
         for number in range(20_000):
             directory = f"/dir-{number}"
-            ensemble, path = placement.fence(directory)
-            self.assertEqual(ensemble, placement.of_children(directory))
-            parent, name = split(path)
+            parent, name = split(placement.directory(directory).fence)
             self.assertEqual(parent, FENCES)
             found.add(int(name))
         self.assertEqual(found, set(range(FENCE_COUNT)))
 
     def test_known_fences(self) -> None:
         # Bits 128 to 137 of the hash. Made with: printf %s PATH | sha256sum | cut -c30-32, the lowest ten bits
-        self.assertEqual(Placement(3).fence("/app").path, f"{FENCES}/{0x4FE & 0x3FF}")
-        self.assertEqual(Placement(3).fence("/app/jobs").path, f"{FENCES}/{0xE4F & 0x3FF}")
+        self.assertEqual(Placement(3).directory("/app").fence, f"{FENCES}/{0x4FE & 0x3FF}")
+        self.assertEqual(Placement(3).directory("/app/jobs").fence, f"{FENCES}/{0xE4F & 0x3FF}")
 
 
 class ReservedTest(unittest.TestCase):
@@ -270,5 +269,5 @@ class ReservedTest(unittest.TestCase):
             self.assertFalse(is_reserved(path), path)
 
     def test_below_a_prefix_only_it_is_a_mirror(self) -> None:
-        self.assertEqual(Placement.logical("/parkazoo/mirrorsx/%2Fa"), "/parkazoo/mirrorsx/%2Fa")
-        self.assertEqual(Placement.logical(MIRRORS), MIRRORS)
+        self.assertEqual(logical("/parkazoo/mirrorsx/%2Fa"), "/parkazoo/mirrorsx/%2Fa")
+        self.assertEqual(logical(MIRRORS), MIRRORS)

@@ -108,8 +108,7 @@ class RequestTest(unittest.TestCase):
         return f"{where} {self.kind(request)}"
 
     def kind(self, request: Any) -> str:
-        d = self.tree.directory(MIRRORED)
-        assert d is not None
+        d = PLACEMENT.directory(MIRRORED)
         names = {d.home.path: "home", d.mirror.path: "mirror", d.pin: "pin", d.fence: "fence"}
         path = getattr(request, "path", "")
         if path.startswith(d.pin + "/"):
@@ -335,8 +334,8 @@ class TestDirectory(RequestTest):
         self.assertEqual((stat.dataLength, stat.version), (2, 0))
 
     def test_first_child_pays_for_the_fence(self) -> None:
-        fence = PLACEMENT.fence(MIRRORED)
-        self.model.execute(fence.ensemble, Delete(fence.path, -1))
+        d = PLACEMENT.directory(MIRRORED)
+        self.model.execute(d.mirror.ensemble, Delete(d.fence, -1))
         words = [*PROMOTE[:3], "M Create fence", "M Exists fence", *PROMOTE[3:]]
         self.expect(create(X), words)
 
@@ -363,9 +362,8 @@ class TestDirectory(RequestTest):
     def test_delete_refused(self) -> None:
         self.perform(create(X))
         self.expect(Delete(MIRRORED, -1), PROBE, NotEmptyError)
-        home = PLACEMENT.home(MIRRORED)
-        pin = PLACEMENT.pin(MIRRORED)
-        self.assertEqual(self.model.nodes[home.ensemble][pin.path].children, frozenset())
+        d = PLACEMENT.directory(MIRRORED)
+        self.assertEqual(self.model.nodes[d.home.ensemble][d.pin].children, frozenset())
 
     def test_delete(self) -> None:
         self.perform(create(X))

@@ -65,7 +65,7 @@ class TestStats(unittest.TestCase):
             self.perform(create(f"{D}/{name}"))
         self.perform(Delete(D + "/x", -1))
         self.perform(SetData(D, b"12", -1))
-        home, mirror = PLACEMENT.home(D), PLACEMENT.children(D)
+        home, mirror = PLACEMENT.home(D), PLACEMENT.directory(D).mirror
         of_home = self.model.nodes[home.ensemble][home.path].stat
         of_mirror = self.model.nodes[mirror.ensemble][mirror.path].stat
         stat = self.stats(D)[0]

@@ -24,7 +24,7 @@ class TestStrangers(unittest.TestCase):
         self.model = prepared(PLACEMENT, [D])
         client = Client(PLACEMENT, self.model)
         must(client.get(Create(D, b"", OPEN_ACL_UNSAFE, 0)))
-        self.d = client.tree.directory(D)
+        self.d = PLACEMENT.directory(D)
         self.make(f"{self.d.home.path}/stranger")
         if has_pin:
             self.make(self.d.pin, pin_acl(OPEN_ACL_UNSAFE))

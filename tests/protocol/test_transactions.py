@@ -78,8 +78,8 @@ class TransactionTest(unittest.TestCase):
             return stop.value
 
     def marks(self) -> frozenset[str]:
-        pin = PLACEMENT.pin(D)
-        znode = self.model.nodes[pin.ensemble].get(pin.path)
+        d = PLACEMENT.directory(D)
+        znode = self.model.nodes[d.home.ensemble].get(d.pin)
         return znode.children if znode else frozenset()
 
 

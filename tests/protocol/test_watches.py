@@ -30,7 +30,7 @@ from tests.explore.model import Who, find_directory, make_tree, outcome, prepare
 
 PLACEMENT = Placement(2)
 D = find_directory(PLACEMENT, False)
-HOME, MIRROR = PLACEMENT.home(D), PLACEMENT.children(D)
+HOME, MIRROR = PLACEMENT.home(D), PLACEMENT.directory(D).mirror
 OTHER = Who(owners=(70, 80, 90, 100, 110))
 CHILD = WatchedEvent(EventType.CHILD, KeeperState.CONNECTED, D)
 DELETED = WatchedEvent(EventType.DELETED, KeeperState.CONNECTED, D)
