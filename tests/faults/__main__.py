@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument(
         "--minutes", type=float, default=10.0, help="how long there are faults, %(default)g by default"
     )
-    parser.add_argument("--seed", type=int, help="of the schedule; by default a new one, which is told")
+    parser.add_argument("--seed", type=int, help="of the schedule; by default a new one, which is printed")
     parser.add_argument("--short", action="store_true", help="each kind of fault about once; no time is judged")
     options = parser.parse_args()
     if unknown := [name for name in options.loads if name not in all_loads()]:

@@ -14,7 +14,7 @@ class Busy:
         self._total, self._idle = _ticks()
 
     def share(self) -> float:
-        """0 to 1, since the last call or since it was made; 0 where the system does not tell."""
+        """0 to 1, since the last call or since it was made; 0 where the system does not say."""
         before, idle_before = self._total, self._idle
         self._total, self._idle = _ticks()
         return 1 - (self._idle - idle_before) / (self._total - before) if self._total > before else 0.0

@@ -1,9 +1,9 @@
-"""Shows that ZooKeeper's sync does not ask a quorum: kazoo alone reads what is old behind a sync.
+"""Shows that ZooKeeper's sync does not ask a quorum: kazoo alone reads an old value behind a sync.
 
     python -m tests.faults.deposed
 
-A leader is frozen until another is elected and a znode is set there. Then it goes on, thinks for a moment that it
-is still the leader, and answers a sync, and the read behind it, that came in meanwhile.
+A leader is frozen until another is elected and a znode is set there. Then it goes on. For a moment it thinks that
+it is still the leader, and answers a sync and the read behind it, which came in meanwhile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An ensemble comes back empty, as new machines behind the old names: nothing may pass over that in silence."""
+"""An ensemble comes back empty, as new machines behind the old names: every tool must report that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from parkazoo.local import LocalCluster, LocalEnsemble
 from parkazoo.protocol.placement import Placement
 from tests.faults.load import Judgement
 
-ABOUT = "an ensemble that comes back empty is not taken for the one that was there, and what is lost is told"
+ABOUT = "an ensemble that comes back empty is not taken for the one that was there, and losses are named"
 DIRECTORIES = 12
 LOST_CHILDREN = "lost-children"
 TIMEOUT_S = 60.0
@@ -48,7 +48,7 @@ def run(cluster: LocalCluster, hosts: Mapping[str, str], seed: int) -> Judgement
         problems.append("it was replaced without having been named")
     init_map(bootstrap, hosts, replace=[victim.name], tell=told.append)
     lost = {path for loss in told for path in loss.childless}
-    problems += [f"nobody told that the children of {path} are lost" for path in childless if path not in lost]
+    problems += [f"the loss of the children of {path} was not reported" for path in childless if path not in lost]
     found = sum(each.found for kind, each in check(bootstrap).tallies.items() if kind.name == LOST_CHILDREN)
     if found < len(childless):
         problems.append(f"fsck finds {found} directories that lost their children, not {len(childless)}")

@@ -1,8 +1,8 @@
 """Reads that show all that was answered before them.
 
-A sync does not do it: a leader that has been deposed, and does not know it yet, answers it
-(tests/faults/deposed.py shows that). A write asks a quorum, and what is read behind it on the same ensemble is
-as new. So there is a znode for that on each ensemble.
+A sync is not enough: a leader that has been deposed, and does not know it yet, answers it
+(tests/faults/deposed.py shows that). A write asks a quorum, and a read behind it on the same ensemble is as new.
+So each ensemble has a znode for such writes.
 """
 
 from __future__ import annotations

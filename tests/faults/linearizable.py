@@ -4,11 +4,11 @@ A history is linearizable if every operation can be given one moment between its
 the order of these moments, a single server would have answered what was answered. An operation of unknown outcome
 may have any moment after its call, or none.
 
-The search is Lowe's just-in-time linearization: in the order of the returns, it keeps every configuration (the
-tree, and which operations that have not returned are in it already) from which the answers so far can have come.
-Two things keep them few. What a configuration answers rightly without a change is taken at once, as it can do no
-harm; and a configuration that has used up more operations of unknown outcome than another, for the same tree, is
-dropped. What is proved against porcupine is in porcupine/.
+The search is Lowe's just-in-time linearization. In the order of the returns, it keeps every configuration from
+which the answers so far can have come: the tree, and the operations in it that have not returned yet. Two rules
+keep them few. An operation that a configuration answers rightly, without a change, is taken at once, because that
+can do no harm. A configuration that has used more operations of unknown outcome than another, for the same tree,
+is dropped. porcupine/ compares the verdicts with porcupine's.
 """
 
 from __future__ import annotations

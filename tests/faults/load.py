@@ -64,7 +64,7 @@ class Fault(NamedTuple):
 class Run(NamedTuple):
     """What a load is judged by. Records are those of this load alone, in the order of their times.
 
-    :param is_timed: whether durations are judged too: not in a test, where they are only told.
+    :param is_timed: whether durations are judged too: not in a test, which only shows them.
     """
 
     records: Sequence[Record]

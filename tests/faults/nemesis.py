@@ -1,4 +1,4 @@
-"""Carries out the schedule: does things to servers and clients, and undoes them."""
+"""Carries out the schedule: causes faults of servers and clients, and ends them."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class _Way(NamedTuple):
 
 
 class Nemesis:
-    """Does what the schedule says, a step after the other; keeps an account.
+    """Carries out the schedule step by step, and records each fault.
 
     :param relays: by ensemble: an address among its hosts, which leads to its first server.
-    :param network: None: there is none, so servers are frozen in place of being cut off.
-    :param tell: told of each fault when it begins.
+    :param network: None: there is none, so servers are frozen instead of cut off.
+    :param tell: called with each fault when it begins.
     """
 
     def __init__(

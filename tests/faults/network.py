@@ -79,7 +79,7 @@ class Network:
         return Machine(address, inside)
 
     def cut(self, server: str) -> None:
-        """From now on nothing reaches the machine or comes from it; nobody is told."""
+        """From now on nothing reaches the machine or comes from it; no connection is closed."""
         _run("bridge", "link", "set", "dev", server, "state", DISABLED)
 
     def mend(self, server: str) -> None:

@@ -2,9 +2,9 @@
 
     python -m tests.faults.prolonged
 
-A follower is stopped, a process makes an ephemeral and is killed, and shortly before its session would end the
-follower comes back. It reads of the session's beginning in the log, and tells the leader, with its next ping, that
-the session lives.
+A follower is stopped; a process makes an ephemeral and is killed; shortly before its session would end, the
+follower comes back. It reads in the log that the session began, and its next ping reports to the leader that the
+session lives.
 """
 
 from __future__ import annotations

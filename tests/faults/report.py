@@ -20,7 +20,7 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
     console.print()
     console.print(_faults_table(outcome))
     if outcome.no_network:
-        console.print(f"Frozen in place of being cut off: {outcome.no_network}.", markup=False)
+        console.print(f"Frozen instead of cut off: {outcome.no_network}.", markup=False)
     console.print(f"The processors were busy {outcome.busy_share:.0%} of the time.\n", highlight=False)
     console.print(_loads_table(outcome))
     for name, (_, judgement) in outcome.judged.items():

@@ -3,8 +3,8 @@
     python -m tests.faults.stress --crashes 2000 --seed 7
 
 The servers are three ensembles of three; followers are frozen in turns, and lag when they go on. A crash is what
-the end of a client's process would be there: the request is sent or it is not, and nobody waits for the answer.
-Others are held up on the way, as if their process had been stopped. Checked all the time, and again at the end:
+the end of a client's process would be there: the request is sent or it is not, and no client waits for the answer.
+Others are held up on the way, as if their process had been stopped. It checks all the time, and again at the end:
 
 - a child whose create was acknowledged is there, and its directory too, until its delete is begun; and it is gone
   once that is acknowledged;
@@ -85,11 +85,11 @@ def _connect(hosts: str, stack: ExitStack) -> KazooClient:
 
 
 class CrashError(Exception):
-    """In place of an answer: whoever waited for it is no more."""
+    """Raised instead of an answer: the client that waited for it is gone."""
 
 
-class Nobody:
-    """Waits for an answer that nobody wants."""
+class NoReply:
+    """Drops the answer to a request of a client that is gone."""
 
     def set(self, value: Any = None) -> None: ...
     def set_exception(self, exception: Exception) -> None: ...
@@ -121,7 +121,7 @@ class Crashes:
         if armed.crash and self._steps >= armed.crash:
             self.at_step = armed.crash
             if self._steps == armed.crash and armed.is_sent:
-                member.submit(request, Nobody())
+                member.submit(request, NoReply())
             reply.set_exception(CrashError())
         elif self._steps == armed.hold:
             self.is_held = True
@@ -434,7 +434,7 @@ class Lag:
 
 
 def run(cluster: LocalCluster, crashes: int, seed: int, tell: Callable[[str], None] = lambda _: None) -> Judgement:
-    """That many crashes, on three ensembles of three servers that nobody else uses; then all is deleted."""
+    """That many crashes, on three ensembles of three servers of its own; then it deletes everything."""
     stress = Stress(crashes, tell)
     with ExitStack() as stack:
         users = [User(stress, number, cluster.hosts, seed, stack) for number in range(CLIENTS)]

@@ -129,7 +129,7 @@ class RegistersTest(unittest.TestCase):
     def test_acknowledged_write_that_is_not_there(self) -> None:
         self.journal.did(-1, "sync", "", result="ok")
         self.journal.did(-1, "children", "", result=["0.2.d"])
-        self.assertEqual(self.refusals(), 2)  # and nobody has created the other
+        self.assertEqual(self.refusals(), 2)  # and no client has created the other
 
     def test_stale_read_behind_a_sync(self) -> None:
         self.journal.did(1, "set", "0.1.d", "new", -1, result=1)

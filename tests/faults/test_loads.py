@@ -497,7 +497,7 @@ class TestEphemerals(JudgeTest):
         self.accept(*lines, line(5.2, 1, "state", state="LOST"))
         self.accept(*lines, line(4, 1, "deleting", directory="/d", name="x"))
         other = [*self.made(1, "x", 2), self.listed(5), *self.made(1, "y", 6, owner=8), self.end()]
-        self.accept(*other)  # another session, though nobody has said so yet
+        self.accept(*other)  # another session, though no record has said so yet
 
 
 class TestWatches(JudgeTest):

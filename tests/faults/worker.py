@@ -46,7 +46,7 @@ def work(load: Load, worker: Worker) -> None:
 
 
 class Crashes(logging.Handler):
-    """Records each exception that nobody has expected: what ends a thread, and what kazoo logs as an error.
+    """Records each unexpected exception: what ends a thread, and what kazoo logs as an error.
 
     And answers that came for another request.
     """
