@@ -57,6 +57,8 @@ class ParKazooClient(KazooClient):
     """
 
     __signature__ = inspect.signature(KazooClient)
+    session_number = 0
+    """Counts this client's sessions: what was made in an earlier one is not this one's, even while it is there."""
     _session: Session | None = None
     _first_session: tuple[int | None, bytes] = (None, b"")  # a client_id to begin with
     _fork_error: ForkError | None = None  # in a child process
@@ -237,6 +239,7 @@ class ParKazooClient(KazooClient):
         self._session = Session(self, self._make_member, (number, password) if number else None)
         try:
             self._reset_session()
+            self.session_number += 1
             self._process = os.getpid()
             _started.add(self)
             self._session.begin()
@@ -296,6 +299,8 @@ class ParKazooClient(KazooClient):
 
     def session_changed(self, state: str) -> None:
         """Called by the session, one call at a time, with the KeeperState that all members make up."""
+        if state == KeeperState.EXPIRED_SESSION:
+            self.session_number += 1
         self._session_callback(state)
         if state in SETTLED:
             self._settled.set()

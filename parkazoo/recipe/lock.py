@@ -1,4 +1,8 @@
-"""kazoo's locks and semaphore, without the contenders that a lost connection makes them leave behind."""
+"""kazoo's locks and semaphore, without the contenders that a lost connection makes them leave behind.
+
+A server that shuts down may say that a session has expired which its ensemble still has. So what an attempt has made
+in a session that was lost may be there for a while: it belongs to no later session, and goes when that one expires.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from kazoo.recipe.lock import Lock as KazooLock
 from kazoo.recipe.lock import ReadLock as KazooReadLock
 from kazoo.recipe.lock import Semaphore as KazooSemaphore
 from kazoo.recipe.lock import WriteLock as KazooWriteLock
-from kazoo.retry import KazooRetry
+from kazoo.retry import ForceRetryError, KazooRetry
 
 MAX_DELAY_S = 1.0
 
@@ -23,6 +27,7 @@ class Lock(KazooLock):
     """
 
     is_acquired: bool
+    _tried_in = 0  # the number of the session of the last attempt
 
     def release(self) -> bool:
         """Release the lock; waits while the connection is lost.
@@ -40,9 +45,17 @@ class Lock(KazooLock):
 
     def _inner_acquire(self, blocking: bool, timeout: float | None, ephemeral: bool = True) -> bool:
         self.client.check_process()  # or a child would wait for a lock that its parent holds
+        session = self.client.session_number
         if not self.is_acquired:
+            if self._tried_in != session:
+                if self.create_tried and ephemeral:
+                    self._withdraw()
+                self._tried_in = session
             self.node = None  # an earlier attempt's: what there is of it is found by its prefix
-        return bool(super()._inner_acquire(blocking, timeout, ephemeral))
+        is_first = bool(super()._inner_acquire(blocking, timeout, ephemeral))
+        if is_first and ephemeral and self.client.session_number != session:
+            raise ForceRetryError
+        return is_first
 
     def _find_node(self) -> str | None:
         """Our znode, if there is one, even if this server lags behind the one that made it."""
@@ -74,6 +87,8 @@ class WriteLock(Lock, KazooWriteLock):
 class Semaphore(KazooSemaphore):
     """kazoo's Semaphore, which leaves no lease behind when :meth:`acquire` fails, nor a listener in any case."""
 
+    _tried_in = 0  # the number of the session of the last attempt
+
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
         """As kazoo's.
 
@@ -85,6 +100,18 @@ class Semaphore(KazooSemaphore):
             return bool(super().acquire(blocking, timeout))
         finally:
             self.client.remove_listener(self._watch_session)
+
+    def _inner_acquire(self, blocking: bool, timeout: float | None = None) -> bool:
+        session = self.client.session_number
+        if self._tried_in != session:
+            if self._tried_in:
+                with suppress(NoNodeError):
+                    self.client.delete(self.create_path)
+            self._tried_in = session
+        is_acquired = bool(super()._inner_acquire(blocking, timeout))
+        if is_acquired and self.client.session_number != session:
+            raise ForceRetryError
+        return is_acquired
 
     def release(self) -> bool:
         """Release the lease; waits while the connection is lost.

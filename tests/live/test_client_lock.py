@@ -11,7 +11,7 @@ from kazoo.exceptions import CancelledError, ConnectionLoss, LockTimeout
 from kazoo.recipe.lock import Lock as KazooLock
 
 from parkazoo import ParKazooClient
-from parkazoo.kazoo_private import Create, Delete, GetChildren
+from parkazoo.kazoo_private import SESSION_EXPIRED, Create, Delete, Exists, GetChildren
 from tests.live.world import DEADLINE_S, LiveTest, wait_until
 
 
@@ -169,6 +169,52 @@ class TestContenders(LiveTest):
             semaphore.release()
             self.assertEqual(self.holder.get_children(leases), [])
         self.assertEqual(len(self.client.state_listeners), 0)
+
+    def test_a_session_that_is_not_over(self) -> None:
+        """A server may say that a session has expired which its ensemble still has, with its ephemerals."""
+        for make in (self.client.Lock, self.client.ReadLock, self.client.WriteLock):
+            with self.subTest(make):
+                held = self.holder.Lock(self.path)
+                held.acquire()
+                lock = make(self.path)
+                outcome: list[bool] = []
+                attempt = self.client.handler.spawn(lambda lock=lock, seen=outcome: seen.append(lock.acquire()))
+                wait_until(lambda: len(self.contenders()) == 1, "it waits")
+                (waiting,) = self.contenders()
+                self.expire()
+                held.release()
+                attempt.join()
+                self.assertEqual(outcome, [True])
+                self.assertEqual(self.contenders(), [lock.node])
+                self.assertEqual(self.holder.get_children(self.path), [lock.node])
+                self.assertNotEqual(lock.node, waiting)
+                lock.release()
+
+    def test_a_lease_of_a_session_that_is_not_over(self) -> None:
+        """It is lost between the semaphore's create and the look whether that was done."""
+        semaphore = self.client.Semaphore(self.path)
+        looks: list[Any] = []
+
+        def lose(request: Any) -> bool:
+            if type(request) is Exists and request.path == semaphore.create_path:
+                looks.append(request)
+            if len(looks) < 2:
+                return False
+            self.expire()
+            return True
+
+        self.client.loses = lose
+        self.assertTrue(semaphore.acquire())
+        self.assertIsNone(self.client.loses)
+        self.assertEqual(len(self.contenders()), 1)
+        semaphore.release()
+
+    def expire(self) -> None:
+        """The client takes its session for expired, on the ensemble of the lock. The ensemble does not."""
+        number = self.client.session_number
+        member = [*self.client.members.values()][self.placement.of_children(self.path)]
+        member._call(SESSION_EXPIRED, None)
+        wait_until(lambda: self.client.session_number > number and self.client.connected, "a new session")
 
     def test_contention(self) -> None:
         """Many tries of many, and connections lost all the time: at the end the lock is free."""
