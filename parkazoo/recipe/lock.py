@@ -1,7 +1,7 @@
 """kazoo's locks and semaphore, without the contenders that a lost connection makes them leave behind.
 
-A server that shuts down may say that a session has expired which its ensemble still has. So what an attempt has made
-in a session that was lost may be there for a while: it belongs to no later session, and goes when that one expires.
+A server that shuts down may say that a session has expired which its ensemble still has. So what an attempt has
+made in a session that was lost may be there for a while. It is not the next session's, and goes without a LOST.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Lock(KazooLock):
     """
 
     is_acquired: bool
+    create_tried: bool
     _tried_in = 0  # the number of the session of the last attempt
 
     def release(self) -> bool:
