@@ -1,7 +1,7 @@
 """A znode beside a lock's contenders that is written only while one's own contender is there.
 
-Each write is a transaction of a check of the contender and a set, so the ensemble itself swears that the lock
-was held then, whatever clocks and states say. The versions of the znode put all holders in one order.
+Each write is a transaction of a check of the contender and a set. So the ensemble itself proves that the lock was
+held then, whatever clocks and states say. The versions of the znode put all holders in one order.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def judge(run: Run) -> Judgement:
         if record.what == "contenders" and record.fields["left"]:
             problems.append(f"{record.fields['lock']}: contenders are left behind: {record.fields['left']}")
     if not any(tenure.guarded for tenure in tenures):
-        problems.append("nobody held anything")
+        problems.append("no worker held anything")
     figures = {
         "held": sum(bool(tenure.guarded) for tenure in tenures),
         "writes under it": sum(len(tenure.guarded) for tenure in tenures),

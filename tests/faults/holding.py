@@ -1,10 +1,9 @@
-"""Who held something, and until when it can be sworn that he did.
+"""Which client held something, and until when that can be proved.
 
-A process that is frozen, or cut off for longer than its session lives, cannot know that it has lost a lock
-before it is told. So a holding ends, for the judge, with the first of: the release; the first moment at which
-the client was not CONNECTED, or could have been late to notice (its journal has a gap, its session was expired
-on purpose); the last line of a process that was killed. What a server has confirmed in between counts without
-any of that.
+A process that is frozen, or cut off for longer than its session lives, cannot know that it has lost a lock before
+it hears of it. So for the judge a holding ends with the first of these: the release; the first moment at which the
+client was not CONNECTED, or could have been late to notice (its journal has a gap, its session was expired on
+purpose); the last line of a process that was killed. What a server has confirmed in between counts in any case.
 """
 
 from __future__ import annotations
@@ -99,9 +98,9 @@ class Life:
         )
 
     def trusted_until(self, asked_s: float, since_s: float, until_s: float) -> float:
-        """Until when, at most `until_s`, it can be sworn that what was got at `since_s` was still there.
+        """Until when, at most `until_s`, it is provable that what was acquired at `since_s` was still held.
 
-        :returns: perhaps less than `since_s`: then nothing can be sworn.
+        :returns: less than `since_s` if nothing is provable.
         :param asked_s: when it was asked for.
         """
         at = bisect_right(self._breaks, since_s)

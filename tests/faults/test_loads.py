@@ -272,7 +272,7 @@ class TestQueue(JudgeTest):
         self.refuse("y is there 2 times", *self.put("x", "y"), *self.got("x"), self.left("y", "y"))
 
     def test_from_nowhere(self) -> None:
-        self.refuse("nobody has put item y", *self.put("x"), *self.got("x", "y"), self.left())
+        self.refuse("no worker has put item y", *self.put("x"), *self.got("x", "y"), self.left())
 
     def test_missing(self) -> None:
         self.refuse("1 items are missing", *self.put("x", "y"), *self.got("x"), self.left())
@@ -546,7 +546,7 @@ class TestWatches(JudgeTest):
 
     def test_told_twice(self) -> None:
         events = [self.told(at_s, 1, "data", "CHANGED") for at_s in (3.1, 3.2)]
-        self.refuse("was told 2 times", *self.set_up(), self.armed(2, 1, "data", 1), *events)
+        self.refuse("got 2 events", *self.set_up(), self.armed(2, 1, "data", 1), *events)
 
     def test_told_of_what_was_not(self) -> None:
         for event in (
@@ -567,10 +567,10 @@ class TestWatches(JudgeTest):
         told = [self.armed(2, 2, "exists", 1), self.told(3.1, 2, "exists", "CHANGED")]
         silent = [self.armed(2, 1, "data", 1), self.read(4, "data", 2)]
         for is_timed in (False, True):
-            self.refuse("was told nothing", *self.set_up(), *told, *silent, is_timed=is_timed)
+            self.refuse("got no event", *self.set_up(), *told, *silent, is_timed=is_timed)
         self.accept(*self.set_up(), *told, *silent, self.told(13, 1, "data", "NONE"))
         late = self.told(14.1, 1, "data", "CHANGED")
-        self.refuse("was told nothing", *self.set_up(), *told, *silent, late)
+        self.refuse("got no event", *self.set_up(), *told, *silent, late)
         self.accept(*self.set_up(), *told, *silent, late, is_timed=False)
         self.accept(*self.set_up(), *told, *silent, until_s=13)
 

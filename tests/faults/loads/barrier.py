@@ -1,12 +1,12 @@
-"""Barrier: all who wait are released when it is removed, and nobody before.
+"""Barrier: its removal releases all that wait, and none before.
 
 One worker puts up barrier n + 1 and then removes barrier n, again and again; the others wait at each in turn.
-kazoo's wait() "does not handle connection loss": its watch ends with the connection, so it is given a timeout
-and asked again.
+kazoo's wait() "does not handle connection loss": its watch ends with the connection. So the load calls it with a
+timeout, and again.
 
-Judged: nobody passes a barrier before its removal was begun; nobody goes on to wait at a removed one for longer
-than a session timeout while its client is CONNECTED (if the run is not timed: and then in vain); none that was
-removed stands at the end.
+The judge checks: no worker passes a barrier before its removal was begun; no worker waits at a removed one for
+longer than a session timeout while its client is CONNECTED (if the run is not timed: and then in vain); no removed
+barrier stands at the end.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ class BarrierLoad:
         problems += [f"barrier {gate} was removed and still stands" for gate in standing if gate in ended]
         what = Counter(record.what for record in run.records)
         if not what["passed"]:
-            problems.append("nobody passed a barrier")
+            problems.append("no worker passed a barrier")
         if not standing:
-            problems.append("nobody has looked which barriers stand at the end")
+            problems.append("no record says which barriers stand at the end")
         figures = {"removed": len(ended), "passed": what["passed"], "waits cut short": what["lost"]}
         return Judgement(problems, figures)
 

@@ -1,12 +1,12 @@
 """Counter: sums are exact.
 
-Each worker adds to digits of its own in one shared number, so the sum tells how often each has added. An add
+Each worker adds to digits of its own in one shared number, so the sum shows how often each has added. An add
 whose connection is lost may or may not have happened; its worker reads the counter and knows. (kazoo's own retry
 would add again, and so twice, with KazooClient too: here a client's `command_retry` repeats conflicts alone.)
 
-Judged: no two acknowledged adds saw the same number before; after each add its worker's digits are what it
-knows; the sum at the end is exact. Only an add that was cut short by the KILL of its process, or lost and not
-yet read again, is allowed to be either.
+The judge checks: no two acknowledged adds saw the same number before; after each add its worker's digits are what
+it knows; the sum at the end is exact. Only an add that was cut short by the KILL of its process, or lost and not
+yet read again, may count or not.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class CounterLoad:
         if not what["added"]:
             problems.append("nothing was added")
         if not what["sum"]:
-            problems.append("nobody has read the sum at the end")
+            problems.append("no record has the sum at the end")
         figures = {
             "added": what["added"],
             "lost, then read": what["read"],

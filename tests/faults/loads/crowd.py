@@ -1,10 +1,11 @@
 """A crowd: forty clients of one process, which do to each other what clients of one process can.
 
-Half of them have a listener that takes its time, all have watches and completion callbacks that do. Now and then
-no thread can be started. In the main thread a signal handler raises while it creates znodes. Beside all that each
-client acquires locks that all clients of these processes want. At the end each must work on each ensemble.
+Half of them have a slow listener; all have slow watches and completion callbacks. Now and then no thread can be
+started. A signal handler raises in the main thread while that creates znodes. Meanwhile each client acquires locks
+that all clients of these processes want. At the end each must work on each ensemble.
 
-Judged: the locks as in lock.py, each client for itself; no create was done twice; what was acknowledged is there.
+The judge checks: the locks as in lock.py, each client for itself; no create was done twice; acknowledged znodes
+are there.
 """
 
 from __future__ import annotations
@@ -201,7 +202,7 @@ def _apart(run: Run) -> Iterator[Record]:
 
 
 def _faults_apart(run: Run) -> Iterator[Fault]:
-    """A session that is expired is one client's; nobody knows whose."""
+    """A session that is expired is one client's, but no record says whose."""
     for fault in run.faults:
         yield fault
         process, _, ensemble = fault.target.partition(" on ")

@@ -1,11 +1,11 @@
 """DoubleBarrier: all enter together and all leave together.
 
-All workers enter and leave the barrier of one round after the other. Somebody who dies, or whose watch ends with
-the connection (kazoo's enter() and leave() then wait for ever, with KazooClient too), holds the others up:
-whoever has waited long enough begins the next round with a new client.
+All workers enter and leave the barrier of one round after the other. A worker that dies, or whose watch ends with
+the connection, holds the others up (kazoo's enter() and leave() then wait for ever, with KazooClient too). A
+worker that has waited long enough begins the next round with a new client.
 
-Judged: nobody's enter() returns before as many as the barrier is for have begun to enter; nobody's leave()
-returns while somebody who has entered has not begun to leave, as far as it can be sworn that his session lived
+The judge checks: no enter() returns before as many as the barrier is for have begun to enter; no leave() returns
+while another worker has entered and not begun to leave, as long as that one's session provably lived
 (tests/faults/holding.py).
 """
 
@@ -57,7 +57,7 @@ class DoubleBarrierLoad:
 
     def _end_round(self, worker: Worker, client: Any, number: int, version: int) -> None:
         def end() -> None:
-            with suppress(BadVersionError):  # somebody else was first
+            with suppress(BadVersionError):  # another worker was first
                 client.set(f"{worker.root}/round", b"%d" % (number + 1), version)
 
         until_answered(end)
@@ -123,7 +123,7 @@ class DoubleBarrierLoad:
                 ]
         what = Counter(record.what for record in run.records)
         if not what["left"]:
-            problems.append("nobody left a barrier")
+            problems.append("no worker left a barrier")
         figures = {
             "rounds": len(rounds),
             "entered": what["entered"],

@@ -1,7 +1,7 @@
 """Election: never two leaders that both think themselves CONNECTED.
 
-A leader leads until its client is no more CONNECTED, or for a while. Judged as a Lock: that is what an Election
-of kazoo is; see tests/faults/guard.py.
+A leader leads until its client is no longer CONNECTED, or for a while. The judge is that of a Lock, because an
+Election of kazoo is a Lock: tests/faults/guard.py.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """Ephemerals: gone from every ensemble within twice the session timeout after their session, and never before.
 
-Workers make ephemerals in directories of every ensemble, and let processes make some that are killed then; the
-first worker lists these, as they are at that time (tests/faults/fresh.py).
+Workers make ephemerals in directories of every ensemble, and start processes that make some and are killed. The
+first worker lists them, as they are at that time (tests/faults/fresh.py).
 
-Judged: an ephemeral is in every listing from its creation on until its delete was begun, or until a later create
-of the same session in the same directory was begun (which proves that the session lived on that ensemble); and
-it is in none that was begun later than twice the session timeout after its session ended: when its client was
-told LOST, or its process was killed or had closed its client. Meanwhile the ensemble must have a leader: if that
-fails, the time begins again when it is back, as every session's does in ZooKeeper. So does that of a session which
-began while a follower was away: learning of it, the follower tells the leader that it lives, as
-tests/faults/prolonged.py shows with plain kazoo. (If the run is not timed, the last listing is judged alone.)
+The judge checks that an ephemeral is in every listing from its creation until its delete was begun, or until a
+later create of the same session in the same directory was begun (which proves that the session lived on that
+ensemble). It must be in no listing that was begun later than twice the session timeout after its session ended. A
+session ends when its client hears of LOST, or when its process was killed or had closed its client. Meanwhile the
+ensemble must have a leader: if the leader fails, the time begins again when there is one, as for every session in
+ZooKeeper. The time also begins again for a session that began while a follower was away: when the follower reads
+of the session, it reports to the leader that the session lives, as tests/faults/prolonged.py shows with plain
+kazoo. (If the run is not timed, only the last listing is judged.)
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class EphemeralsLoad:
         worker.record("bearing", name=name, directories=directories)
         paths = [f"{directory}/{name}" for directory in directories]
         argv = [sys.executable, "-m", "tests.faults.mortal", worker.hosts, str(worker.session_timeout_s), *paths]
-        subprocess.run(argv, stderr=subprocess.DEVNULL, check=False)  # it tells when the servers do not answer
+        subprocess.run(argv, stderr=subprocess.DEVNULL, check=False)  # it fails if the servers do not answer
         worker.record("died", name=name, directories=directories)
 
     def finish(self, client: Any, root: str, record: Any) -> None:
@@ -139,7 +140,7 @@ class EphemeralsLoad:
         if not made:
             problems.append("nothing was made")
         if not any(record.what == "listed" and record.worker < 0 for record in run.records):
-            problems.append("nobody has looked what is left at the end")
+            problems.append("no record says what is left at the end")
         figures = {
             "made": len(made),
             "of ended sessions": sum(each.ended_s < each.deleting_s for each in made.values()),
@@ -214,7 +215,7 @@ class Made:
         return deadline_s
 
     def _is_hurt_by(self, fault: Fault) -> bool:
-        """Whether it takes the leader away, or a follower that is told of the session when it comes back."""
+        """Whether it takes away the leader, or a follower that reads of the session when it comes back."""
         is_of_servers = fault.kind not in ("kill client", "freeze client", "expire")
         is_of_leader = fault.manner != "follower"
         is_here = is_of_servers and fault.target.startswith(self.ensemble)

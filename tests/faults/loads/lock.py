@@ -1,9 +1,9 @@
 """Lock: never held by two.
 
-Judged: holdings do not overlap, as far as they can be sworn (tests/faults/holding.py) or the ensemble itself has
-confirmed them by a write under the lock (tests/faults/guard.py); these writes are in the order of the
-contenders' sequence numbers, which never repeat; nobody loses a lock whose session lives; and when all have
-ended no contender is left behind, by acquires that failed neither.
+The judge checks: holdings do not overlap while they are provable (tests/faults/holding.py), or where the ensemble
+itself confirmed them by a write under the lock (tests/faults/guard.py); these writes are in the order of the
+contenders' sequence numbers, which never repeat; no client whose session lives loses a lock; when all have ended,
+no contender is left behind, not even by acquires that failed.
 """
 
 from __future__ import annotations

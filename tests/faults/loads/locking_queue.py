@@ -1,7 +1,7 @@
 """LockingQueue: loses no item.
 
-Judged: an item that was put is consumed or still there; no item is consumed twice, nor is still there after
-that; and from get() to a consume() that returned True nobody else was given it. A consume whose connection is
+The judge checks: an item that was put is consumed or still there; no item is consumed twice, nor still there after
+that; from a get() to its consume() that returned True no other client got the item. A consume whose connection is
 lost may or may not have removed its item.
 """
 
@@ -90,13 +90,13 @@ class LockingQueueLoad:
         problems = [f"item {item} was consumed {count} times" for item, count in sure.items() if count > 1]
         problems += [f"item {item} is there {count} times" for item, count in left.items() if count > 1]
         problems += [f"item {item} was consumed and is still there" for item in sure.keys() & left.keys()]
-        problems += [f"nobody has put item {item}" for item in (given.keys() | left.keys()) - begun]
+        problems += [f"no worker has put item {item}" for item in (given.keys() | left.keys()) - begun]
         problems += [f"item {item} is lost" for item in there - sure.keys() - doubtful - left.keys()]
         problems += _given_to_two(run)
         if not sure:
             problems.append("nothing was consumed")
         if not what["left"]:
-            problems.append("nobody has looked what is left at the end")
+            problems.append("no record says what is left at the end")
         figures = {
             "put": len(there),
             "consumed": len(sure),
@@ -127,7 +127,7 @@ def _consumptions(run: Run) -> tuple[Counter[str], set[str]]:
 
 
 def _given_to_two(run: Run) -> list[str]:
-    """Items that somebody was given between another's get and its consume, which was acknowledged."""
+    """Items that a client got between another's get and its acknowledged consume."""
     by_life = lives(run)
     problems = []
     given: dict[str, list[Record]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""While one ensemble is down, what concerns the others goes on as fast as ever."""
+"""While one ensemble is down, operations on the others go on as fast as ever."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class OneDown:
         failed = [each for each, down in others if each.error and down.holds(each.ended_s)]
         busy = _busy_share(run, downs)
         is_judged = run.is_timed and busy <= BUSY_SHARE
-        if is_judged:  # else connections may be lost because somebody waits for a processor
+        if is_judged:  # else connections may be lost because a process waits for a processor
             problems += [f"{each} has failed" for each in failed]
         figures: dict[str, int | float | str] = {
             "operations": len(done),

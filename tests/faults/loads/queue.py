@@ -4,8 +4,8 @@ kazoo's Queue deletes an item and then returns it, so an item may be lost with t
 process: "if an error occurs, the consumer has to re-queue the item or it will be lost". (kazoo's own retry hides
 that loss, with KazooClient too: here a client's `command_retry` repeats conflicts alone.)
 
-Judged: no item is given twice; none that was given is still there; none comes from nowhere; and no more are
-missing than gets have been cut short.
+The judge checks: no item is given twice; none that was given is still there; none comes from nowhere; no more are
+missing than gets were cut short.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class QueueLoad:
         problems = [f"item {item} was given {count} times" for item, count in got.items() if count > 1]
         problems += [f"item {item} is there {count} times" for item, count in left.items() if count > 1]
         problems += [f"item {item} was given and is still there" for item in got.keys() & left.keys()]
-        problems += [f"nobody has put item {item}" for item in (got.keys() | left.keys()) - begun]
+        problems += [f"no worker has put item {item}" for item in (got.keys() | left.keys()) - begun]
         missing = there - got.keys() - left.keys()
         cut_short = what["getting"] - what["got"]
         if len(missing) > cut_short:
@@ -73,7 +73,7 @@ class QueueLoad:
         if not got:
             problems.append("nothing was given")
         if not what["left"]:
-            problems.append("nobody has looked what is left at the end")
+            problems.append("no record says what is left at the end")
         figures = {
             "put": len(there),
             "given": len(got),

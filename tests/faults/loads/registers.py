@@ -1,18 +1,19 @@
 """Every operation of a client, by several at once on the same znodes; each must be linearizable.
 
-Every request that kazoo's methods make is recorded as it is issued and as it is answered; so a recursive delete or
-an ensure_path is judged by its requests. Without an answer (a lost connection, an expired session, a process
-killed) it may have come true at any time since, or never. The checker is tests/faults/linearizable.py.
+The load records every request of kazoo's methods when it is issued and when it is answered, so a recursive delete
+or an ensure_path is judged by its requests. A request without an answer (a lost connection, an expired session, a
+killed process) may have happened at any time since, or never. The checker is tests/faults/linearizable.py.
 
-The znodes of a group, a small tree below the load's root, are used for some seconds and then left, so that what is
-of unknown outcome never piles up. Which group it is follows from the clock: nobody has to agree on it.
+The clients use the znodes of a group, a small tree below the load's root, for some seconds and then leave them, so
+that requests of unknown outcome never pile up. The clock decides which group it is, so clients need not agree on
+it.
 
-A read is judged if its client had the ensemble catch up before, by a sync or by a write beside the znode: it has
-to be as new as the moment at which that was *issued*. ZooKeeper's sync asks the leader but no quorum, so a
-leader that has been replaced and does not know it yet answers it, and then the read, with what is old; plain
-kazoo shows it too (``python -m tests.faults.deposed``). Therefore, where a history is refused, reads behind a
-mere sync that were under way while a server was frozen or cut off, or just after, are left out, the group is
-counted, and the rest must be linearizable. Reads behind a write have no such excuse.
+A read is judged if its client first made the ensemble catch up, by a sync or by a write beside the znode. The read
+must be as new as the moment at which that was *issued*. ZooKeeper's sync asks the leader but no quorum. So a
+leader that has been replaced and does not know it yet answers the sync, and then the read, with an old value;
+plain kazoo shows it too (``python -m tests.faults.deposed``). If the checker refuses a history, it therefore
+leaves out reads behind a mere sync that were under way while a server was frozen or cut off, or just after. It
+counts the group, and the rest must be linearizable. Reads behind a write have no such excuse.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ class Recorder:
 
 
 class _Answered:
-    """A reply that is looked at before whoever waits for it."""
+    """A reply that the recorder sees before the caller."""
 
     def __init__(self, reply: Any, look: Callable[[Any], None]) -> None:
         self._reply = reply
@@ -433,7 +434,7 @@ class Registers:
     processes = 4
 
     def prepare(self, client: ParKazooClient, root: str) -> None:
-        """Nothing is needed: who comes first makes a group's znodes."""
+        """Nothing is needed: the first client makes a group's znodes."""
 
     def work(self, worker: Worker) -> None:
         client = worker.connect()

@@ -3,8 +3,8 @@
 The members come and go by themselves too. A partitioner that has failed is made again with a new client, as its
 locks may have stayed behind with the session.
 
-Judged: an item that one member has acquired, and not begun to release, is not acquired by another, as far as it
-can be sworn that the first one's session lived (tests/faults/holding.py).
+The judge checks: while one member has acquired an item, and not begun to release it, no other member acquires it,
+as long as the first one's session provably lived (tests/faults/holding.py).
 """
 
 from __future__ import annotations

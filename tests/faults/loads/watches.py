@@ -1,14 +1,14 @@
 """Watches: every change and every event recorded; none lost, none twice, none out of order for a znode.
 
-The first worker is the only one who changes anything: directories whose children live on the same ensemble and
-on another, and leaves; it creates, sets and deletes them, gives them children and takes these away. Each value
-is the number of its change. The others watch the data, the existence and the children of all of that, and set
-each watch again when it has been told; besides they read without a watch.
+Only the first worker changes anything: directories whose children live on the same ensemble and on another, and
+leaves. It creates, sets and deletes them, gives them children and removes these. Each value is the number of its
+change. The others watch the data, the existence and the children of all of that, and set each watch again after
+its event. They also read without a watch.
 
-Judged, for each process and znode: what is read does not go back; a watch is told at most once, and not if it
-was refused; it is told of the change that comes next after what was read when it was set, and not before that
-was begun; and if the process reads something newer, it is told, of a lost connection if of nothing else, within
-a session timeout, or at all if the run is not timed.
+The judge checks for each process and znode: reads do not go back. A watch gets at most one event, and none if it
+was refused. The event is the change that comes next after what was read when the watch was set, and does not come
+before that change was begun. If the process reads something newer, the watch gets an event, at least that of a
+lost connection, within a session timeout, or at all if the run is not timed.
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ class WatchesLoad:
             problems += watch.losses(readings[worker, life, watch.path, watch.aspect], run)
         types = Counter(each.fields["type"] for each in run.records if each.what == "event")
         if not types.keys() & {*EVENTS.values()}:
-            problems.append("nobody was told of anything")
+            problems.append("no watch got an event")
         figures = {
             "changes": sum(len(history.changes) for history in histories.values()),
             "watches": sum(watch.armed is not None for watch in watches.values()),
             "events": sum(types.values()) - types[NONE],
-            "told of a lost connection": types[NONE],
+            "events of a lost connection": types[NONE],
         }
         return Judgement(problems, figures)
 
@@ -186,7 +186,7 @@ class Writer:
             self._worker.record("changed", path=path, number=number, znode=_znode(stat), value=number)
 
     def _find(self, path: str) -> None:
-        """Look what is there: nobody else changes it."""
+        """Look what is there: no other worker changes it."""
         fresh.refresh(self._client, self._worker.root, path.rpartition("/")[0], path)
         stat = None
         try:
@@ -366,12 +366,12 @@ class Watch:
 
     def untruths(self, history: History) -> list[str]:
         if len(self.events) > 1:
-            return [f"{self.name} was told {len(self.events)} times"]
+            return [f"{self.name} got {len(self.events)} events"]
         if not self.events:
             return []
         event = self.events[0]
         if self.is_refused:
-            return [f"{self.name} was told at {event.at_s:.3f} s, though it had been refused"]
+            return [f"{self.name} got an event at {event.at_s:.3f} s, though it had been refused"]
         if self.armed is None or event.fields["type"] == NONE:
             return []
         for began_s, next_s, kind in history.ends[self.aspect, str(self.armed.value)]:
@@ -379,7 +379,7 @@ class Watch:
             if is_next and (EVENTS[kind], self.path) == (event.fields["type"], event.fields["of"]):
                 return []
         return [
-            f"{self.name}, set at {self.armed.at_s:.3f} s on {self.armed.value}, was told {event.fields['type']} "
+            f"{self.name}, set at {self.armed.at_s:.3f} s on {self.armed.value}, got {event.fields['type']} "
             f"of {event.fields['of']} at {event.at_s:.3f} s, which is not what came next"
         ]
 
@@ -393,7 +393,7 @@ class Watch:
                 break
             if reading.value != self.armed.value and not self.life.is_broken(reading.at_s, latest_s):
                 return [
-                    f"{self.name}, set at {self.armed.at_s:.3f} s on {self.armed.value}, was told nothing until "
+                    f"{self.name}, set at {self.armed.at_s:.3f} s on {self.armed.value}, got no event until "
                     f"{latest_s:.3f} s, though {reading.value} was read at {reading.at_s:.3f} s"
                 ]
         return []
