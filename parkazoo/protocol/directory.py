@@ -1,10 +1,10 @@
-"""Promote, delete and help: how a directory over two ensembles comes to be and goes.
+"""Promote, delete and help: the life of a directory over two ensembles.
 
-The protocol, and why it holds, is in docs/design/protocol.md. In short: the home says by its pin that a mirror may
-exist; a delete leaves a mark below the pin, under a name that is never used twice; the version of the fence,
+The protocol, and why it holds, is in docs/design/protocol.md. In short: the pin below the home says that a mirror
+may exist. A delete leaves a mark below the pin, under a name that is never used twice. The version of the fence,
 beside the mirror, orders promotions against deletes. So a promotion that read the fence before it saw a pin
-without marks cannot land after a delete that bumped the fence, and a multi that deletes a mark proves that the
-directory is the one in which it was seen.
+without marks cannot land after a delete that bumped the fence. A multi that deletes a mark proves that the
+directory is the one in which the mark was seen.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ IN_TRANSACTION = "transaction"
 IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
 VERSION = re.compile("[0-9]{1,10}")
 UNPROMOTED = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError)  # a promotion is refused
-LOST = (BadVersionError, NotEmptyError)  # a delete has, in its last step: to a set, or to a stranger's child
+LOST = (BadVersionError, NotEmptyError)  # a delete's last step, to a concurrent set or a foreign child
 
 
 def _stat_of_fence(d: Directory, seen: Any) -> Operation[Any]:
@@ -86,12 +86,12 @@ class Memory(NamedTuple):
 
 
 def pin_data(fence: Any) -> bytes:
-    """What a pin holds, from the fence's stat: by this fsck knows a lost mirror from one that never was."""
+    """What a pin holds, from the fence's stat: it lets fsck distinguish a lost mirror from one that never was."""
     return json.dumps({"fence": [fence.ctime, fence.version]}).encode()
 
 
 def pin_memory(data: bytes) -> Memory | None:
-    """What a pin remembers; None if somebody else made it."""
+    """What a pin remembers; None if it is not ParKazoo's."""
     with suppress(ValueError, OverflowError, RecursionError, TypeError, KeyError):
         ctime, version = json.loads(data)["fence"]
         return Memory(int(ctime), int(version))
@@ -102,7 +102,7 @@ def pin_memory(data: bytes) -> Memory | None:
 
 
 def pin_acl(acl: Iterable[ACL]) -> list[ACL]:
-    """The ACL of a pin: whoever may delete children of the home may leave and take marks, all may see them.
+    """The ACL of a pin: all may see marks; those who may delete children of the home may leave and remove them.
 
     (A delete of a directory needs DELETE on the directory itself, for its pin: docs/reference/differences.md.)
     """
@@ -117,9 +117,9 @@ def pin_acl(acl: Iterable[ACL]) -> list[ACL]:
 
 
 def is_secret(acl: Sequence[ACL]) -> bool:
-    """Whether some who may create below a home with this ACL could not read it whole, to copy it.
+    """Whether an identity may create below a home with this ACL, but not read the whole ACL to copy it.
 
-    Servers show an ACL to those with READ or ADMIN, and its digests to those with ADMIN alone.
+    Servers show an ACL to identities with READ or ADMIN, and its digests only to those with ADMIN.
     """
     for perms, _ in acl:  # most have one entry, with all rights
         if perms & Permissions.CREATE and not perms & Permissions.ADMIN:
@@ -130,7 +130,7 @@ def is_secret(acl: Sequence[ACL]) -> bool:
 
 
 def is_masked(acl: Iterable[ACL]) -> bool:
-    """Whether a server has hidden the digests of this ACL: written back, it would shut everybody out."""
+    """Whether a server has hidden the digests of this ACL: written back, it would shut every identity out."""
     return any(who.scheme == "digest" and who.id.endswith(":x") for _, who in acl)
 
 
@@ -142,7 +142,7 @@ class KnownACL(NamedTuple):
 
 
 def _acl_request(d: Directory, known: KnownACL | None) -> Step:
-    """Asks for the home's ACL; or for its aversion, for which READ is enough where GetACL would need ADMIN."""
+    """Asks for the home's ACL; or only for its aversion, which needs READ where GetACL would need ADMIN."""
     return d.home.ensemble, Exists(d.home.path, None) if known else GetACL(d.home.path)
 
 
@@ -177,13 +177,13 @@ def promote(d: Directory, child: Request | None = None, known: KnownACL | None =
     """
     home, mirror = d.home.ensemble, d.mirror.ensemble
     while True:
-        # The fence before the marks are looked at; if it is stale, the last step fails.
+        # The fence before the marks; if it is stale, the last step fails.
         seen, answer = yield (mirror, Exists(d.fence, None)), _acl_request(d, known)
         fence = yield from _stat_of_fence(d, seen)
         try:
             expected = yield from _acl_of(d, known, answer)
         except (NoNodeError, NoAuthError):
-            # So says a server that may lag. Once a write is answered, even one that fails, it does no more.
+            # The server may lag. Once it has answered a write, even one that fails, it has caught up.
             cannot = [Create(d.pin, b"", OPEN_ACL_UNSAFE, 0), CheckVersion(d.pin, IMPOSSIBLE)]
             _, _, error = yield from commit(home, cannot)
             if isinstance(error, NoChildrenForEphemeralsError):
@@ -220,10 +220,10 @@ def promote(d: Directory, child: Request | None = None, known: KnownACL | None =
 
 
 def promote_secret(tree: Tree, path: str, acl: Sequence[ACL], aversion: int) -> Operation[None]:
-    """Others may create children here but could not copy the ACL for the mirror: we make it, while we know it."""
+    """Others may create children here but could not copy the ACL for the mirror: make it while we know the ACL."""
     d = yield from tree.resolver.find(path)
     if not d.is_native:
-        with suppress(NoAuthError, NoNodeError):  # not ours to do, or gone already
+        with suppress(NoAuthError, NoNodeError):  # we may not, or it is gone already
             yield from promote(d, known=KnownACL(acl, aversion))
 
 
@@ -231,7 +231,7 @@ def promote_secret(tree: Tree, path: str, acl: Sequence[ACL], aversion: int) -> 
 
 
 def verify_may_delete_in(tree: Tree, parent: str) -> Operation[None]:
-    """A delete in `parent` found nothing. One ZooKeeper looks at the right first; without a mirror, ours cannot.
+    """A delete in `parent` found nothing. One ZooKeeper checks the right first; without a mirror, ours cannot.
 
     :raises NoAuthError: there is a parent, and no right to delete in it.
     """
@@ -242,7 +242,7 @@ def verify_may_delete_in(tree: Tree, parent: str) -> Operation[None]:
 
 
 def may_delete(d: Directory) -> Operation[bool]:
-    """The plain delete of the home met the pin: see whether a delete may go on. Nothing is changed.
+    """The plain delete of the home met the pin: check whether a delete may go on. Changes nothing.
 
     :returns: False if the directory has changed meanwhile: begin again.
     :raises NotEmptyError, NoAuthError: it may not.
@@ -252,7 +252,7 @@ def may_delete(d: Directory) -> Operation[bool]:
     if isinstance(error, (NotEmptyError, NoAuthError)):
         raise error
     try:
-        yield from ask(d.home.ensemble, Delete(d.pin, IMPOSSIBLE))  # may we, in the end?
+        yield from ask(d.home.ensemble, Delete(d.pin, IMPOSSIBLE))  # may we do the last step?
     except BadVersionError:
         return True
     except NoNodeError:
@@ -261,7 +261,7 @@ def may_delete(d: Directory) -> Operation[bool]:
 
 
 def refuse_strangers(d: Directory) -> Operation[None]:
-    """A client that knows nothing of us may have made a child below the home: then this is no race.
+    """A client that does not know ParKazoo may have made a child below the home: then this is no race.
 
     :raises NotEmptyError: there is one.
     """
@@ -275,7 +275,7 @@ def refuse_strangers(d: Directory) -> Operation[None]:
 def leave_mark(tree: Tree, d: Directory, intent: str) -> Operation[str | None]:
     """The first step of a delete.
 
-    :param intent: what others may do for us: finish the delete of this version, or, if it is
+    :param intent: what other clients may do for us: finish the delete of this version or, if it is
         IN_TRANSACTION, call it off.
     :returns: the mark's name; None if the directory has changed meanwhile: begin again.
     """
@@ -290,7 +290,7 @@ def leave_mark(tree: Tree, d: Directory, intent: str) -> Operation[str | None]:
 def remove_mirror(d: Directory, mark: str) -> Operation[list[str] | None]:
     """Delete the mirror, if the directory is empty.
 
-    :returns: the marks under which it went, for :func:`last_step`; None if somebody took our mark along.
+    :returns: the marks under which it went, for :func:`last_step`; None if another client removed our mark.
     :raises NotEmptyError: our mark is gone again.
     """
     while True:
@@ -323,7 +323,7 @@ def last_step(d: Directory, marks: Iterable[str], version: int) -> list[Request]
 
 
 def take_mark(d: Directory, mark: str) -> Operation[bool]:
-    """Take our mark away again; False if somebody has done so already."""
+    """Remove our mark again; False if another client has done so already."""
     try:
         yield from ask(d.home.ensemble, Delete(d.mark(mark), -1))
     except NoNodeError:
@@ -332,7 +332,7 @@ def take_mark(d: Directory, mark: str) -> Operation[bool]:
 
 
 def take_done(d: Directory, mark: str) -> Operation[bool]:
-    """Somebody took our mark along. Did they finish our delete for us? Only one deleter gets True."""
+    """Another client removed our mark. Did it finish our delete for us? Only one deleter gets True."""
     try:
         yield from ask(d.home.ensemble, Delete(f"{DONE}/{mark}", -1))
     except NoNodeError:
@@ -341,7 +341,7 @@ def take_done(d: Directory, mark: str) -> Operation[bool]:
 
 
 def delete_directory(tree: Tree, d: Directory, version: int) -> Operation[bool]:
-    """Delete a directory whose plain delete has met the pin: which proves the right to it, and its version."""
+    """Delete a directory whose plain delete has met the pin, which proves the right to it, and its version."""
     while True:
         try:
             mark = (yield from leave_mark(tree, d, str(version))) if (yield from may_delete(d)) else None
@@ -370,7 +370,7 @@ def delete_directory(tree: Tree, d: Directory, version: int) -> Operation[bool]:
 def help_delete(d: Directory, marks: Sequence[str]) -> Operation[None]:
     """Finish a delete that was seen under way, if its mirror is gone; then the caller looks again.
 
-    A transaction's delete is called off instead: it must not come true without the rest of the transaction.
+    A transaction's delete is called off instead: it must not happen without the rest of the transaction.
 
     :param marks: as read before this call.
     """
@@ -395,6 +395,6 @@ def help_delete(d: Directory, marks: Sequence[str]) -> Operation[None]:
 
 
 def _version_of(mark: str) -> int:
-    """The version that a delete asked for; any (-1) if somebody made the mark by hand."""
+    """The version that a delete asked for; any (-1) for a mark that was made by hand."""
     version = mark.rpartition(".")[2]
     return min(int(version), IMPOSSIBLE) if VERSION.fullmatch(version) else ANY_VERSION

@@ -45,7 +45,7 @@ from parkazoo.protocol.tree import Tree
 from parkazoo.protocol.watches import DirectoryWatch
 
 EPHEMERAL, SEQUENCE = 1, 2  # in a create's flags
-# With these, the ensemble that a create or delete of one request is for has refused it.
+# These errors come from the ensemble itself: it has refused a create or delete of one request.
 REFUSALS = (
     BadVersionError,
     NoChildrenForEphemeralsError,
@@ -66,7 +66,7 @@ def at_home(d: Directory, request: Request) -> Step:
 
 
 def is_whole(d: Directory, request: Request, answer: Any) -> bool:
-    """Whether a home's answer, with a stat or None, is all that there is to say."""
+    """Whether a home's answer, with a stat or None, is complete."""
     stat = answer if isinstance(request, WITH_STAT) else answer[1]
     if stat is None or not (stat.numChildren or stat.ephemeralOwner):
         return True
@@ -83,7 +83,7 @@ def whole(tree: Tree, request: Request, answer: Any) -> Operation[Any]:
 
 
 def read(tree: Tree, request: Request) -> Operation[Any]:
-    """GetData, GetACL, Exists: asks for the mirror's stat at the same time if it is known that there is one."""
+    """GetData, GetACL, Exists: asks for the mirror's stat at the same time if a mirror is known."""
     path, resolver = request.path, tree.resolver
     d = resolver.known(path)
     if not resolver.is_promoted(path):
@@ -111,7 +111,7 @@ def set_data(tree: Tree, request: Request) -> Operation[Any]:
 
 
 def get_children(tree: Tree, request: Request) -> Operation[Any]:
-    """GetChildren and GetChildren2. A watch is left with the last request: the call has succeeded with it."""
+    """GetChildren and GetChildren2. The last request leaves the watch, because with it the call has succeeded."""
     path, has_stat = request.path, isinstance(request, GetChildren2)
     d = tree.resolver.known(path)
     home = d.home
@@ -121,9 +121,7 @@ def get_children(tree: Tree, request: Request) -> Operation[Any]:
         if path == "/":
             names = [name for name in names if name != ROOT[1:]]
         return (names, (yield from whole_stat(tree, path, stat))) if has_stat else names
-    is_known = tree.resolver.is_promoted(
-        path
-    )  # then nothing is claimed any more, and a delete may have forgotten it since
+    is_known = tree.resolver.is_promoted(path)  # then no claim is left, and a delete may have forgotten it since
     watch: DirectoryWatch | None = None
     has_succeeded = False
     try:
@@ -151,8 +149,8 @@ def get_children(tree: Tree, request: Request) -> Operation[Any]:
 def _no_children(tree: Tree, d: Directory, watch: DirectoryWatch | None) -> Operation[Any]:
     """The listing of a directory whose mirror is not there: the home's stat; None to look again.
 
-    Empty is right even if a child has been made meanwhile: when the mirror was found missing, or when the
-    home was created if that was later, the directory was empty.
+    Empty is right even if a child was made meanwhile: the directory was empty when its mirror was found missing,
+    or when its home was created, if that was later.
     """
     names, stat = yield from tree.ask(d.path, d.home.ensemble, GetChildren2(d.home.path, watch))
     if watch:
@@ -168,16 +166,16 @@ def _no_children(tree: Tree, d: Directory, watch: DirectoryWatch | None) -> Oper
             yield from help_delete(d, marks)
             return None
         except (NoAuthError, NotReadOnlyCallError):
-            pass  # the delete is not ours to finish, and the directory is empty
+            pass  # we may not finish the delete; the directory is empty
     if watch and (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, watch))) is not None:
         return None
     return stat
 
 
 def look_again(d: Directory, watch: DirectoryWatch) -> Operation[str | None]:
-    """The pin or the mirror of a watched directory came: the event to tell of, or None after watching on.
+    """The pin or the mirror of a watched directory came: the event to report, or None after watching on.
 
-    A mirror alone is nothing to tell of: it may have been made for a transaction that then failed.
+    A mirror without a child is not reported: it may have been made for a transaction that then failed.
     """
     try:
         _, stat = yield from ask(d.home.ensemble, GetChildren2(d.home.path, watch))
@@ -289,7 +287,7 @@ def delete(tree: Tree, request: Request) -> Operation[Any]:
 
 
 def set_acls(tree: Tree, request: Request) -> Operation[Any]:
-    """Home, fence, mirror and pin; then the home again, until nobody has set it in between."""
+    """Home, fence, mirror and pin; then the home again, until no other client has set it in between."""
     path = request.path
     d = yield from tree.resolver.find(path)
     home = d.home
@@ -306,7 +304,7 @@ def set_acls(tree: Tree, request: Request) -> Operation[Any]:
             mirror = yield from ask(d.mirror.ensemble, SetACL(d.mirror.path, acl, -1))
         except NoNodeError:
             pass
-        except NoAuthError as error:  # no matter if somebody has set it after us
+        except NoAuthError as error:  # no matter if another client has set it after us
             refusal = error
         answers = yield (
             (home.ensemble, SetACL(d.pin, pin_acl(acl), -1)),
@@ -315,7 +313,7 @@ def set_acls(tree: Tree, request: Request) -> Operation[Any]:
         if isinstance(answers[0], Exception) and not isinstance(answers[0], (NoNodeError, NoAuthError)):
             raise answers[0]
         if isinstance(answers[1], (NoNodeError, NoAuthError)):
-            break  # gone, or out of our hands: whoever changed it mends the mirror
+            break  # gone, or out of our hands: the client that changed it mends the mirror
         if isinstance(answers[1], Exception):
             raise answers[1]
         acl, now = answers[1]
@@ -331,7 +329,7 @@ def set_acls(tree: Tree, request: Request) -> Operation[Any]:
 
 
 def everything_else(tree: Tree, request: Request) -> Operation[Any]:
-    """Reconfig, and requests that we do not know: the bootstrap ensemble's business."""
+    """Reconfig, and requests that we do not know: the bootstrap ensemble answers them."""
     return (yield from ask(tree.resolver.bootstrap, request))
 
 

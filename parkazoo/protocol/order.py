@@ -1,12 +1,12 @@
 """Order in one client: an operation sees every operation issued before it, asynchronous ones too.
 
-One ensemble answers in the order in which it was asked, so an operation of one request needs no more than to
-be sent in its turn. But an operation of several requests, or one that may become that, is overtaken by what is
-issued after it. So operations claim what they touch, and whoever wants something that conflicts waits.
+One ensemble answers in the order in which it was asked, so a one-request operation only has to be sent in order.
+But a later operation can overtake one that takes, or may take, several requests. So operations claim what they
+touch, and wait for earlier claims that conflict with theirs.
 
 A claim is a key and a mode. Two keys belong to a path: the znode itself, and its list of children.
 
-    key                 mode      who                                         conflicts with
+    key                 mode      of an operation that                        conflicts with
     node(path)          READ      needs it to be there, reads its data        WRITE
                         WRITE     creates, deletes or changes it              READ WRITE
     children(path)      COUNT     reads their number, for a stat              LIST ADD REMOVE OWN
@@ -15,16 +15,16 @@ A claim is a key and a mode. Two keys belong to a path: the znode itself, and it
                         REMOVE    deletes a child                             COUNT LIST OWN
                         OWN       makes or deletes the place they live in     COUNT LIST ADD REMOVE OWN
 
-ADD conflicts with ADD because sequence numbers are given in the order of the creates. LIST conflicts with COUNT
-for those who ask for a znode's data, then for its children, and expect the answers in that order, as kazoo's
-TreeCache does. Claims on one key are granted first come, first served, and an operation starts when all of its
-claims are granted. Operations enter with all their claims at once, so the queues agree on who was first and nobody
-waits in a circle.
+ADD conflicts with ADD because sequence numbers follow the order of the creates. LIST conflicts with COUNT because
+kazoo's TreeCache asks for a znode's data, then for its children, and expects the answers in that order. Claims on
+one key are granted first come, first served. An operation starts when all of its claims are granted. Operations
+enter with all their claims at once, so the queues agree on their order, and no operations wait in a circle.
 
-A create with a sequence number claims node(prefix), for it does not know its znode's name yet. So whoever names
-a znode that ends in ten digits may mean what an earlier create makes, and waits for that create to be sent.
+A create with a sequence number claims node(prefix), because it does not know its znode's name yet. An operation
+that names a znode ending in ten digits may mean what an earlier create makes, so it waits until that create is
+sent.
 
-What is claimed at first, and what outlasts the first request, is in plans.py.
+plans.py says which claims an operation has, and which outlast its first request.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ def merge(claims: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def with_prefixes(claims: Claims) -> Claims:
-    """The claims, and those on what creates with a sequence number claim if they make one of these znodes."""
+    """The claims, and those that a create with a sequence number has if it makes one of these znodes."""
     prefixes = [key[:-SEQUENCE_DIGITS] for key in claims if key[-SEQUENCE_DIGITS:].isdecimal()]
     if not prefixes:
         return claims
-    # the prefix of a name of digits alone is the key of the children, which such a create owns
+    # a name of digits alone has the children's key as its prefix, which such a create owns
     also = [(prefix, LIST if prefix.endswith("/") else READ) for prefix in prefixes]
     return merge([*claims.items(), *also])
 
@@ -95,7 +95,7 @@ class _Line(Generic[TurnT]):
     def __init__(self, mode: int, count: int = 1) -> None:
         self.held = {mode: count}
         self.modes = mode
-        self.waiting: deque[tuple[TurnT, int]] | None = None  # until somebody has to
+        self.waiting: deque[tuple[TurnT, int]] | None = None  # until a turn has to wait
 
     def is_free(self, mode: int) -> bool:
         """Whether a claim is granted at once."""
@@ -135,10 +135,10 @@ class Order(Generic[TurnT]):
         return True
 
     def uncount(self, path: str) -> list[TurnT]:
-        """Give up what :meth:`count` holds; the turns that can start now."""
+        """Give up what :meth:`count` holds; returns the turns that can start now."""
         key = children(path)
         count = self._counts.pop(key, 0)
-        if not count:  # it has got a line since
+        if not count:  # it has got a line since then
             return self._release(key, COUNT)
         if count > 1:
             self._counts[key] = count - 1
@@ -147,8 +147,8 @@ class Order(Generic[TurnT]):
     def enter(self, turn: TurnT, lasting: Claims) -> bool:
         """Queue up for every claim of `turn`; True if all are granted at once.
 
-        :param lasting: what the turn will still need once it has started. If it may start at once it is left with
-            these claims: what others of the same thread claim later finds it started.
+        :param lasting: what the turn still needs once it has started. If it may start at once, it keeps only these
+            claims: later claims of the same thread find it started.
         """
         lines, counts = self._lines, self._counts
         if counts:
@@ -185,7 +185,7 @@ class Order(Generic[TurnT]):
         return list({id(turn): turn for line in self._lines.values() for turn, _ in line.waiting or ()}.values())
 
     def leave(self, turn: TurnT, lasting: Claims) -> list[TurnT]:
-        """Give up the claims of a started turn, but for those in `lasting`; the turns that can start now."""
+        """Give up the claims of a started turn, but for `lasting`; returns the turns that can start now."""
         ready: list[TurnT] = []
         for key in list(turn.claims):
             if key not in lasting:
@@ -204,6 +204,6 @@ class Order(Generic[TurnT]):
             first.blocked -= 1
             if not first.blocked:
                 ready.append(first)
-        if not line.modes:  # nobody holds it, so nobody waits either
+        if not line.modes:  # no turn holds it, so none waits either
             del self._lines[key]
         return ready

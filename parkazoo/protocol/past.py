@@ -1,12 +1,13 @@
-"""A client's own past: no read is of before what its client has created or deleted there, above or below.
+"""A client's own past: no read is from before what its client has created or deleted there, above or below.
 
-One ZooKeeper never shows a session what was before its own write. Several do: a server of another ensemble than
-the one that was written to may lag. A server that has answered a session's write, even one that failed, knows
-all that had happened on its ensemble before that write. So a read of such a znode goes behind a write that
-cannot succeed, once for each ensemble.
+One ZooKeeper never shows a session a state from before its own write. Several can: a server of another ensemble
+than the one that was written to may lag. A server that has answered a session's write, even one that failed, knows
+all earlier writes of its ensemble. So a read of such a znode goes behind a write that cannot succeed, once for
+each ensemble.
 
-A count goes up when such an operation begins, and again when it has been answered: what is asked after either
-must be behind it. The tables are bounded; what has fallen out of them counts for every path.
+A count goes up when such an operation begins, and again when it has been answered; a later read must be behind
+both. The tables are bounded. The highest count that has fallen out of them holds for every path that is not in
+them.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ CATCH_UP = Delete(FENCES, IMPOSSIBLE)
 
 
 class Change:
-    """A create, delete or transaction, from its begin to the end of the ``with`` that it is done in.
+    """A create, delete or transaction, from its beginning to the end of its ``with`` block.
 
     :ivar paths: what it creates or deletes, or would. :ivar began: the count when it began.
     :ivar count: the same, then the count when it was answered.
-    :ivar ensemble: what is asked there comes after it; -1 if that is not known of any.
+    :ivar ensemble: reads there come after it; -1 if that is not known of any ensemble.
     """
 
     __slots__ = ("_failures", "_past", "began", "count", "ensemble", "paths")
@@ -47,7 +48,7 @@ class Change:
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if kind is not GeneratorExit:  # else nobody waits for it any more; and the lock may be held just then
+        if kind is not GeneratorExit:  # else no caller waits for it any more; and the lock may be held just then
             self._past.end(self, error is None or isinstance(error, self._failures))
 
 

@@ -1,6 +1,6 @@
 """Where a znode lives: path to ensemble, logical path to physical path and back.
 
-A path is logical if it is what the user says (chroot included), physical if it is what a server stores.
+A logical path is the user's (chroot included), a physical path is the server's.
 Both are absolute, normalised, without a trailing slash. The whole specification is in docs/design/protocol.md,
 "Placement"; by hand:
 
@@ -71,7 +71,7 @@ def is_reserved(path: str) -> bool:
 
 
 def directory_of_pin(path: str) -> str:
-    """The home's path of its pin's, or of a mark's; any other path as it is."""
+    """For the path of a pin or a mark, the path of its home; any other path as it is."""
     home, pin, _ = (path + "/").partition(f"/{PIN}/")
     return home or "/" if pin else path
 
@@ -99,7 +99,7 @@ class Directory(NamedTuple):
 
     @property
     def pin(self) -> str:
-        """The child of the home that says: a mirror exists, or may exist."""
+        """The child of the home whose presence means that a mirror exists, or may exist."""
         return join(self.home.path, PIN)
 
     @property

@@ -1,8 +1,8 @@
 """Which generator runs a client call, and what it claims (see order.py).
 
-A plan is made when an operation is issued, from the request as kazoo's public methods made it: its logical
-path, chroot included. ``claims`` keep later operations behind it, ``lasting`` are those that it still needs once
-its first request is sent: none, if that is all that it will need.
+A plan is made when an operation is issued, from the request of kazoo's public method, whose path is logical and
+includes the chroot. ``claims`` keep later operations behind it. ``lasting`` are the claims that it still needs
+once its first request is sent: none if there is no other request.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NO_CLAIMS: Claims = {}
 
 
 class Plan(NamedTuple):
-    """How an operation is run: its generator, its claims, and those that outlast its first request; None: all."""
+    """How an operation runs: its generator, its claims, and those that outlast its first request (None: all)."""
 
     operation: Callable[[Tree, Request], Operation[Any]]
     claims: Callable[[Tree, Request], Claims]
@@ -151,6 +151,6 @@ PLANS: Mapping[int, Plan] = {
     Auth.type: Plan(everywhere, _no_claims, _nothing_lasts),
     Transaction.type: Plan(transaction, _transaction_claims, _transaction_lasting),
 }
-# What one request answers, unless the znode has children on another ensemble.
+# These take one request, unless the znode has children on another ensemble.
 BRIEF = frozenset({Exists.type, GetData.type, GetACL.type, SetData.type})
 OTHER = Plan(everything_else, _no_claims, _nothing_lasts)

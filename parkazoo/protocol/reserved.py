@@ -1,4 +1,4 @@
-"""Paths that belong to ParKazoo: what a user who names one is told."""
+"""Paths that belong to ParKazoo: the error for a user who names one."""
 
 from __future__ import annotations
 

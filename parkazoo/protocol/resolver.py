@@ -1,8 +1,8 @@
 """Where things are, as one client knows it. Nothing else in the package asks the placement.
 
 Today the placement is a function of the path, so every location is known without asking. Callers must not rely on
-that. A request may be sent to where :meth:`Resolver.known` says; before a step that decides something (the first
-child of a directory, its delete) the place is found with :meth:`Resolver.find`, which may ask.
+that. They may send a request to the place that :meth:`Resolver.known` returns. Before a step that decides
+something (the first child of a directory, its delete) they call :meth:`Resolver.find`, which may ask.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ CHILDLESS_REMEMBERED = 1 << 12
 class Resolver:
     """What a client knows of where znodes live, and of which directories have a mirror.
 
-    :param lock: is held for a moment while what is remembered changes; None if only one thread uses this.
+    :param lock: held for a moment while the memory changes; None if only one thread uses this.
     :ivar ensembles: how many carry znodes; they have the indexes 0 to `ensembles` - 1.
     :ivar bootstrap: index of the ensemble that answers for ``/zookeeper``.
     :ivar known: where a path and its children live, as far as that is known without asking; raises ValueError for
         a path that has no UTF-8.
     :ivar is_promoted: whether a path is known to have a mirror, so that a create below it takes one request.
-    :ivar is_childless: whether a path probably has no mirror: this client has made it. Others make children too.
+    :ivar is_childless: whether a path probably has no mirror, because this client has made it.
     """
 
     def __init__(self, placement: Placement, lock: AbstractContextManager[Any] | None = None) -> None:
@@ -43,7 +43,7 @@ class Resolver:
         self.is_childless = self._childless.__contains__
 
     def find(self, path: str) -> Operation[Directory]:
-        """Where a path and its children live, for certain; what is not known is asked. Today all is known."""
+        """Where a path and its children live, for certain; asks if it is not known. Today it is always known."""
         yield from ()
         return self.known(path)
 
@@ -54,7 +54,7 @@ class Resolver:
 
         Only operations that hold a claim on the children may call this; a create or delete of `path` calls
         :meth:`forget` when it starts, and :meth:`forget_all` when it has succeeded. So what this client knows is
-        never undone by this client.
+        never undone by this client itself.
         """
         with self._lock:
             if len(self._promoted) >= PROMOTED_REMEMBERED:
@@ -72,14 +72,14 @@ class Resolver:
         self._childless.add(path)
 
     def forget(self, path: str) -> None:
-        """What is remembered of `path` may be so no longer."""
+        """What this remembers of `path` may no longer be true."""
         if path in self._promoted:
             with self._lock:
                 self._discard([path])
         self._childless.discard(path)
 
     def forget_all(self, path: str) -> None:
-        """Forget it and all that is below it."""
+        """Forget `path` and everything below it."""
         self.forget(path)
         if path in self._above_promoted:
             with self._lock:

@@ -22,7 +22,7 @@ def whole_stat(tree: Tree, path: str, stat: Any) -> Operation[Any]:
         return stat._replace(numChildren=stat.numChildren - 1) if path == "/" else stat  # less /parkazoo
     try:
         mirror = yield from tree.ask(path, d.mirror.ensemble, Exists(d.mirror.path, None))
-    except NoAuthError:  # what we may do without READ, a set or get_acls, has been done and must not fail for this
+    except NoAuthError:  # a set or get_acls needs no READ: it has been done, and must not fail for this
         mirror = None
     if mirror is not None:
         tree.resolver.remember_promoted(path)

@@ -2,9 +2,9 @@
 
 Every operation of a client is a generator. It yields a tuple of steps, each ``(ensemble, request)`` with one
 of kazoo's request objects, physical path inside; steps yielded together are sent together, in their order.
-It is sent the list of their answers, one each: what kazoo's connection would put into the async result, or
-the exception. It returns the operation's result or raises its error. It never sees a socket, a thread or a
-clock, so a test can be its server.
+It receives the list of their answers, one each: what kazoo's connection would put into the async result, or the
+exception. It returns the operation's result or raises its error. It never sees a socket, a thread or a clock, so a
+test can be its server.
 
 A lost connection is an answer too, a ConnectionLoss, and no generator catches it: it ends the operation.
 """

@@ -52,9 +52,9 @@ METHODS = {Create.type: "create", Delete.type: "delete", SetData.type: "set_data
 def transaction(tree: Tree, request: Request) -> Operation[list[Any]]:
     """Commit; like kazoo's, the result of a failed transaction is the list of errors.
 
-    A create may find that its parent has no mirror yet, a delete that its directory has one: then the parent
-    is promoted, or the mirror deleted, and the multi is sent again. Before a mirror is deleted, the rest is sent
-    with something impossible at its end: unless all else is well, the mirror stays.
+    A create may find that its parent has no mirror yet, a delete that its directory has one. Then this promotes
+    the parent, or deletes the mirror, and sends the multi again. Before it deletes a mirror, it sends the rest
+    with an impossible last step: unless everything else would succeed, the mirror stays.
 
     :raises CrossEnsembleError: the operations live on more than one ensemble; nothing was sent.
     """
@@ -73,7 +73,7 @@ def transaction(tree: Tree, request: Request) -> Operation[list[Any]]:
         if failure(results)[1] is None:
             change.paths = list(_changed(operations, results))
         else:
-            change.ensemble = -1  # it may have been another that refused
+            change.ensemble = -1  # another operation may be the one that failed
     for path in change.paths:
         tree.resolver.forget_all(path)
     return results
@@ -104,7 +104,7 @@ def _transaction(
         else:
             try:
                 is_worth_another = yield from _prepare(tree, operations, index, error, planned, deletes)
-            except REFUSALS as refused:  # what one ZooKeeper would have said at once
+            except REFUSALS as refused:  # one ZooKeeper would have answered this at once
                 results, is_worth_another = _failed(operations, index, refused), False
         if not is_worth_another:
             for d, mark, _ in deletes.values():
@@ -195,7 +195,7 @@ def _prepare(
     planned: dict[int, Directory],
     deletes: Deletes,
 ) -> Operation[bool]:
-    """After the multi failed at `index`: do what it lacked. Whether to send it again."""
+    """After the multi failed at `index`: do what was missing. Returns whether to send it again."""
     operation = operations[index]
     if isinstance(operation, Create) and isinstance(error, NoNodeError):
         d = yield from tree.resolver.find(split(operation.path)[0])
@@ -227,7 +227,7 @@ def _prepare(
 def _delete_mirrors(
     tree: Tree, planned: dict[int, Directory], deletes: Deletes
 ) -> Operation[tuple[int, Exception] | None]:
-    """Leave a mark on every directory, then delete the mirrors; where and why that is refused, if it is."""
+    """Leave a mark on every directory, then delete the mirrors; returns where and why that was refused."""
     begun: dict[int, str] = {}
     refusal_at: tuple[int, Exception] | None = None
     for index, d in planned.items():

@@ -18,13 +18,13 @@ REFUSED = (BadVersionError, NoAuthError, NoNodeError)  # the answers to CATCH_UP
 
 
 class Tree:
-    """The tree as one client sees it: pure, but for what the driver lends it.
+    """The tree as one client sees it: pure, apart from the functions that the driver passes in.
 
     :param names: the ensembles' names by index, for messages.
-    :param new_mark: makes a name that was never made before and never will be.
+    :param new_mark: makes a name that is never used twice.
     :param watch: stands in for a user's watch on the children of a directory that has no mirror.
     :param settle: called with such a watch and True when its call has succeeded, False when it has not.
-    :param lock: is held for a moment while what is remembered changes; operations run on several threads.
+    :param lock: held for a moment while the memory changes; operations run on several threads.
     :param own: replaces a member's session id in ``ephemeralOwner`` by the client's.
     """
 
@@ -49,9 +49,9 @@ class Tree:
     # ---- this client's own past ------------------------------------------------------------------
 
     def read(self, path: str, *steps: Step) -> Operation[list[Any]]:
-        """The answers to reads of `path`, none of before what this client has created or deleted there.
+        """The answers to reads of `path`, none from before what this client has created or deleted there.
 
-        An ensemble that may be behind that is first asked for a write that cannot succeed.
+        An ensemble that may be behind first gets a write that cannot succeed.
         """
         past = self.past
         behind = [each for each in {ensemble for ensemble, _ in steps} if past.is_behind(each, path)]
@@ -62,7 +62,7 @@ class Tree:
         for ensemble, answer in zip(behind, answers, strict=False):
             if isinstance(answer, REFUSED):
                 past.caught_up(ensemble, count)
-            elif not isinstance(answer, NotReadOnlyCallError):  # a server that is cut off shows what it has
+            elif not isinstance(answer, NotReadOnlyCallError):  # a server that is cut off serves what it has
                 raise answer
         return answers[len(behind) :]
 

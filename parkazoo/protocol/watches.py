@@ -1,9 +1,9 @@
 """Which member watch serves which user watch.
 
-A watch on data or existence is left on the home, one on the children on the znode they live under: the member
-that gets the event translates its path, and nothing else is needed. The exception is a watch on the children
-of a directory that has no mirror yet. It must not write, so it waits on the home's children for the pin, then
-on the mirror for its creation and its first child, and answers for all as one watch that is called once.
+A watch on data or existence is left on the home, a watch on the children on the znode that they live under. The
+member that gets the event translates its path; nothing else is needed. The exception is a watch on the children of
+a directory that has no mirror yet. Setting it must not write. So it waits on the home's children for the pin, then
+on the mirror for its creation and its first child. For the user it is one watch that is called once.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class DirectoryWatch:
     at a time, so there is no lock.
 
     :param watcher: the user's watch.
-    :param look: looks again where the directory stands, and then calls :meth:`fire` if anything has changed.
-    :param withdraw: takes out of the members' tables, and ends, this watch; or with True every armed watch of
-        the same function on the same directory, for kazoo calls a function once for an event.
+    :param look: looks at the directory again, and then calls :meth:`fire` if anything has changed.
+    :param withdraw: removes this watch from the members' tables, and ends it; or with True every armed watch of
+        the same function on the same directory, because kazoo calls a function once for an event.
     """
 
     __slots__ = (
@@ -60,9 +60,9 @@ class DirectoryWatch:
         return self._state == "armed"
 
     def replace(self, other: DirectoryWatch) -> None:
-        """Stand for another of the same function, if both are armed and that one has nothing to tell of yet.
+        """Replace another watch of the same function, if both are armed and that one has no event yet.
 
-        What comes from now on, this one hears too. So polling with a watch leaves one, as in kazoo's tables.
+        This one hears of everything from now on. So polling with a watch leaves one, as in kazoo's tables.
         """
         if self.is_armed and other.is_armed and not other._has_heard and other.watcher == self.watcher:
             other._withdraw(other, False)
