@@ -288,16 +288,15 @@ class MemberConnection(ConnectionHandler):
     def _begin_link(self, joined: Joined) -> None:
         assert self._loop is not None
         client = self.client
+        exchange = joined.exchange
         self._socket, self._xid = joined.sock, 0
-        client._session_id = joined.connect.session_id
-        client._session_passwd = joined.connect.passwd
-        client._protocol_version = joined.connect.protocol_version
-        client.last_zxid = max(client.last_zxid, joined.zxid)
-        self._ro_mode = joined.connect.read_only
+        client._session_id = exchange.accepted.session_id
+        client._session_passwd = exchange.accepted.passwd
+        client._protocol_version = exchange.accepted.protocol_version
+        client.last_zxid = max(client.last_zxid, exchange.zxid)
+        self._ro_mode = exchange.accepted.read_only
         self.report.connected(joined.address, client._session_id)
-        self._link = Link(
-            client, joined, self._loop, self.logger, self._read_watch_event, self._pinged, self._link_ended
-        )
+        self._link = Link(client, joined, self._loop, self.logger, self._pinged, self._link_ended)
         self._tell(KeeperState.CONNECTED_RO if self._ro_mode else KeeperState.CONNECTED)
         if self._link is not None:
             self._link.begin()

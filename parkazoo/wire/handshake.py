@@ -11,24 +11,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionDropped, SessionExpiredError
+from kazoo.exceptions import ConnectionDropped
 
-from parkazoo.kazoo_private import (
-    AUTH_XID,
-    PING_XID,
-    WATCH_XID,
-    Auth,
-    CloseInstance,
-    Connect,
-    GetData,
-    int_struct,
-)
+from parkazoo.kazoo_private import CloseInstance, Connect
 from parkazoo.protocol.placement import ENSEMBLE
-from parkazoo.wire.frame import REPLY, request_frame
-from parkazoo.wire.talk import Closed, Frames, Limit, Steps, Talk, connect, secure, send
+from parkazoo.wire.exchange import CONNECTING, Exchange, WrongEnsemble
+from parkazoo.wire.frames import request_frame
+from parkazoo.wire.talk import Closed, Limit, Steps, Talk, connect, receive, secure, send
 from parkazoo.wire.tls import make_context
 
-IDENTITY_XID = 0  # requests have 1 and above
 CLOSE_XID = 1
 WRITER = b"rw"  # a server's answer to isro
 
@@ -47,16 +38,14 @@ class Address(NamedTuple):
 class Joined(NamedTuple):
     """A connection that may carry requests.
 
-    :param rest: what has come behind the last answer.
+    :param exchange: has what has come behind the last answer.
     """
 
     sock: Any
     address: Address
-    connect: Connect
-    zxid: int
+    exchange: Exchange
     read_timeout_s: float
     connect_timeout_s: float
-    rest: bytes
 
 
 Authenticate = Callable[[Any, str, float], None]
@@ -87,8 +76,20 @@ def _shake_hands(member: Any, address: Address, authenticate: Authenticate, talk
         if member.use_ssl:
             yield from secure(talk, partial(make_context, member), address.host)
     yield Limit(share_s, f"no answer to Connect within {share_s:.1f} s")
-    frames = Frames(talk)
+    connection = member._connection
+    exchange = Exchange(member, member._pending, connection._read_watch_event, connection.logger)
     is_new = not member._session_id
+    try:
+        return (yield from _greet(member, address, authenticate, talk, exchange))
+    except WrongEnsemble:
+        if is_new:
+            _close_session(talk)
+        raise
+
+
+def _greet(
+    member: Any, address: Address, authenticate: Authenticate, talk: Talk, exchange: Exchange
+) -> Steps[Joined]:
     asked = Connect(
         0,
         member.last_zxid,
@@ -98,46 +99,28 @@ def _shake_hands(member: Any, address: Address, authenticate: Authenticate, talk
         member.read_only,
     )
     has_sasl = member._connection.sasl_options is not None
-    frame = asked.serialize()
-    opening = int_struct.pack(len(frame)) + frame
-    credentials, count = _introduction(member)
-    body = yield from _ask_first(member, talk, frames, opening if has_sasl else opening + credentials)
-    try:
-        answer, _ = Connect.deserialize(body, 0)
-    except Exception:
-        raise ConnectionDropped("the server's answer is not ZooKeeper's") from None
-    if answer.time_out <= 0:
-        raise SessionExpiredError("Session has expired")
-    connect_timeout_s = answer.time_out / 1000 / max(len(member.hosts), 1)
+    opening = exchange.connect(asked)
+    credentials = exchange.introduce(member.auth_data, ENSEMBLE, member.verify)
+    yield from _ask_first(member, talk, exchange, opening if has_sasl else opening + credentials)
+    time_out_s = exchange.accepted.time_out / 1000
+    connect_timeout_s = time_out_s / max(len(member.hosts), 1)
     if has_sasl:
         yield Limit(2 * connect_timeout_s, f"no end of SASL within {2 * connect_timeout_s:.1f} s")
         yield partial(authenticate, talk.sock, address.host, connect_timeout_s)
         yield Limit(connect_timeout_s, f"no answer within {connect_timeout_s:.1f} s")
         yield from send(talk, credentials)
-    zxid = 0
-    try:
-        for _ in range(count):
-            zxid = max(zxid, (yield from _take_answer(member, frames)))
-    except ConnectionDropped as error:
-        if is_new and isinstance(error, WrongEnsemble):
-            _close_session(talk)
-        raise
-    return Joined(
-        talk.sock,
-        address,
-        answer,
-        zxid,
-        answer.time_out / 1000 * 2 / 3,
-        connect_timeout_s,
-        frames.rest,
-    )
+    while not exchange.is_greeted:
+        exchange.greet((yield from receive(talk)))
+    exchange.join()
+    return Joined(talk.sock, address, exchange, time_out_s * 2 / 3, connect_timeout_s)
 
 
-def _ask_first(member: Any, talk: Talk, frames: Frames, opening: bytes) -> Steps[bytes]:
+def _ask_first(member: Any, talk: Talk, exchange: Exchange, opening: bytes) -> Steps[None]:
     """The answer to Connect: none, if the server has no quorum, or is behind what the client has seen."""
     try:
         yield from send(talk, opening)
-        return (yield from frames.next())
+        while exchange.state == CONNECTING:
+            exchange.greet((yield from receive(talk)))
     except (Closed, ConnectionResetError, BrokenPipeError):
         lost = ", or have lost data that this client has seen" if member.last_zxid else ""
         raise ConnectionDropped(
@@ -169,38 +152,6 @@ def _create(create: Callable[..., Any], member: Any, address: Address, timeout_s
     return sock
 
 
-class WrongEnsemble(ConnectionDropped):
-    """The server belongs to another ensemble than the one that the cluster map means."""
-
-
-def _introduction(member: Any) -> tuple[bytes, int]:
-    """The credentials and, if the ensemble's identity is known, the question for it; and how many answers come."""
-    requests = [(AUTH_XID, Auth(0, scheme, auth)) for scheme, auth in sorted(member.auth_data)]
-    if member.verify is not None:
-        requests.append((IDENTITY_XID, GetData(ENSEMBLE, None)))
-    return b"".join(request_frame(request, xid) for xid, request in requests), len(requests)
-
-
-def _take_answer(member: Any, frames: Frames) -> Steps[int]:
-    """The zxid of an answer that is as it should be."""
-    while True:
-        body = yield from frames.next()
-        xid, zxid, code = REPLY.unpack_from(body)
-        if xid not in (PING_XID, WATCH_XID):
-            break
-    if xid == AUTH_XID:
-        if code:
-            raise AuthFailedError()
-    elif xid == IDENTITY_XID:
-        found = EXCEPTIONS[code]() if code else GetData.deserialize(body, REPLY.size)
-        trouble = member.verify(found)
-        if trouble is not None:
-            raise WrongEnsemble(str(trouble))
-    else:
-        raise ConnectionDropped(f"an answer to nothing: xid {xid}")
-    return max(int(zxid), 0)
-
-
 def _close_session(talk: Talk) -> None:
     """It has just begun, in the wrong place."""
     with suppress(OSError):
@@ -216,8 +167,8 @@ def _ask_writer(address: Address, limit_s: float, talk: Talk) -> Steps[bool]:
     yield Limit(limit_s, "no answer to isro")
     yield from connect(talk, address.ip, address.port)
     yield from send(talk, b"isro")
-    frames = Frames(talk)
-    while len(frames.rest) < len(WRITER):
-        yield from frames.more()
+    answer = b""
+    while len(answer) < len(WRITER):
+        answer += yield from receive(talk)
     talk.close()
-    return frames.rest == WRITER
+    return answer == WRITER

@@ -17,7 +17,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 
 from parkazoo.engine.driver import Reply
-from parkazoo.kazoo_private import CloseInstance
+from parkazoo.kazoo_private import CloseInstance, GetChildren, GetChildren2
 from parkazoo.protocol.cluster_map import format_hosts
 from parkazoo.protocol.placement import directory_of_pin
 from parkazoo.protocol.steps import Request
@@ -164,6 +164,12 @@ class Member(KazooClient):
         path = getattr(request, "path", None)
         where = f"ensemble {self.name}"
         return where if path is None else f"{self.unchroot(directory_of_pin(path))} ({where})"
+
+    def register(self, request: Request) -> None:
+        """The server keeps the watch of this request: it has answered."""
+        if not self._stopped.is_set():
+            is_child = isinstance(request, (GetChildren, GetChildren2))
+            (self._child_watchers if is_child else self._data_watchers)[request.path].add(request.watcher)
 
     def describe_troubles(self) -> str:
         """Each server, and why the last attempt to connect to it failed."""

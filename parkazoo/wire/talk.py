@@ -19,12 +19,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from kazoo.exceptions import ConnectionDropped
 
-from parkazoo.kazoo_private import int_struct
 from parkazoo.wire.loop import READ, WRITE, Loop, Timer
 from parkazoo.wire.workers import BLOCKING, run_on
 
 READ_BYTES = 1 << 16
-MOST_FRAME_BYTES = 1 << 20  # of an answer to what is said here
 CONNECTING = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 T = TypeVar("T")
 
@@ -203,30 +201,11 @@ class Closed(ConnectionDropped):
     """The server has closed the connection."""
 
 
-class Frames:
-    """What has come and has not been taken."""
-
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
-        self.rest = b""
-
-    def next(self) -> Steps[bytes]:
-        """
-        :raises Closed: the server has closed the connection.
-        :raises ConnectionDropped: it is no ZooKeeper server.
-        """
-        while True:
-            if len(self.rest) >= 4:
-                (length,) = int_struct.unpack_from(self.rest)
-                if not 0 <= length <= MOST_FRAME_BYTES:
-                    raise ConnectionDropped("the server's answer is not ZooKeeper's")
-                if len(self.rest) >= 4 + length:
-                    frame, self.rest = self.rest[4 : 4 + length], self.rest[4 + length :]
-                    return frame
-            yield from self.more()
-
-    def more(self) -> Steps[None]:
-        data: bytes = yield from _until_done(partial(self._talk.sock.recv, READ_BYTES), READ)
-        if not data:
-            raise Closed("the server has closed the connection")
-        self.rest += data
+def receive(talk: Talk) -> Steps[bytes]:
+    """
+    :raises Closed: the server has closed the connection.
+    """
+    data: bytes = yield from _until_done(partial(talk.sock.recv, READ_BYTES), READ)
+    if not data:
+        raise Closed("the server has closed the connection")
+    return data

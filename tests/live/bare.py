@@ -1,25 +1,18 @@
-"""Members without servers: their owner, a loop that a test drives by hand, and the bytes of answers."""
+"""Members without servers: their owner, and a loop that a test drives by hand."""
 
 from __future__ import annotations
 
 import heapq
 import logging
 from collections.abc import Callable
-from struct import Struct
 from typing import Any
 
-from parkazoo.kazoo_private import AUTH_XID, int_struct
 from parkazoo.protocol.placement import logical
-from parkazoo.wire.frame import REPLY
 from parkazoo.wire.handler import Handler
 from parkazoo.wire.loop import Timer
 from parkazoo.wire.member import Member
 from tests.handlers import make_handler
 
-CONNECTED = Struct("!iiq")  # protocol, time-out in ms, session
-STAT = bytes(68)
-PASSWORD = b"p" * 16
-SESSION = 0x5E55
 LONG_S = 600.0  # a session time-out that no test waits for
 
 
@@ -147,25 +140,3 @@ def make_member(
         handler=handler,
         **options,
     )
-
-
-def framed(body: bytes) -> bytes:
-    return int_struct.pack(len(body)) + body
-
-
-def answer(xid: int, body: bytes = b"", *, zxid: int = 1, code: int = 0) -> bytes:
-    return framed(REPLY.pack(xid, zxid, code) + body)
-
-
-def auth_answer(code: int = 0) -> bytes:
-    return answer(AUTH_XID, zxid=0, code=code)
-
-
-def data_answer(xid: int, data: bytes) -> bytes:
-    """To a get."""
-    return answer(xid, framed(data) + STAT)
-
-
-def connect_answer(time_out_ms: int = 10_000, session: int = SESSION) -> bytes:
-    """To Connect; 0 ms: the session has expired."""
-    return framed(CONNECTED.pack(0, time_out_ms, session) + framed(PASSWORD) + bytes(1))

@@ -20,31 +20,21 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import KeeperState
 
-from parkazoo.kazoo_private import PING_XID, WATCH_XID, Auth, Connect, Exists, GetData, SetData, int_struct
+from parkazoo.kazoo_private import PING_XID, WATCH_XID, Auth, Exists, GetData, SetData, int_struct
 from parkazoo.protocol.placement import PIN
 from parkazoo.wire import connection as connection_module
 from parkazoo.wire import link as link_module
-from parkazoo.wire.frame import REQUEST
+from parkazoo.wire.exchange import Exchange
+from parkazoo.wire.frames import REQUEST
 from parkazoo.wire.handshake import Address, Joined
 from parkazoo.wire.link import READ_BYTES, Link
 from parkazoo.wire.loop import READ
 from tests.explore.client import Result
-from tests.live.bare import (
-    PASSWORD,
-    SESSION,
-    Clock,
-    HandLoop,
-    Owner,
-    answer,
-    auth_answer,
-    data_answer,
-    framed,
-    make_member,
-)
+from tests.live.bare import Clock, HandLoop, Owner, make_member
+from tests.protocol.answers import answer, auth_answer, connect_answer, data_answer, framed
 
 SESSION_S = 9.0
 READ_S = 6.0
-LARGE = 32 << 20
 
 
 class Line:
@@ -62,25 +52,19 @@ class Line:
         self.events: list[Any] = []
         self.ends: list[Exception | None] = []
         self.pings = 0
-        joined = Joined(
-            near,
-            Address("h", "127.0.0.1", 1),
-            Connect(0, 0, int(SESSION_S * 1000), SESSION, PASSWORD, False),
-            0,
-            READ_S,
-            1.0,
-            rest,
-        )
+        exchange = Exchange(self.member, self.member._pending, self._see, self.owner.log)
+        exchange.greet(connect_answer(int(SESSION_S * 1000)) + rest)
+        exchange.join()
+        joined = Joined(near, Address("h", "127.0.0.1", 1), exchange, READ_S, 1.0)
         self._patch = mock.patch.object(link_module, "time", self.clock)
         self._patch.start()
         self.link = Link(
             self.member,
             joined,
-            self.loop,
+            self.loop,  # type: ignore[arg-type]
             self.owner.log,
-            self._see,
             self._pinged,
-            self.ends.append,  # type: ignore[arg-type]
+            self.ends.append,
         )
         self.member._connection._link = self.link
 
@@ -203,17 +187,6 @@ class TestFrames(unittest.TestCase):
                 self.assertEqual([type(end) for end in line.ends], [ConnectionDropped])
                 self.assertLess(line.near.fileno(), 0)
 
-    def test_a_large_answer_is_joined_once(self) -> None:
-        with Line() as line:
-            line.begin()
-            results = line.get(2)
-            stream = data_answer(1, bytes(LARGE)) + data_answer(2, b"small")
-            with mock.patch.object(line.link, "_take_frames", wraps=line.link._take_frames) as take:
-                for begin in range(0, len(stream), READ_BYTES):
-                    line.bring(stream[begin : begin + READ_BYTES])
-            self.assertEqual([len(result.value[0]) for result in results], [LARGE, 5])
-            self.assertLess(take.call_count, 5)  # each joins what there is
-
     def test_a_large_answer_behind_a_closed_gate(self) -> None:
         with Line() as line:
             line.begin()
@@ -326,7 +299,7 @@ class TestAnswers(unittest.TestCase):
         with Line() as line, self.assertLogs(line.owner.log, "ERROR"):
             line.begin()
             line.bring(answer(WATCH_XID))
-            self.check_ended(line, ConnectionDropped, "unhandled")
+            self.check_ended(line, ConnectionDropped, "an event that cannot be read")
 
     def test_an_answer_that_is_too_short(self) -> None:
         """It is that request's alone."""

@@ -33,6 +33,8 @@ LAYERS = {
     ),
     "parkazoo": ("parkazoo.errors", "parkazoo.client"),
 }
+# No socket, thread, clock or chance here.
+PURE = ("parkazoo.protocol", "parkazoo.wire.exchange", "parkazoo.wire.frames", "parkazoo.wire.keep_alive")
 # What the pure core may import of kazoo: what it names, nothing that connects, waits or runs.
 KAZOO_FOR_PROTOCOL = ("kazoo.exceptions", "kazoo.protocol.states", "kazoo.security")
 IMPURE = (
@@ -123,17 +125,18 @@ class TestLayering(unittest.TestCase):
     def test_the_core_is_pure(self) -> None:
         wrong = []
         for module, path in modules():
-            if not is_in(module, ("parkazoo.protocol",)):
+            if not is_in(module, PURE):
                 continue
             for line, name in imports(path):
                 is_foreign_kazoo = is_in(name, ("kazoo",)) and name not in KAZOO_FOR_PROTOCOL
-                if is_in(name, IMPURE) or is_foreign_kazoo or name == "a relative import":
+                is_impure_wire = is_in(name, ("parkazoo.wire",)) and not is_in(name, PURE)
+                if is_in(name, IMPURE) or is_foreign_kazoo or is_impure_wire or name == "a relative import":
                     wrong.append(f"{path}:{line}: {module} imports {name}")
         self.check(
             wrong,
-            "Below parkazoo/protocol/ there is no socket, thread, clock or chance, and of kazoo only "
+            f"In {', '.join(PURE)} there is no socket, thread, clock or chance, and of kazoo only "
             f"{', '.join(KAZOO_FOR_PROTOCOL)} and parkazoo.kazoo_private. Yield a step for what has to be asked, "
-            "and let the driver or the session hand in the rest.",
+            "and let the driver, the session or the link hand in the rest.",
         )
 
     def test_the_core_needs_kazoo_alone(self) -> None:

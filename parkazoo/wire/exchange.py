@@ -1,0 +1,359 @@
+"""What is said on one connection, from Connect to its end. Pure: bytes in, answers out; requests in, bytes out.
+
+There is no socket here, no lock, no thread and no clock. The owner of the socket hands in what has come, and sends
+the bytes that are returned, in order. After an exception it calls :meth:`Exchange.end`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from kazoo.exceptions import (
+    EXCEPTIONS,
+    AuthFailedError,
+    ConnectionDropped,
+    NoNodeError,
+    SessionExpiredError,
+    ZookeeperError,
+)
+
+from parkazoo.kazoo_private import (
+    AUTH_XID,
+    PING_XID,
+    WATCH_XID,
+    Auth,
+    Close,
+    CloseInstance,
+    Connect,
+    Exists,
+    GetData,
+    PingInstance,
+    Transaction,
+    int_struct,
+)
+from parkazoo.wire.frames import ANSWER, REPLY, REQUEST, Frames, frame_end, request_frame
+
+# The states of a connection, and what may happen in each of them, with the state after it.
+CONNECTING = "CONNECTING"  # until the server has accepted the session
+GREETING = "GREETING"  # until it has answered to the credentials, and has said which ensemble it belongs to
+OPEN = "OPEN"  # requests are taken
+CLOSING = "CLOSING"  # none is taken any more: the last was to close the session
+TORN = "TORN"  # nothing more may be sent: a part of a request may be missing in what was
+ENDED = "ENDED"  # nothing that comes is looked at
+
+ACCEPT, JOIN, CLOSE, TEAR, END = "accept", "join", "close", "tear", "end"
+TABLE = {
+    CONNECTING: {ACCEPT: GREETING, END: ENDED},
+    GREETING: {JOIN: OPEN, END: ENDED},
+    OPEN: {CLOSE: CLOSING, TEAR: TORN, END: ENDED},
+    CLOSING: {TEAR: TORN, END: ENDED},
+    TORN: {TEAR: TORN, END: ENDED},
+    ENDED: {TEAR: ENDED, END: ENDED},
+}
+
+MOST_GREETING_BYTES = 1 << 20  # of an answer in the handshake
+XID_MAX = (1 << 31) - 1
+IDENTITY_XID = 0  # requests have 1 and above
+ANSWER_BYTES = ANSWER.size
+AUTH_TYPE, CLOSE_TYPE, EXISTS_TYPE, TRANSACTION_TYPE = Auth.type, Close.type, Exists.type, Transaction.type
+
+Pending = tuple[Any, Any, int]  # a request, its reply or None, its xid
+Verify = Callable[[Any], Exception | None]
+
+
+class SessionClosed(Exception):
+    """The server has closed the session, as it was asked to."""
+
+
+class WrongEnsemble(ConnectionDropped):
+    """The server belongs to another ensemble than the one that the cluster map means."""
+
+
+class Client(Protocol):
+    """Whose session it is."""
+
+    last_zxid: int
+
+    def describe(self, request: Any) -> str:
+        """What an error says of a request."""
+
+    def unchroot(self, path: str) -> str:
+        """The user's name for a path in the result of a transaction."""
+
+    def register(self, request: Any) -> None:
+        """The server keeps the watch of this request."""
+
+
+class Exchange:
+    """The bytes of one connection.
+
+    :param client: is asked for names, and given the zxid of each answer.
+    :param pending: the requests that wait for an answer, oldest first. What is left at the end is the caller's to
+        tell: replies are set by answers only.
+    :param read_event: given the bytes of a watch's event, and an offset.
+    """
+
+    def __init__(
+        self, client: Client, pending: deque[Pending], read_event: Callable[[bytes, int], None], logger: Any
+    ) -> None:
+        self.state = CONNECTING
+        self.accepted: Any = None  # the server's Connect
+        self.zxid = 0  # of the handshake
+        self._client = client
+        self._pending = pending
+        self._read_event = read_event
+        self._logger = logger
+        self._is_debugging = logger.isEnabledFor(logging.DEBUG)
+        self._verify: Verify | None = None
+        self._missing = 0  # answers in the handshake, after the first
+        self._frames = Frames()
+        self._xid = 0
+
+    def _go(self, what: str) -> None:
+        self.state = TABLE[self.state][what]
+
+    # ---- the handshake ---------------------------------------------------------------------------
+
+    def connect(self, asked: Any) -> bytes:
+        """
+        :param asked: a Connect.
+        """
+        body: bytes = asked.serialize()
+        return int_struct.pack(len(body)) + body
+
+    def introduce(self, auth_data: Iterable[tuple[str, str]], identity: str, verify: Verify | None) -> bytes:
+        """The credentials and, if somebody is to verify the answer, the question which ensemble this is.
+
+        :param identity: the path where an ensemble says that.
+        :param verify: given the answer, says what is wrong with it.
+        """
+        requests = [(AUTH_XID, Auth(0, scheme, auth)) for scheme, auth in sorted(auth_data)]
+        if verify is not None:
+            self._verify = verify
+            requests.append((IDENTITY_XID, GetData(identity, None)))
+        self._missing = len(requests)
+        return b"".join(request_frame(request, xid) for xid, request in requests)
+
+    @property
+    def is_greeted(self) -> bool:
+        """Whether the handshake waits for no more answers."""
+        return self.state != CONNECTING and not self._missing
+
+    def greet(self, data: bytes) -> None:
+        """Take the answers of the handshake; what comes behind them is kept.
+
+        :raises SessionExpiredError: the server does not know the session.
+        :raises AuthFailedError: it refuses the credentials.
+        :raises WrongEnsemble: `verify` says so.
+        :raises ConnectionDropped: it is no ZooKeeper server.
+        """
+        frames = self._frames
+        frames.add(data)
+        data = frames.take()
+        begin = 0
+        while not self.is_greeted and len(data) - begin >= 4 and (end := frame_end(data, begin)) <= len(data):
+            self._take_greeting(data[begin + 4 : end])
+            begin = end
+        rest = data[begin:]
+        if self.is_greeted:
+            frames.add(rest)
+        elif rest:
+            frames.put_back(rest)
+            if frames.wanted > MOST_GREETING_BYTES:
+                raise ConnectionDropped("the server's answer is not ZooKeeper's")
+
+    def _take_greeting(self, frame: bytes) -> None:
+        if self.state == CONNECTING:
+            try:
+                self.accepted, _ = Connect.deserialize(frame, 0)
+            except Exception:
+                raise ConnectionDropped("the server's answer is not ZooKeeper's") from None
+            if self.accepted.time_out <= 0:
+                raise SessionExpiredError("Session has expired")
+            self._go(ACCEPT)
+            return
+        xid, zxid, code = REPLY.unpack_from(frame)
+        if xid in (PING_XID, WATCH_XID):
+            return
+        if xid == AUTH_XID:
+            if code:
+                raise AuthFailedError()
+        elif xid == IDENTITY_XID and self._verify is not None:
+            self._take_identity(self._verify, frame, code)
+        else:
+            raise ConnectionDropped(f"an answer to nothing: xid {xid}")
+        self._missing -= 1
+        self.zxid = max(self.zxid, zxid)
+
+    def _take_identity(self, verify: Verify, frame: bytes, code: int) -> None:
+        try:
+            found = _error(code) if code else GetData.deserialize(frame, REPLY.size)
+        except Exception:
+            raise ConnectionDropped("the server's answer is not ZooKeeper's") from None
+        trouble = verify(found)
+        if trouble is not None:
+            raise WrongEnsemble(str(trouble))
+
+    def join(self) -> None:
+        """The handshake is over: requests may be sent."""
+        self._go(JOIN)
+
+    # ---- requests --------------------------------------------------------------------------------
+
+    def request(self, request: Any, reply: Any, body: bytes) -> bytes:
+        """The frame of a request, which waits for its answer from now on.
+
+        :param reply: is told; None if nothing is.
+        :param body: the request's own bytes.
+        """
+        kind = request.type
+        if kind == AUTH_TYPE:
+            xid = AUTH_XID
+        else:
+            self._xid = xid = self._xid % XID_MAX + 1
+        if self._is_debugging:
+            self._logger.debug("Sending request(xid=%s): %s", xid, request)
+        self._pending.append((request, reply, xid))
+        if kind == CLOSE_TYPE:
+            self._go(CLOSE)
+        return REQUEST.pack(len(body) + 8, xid, kind) + body
+
+    def close(self) -> bytes:
+        """The frame that asks for the end of the session."""
+        return self.request(CloseInstance, None, b"")
+
+    def ping(self) -> bytes:
+        return request_frame(PingInstance, PING_XID)
+
+    # ---- answers ---------------------------------------------------------------------------------
+
+    @property
+    def has_kept(self) -> bool:
+        """Whether something has come that is not taken yet."""
+        return bool(self._frames.size)
+
+    def keep(self, data: bytes) -> None:
+        """Take it later: with the next :meth:`receive`."""
+        self._frames.add(data)
+
+    def receive(self, data: bytes = b"") -> None:
+        """Take all answers and events that are whole: replies are set, and events read, one after the other.
+
+        :raises SessionClosed: the session is closed.
+        :raises AuthFailedError: the server refuses credentials.
+        :raises ConnectionDropped: what the server says makes no sense.
+        """
+        frames = self._frames
+        if frames.size:
+            frames.add(data)
+            data = frames.take()
+        begin, size = 0, len(data)
+        while size - begin >= ANSWER_BYTES:
+            length, xid, zxid, code = ANSWER.unpack_from(data, begin)
+            end = begin + 4 + length
+            if length < REPLY.size or end > size:
+                break
+            if self.state == ENDED:
+                return
+            # An answer ends where its frame ends, whatever it says itself.
+            if end == size:
+                self._take(xid, zxid, code, data, begin + ANSWER_BYTES)
+            else:
+                self._take(xid, zxid, code, data[begin + ANSWER_BYTES : end], 0)
+            begin = end
+        if begin < size and self.state != ENDED:
+            frames.put_back(data[begin:])
+
+    def _take(self, xid: int, zxid: int, code: int, data: bytes, offset: int) -> None:
+        if xid < 0 and self._take_unasked(xid, code, data, offset):
+            return
+        if not self._pending:
+            raise ConnectionDropped(f"an answer to nothing: xid {xid}")
+        request, reply, expected = self._pending.popleft()
+        if xid != expected:
+            error = RuntimeError(f"xids do not match, expected {expected} received {xid}")
+            if reply is not None:
+                reply.set_exception(error)
+            raise ConnectionDropped(str(error))
+        if zxid > 0:
+            self._client.last_zxid = zxid
+        if code:
+            self._take_error(request, reply, code)
+            return
+        kind = request.type
+        if kind == CLOSE_TYPE:
+            raise SessionClosed
+        try:
+            answer = request.deserialize(data, offset)
+            if kind == TRANSACTION_TYPE:
+                answer = Transaction.unchroot(self._client, answer)
+        except Exception as unreadable:
+            self._logger.exception("Exception raised during deserialization of request: %s", request)
+            if reply is not None:
+                reply.set_exception(unreadable)
+            return
+        if self._is_debugging:
+            self._logger.debug("Received response: %r", answer)
+        if getattr(request, "watcher", None):
+            self._client.register(request)
+        if reply is not None:
+            reply.set(answer)
+
+    def _take_unasked(self, xid: int, code: int, data: bytes, offset: int) -> bool:
+        """What has no xid of its own; False if it is none of these."""
+        if xid == AUTH_XID:
+            self._take_auth(code)
+        elif xid == WATCH_XID:
+            try:
+                self._read_event(data, offset)
+            except Exception as error:  # it would be read again and again
+                self._logger.exception("Exception raised while an event was read")
+                raise ConnectionDropped("an event that cannot be read") from error
+        return xid in (AUTH_XID, WATCH_XID, PING_XID)
+
+    def _take_auth(self, code: int) -> None:
+        """A server answers to credentials at once, before requests that came earlier."""
+        pending = self._pending
+        index = next((index for index, (_, _, xid) in enumerate(pending) if xid == AUTH_XID), None)
+        if index is None:
+            raise ConnectionDropped("an answer to credentials that were not sent")
+        _, reply, _ = pending[index]
+        del pending[index]
+        if code:
+            if reply is not None:
+                reply.set_exception(AuthFailedError())
+            raise AuthFailedError()
+        if reply is not None:
+            reply.set(True)
+
+    def _take_error(self, request: Any, reply: Any, code: int) -> None:
+        if code == NoNodeError.code and request.type == EXISTS_TYPE:
+            if request.watcher:
+                self._client.register(request)
+            if reply is not None:
+                reply.set(None)
+            return
+        error = _error(code, self._client.describe(request))
+        if self._is_debugging:
+            self._logger.debug("Received error %r", error)
+        if reply is not None:
+            reply.set_exception(error)
+
+    # ---- the end ---------------------------------------------------------------------------------
+
+    def tear(self) -> None:
+        """What has been sent may end within a request."""
+        self._go(TEAR)
+
+    def end(self) -> None:
+        """Nothing more is sent or looked at."""
+        self._go(END)
+
+
+def _error(code: int, *what: str) -> ZookeeperError:
+    """kazoo's exception; a newer server may have an error that kazoo does not know."""
+    known: type[ZookeeperError] | None = EXCEPTIONS.get(code)
+    return ZookeeperError(": ".join([f"error {code}", *what])) if known is None else known(*what)

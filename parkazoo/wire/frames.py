@@ -1,0 +1,68 @@
+"""Frames: a length in four bytes, then so many bytes. Pure: bytes in, frames out."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+from kazoo.exceptions import ConnectionDropped
+
+from parkazoo.kazoo_private import int_struct
+
+REQUEST = Struct("!iii")  # length, xid, type
+REPLY = Struct("!iqi")  # xid, zxid, error
+ANSWER = Struct("!iiqi")  # length, and a reply
+LENGTH_BYTES = 4
+
+
+def request_frame(request: Any, xid: int) -> bytes:
+    body: bytes = request.serialize()
+    return REQUEST.pack(len(body) + 8, xid, request.type) + body
+
+
+def frame_end(data: bytes, begin: int) -> int:
+    """Where the frame ends that begins there, perhaps beyond the data. Its length has to be there.
+
+    :raises ConnectionDropped: no frame of a server is so short.
+    """
+    (length,) = int_struct.unpack_from(data, begin)
+    if length < REPLY.size:
+        raise ConnectionDropped("the server's answer is not ZooKeeper's")
+    return begin + LENGTH_BYTES + int(length)
+
+
+class Frames:
+    """What has come and has not been taken.
+
+    A part is joined to others once, when the frame that it belongs to is whole: a large frame takes no longer for
+    each byte than a small one.
+    """
+
+    __slots__ = ("_parts", "size", "wanted")
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self.size = 0  # bytes in these parts
+        self.wanted = LENGTH_BYTES  # with so many of them there is something to take
+
+    def add(self, data: bytes) -> None:
+        if data:
+            self._parts.append(data)
+            self.size += len(data)
+
+    def take(self) -> bytes:
+        """All of it; nothing while the first frame is not whole. What follows the last whole frame is put back."""
+        if self.size < self.wanted:
+            return b""
+        data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._parts.clear()
+        self.size, self.wanted = 0, LENGTH_BYTES
+        return data
+
+    def put_back(self, rest: bytes) -> None:
+        """After :meth:`take`: what begins with a frame that is not whole.
+
+        :raises ConnectionDropped: see :func:`frame_end`.
+        """
+        self.wanted = frame_end(rest, 0) if len(rest) >= LENGTH_BYTES else LENGTH_BYTES
+        self.add(rest)

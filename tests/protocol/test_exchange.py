@@ -1,0 +1,386 @@
+"""What is said on a connection, byte by byte: no socket, no thread, no clock."""
+
+from __future__ import annotations
+
+import struct
+import unittest
+from typing import Any
+from unittest import mock
+
+from kazoo.exceptions import (
+    AuthFailedError,
+    BadVersionError,
+    ConnectionDropped,
+    NoNodeError,
+    SessionExpiredError,
+    ZookeeperError,
+)
+
+from parkazoo.kazoo_private import (
+    AUTH_XID,
+    PING_XID,
+    WATCH_XID,
+    Auth,
+    Close,
+    Connect,
+    Create,
+    Exists,
+    GetData,
+    SetData,
+    Sync,
+    Transaction,
+    int_struct,
+)
+from parkazoo.wire.exchange import (
+    CLOSING,
+    CONNECTING,
+    ENDED,
+    GREETING,
+    MOST_GREETING_BYTES,
+    OPEN,
+    TABLE,
+    TORN,
+    XID_MAX,
+    SessionClosed,
+    WrongEnsemble,
+)
+from parkazoo.wire.frames import REQUEST, Frames
+from tests.protocol.answers import (
+    PASSWORD,
+    SESSION,
+    STAT,
+    answer,
+    auth_answer,
+    connect_answer,
+    data_answer,
+    framed,
+)
+from tests.protocol.conversation import AUTH, LOG, PATH, REFUSED, Conversation, Reply, event
+
+PART = 1 << 16  # bytes that a socket gives at a time
+
+
+class TestTable(unittest.TestCase):
+    def test_every_state_can_be_reached_and_ends(self) -> None:
+        reached, ahead = {CONNECTING}, [CONNECTING]
+        while ahead:
+            found = {*TABLE[ahead.pop()].values()} - reached
+            reached |= found
+            ahead += found
+        self.assertEqual(reached, {*TABLE})
+        self.assertEqual({each["end"] for each in TABLE.values()}, {ENDED})
+
+    def test_nothing_goes_back(self) -> None:
+        order = [*TABLE]
+        for state, steps in TABLE.items():
+            for after in steps.values():
+                self.assertGreaterEqual(order.index(after), order.index(state))
+
+    def test_a_life(self) -> None:
+        talk = Conversation()
+        exchange = talk.exchange
+        states = [exchange.state]
+        exchange.connect(Connect(0, 0, 1000, 0, PASSWORD, False))
+        exchange.greet(connect_answer())
+        states.append(exchange.state)
+        exchange.join()
+        states.append(exchange.state)
+        exchange.close()
+        states.append(exchange.state)
+        with self.assertRaises(SessionClosed):
+            exchange.receive(answer(1))
+        exchange.end()
+        states.append(exchange.state)
+        self.assertEqual(states, [CONNECTING, GREETING, OPEN, CLOSING, ENDED])
+
+    def test_what_may_not_be(self) -> None:
+        """It is a mistake of the caller."""
+        talk = Conversation()
+        for call in (talk.exchange.join, talk.exchange.close, talk.exchange.tear):
+            with self.subTest(call), self.assertRaises(KeyError):
+                call()
+        self.assertEqual(talk.exchange.state, CONNECTING)
+
+    def test_torn(self) -> None:
+        """What was asked before may still be answered, until the end."""
+        talk = Conversation().open()
+        talk.get(1)
+        talk.exchange.tear()
+        self.assertEqual(talk.exchange.state, TORN)
+        talk.exchange.receive(data_answer(1, b"x"))
+        self.assertEqual(talk.values(), [b"x"])
+        talk.exchange.end()
+        talk.exchange.tear()
+        self.assertEqual(talk.exchange.state, ENDED)
+
+    def test_after_the_end(self) -> None:
+        """Nothing is looked at, not even what came along with the last answer."""
+        talk = Conversation().open()
+        talk.get(3)
+        with mock.patch.object(Reply, "set", lambda *_: (talk.told.append("ended"), talk.exchange.end())):
+            talk.exchange.receive(data_answer(1, b"1") + data_answer(2, b"2") + b"garbage")
+        for more in (data_answer(2, b"2"), int_struct.pack(-1)):
+            talk.exchange.receive(more)
+        self.assertEqual(talk.told, ["ended"])
+
+
+class TestGreeting(unittest.TestCase):
+    def test_what_is_sent(self) -> None:
+        talk = Conversation()
+        asked = Connect(0, 7, 9000, SESSION, PASSWORD, True)
+        self.assertEqual(talk.exchange.connect(asked), framed(bytes(asked.serialize())))
+        sent = talk.exchange.introduce({("digest", "b:b"), ("digest", "a:a")}, PATH, lambda found: None)
+        kinds = []
+        while sent:
+            length, xid, kind = REQUEST.unpack_from(sent)
+            kinds.append((xid, kind))
+            sent = sent[4 + length :]
+        self.assertEqual(kinds, [(AUTH_XID, Auth.type), (AUTH_XID, Auth.type), (0, GetData.type)])
+        self.assertFalse(talk.pending)
+
+    def test_in_any_parts(self) -> None:
+        others = answer(PING_XID) + event(1, "/a")
+        whole = connect_answer() + auth_answer() + others + answer(0, framed(b"b") + STAT, zxid=9)
+        for size in range(1, len(whole) + 3):
+            with self.subTest(size):
+                talk, found = Conversation(), list[Any]()
+                talk.exchange.introduce([("digest", "a:a")], PATH, found.append)
+                for begin in range(0, len(whole), size):
+                    self.assertFalse(talk.exchange.is_greeted)
+                    talk.exchange.greet(whole[begin : begin + size])
+                self.assertTrue(talk.exchange.is_greeted)
+                self.assertEqual((talk.exchange.accepted.session_id, talk.exchange.zxid), (SESSION, 9))
+                self.assertEqual([each[0] for each in found], [b"b"])
+
+    def test_what_comes_behind_it(self) -> None:
+        """It is kept, a part of an answer too, until requests are open."""
+        talk = Conversation()
+        rest = event(1, "/a") + event(2, "/b")[:9]
+        talk.open(rest)
+        self.assertTrue(talk.exchange.has_kept)
+        self.assertEqual(talk.told, [])
+        talk.exchange.receive()
+        self.assertEqual(talk.told, [("event", 1, "/a")])
+        talk.exchange.receive(event(2, "/b")[9:])
+        self.assertEqual(talk.told[1:], [("event", 2, "/b")])
+        self.assertFalse(talk.exchange.has_kept)
+
+    def test_how_it_fails(self) -> None:
+        cases: dict[type[Exception], list[bytes]] = {
+            SessionExpiredError: [connect_answer(0, 0)],
+            AuthFailedError: [connect_answer() + auth_answer(REFUSED)],
+            WrongEnsemble: [
+                connect_answer() + auth_answer() + data_answer(0, b"c"),
+                connect_answer() + auth_answer() + answer(0, code=NoNodeError.code),
+                connect_answer() + auth_answer() + answer(0, code=-999),
+            ],
+            ConnectionDropped: [
+                b"HTTP/1.1 400 Bad Request\r\n\r\n",
+                int_struct.pack(-1),
+                int_struct.pack(15),
+                int_struct.pack(MOST_GREETING_BYTES + 1),
+                framed(bytes(16)),
+                connect_answer() + int_struct.pack(-5),
+                connect_answer() + answer(7),
+                connect_answer() + auth_answer() + answer(0, b"\0"),
+            ],
+        }
+        for kind, answers in cases.items():
+            for each in answers:
+                with self.subTest(kind=kind, answer=each):
+                    talk = Conversation()
+                    talk.exchange.introduce(
+                        [("digest", "a:a")],
+                        PATH,
+                        lambda found: found if isinstance(found, Exception) else ValueError("another"),
+                    )
+                    self.assertIs(type(talk.feed(each)), kind)
+
+    def test_an_identity_that_nobody_asked_for(self) -> None:
+        talk = Conversation()
+        talk.exchange.introduce([("digest", "a:a")], PATH, None)
+        error = talk.feed(connect_answer() + data_answer(0, b"b"))
+        self.assertEqual(str(error), "an answer to nothing: xid 0")
+
+
+class TestRequests(unittest.TestCase):
+    def test_xids(self) -> None:
+        """They go round; credentials have one of their own."""
+        talk = Conversation().open()
+        self.assertEqual(talk.ask(Sync("/"), AUTH, Sync("/")), [1, AUTH_XID, 2])
+        talk.exchange._xid = XID_MAX - 1
+        self.assertEqual(talk.ask(Sync("/"), Sync("/")), [XID_MAX, 1])
+        self.assertEqual([xid for _, _, xid in talk.pending], [1, AUTH_XID, 2, XID_MAX, 1])
+
+    def test_a_ping(self) -> None:
+        """It waits for no answer."""
+        talk = Conversation().open()
+        self.assertEqual(REQUEST.unpack(talk.exchange.ping())[1], PING_XID)
+        self.assertFalse(talk.pending)
+        talk.exchange.receive(answer(PING_XID))
+        self.assertEqual(talk.told, [])
+
+    def test_the_last(self) -> None:
+        """A close, whoever asks for it; answers to what came before it are taken."""
+        talk = Conversation().open()
+        talk.get(1)
+        talk.ask(Close())
+        self.assertEqual(talk.exchange.state, CLOSING)
+        self.assertIsInstance(talk.feed(data_answer(1, b"x") + answer(2)), SessionClosed)
+        self.assertEqual(talk.values(), [b"x"])
+
+    def test_debug(self) -> None:
+        with self.assertLogs(LOG, "DEBUG") as logs:
+            talk = Conversation().open()
+            talk.get(2)
+            talk.exchange.receive(data_answer(1, b"x") + answer(2, code=NoNodeError.code))
+        words = [
+            "Sending request(xid=1): GetData",
+            "Sending request(xid=2)",
+            "Received response: ",
+            "Received error ",
+        ]
+        for word, line in zip(words, logs.output, strict=True):
+            self.assertIn(word, line)
+
+
+class TestAnswers(unittest.TestCase):
+    def test_zxid(self) -> None:
+        """Of answers; those to credentials and errors without one have none."""
+        talk = Conversation().open()
+        talk.get(2)
+        talk.exchange.receive(answer(1, framed(b"") + STAT, zxid=5) + answer(2, code=NoNodeError.code, zxid=-1))
+        self.assertEqual(talk.last_zxid, 5)
+
+    def test_watches(self) -> None:
+        """They are registered before the reply, and by an exists of what is not there too."""
+        talk = Conversation().open()
+
+        def watch(_: Any) -> None:
+            """Not called."""
+
+        talk.ask(GetData("/a", watch), Exists("/b", watch), GetData("/c", watch), Exists("/d", None))
+        no_node = NoNodeError.code
+        talk.exchange.receive(data_answer(1, b"x") + answer(2, code=no_node) + answer(3, code=no_node))
+        talk.exchange.receive(answer(4, code=no_node))
+        self.assertEqual(talk.told[0], ("watch", "/a"))
+        self.assertEqual(talk.told[2:4], [("watch", "/b"), (1, None)])
+        self.assertEqual(talk.told[4:], [(2, NoNodeError, "about /c"), (3, None)])
+
+    def test_errors(self) -> None:
+        talk = Conversation().open()
+        talk.ask(SetData("/a", b"", 3), SetData("/a", b"", 3))
+        talk.exchange.receive(answer(1, code=BadVersionError.code) + answer(2, code=-999))
+        self.assertEqual(
+            talk.told, [(0, BadVersionError, "about /a"), (1, ZookeeperError, "error -999: about /a")]
+        )
+
+    def test_paths_of_a_transaction(self) -> None:
+        talk = Conversation().open()
+        talk.ask(Transaction([Create("/a", b"", [], 0)]))
+        done = int_struct.pack(-1) + b"\1" + int_struct.pack(-1)
+        talk.exchange.receive(answer(1, int_struct.pack(Create.type) + bytes(5) + framed(b"/a") + done))
+        self.assertEqual(talk.told, [(0, ["unchrooted /a"])])
+
+    def test_an_answer_ends_with_its_frame(self) -> None:
+        """What it says itself is longer: it does not get bytes of the next."""
+        short = answer(1, int_struct.pack(1000) + b"x")
+        for parts in ((short, data_answer(2, bytes(2000))), (short + data_answer(2, bytes(2000)),)):
+            with self.subTest(len(parts)), self.assertLogs(LOG, "ERROR"):
+                talk = Conversation().open()
+                talk.get(2)
+                talk.feed(*parts)
+                self.assertEqual(talk.told[0], (0, struct.error, None))
+                self.assertEqual(talk.told[1][1][0], bytes(2000))
+
+    def test_what_is_owed_when_it_ends(self) -> None:
+        """Replies are not told of the end; the request whose answer was wrong is told what was."""
+        cases = {
+            "an answer to nothing: xid 3": data_answer(1, b"") + data_answer(2, b"") + data_answer(3, b""),
+            "expected 1 received 2": data_answer(2, b""),
+            "expected 1 received -3": answer(-3),
+            "credentials that were not sent": auth_answer(),
+            "not ZooKeeper's": int_struct.pack(15),
+            "an event that cannot be read": answer(WATCH_XID),
+        }
+        for text, data in cases.items():
+            with self.subTest(text):
+                talk = Conversation().open()
+                talk.get(2)
+                LOG.disabled = "event" in text
+                error = talk.feed(data)
+                LOG.disabled = False
+                self.assertIs(type(error), ConnectionDropped)
+                self.assertIn(text, str(error))
+                is_answered = "nothing" in text
+                self.assertEqual(len(talk.pending), 0 if is_answered else 1 if "expected" in text else 2)
+
+
+class TestSize(unittest.TestCase):
+    """Each byte is copied a few times, in however many parts it comes: the time is linear."""
+
+    def copied(self, stream: bytes, size: int, count: int) -> float:
+        """Bytes that are joined or put back, to each byte that comes."""
+        total = 0
+        take, put_back = Frames.take, Frames.put_back
+
+        def count_taken(frames: Frames) -> bytes:
+            nonlocal total
+            data = take(frames)
+            total += len(data)
+            return data
+
+        def count_put_back(frames: Frames, rest: bytes) -> None:
+            nonlocal total
+            total += len(rest)
+            put_back(frames, rest)
+
+        with mock.patch.multiple(Frames, take=count_taken, put_back=count_put_back):
+            talk = Conversation().open()
+            talk.get(count)
+            for begin in range(0, len(stream), size):
+                talk.exchange.receive(stream[begin : begin + size])
+        self.assertEqual(len(talk.told), count)
+        self.assertFalse(talk.exchange.has_kept)
+        return total / len(stream)
+
+    def test_one_large_answer(self) -> None:
+        for power in (16, 20, 24):
+            stream = data_answer(1, bytes(1 << power)) + data_answer(2, b"small")
+            for size in (PART // 16, PART, len(stream)):
+                with self.subTest(power=power, size=size):
+                    self.assertLess(self.copied(stream, size, 2), 2.2)
+
+    def test_byte_by_byte(self) -> None:
+        stream = b"".join(data_answer(number + 1, bytes(100)) for number in range(100))
+        self.assertLess(self.copied(stream, 1, 100), 2.2)
+
+    def test_many_answers(self) -> None:
+        stream = b"".join(data_answer(number + 1, bytes(100)) for number in range(5000))
+        for size in (1000, PART, len(stream)):
+            with self.subTest(size):
+                self.assertLess(self.copied(stream, size, 5000), 2.2)
+
+    def test_kept_after_a_large_one(self) -> None:
+        """What is whole is taken, however large the last answer was."""
+        talk = Conversation().open()
+        talk.get(2)
+        large = data_answer(1, bytes(PART))
+        talk.feed(large[:-1], large[-1:])
+        talk.exchange.keep(data_answer(2, b"small"))
+        talk.exchange.receive()
+        self.assertEqual(talk.values()[1:], [b"small"])
+
+    def test_behind_a_gate(self) -> None:
+        """What was kept is joined when it is taken, and not before."""
+        talk = Conversation().open()
+        talk.get(1)
+        stream = data_answer(1, bytes(PART * 5))
+        with mock.patch.object(Frames, "take", autospec=True, side_effect=Frames.take) as take:
+            for begin in range(0, len(stream), 1000):
+                talk.exchange.keep(stream[begin : begin + 1000])
+            take.assert_not_called()
+            self.assertEqual(talk.told, [])
+            talk.exchange.receive()
+            take.assert_called_once()
+        self.assertEqual(len(talk.values()[0]), PART * 5)
