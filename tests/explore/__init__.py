@@ -1,1 +1,12 @@
-"""The explorer: production clients over ZooKeeper in memory, in every order of requests, answers and events."""
+"""The explorer: production clients over ZooKeeper in memory, in every order of requests, answers and events.
+
+Each file stands on those above it:
+
+- ``znodes``, ``model``: ZooKeeper in memory; ``answers``: what it says, as values; ``alone``: operations run on it
+- ``client``: a production client over it, without sockets
+- ``scenario``: what is explored; ``history``, ``lives``, ``world``: where all is between two moves, and these
+- ``clients``, ``scheduler``: what can happen next, and what comes of it
+- ``judge``: whether that could have come from one ZooKeeper
+- ``words``, ``tell``: a violation as people read it; ``explorer``: visits all that can happen
+- ``directories``, ``families``, ``chosen``, ``mutants``: scenarios by name; ``replay``: lets one happen again
+"""

@@ -1,4 +1,4 @@
-"""Explores the matrix of pairs and a client's own past whole, then threes at random until the time is over."""
+"""Visits every family whole, then threes at random until the time is over; or replays one violation."""
 
 from __future__ import annotations
 
@@ -10,49 +10,27 @@ import random
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tests.explore.explorer import Explorer, Violation
-from tests.explore.families import (
-    ALL_TROUBLES,
-    PAIRS,
-    STATES,
-    TROUBLES,
-    OwnPast,
-    Remembered,
-    Trouble,
-    cell,
-    own_pasts,
-    random_triple,
-    remembereds,
-)
+from tests.explore.explorer import Explorer
+from tests.explore.families import TROUBLES, Family, OwnPast, Pair, Remembered, Three
+from tests.explore.replay import NoScenarioError, replay
+from tests.explore.scenario import Bounds, Violation
 
-ONE_BY_ONE = {**TROUBLES, "all of it": ALL_TROUBLES}
 LONGEST = 40
 WALKS = 200  # for each three
 THREE = "three at random"
 
 
-class Cell(NamedTuple):
-    """Operations on a directory in a state."""
-
-    state: str
-    names: tuple[str, ...]
-    trouble: Trouble
-
-    def explorer(self, **others: Any) -> Explorer:
-        return cell(self.state, self.names, self.trouble, **others)
-
-
 class Task(NamedTuple):
-    """A scene, and its row in the table. `seed` is None for every order, else for some at random."""
+    """A scenario, and its row in the table. `seed` is None for every order, else for some at random."""
 
     row: str
-    scene: Cell | OwnPast | Remembered
+    member: Family
     most: int
     seed: int | None = None
 
@@ -68,7 +46,7 @@ class Outcome(NamedTuple):
 
 def visit(task: Task) -> Outcome:
     began = time.process_time()
-    explorer = task.scene.explorer(longest=LONGEST, most=task.most)
+    explorer = Explorer(task.member.scenario(), Bounds(LONGEST, task.most))
     violation = ""
     try:
         if task.seed is None:
@@ -80,44 +58,43 @@ def visit(task: Task) -> Outcome:
     except Violation as error:
         violation = str(error)
     seconds = time.process_time() - began
-    is_whole = task.seed is None and explorer.states < task.most and not explorer.cut
+    is_whole = task.seed is None and explorer.states < task.most and not explorer.is_cut
     return Outcome(task, explorer.states, explorer.moves, seconds, is_whole, violation)
 
 
-def scenes(most: int) -> Iterator[Task]:
-    """Those that are visited in every order; a client's own past between the pairs, not behind them."""
+def in_every_order(most: int) -> Iterator[Task]:
+    """What one client has seen comes between the pairs, not behind them."""
     of_one = itertools.chain(
-        (Task("own past", scene, most) for scene in own_pasts()),
-        (Task("what is remembered", scene, most) for scene in remembereds()),
+        (Task("own past", member, most) for member in OwnPast.members()),
+        (Task("what is remembered", member, most) for member in Remembered.members()),
     )
-    for trouble, pair, state in itertools.product(ONE_BY_ONE.values(), PAIRS, STATES):
-        yield Task(" / ".join(pair), Cell(state, pair, trouble), most)
+    for pair in Pair.members([*TROUBLES]):
+        yield Task(f"{pair.one} / {pair.other}", pair, most)
         yield from itertools.islice(of_one, 1)
 
 
-def triples(seed: int) -> Iterator[Task]:
+def threes(seed: int) -> Iterator[Task]:
     dice = random.Random(seed)
     while True:
-        state, names, trouble = random_triple(dice)
-        yield Task(THREE, Cell(state, tuple(names), trouble), 0, dice.randrange(1 << 32))
+        yield Task(THREE, Three.at_random(dice), 0, dice.randrange(1 << 32))
 
 
 def explore(console: Console, options: argparse.Namespace) -> list[Outcome]:
-    """Every scene, and threes until the time is over."""
+    """Every scenario, and threes until the time is over."""
     until = time.monotonic() + 60 * options.minutes
     outcomes: list[Outcome] = []
-    count = sum(1 for _ in scenes(0))
+    count = sum(1 for _ in in_every_order(0))
     context = multiprocessing.get_context("spawn")
     with context.Pool(options.processes) as pool, Progress(console=console, transient=True) as progress:
-        bar = progress.add_task("scenes", total=count)
-        tasks = itertools.chain(scenes(options.most), triples(options.seed))
+        bar = progress.add_task("scenarios", total=count)
+        tasks = itertools.chain(in_every_order(options.most), threes(options.seed))
         # by hand, for a pool would take all of an endless iterator
         while time.monotonic() < until and (some := list(itertools.islice(tasks, 16 * options.processes))):
             for outcome in pool.imap_unordered(visit, some):
                 outcomes.append(outcome)
                 progress.advance(bar)
                 if outcome.violation:
-                    console.print(f"VIOLATION {outcome.task}: {outcome.violation}", markup=False, soft_wrap=True)
+                    console.print(f"VIOLATION {outcome.violation}", markup=False, highlight=False, soft_wrap=True)
     return outcomes
 
 
@@ -142,13 +119,32 @@ def show(console: Console, outcomes: list[Outcome]) -> None:
     console.print(table)
 
 
-def main() -> int:
+def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.explore", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30, help="30 by default")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the threes at random")
-    parser.add_argument("--most", type=int, default=20_000, help="states of each scene; 20000 by default")
+    parser.add_argument("--most", type=int, default=20_000, help="states of each scenario; 20000 by default")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--replay", nargs="+", metavar=("SCENARIO", "MOVES"), help="let happen again what a violation printed"
+    )
+    parser.add_argument("--mutant", default="", help="the mutation of the protocol to replay it with")
     options = parser.parse_args()
+    if options.replay and len(options.replay) > 2:
+        parser.error("--replay takes a scenario, and its moves if there are any")
+    return options
+
+
+def main() -> int:
+    options = parsed()
+    if options.replay:
+        try:
+            is_violated, said = replay(options.replay[0], "".join(options.replay[1:]), options.mutant)
+        except NoScenarioError as error:
+            print(error, file=sys.stderr)
+            return 2
+        print(said)
+        return int(is_violated)
     console = Console()
     console.print(f"seed {options.seed}, {options.processes} processes, {options.minutes:g} minutes at most")
     began = time.monotonic()
@@ -158,7 +154,7 @@ def main() -> int:
     done = sum(outcome.task.seed is None for outcome in outcomes)
     print(
         f"{sum(outcome.states for outcome in outcomes):,} states visited, {done} of "
-        f"{sum(1 for _ in scenes(0))} scenes in every order, {len(outcomes) - done} with three, "
+        f"{sum(1 for _ in in_every_order(0))} scenarios in every order, {len(outcomes) - done} with three, "
         f"{violations} violations, {time.monotonic() - began:.0f} s, seed {options.seed}"
     )
     return int(violations > 0)

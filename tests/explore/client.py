@@ -8,59 +8,71 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from threading import Lock
-from typing import Any
 
-from kazoo.protocol.states import EventType, WatchedEvent
+from kazoo.protocol.states import Callback, EventType, WatchedEvent
 
-from parkazoo.engine.driver import Driver
+from parkazoo.engine.driver import Driver, Reply
 from parkazoo.engine.session import Session
-from parkazoo.kazoo_private import GetChildren, GetChildren2
 from parkazoo.protocol.placement import Placement, logical
 from parkazoo.protocol.tree import Tree
-from tests.explore.model import ANYONE, Marks, Model, Who
+from tests.explore.alone import Marks
+from tests.explore.model import Model
+from tests.explore.znodes import ANYONE, Answer, Request, Who, has_watch, watch_kind
+
+Watcher = Callable[[WatchedEvent], None]
 
 
 class Result:
     """A reply that remembers. It must be told once."""
 
     def __init__(self) -> None:
-        self.told: list[Any] = []
+        self.told: list[Answer] = []
 
-    def set(self, value: Any = None) -> None:
+    def set(self, value: Answer = None) -> None:
         self.told.append(value)
 
     def set_exception(self, exception: Exception) -> None:
         self.told.append(exception)
 
     @property
-    def value(self) -> Any:
+    def value(self) -> Answer:
         (value,) = self.told
         return value
+
+
+class Ordered(dict[Watcher, None]):
+    """A set of watches in the order in which they were set, so that the same happens each time."""
+
+    def add(self, watcher: Watcher) -> None:
+        self[watcher] = None
+
+    def discard(self, watcher: Watcher) -> None:
+        self.pop(watcher, None)
 
 
 class Watches:
     """What a member has been asked to watch: kazoo's tables."""
 
     def __init__(self) -> None:
-        self.data: dict[str, set[Any]] = {}
-        self.child: dict[str, set[Any]] = {}
+        self.data: dict[str, Ordered] = {}
+        self.child: dict[str, Ordered] = {}
 
-    def answered(self, request: Any, answer: Any) -> None:
+    def answered(self, request: Request, answer: Answer) -> None:
         """Keep the watch of a request, if it has succeeded."""
-        if getattr(request, "watcher", None) and not isinstance(answer, Exception):
-            table = self.child if isinstance(request, (GetChildren, GetChildren2)) else self.data
-            table.setdefault(request.path, set()).add(request.watcher)
+        if has_watch(request) and not isinstance(answer, Exception):
+            table = self.child if watch_kind(request) == "child" else self.data
+            table.setdefault(request.path, Ordered()).add(request.watcher)  # type: ignore[attr-defined]
 
-    def take(self, event: WatchedEvent) -> set[Any]:
+    def take(self, event: WatchedEvent) -> Ordered:
         """The watches that an event uses up."""
-        watches: set[Any] = set()
+        watches = Ordered()
         if event.type != EventType.CHILD:
-            watches |= self.data.pop(event.path, set())
+            watches |= self.data.pop(event.path, {})
         if event.type in (EventType.CHILD, EventType.DELETED):
-            watches |= self.child.pop(event.path, set())
+            watches |= self.child.pop(event.path, {})
         return watches
 
-    def left(self) -> set[Any]:
+    def left(self) -> set[Watcher]:
         return {watch for table in (self.data, self.child) for watches in table.values() for watch in watches}
 
 
@@ -70,13 +82,13 @@ class FakeMember:
     def __init__(self, client: Client, ensemble: int) -> None:
         self.client = client
         self.ensemble = ensemble
-        self.outbox: deque[tuple[Any, Any]] = deque()
+        self.outbox: deque[tuple[Request, Reply | None]] = deque()
         self.inbox: deque[Callable[[], None]] = deque()
         self.watches = Watches()
         self._child_watchers, self._data_watchers = self.watches.child, self.watches.data
         self._session_id = client.who.owners[ensemble]
 
-    def submit(self, request: Any, reply: Any) -> None:
+    def submit(self, request: Request, reply: Reply | None) -> None:
         self.outbox.append((request, reply))
 
     def serve(self) -> None:
@@ -86,7 +98,7 @@ class FakeMember:
         answer = self.client.model.execute(self.ensemble, request, self.client.who)
         self.inbox.append(lambda: self.answer(request, reply, answer))
 
-    def answer(self, request: Any, reply: Any, answer: Any) -> None:
+    def answer(self, request: Request, reply: Reply | None, answer: Answer) -> None:
         self.watches.answered(request, answer)
         if reply is None:
             return
@@ -117,12 +129,12 @@ class Client:
     def __init__(self, placement: Placement, model: Model, who: Who = ANYONE, marks: str = "mark") -> None:
         self.model = model
         self.who = who
-        self.sent: list[tuple[int, Any]] = []
+        self.sent: list[tuple[int, Request]] = []
         self.callbacks: deque[Callable[[], None]] = deque()
         self.handler = self
         self.members = [FakeMember(self, ensemble) for ensemble in range(placement.ensembles)]
-        self.session = Session(self, lambda *args: self.members[0], None)  # type: ignore[arg-type,return-value]
-        self.session.members = tuple(self.members)  # type: ignore[assignment]
+        self.session = Session(self, lambda *args: self.members[0], None)  # type: ignore[arg-type]
+        self.session.members = tuple(self.members)  # type: ignore[arg-type]
         names = [f"e{ensemble}" for ensemble in range(placement.ensembles)]
         session = self.session
         self.tree = Tree(placement, names, Marks(marks), session._watch, session._settle, session._own, Lock())
@@ -143,10 +155,10 @@ class Client:
     def describe_hosts(self) -> str:
         return ""
 
-    def dispatch_callback(self, callback: Any) -> None:
+    def dispatch_callback(self, callback: Callback) -> None:
         self.callbacks.append(lambda: callback.func(*callback.args))
 
-    def call(self, request: Any) -> Result:
+    def call(self, request: Request) -> Result:
         result = Result()
         self.driver.call(request, result)
         return result
@@ -167,7 +179,7 @@ class Client:
         while choices := self.choices():
             (dice.choice(choices) if dice else choices[0])()
 
-    def get(self, request: Any) -> Any:
+    def get(self, request: Request) -> Answer:
         """Issue a request and run until all is quiet; the result or the error."""
         result = self.call(request)
         self.run()

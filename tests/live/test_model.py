@@ -1,4 +1,4 @@
-"""The model of tests/protocol is ZooKeeper: a real server answers the same random requests in the same way.
+"""The model of tests/explore is ZooKeeper: a real server answers the same random requests in the same way.
 
 Three sessions, of no user, of one and of two, send one request after the other. Compared are answers, errors,
 stats in every field, and whose watches were called with which events. zxids and times differ, of course: what is
@@ -30,8 +30,10 @@ from parkazoo.kazoo_private import (
     Sync,
     Transaction,
 )
+from tests.explore.alone import must
 from tests.explore.client import Watches
-from tests.explore.model import EPHEMERAL, SEQUENCE, WORLD, Model, Who, must
+from tests.explore.model import Model
+from tests.explore.znodes import EPHEMERAL, SEQUENCE, WORLD, Who
 from tests.live.world import DEADLINE_S, LiveTest, seed
 
 REQUESTS, ROUNDS = 250, 32

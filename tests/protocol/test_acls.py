@@ -20,7 +20,9 @@ from parkazoo.kazoo_private import Create, Delete, Exists, GetACL, GetChildren, 
 from parkazoo.protocol.directory import is_secret, pin_acl
 from parkazoo.protocol.placement import Place, Placement
 from parkazoo.protocol.plans import PLANS
-from tests.explore.model import WORLD, Model, Who, find_directory, make_tree, outcome, prepared
+from tests.explore.alone import find_directory, make_tree, outcome, prepared
+from tests.explore.model import Model
+from tests.explore.znodes import WORLD, Who
 
 PLACEMENT = Placement(2)
 D = find_directory(PLACEMENT, False)

@@ -29,8 +29,10 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.placement import Placement
+from tests.explore.alone import find_directory, make_tree, prepared
 from tests.explore.client import Client, Result
-from tests.explore.model import SEQUENCE, Model, find_directory, make_tree, prepared
+from tests.explore.model import Model
+from tests.explore.znodes import SEQUENCE
 
 PLACEMENT = Placement(3)
 D = find_directory(PLACEMENT, False)

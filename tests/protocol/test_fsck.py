@@ -22,8 +22,10 @@ from parkazoo.protocol.mend import MENDS, mend
 from parkazoo.protocol.placement import MIRRORS, Place, Placement, escape, logical, split
 from parkazoo.protocol.steps import Operation
 from parkazoo.protocol.tree import Tree
+from tests.explore.alone import find_directory, make_tree, must, prepared, run
+from tests.explore.answers import freeze
 from tests.explore.client import Client, Result
-from tests.explore.model import ANYONE, Who, find_directory, freeze, make_tree, must, prepared, run
+from tests.explore.znodes import ANYONE, Who, Znodes
 
 PLACEMENT = Placement(3)
 PATH = find_directory(PLACEMENT, False)
@@ -129,7 +131,7 @@ class LossTest(unittest.TestCase):
         self.assertEqual(self.kinds(), ["lost-children"])
 
     def test_a_backup_from_before(self) -> None:
-        backup = dict(self.model.nodes[self.d.mirror.ensemble])
+        backup = Znodes(self.model.nodes[self.d.mirror.ensemble])
         run(self.model, bump_fence(self.d))
         run(self.model, promote(self.d))
         self.model.nodes[self.d.mirror.ensemble] = backup

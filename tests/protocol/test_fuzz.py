@@ -52,8 +52,8 @@ from parkazoo.protocol.placement import (
     logical,
     unescape,
 )
+from tests.explore.alone import must, prepared
 from tests.explore.client import Client
-from tests.explore.model import must, prepared
 
 FEW = 150
 EXAMPLES = os.environ.get("PARKAZOO_FUZZ")

@@ -30,8 +30,10 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.placement import Placement
+from tests.explore.alone import must, prepared
 from tests.explore.client import Client, Result
-from tests.explore.model import EPHEMERAL, SEQUENCE, Model, must, prepared
+from tests.explore.model import Model
+from tests.explore.znodes import EPHEMERAL, SEQUENCE
 
 ROOT = "/r"  # sequence numbers at "/" count /parkazoo
 NAMES = ("a", "b", "c", "s0000000000", "s0000000001", "0000000000")

@@ -35,7 +35,9 @@ from parkazoo.protocol.past import CATCH_UP, PATHS_REMEMBERED
 from parkazoo.protocol.placement import DONE, Placement
 from parkazoo.protocol.plans import OTHER, PLANS
 from parkazoo.protocol.tree import Tree
-from tests.explore.model import EPHEMERAL, Model, find_directory, make_tree, outcome, prepared
+from tests.explore.alone import find_directory, make_tree, outcome, prepared
+from tests.explore.model import Model
+from tests.explore.znodes import EPHEMERAL
 
 PLACEMENT = Placement(3)
 MIRRORED = find_directory(PLACEMENT, False)

@@ -26,8 +26,8 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.reserved import refusal
+from tests.explore.alone import find_directory, prepared
 from tests.explore.client import Client
-from tests.explore.model import find_directory, prepared
 
 PLACEMENT = Placement(3)
 RESERVED = (

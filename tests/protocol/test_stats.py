@@ -23,7 +23,8 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.stats import with_mirror
-from tests.explore.model import ANYONE, EPHEMERAL, Who, find_directory, make_tree, prepared, run
+from tests.explore.alone import find_directory, make_tree, prepared, run
+from tests.explore.znodes import ANYONE, EPHEMERAL, Who
 
 PLACEMENT = Placement(3)
 D, NATIVE = find_directory(PLACEMENT, False), find_directory(PLACEMENT, True)

@@ -11,8 +11,8 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren, Transaction
 from parkazoo.protocol.directory import pin_acl
 from parkazoo.protocol.placement import Placement
+from tests.explore.alone import find_directory, must, prepared
 from tests.explore.client import Client
-from tests.explore.model import find_directory, must, prepared
 
 PLACEMENT = Placement(3)
 D = find_directory(PLACEMENT, False)

@@ -28,19 +28,10 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
-from tests.explore.model import (
-    ANYONE,
-    EPHEMERAL,
-    SEQUENCE,
-    WORLD,
-    Model,
-    Who,
-    find_directory,
-    freeze,
-    make_tree,
-    outcome,
-    prepared,
-)
+from tests.explore.alone import find_directory, make_tree, outcome, prepared
+from tests.explore.answers import freeze
+from tests.explore.model import Model
+from tests.explore.znodes import ANYONE, EPHEMERAL, SEQUENCE, WORLD, Who
 
 PLACEMENT = Placement(2)
 D = find_directory(PLACEMENT, False)

@@ -25,8 +25,9 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.watches import DirectoryWatch
+from tests.explore.alone import find_directory, make_tree, outcome, prepared
 from tests.explore.client import Client
-from tests.explore.model import Who, find_directory, make_tree, outcome, prepared
+from tests.explore.znodes import Who
 
 PLACEMENT = Placement(2)
 D = find_directory(PLACEMENT, False)

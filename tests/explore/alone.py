@@ -1,0 +1,114 @@
+"""Operations run alone, one after the other, on a model: how tests bring it into a state and look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+from typing import TypeVar
+
+from kazoo.protocol.states import ZnodeStat
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from parkazoo.kazoo_private import Create
+from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, ROOT, Placement
+from parkazoo.protocol.plans import PLANS
+from parkazoo.protocol.steps import Operation, Step
+from parkazoo.protocol.tree import Tree
+from tests.explore.model import Model
+from tests.explore.znodes import ANYONE, Answer, Request, Who
+
+T = TypeVar("T")
+
+
+class Marks:
+    """Names for marks: never twice the same from one, nor from two with different prefixes."""
+
+    def __init__(self, prefix: str = "mark") -> None:
+        self.prefix = prefix
+        self.count = 0
+
+    def __call__(self) -> str:
+        self.count += 1
+        return f"{self.prefix}{self.count}"
+
+
+def find_directory(placement: Placement, is_native: bool, parent: str = "/", name: str = "d") -> str:
+    """A path below `parent` that is native, or is not."""
+    start = "/" if parent == "/" else parent + "/"
+    return next(p for n in range(1000) if placement.is_native(p := f"{start}{name}{n}") is is_native)
+
+
+def prepared(placement: Placement, directories: Iterable[str] = (), has_lag: bool = False) -> Model:
+    """Ensembles with what `parkazoo map init` makes on each, the fences only of `directories`."""
+    model = Model(placement.ensembles, has_lag)
+    for ensemble in range(placement.ensembles):
+        for path in (ROOT, MIRRORS, FENCES, DONE):
+            must(model.execute(ensemble, Create(path, b"", OPEN_ACL_UNSAFE, 0)))
+    for ensemble, fence in {(d.mirror.ensemble, d.fence) for d in map(placement.directory, directories)}:
+        must(model.execute(ensemble, Create(fence, b"", OPEN_ACL_UNSAFE, 0)))
+    return model
+
+
+def make_tree(placement: Placement, marks: str = "mark", who: Who = ANYONE, **others: object) -> Tree:
+    """A tree whose ``ephemeralOwner`` is the session's on the first ensemble."""
+
+    def own(ensemble: int, stat: ZnodeStat) -> ZnodeStat:
+        is_ours = stat.ephemeralOwner and stat.ephemeralOwner == who.owners[ensemble]
+        return stat._replace(ephemeralOwner=who.owners[0]) if is_ours else stat
+
+    def unwatched(*args: object) -> object:
+        raise AssertionError("this test has no watches")
+
+    names = [f"e{index}" for index in range(placement.ensembles)]
+    watches = {"watch": unwatched, "settle": unwatched} | others
+    return Tree(placement, names, Marks(marks), own=own, lock=nullcontext(), **watches)  # type: ignore[arg-type]
+
+
+def must(answer: T) -> T:
+    """:raises Exception: the answer, if it is one."""
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def run(model: Model, operation: Operation[T], who: Who = ANYONE, log: list[Step] | None = None) -> T:
+    """Run a generator to its end, alone; its result, or its error raised. `log` gets its requests."""
+    try:
+        steps = next(operation)
+        while True:
+            if log is not None:
+                log += steps
+            steps = operation.send([model.execute(ensemble, request, who) for ensemble, request in steps])
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+def outcome(model: Model, operation: Operation[T], who: Who = ANYONE, log: list[Step] | None = None) -> Answer:
+    """As :func:`run`, but an error is returned."""
+    try:
+        return run(model, operation, who, log)
+    except Exception as error:
+        return error
+
+
+def issue(placement: Placement, model: Model, *requests: Request, steps: int | None = None) -> None:
+    """Bring a model into a state by requests, run alone; the last one is abandoned after `steps` requests."""
+    tree = make_tree(placement, "before")
+    for request in requests[: None if steps is None else -1]:
+        must(outcome(model, PLANS[request.type].operation(tree, request)))
+    if steps is not None:
+        abandon(model, PLANS[requests[-1].type].operation(tree, requests[-1]), steps)
+
+
+def abandon(model: Model, operation: Operation[T], steps: int) -> list[Step]:
+    """Stop an operation after a number of its requests; which they were."""
+    sent: list[Step] = []
+    some = next(operation)
+    for number in range(steps):
+        sent += some
+        answers = [model.execute(ensemble, request) for ensemble, request in some]
+        if number < steps - 1:
+            some = operation.send(answers)
+    operation.close()
+    return sent

@@ -1,0 +1,177 @@
+"""The clients of a scenario: production code, run again from its beginning with what a client has received.
+
+What comes of that is a position; it is found once for each way to be in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from kazoo.protocol.states import WatchedEvent
+
+from tests.explore.answers import freeze, freeze_exactly, stats_in
+from tests.explore.client import Client, Result
+from tests.explore.model import Model
+from tests.explore.scenario import Asking, Program, Scenario
+from tests.explore.world import Arrival, ClientState, Ended, Position, Received, Told
+from tests.explore.znodes import Answer, Request, has_watch, path_of
+
+
+class Clients:
+    """All clients of a scenario, in all their states."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._placement = scenario.beginning.placement
+        self._sessions = scenario.sessions
+        self._programs = scenario.programs
+        self._plain: dict[tuple[int, int, Hashable], int] = {}
+        self._exact: dict[tuple[int, int, Hashable], int] = {}
+        self._positions: dict[tuple[int, int], Position] = {}
+        self._watching: dict[tuple[int, int], Position] = {}
+
+    def new(self, index: int) -> ClientState:
+        """A client that has received nothing."""
+        nothing = Received(None, 0, None, 0)
+        return ClientState(
+            nothing, self._position(index, nothing), tuple(() for _ in range(self._placement.ensembles))
+        )
+
+    def receive(self, index: int, client: ClientState, ensemble: int, arrival: Arrival) -> ClientState:
+        """The client when it has read that."""
+        before = client.received
+        plain = self._plain.setdefault((before.plain, ensemble, arrival.plain), len(self._plain) + 1)
+        received = Received(before, ensemble, arrival.what, plain)
+        return ClientState(
+            received, self._position(index, received), client.inboxes, client.called, client.is_alive
+        )
+
+    def _position(self, index: int, received: Received) -> Position:
+        found = self._positions.get((index, received.plain))
+        if found is None:
+            found = self._positions[index, received.plain] = self._replay(index, received)
+        if found.is_watching:  # which tells lives of a directory by zxids
+            key = index, self._exact_number(received)
+            if key not in self._watching:
+                self._watching[key] = self._replay(index, received)
+            found = self._watching[key]
+        return found
+
+    def _exact_number(self, received: Received) -> int:
+        number = 0
+        for each in received.all():
+            if each.exact < 0:
+                key = number, each.ensemble, freeze_exactly(each.what)
+                each.exact = self._exact.setdefault(key, len(self._exact) + 1)
+            number = each.exact
+        return number
+
+    def _replay(self, index: int, received: Received) -> Position:
+        client = Client(self._placement, Model(self._placement.ensembles), self._sessions[index], f"p{index}-")
+        run = Run(client, self._programs[index])
+        run.advance()
+        for each in received.all():
+            member = client.members[each.ensemble]
+            if each.ensemble < 0:
+                client.callbacks.popleft()()
+            elif isinstance(each.what, WatchedEvent):
+                member.tell(each.what)
+            else:
+                run.heard.add(each.ensemble)
+                member.answer(*member.outbox.popleft(), each.what)
+            run.advance()
+        outboxes = tuple(tuple(request for request, _ in member.outbox) for member in client.members)
+        return Position(
+            outboxes,
+            tuple(run.calls),
+            tuple(run.ended),
+            len(client.callbacks),
+            tuple(run.told),
+            any(outboxes),
+            any(has_watch(request) for request in run.calls),
+        )
+
+    def key(self, client: ClientState, model: Model) -> Hashable:
+        """What tells a client's states apart: no zxids; but a watch knows the life of a directory by one."""
+        plain: tuple[Hashable, ...] = (client.received.plain, client.is_alive)
+        if any(client.inboxes):
+            plain += tuple(tuple(arrival.plain for arrival in inbox) for inbox in client.inboxes)
+        return (plain, self._lives(client, model)) if client.position.is_watching else plain
+
+    def _lives(self, client: ClientState, model: Model) -> tuple[int, ...]:
+        """The lives of directories that a client has heard of, numbered as it heard of them."""
+        names: dict[tuple[int, int], int] = {}
+        heard = [(each.ensemble, each.what) for each in client.received.all()]
+        heard += [(e, arrival.what) for e, inbox in enumerate(client.inboxes) for arrival in inbox]
+        lives = [
+            names.setdefault((ensemble, stat.czxid), len(names))
+            for ensemble, what in heard
+            for stat in stats_in(what)
+        ]
+        for request in client.position.calls:
+            home = self._placement.home(path_of(request) or "/")
+            znode = model.nodes[home.ensemble].get(home.path)
+            lives.append(names.get((home.ensemble, znode.czxid), -1) if znode else -2)
+        return tuple(lives)
+
+
+def arrival(what: Answer) -> Arrival:
+    return Arrival(what, freeze(what))
+
+
+class Run:
+    """A program at work on a client."""
+
+    def __init__(self, client: Client, program: Program) -> None:
+        self.client = client
+        self.calls: list[Request] = []
+        self.ended: list[Ended] = []
+        self.heard: set[int] = set()  # the ensembles that have answered since an operation was issued alone
+        self.told: list[Told] = []
+        self._program: Asking = program() if callable(program) else one_by_one(program)
+        self._results: list[Result] = []
+        self._awaited: list[Result] = []
+        self._is_many = False
+        self._left: set[int] = set()  # operations that have not ended
+
+    def advance(self) -> None:
+        """Issue what the program wants to, after what it waits for."""
+        self._note()
+        while all(result.told for result in self._awaited):
+            values = [result.value for result in self._awaited]
+            try:
+                if not self.calls:
+                    asked = next(self._program)
+                else:
+                    asked = self._program.send(values if self._is_many else values[0])
+            except StopIteration:
+                return
+            self._is_many = isinstance(asked, list)
+            self.heard.clear()
+            self._awaited = [self._issue(each) for each in (asked if isinstance(asked, list) else [asked])]
+            self._note()
+
+    def _issue(self, request: Request) -> Result:
+        number = len(self.calls)
+        self.calls.append(request)
+        self._left.add(number)
+        if has_watch(request):
+            request = _with_watcher(request, lambda event: self.told.append(Told(number, event.type)))
+        self._results.append(self.client.call(request))
+        return self._results[-1]
+
+    def _note(self) -> None:
+        for number in sorted(self._left):
+            if self._results[number].told:
+                self._left.remove(number)
+                ensemble = next(iter(self.heard)) if len(self.heard) == 1 and not self._is_many else -1
+                self.ended.append(Ended(number, self._results[number].value, ensemble))
+
+
+def one_by_one(requests: Sequence[Request]) -> Asking:
+    for request in requests:  # noqa: UP028 - a list cannot be sent the results
+        yield request
+
+
+def _with_watcher(request: Request, watcher: Callable[[WatchedEvent], None]) -> Request:
+    replaced: Request = request._replace(watcher=watcher)  # type: ignore[attr-defined]
+    return replaced

@@ -1,0 +1,66 @@
+"""What must hold in every state: a mirror has a home with a pin, and a directory gets few mirrors in one life."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from typing import NamedTuple
+
+from parkazoo.protocol.placement import MIRRORS, PIN, Placement, unescape
+from tests.explore.model import Model
+from tests.explore.scenario import Violation
+
+
+class Life(NamedTuple):
+    """A directory that lives. `times` is how often it got its mirror."""
+
+    czxid: int
+    has_mirror: bool
+    times: int
+
+
+class Lives:
+    """Every directory that has a mirror, or has had one in this life."""
+
+    def __init__(self, lives: Mapping[str, Life]) -> None:
+        self.lives = lives
+        self.key: Hashable = tuple(sorted((path, life.has_mirror, life.times) for path, life in lives.items()))
+
+    def after(self, placement: Placement, model: Model, most: int | None) -> Lives:
+        """As the model is now.
+
+        :param most: how often a directory may get its mirror in one life; None for any number.
+        :raises Violation: it may not be so.
+        """
+        mirrors = [*mirrored(placement, model)]
+        now: dict[str, Life] = {}
+        for directory in dict.fromkeys([*self.lives, *mirrors]):
+            home = placement.home(directory)
+            znode = model.nodes[home.ensemble].get(home.path)
+            if znode is None:
+                continue
+            before = self.lives.get(directory)
+            if before is None or before.czxid != znode.czxid:
+                before = Life(znode.czxid, False, 0)
+            has_mirror = directory in mirrors
+            times = before.times + (has_mirror and not before.has_mirror)
+            if most is not None and times > most:
+                raise Violation(f"{directory} got {times} mirrors in one life")
+            now[directory] = Life(znode.czxid, has_mirror, times)
+        return Lives(now)
+
+
+def mirrored(placement: Placement, model: Model) -> Iterator[str]:
+    """The directories that have a mirror.
+
+    :raises Violation: it is not where it belongs, or its directory has no home with a pin.
+    """
+    for ensemble, nodes in enumerate(model.nodes):
+        for name in sorted(nodes[MIRRORS].children):
+            directory = unescape(name)
+            if placement.directory(directory).mirror.ensemble != ensemble:
+                raise Violation(f"the mirror of {directory} is on ensemble {ensemble}")
+            home = placement.home(directory)
+            znode = model.nodes[home.ensemble].get(home.path)
+            if znode is None or PIN not in znode.children:
+                raise Violation(f"orphan: {directory} has a mirror but no home with a pin")
+            yield directory

@@ -1,0 +1,128 @@
+"""What is explored: a state to begin with, what clients do, what goes wrong meanwhile, and what must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from parkazoo.protocol.placement import Placement
+from tests.explore.answers import of_one_moment
+from tests.explore.model import Model
+from tests.explore.znodes import Answer, Request, Who
+
+# What a client does: it yields a request, or a list to be issued at once, and is sent the result, or their list.
+# A true watcher in a request is replaced by one whose calls are judged.
+Asking = Generator[Request | list[Request], Answer, None]
+Program = Sequence[Request] | Callable[[], Asking]
+
+
+class Violation(AssertionError):
+    """Something does not hold."""
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The state to begin with.
+
+    :param specification: the same state in one ZooKeeper.
+    :param abandoned: requests that were abandoned by then: each may come true later.
+    """
+
+    placement: Placement
+    model: Model
+    specification: Model
+    abandoned: Sequence[Request] = ()
+
+
+class Troubles(NamedTuple):
+    """What may go wrong.
+
+    :param crashes: how many clients may stop for ever between two requests.
+    :param losses: how often a connection may be lost, with or without its requests done; the client goes on.
+    :param has_lag: servers may answer reads from the past, as far as the session allows.
+    """
+
+    crashes: int = 0
+    losses: int = 0
+    has_lag: bool = False
+
+
+class Requests(NamedTuple):
+    """Before all orders are tried: so many of a client's requests are answered, first those to ensemble 0."""
+
+    client: int
+    answered: int
+
+
+class Turn(NamedTuple):
+    """Before all orders are tried: a client works alone until so many operations have ended; None for all."""
+
+    client: int
+    operations: int | None = None
+
+
+class Stop(NamedTuple):
+    """Before all orders are tried: a client crashes."""
+
+    client: int
+
+
+def no_more(model: Model, has_crashed: bool) -> None:
+    """At the end nothing else is judged."""
+
+
+@dataclass(frozen=True)
+class Promises:
+    """What must hold: always no mirror without a home and a pin, and at the end what one ZooKeeper would answer.
+
+    :param judge: what of a result is compared.
+    :param observe: requests that a client makes at the end; they must fit the history too.
+    :param mirrors_per_life: how often a directory may get its mirror while it lives; None for any number.
+    :param at_end: called with each last state, before anything is observed, and whether a client crashed.
+    :param of_watches: whether what watches are told must be one ZooKeeper's.
+    :param is_in_order: what a client issues at once is done in its order. Several ensembles promise that only as
+        long as nobody else is at work there.
+    """
+
+    judge: Callable[[Request, Hashable], Hashable] = of_one_moment
+    observe: Sequence[Request] = ()
+    mirrors_per_life: int | None = 1
+    at_end: Callable[[Model, bool], None] = no_more
+    of_watches: bool = True
+    is_in_order: bool = False
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """:param name: by which tests/explore/families.py makes it again; empty if it cannot.
+    :param opening: what happens before all orders are tried.
+    :param whos: the clients' sessions, if they are not to have all rights.
+    """
+
+    name: str
+    beginning: Beginning
+    programs: Sequence[Program]
+    troubles: Troubles = Troubles()  # noqa: RUF009 - it never changes
+    opening: Sequence[Requests | Turn | Stop] = ()
+    promises: Promises = field(default_factory=Promises)
+    whos: Sequence[Who] = ()
+
+    @property
+    def sessions(self) -> Sequence[Who]:
+        return self.whos or [Who(owners=(100 * index + 7,) * 5) for index in range(len(self.programs))]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How far a scenario is explored.
+
+    :param longest: how many answers each client gets before it is left alone.
+    :param most: how many states are visited before the rest is left out.
+    """
+
+    longest: int | Sequence[int] = 24
+    most: int | None = None
+
+    def of(self, client: int) -> int:
+        return self.longest if isinstance(self.longest, int) else self.longest[client]
