@@ -78,7 +78,8 @@ def _create_claims(tree: Tree, request: Request) -> Claims:
 
 def _delete_claims(tree: Tree, request: Request) -> Claims:
     path = request.path
-    return merge([(node(path), WRITE), (children(path), OWN), (children(split(path)[0]), REMOVE)])
+    parent, _ = split(path)
+    return merge([(node(path), WRITE), (children(path), OWN), (children(parent), REMOVE), (node(parent), READ)])
 
 
 def _set_acls_claims(tree: Tree, request: Request) -> Claims:

@@ -69,7 +69,7 @@ def kazoos_answer(case: Case, call: Call) -> str | None:
     if is_reserved(case.full_path(call)):
         if call.name == "create":
             return "raises BadArgumentsError"
-        if call.name in ("set_acls", "delete"):
+        if call.name == "set_acls" or (call.name == "delete" and not call.args.get("recursive")):
             return "raises NoNodeError"
     return None
 

@@ -11,8 +11,8 @@ from collections import deque
 from functools import partial
 from typing import Any
 
-from kazoo.exceptions import ConnectionLoss, NoNodeError, NotEmptyError, SessionExpiredError
-from kazoo.security import OPEN_ACL_UNSAFE
+from kazoo.exceptions import ConnectionLoss, NoAuthError, NoNodeError, NotEmptyError, SessionExpiredError
+from kazoo.security import ACL, OPEN_ACL_UNSAFE, Permissions
 
 from parkazoo.engine.driver import Driver, Serial
 from parkazoo.engine.session import Then
@@ -32,7 +32,7 @@ from parkazoo.protocol.placement import Placement
 from tests.explore.alone import find_directory, make_tree, prepared
 from tests.explore.client import Client, Result
 from tests.explore.model import Model
-from tests.explore.znodes import SEQUENCE
+from tests.explore.znodes import SEQUENCE, Who
 
 PLACEMENT = Placement(3)
 D = find_directory(PLACEMENT, False)
@@ -104,6 +104,19 @@ class TestPipelines(unittest.TestCase):
             self.assertIsInstance(answers[7], NoNodeError)
             self.assertEqual(answers[9], [])
             self.assertEqual((answers[11][0], answers[11][1].numChildren), (["x"], 1))
+
+    def test_a_delete_comes_after_the_create_of_its_parent(self) -> None:
+        """Which waits for another; without the parent there would be no right that is missing."""
+        inner = next(path for path in (f"{D}/d{n}" for n in range(100)) if not PLACEMENT.is_native(path))
+        closed = [ACL(Permissions.ALL & ~Permissions.DELETE, OPEN_ACL_UNSAFE[0].id)]
+        for dice in self.repeat():
+            client = Client(PLACEMENT, prepared(PLACEMENT), Who(has_all=False))
+            client.get(create(D))
+            client.call(create(f"{D}/first"))
+            client.call(Create(inner, b"", closed, 0))
+            refused = client.call(Delete(f"{inner}/x", -1))
+            client.run(dice)
+            self.assertIsInstance(refused.value, NoAuthError)
 
     def test_a_listing_in_flight_does_not_remember_what_a_delete_forgets(self) -> None:
         """The directory is promoted; a listing is answered after a delete was issued; then it is made again."""
