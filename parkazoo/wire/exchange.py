@@ -34,15 +34,15 @@ from parkazoo.kazoo_private import (
     Transaction,
     int_struct,
 )
-from parkazoo.wire.frames import ANSWER, REPLY, REQUEST, Frames, frame_end, request_frame
+from parkazoo.wire.frames import ANSWER, LENGTH_BYTES, REPLY, REQUEST, Frames, frame_end, request_frame
 
 # The states of a connection, and what may happen in each of them, with the state after it.
-CONNECTING = "CONNECTING"  # until the server has accepted the session
-GREETING = "GREETING"  # until it has answered to the credentials, and has said which ensemble it belongs to
+CONNECTING = "CONNECTING"  # until the server accepts the session
+GREETING = "GREETING"  # until it answers to the credentials, and says which ensemble it belongs to
 OPEN = "OPEN"  # requests are taken
-CLOSING = "CLOSING"  # none is taken any more: the last was to close the session
-TORN = "TORN"  # nothing more may be sent: a part of a request may be missing in what was
-ENDED = "ENDED"  # nothing that comes is looked at
+CLOSING = "CLOSING"  # the last request was to close the session
+TORN = "TORN"  # what was sent may lack a part of a request: nothing more is sent
+ENDED = "ENDED"  # nothing is sent or read
 
 ACCEPT, JOIN, CLOSE, TEAR, END = "accept", "join", "close", "tear", "end"
 TABLE = {
@@ -90,10 +90,9 @@ class Client(Protocol):
 class Exchange:
     """The bytes of one connection.
 
-    :param client: is asked for names, and given the zxid of each answer.
-    :param pending: the requests that wait for an answer, oldest first. What is left at the end is the caller's to
-        tell: replies are set by answers only.
-    :param read_event: given the bytes of a watch's event, and an offset.
+    :param client: gives names, and keeps the zxid of the last answer.
+    :param pending: the requests that wait for an answer, oldest first. The caller fails what is left at the end.
+    :param read_event: takes the bytes that hold a watch's event, and where it begins.
     """
 
     def __init__(
@@ -125,10 +124,10 @@ class Exchange:
         return int_struct.pack(len(body)) + body
 
     def introduce(self, auth_data: Iterable[tuple[str, str]], identity: str, verify: Verify | None) -> bytes:
-        """The credentials and, if somebody is to verify the answer, the question which ensemble this is.
+        """The credentials and, if `verify` is there, a read of the ensemble's identity.
 
-        :param identity: the path where an ensemble says that.
-        :param verify: given the answer, says what is wrong with it.
+        :param identity: the path of that.
+        :param verify: takes the answer, and returns what is wrong with it.
         """
         requests = [(AUTH_XID, Auth(0, scheme, auth)) for scheme, auth in sorted(auth_data)]
         if verify is not None:
@@ -139,7 +138,7 @@ class Exchange:
 
     @property
     def is_greeted(self) -> bool:
-        """Whether the handshake waits for no more answers."""
+        """Whether all answers of the handshake have come."""
         return self.state != CONNECTING and not self._missing
 
     def greet(self, data: bytes) -> None:
@@ -154,8 +153,12 @@ class Exchange:
         frames.add(data)
         data = frames.take()
         begin = 0
-        while not self.is_greeted and len(data) - begin >= 4 and (end := frame_end(data, begin)) <= len(data):
-            self._take_greeting(data[begin + 4 : end])
+        while (
+            not self.is_greeted
+            and len(data) - begin >= LENGTH_BYTES
+            and (end := frame_end(data, begin)) <= len(data)
+        ):
+            self._take_greeting(data[begin + LENGTH_BYTES : end])
             begin = end
         rest = data[begin:]
         if self.is_greeted:
@@ -206,7 +209,7 @@ class Exchange:
     def request(self, request: Any, reply: Any, body: bytes) -> bytes:
         """The frame of a request, which waits for its answer from now on.
 
-        :param reply: is told; None if nothing is.
+        :param reply: gets the answer; None if nothing wants it.
         :param body: the request's own bytes.
         """
         kind = request.type
@@ -232,7 +235,7 @@ class Exchange:
 
     @property
     def has_kept(self) -> bool:
-        """Whether something has come that is not taken yet."""
+        """Whether something has come and waits to be taken."""
         return bool(self._frames.size)
 
     def keep(self, data: bytes) -> None:
@@ -240,11 +243,11 @@ class Exchange:
         self._frames.add(data)
 
     def receive(self, data: bytes = b"") -> None:
-        """Take all answers and events that are whole: replies are set, and events read, one after the other.
+        """Take what is whole, in order: set the reply of each answer, read each event.
 
         :raises SessionClosed: the session is closed.
         :raises AuthFailedError: the server refuses credentials.
-        :raises ConnectionDropped: what the server says makes no sense.
+        :raises ConnectionDropped: the server's words make no sense.
         """
         frames = self._frames
         if frames.size:
@@ -253,12 +256,12 @@ class Exchange:
         begin, size = 0, len(data)
         while size - begin >= ANSWER_BYTES:
             length, xid, zxid, code = ANSWER.unpack_from(data, begin)
-            end = begin + 4 + length
+            end = begin + LENGTH_BYTES + length
             if length < REPLY.size or end > size:
                 break
             if self.state == ENDED:
                 return
-            # An answer ends where its frame ends, whatever it says itself.
+            # An answer ends with its frame: what says it is longer must not get bytes of the next.
             if end == size:
                 self._take(xid, zxid, code, data, begin + ANSWER_BYTES)
             else:
@@ -303,7 +306,7 @@ class Exchange:
             reply.set(answer)
 
     def _take_unasked(self, xid: int, code: int, data: bytes, offset: int) -> bool:
-        """What has no xid of its own; False if it is none of these."""
+        """An event, a pong, or an answer to credentials; False if it is none of them."""
         if xid == AUTH_XID:
             self._take_auth(code)
         elif xid == WATCH_XID:

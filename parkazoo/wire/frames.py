@@ -34,8 +34,8 @@ def frame_end(data: bytes, begin: int) -> int:
 class Frames:
     """What has come and has not been taken.
 
-    A part is joined to others once, when the frame that it belongs to is whole: a large frame takes no longer for
-    each byte than a small one.
+    Parts are joined once, when the frame that they make up is whole. So the time for each byte does not grow with
+    the size of a frame.
     """
 
     __slots__ = ("_parts", "size", "wanted")

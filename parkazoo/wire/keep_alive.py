@@ -10,8 +10,8 @@ MOST_JITTER_S = 0.4
 class KeepAlive:
     """Times of one clock, in seconds.
 
-    :param read_timeout_s: without a word for so long after it was asked, a server is lost.
-    :param session_timeout_s: without a word for so long, the session is lost whoever did not ask.
+    :param read_timeout_s: a server that was asked and is silent for so long is lost.
+    :param session_timeout_s: one that is silent for so long is lost, asked or not.
     """
 
     __slots__ = ("_asked_s", "_last_read_s", "_last_sent_s", "_read_timeout_s", "_session_timeout_s")
@@ -29,7 +29,10 @@ class KeepAlive:
             self._asked_s = now_s
 
     def heard(self, now_s: float, is_waiting: bool) -> None:
-        """Bytes have come, before which requests waited for an answer, or none did."""
+        """Bytes have come.
+
+        :param is_waiting: whether a request waited for an answer by then.
+        """
         self._last_read_s = now_s
         self._asked_s = now_s if is_waiting else None
 
@@ -38,7 +41,7 @@ class KeepAlive:
 
     @property
     def _patient_until_s(self) -> float:
-        """A process may not have run for a while, and so may not have asked: that is not the server's silence."""
+        """While this process does not run, it does not ask: that is not the server's silence."""
         if self._asked_s is None:
             return math.inf
         return max(self._asked_s + self._read_timeout_s / 2, self._last_read_s + self._read_timeout_s)
