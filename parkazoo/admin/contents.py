@@ -11,10 +11,9 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from parkazoo.admin.clients import AdminClient
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCE_COUNT, FENCES, MAP, MIRRORS, ROOT, join, split
+from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCE_COUNT, FENCES, MAP, MIRRORS, PROBE, ROOT, join, split
 
 DRAFT = ROOT + "/draft"
-PROBE = "parkazoo-probe-"
 
 
 class Contents(NamedTuple):

@@ -12,10 +12,9 @@ from kazoo.exceptions import NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.admin.clients import AdminClient, connect_to_each_server
-from parkazoo.admin.contents import PROBE
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts
-from parkazoo.protocol.placement import ROOT, join
+from parkazoo.protocol.placement import PROBE, ROOT, join
 
 
 def encode_identity(cluster_map: ClusterMap, name: str) -> bytes:

@@ -8,10 +8,9 @@ from contextlib import suppress
 from kazoo.exceptions import NoNodeError
 
 from parkazoo.admin.clients import AdminClient, NoRightError
-from parkazoo.admin.contents import PROBE
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.placement import MIRRORS, PIN, ROOT, Place, join, logical
+from parkazoo.protocol.placement import MIRRORS, PIN, PROBE, ROOT, Place, join, logical
 from parkazoo.protocol.resolver import Resolver
 
 READS_AT_ONCE = 64

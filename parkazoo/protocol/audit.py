@@ -46,6 +46,7 @@ from parkazoo.protocol.placement import (
     MAP,
     MIRRORS,
     PIN,
+    PROBE,
     ROOT,
     Directory,
     Place,
@@ -57,8 +58,6 @@ from parkazoo.protocol.placement import (
 )
 from parkazoo.protocol.steps import Operation, ask, ask_synced
 from parkazoo.protocol.tree import Tree
-
-PROBE = "parkazoo-probe-"  # ephemerals of a `map init` under way
 
 
 class Snapshot(NamedTuple):

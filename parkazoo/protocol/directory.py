@@ -28,12 +28,11 @@ from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, READ_ACL_UNSA
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
 from parkazoo.protocol.placement import DONE, PIN, Directory
-from parkazoo.protocol.steps import Operation, Request, Step, ask, commit
+from parkazoo.protocol.steps import IMPOSSIBLE, Operation, Request, Step, ask, commit
 from parkazoo.protocol.tree import Tree
 
 ANY_VERSION = -1
 IN_TRANSACTION = "transaction"
-IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
 VERSION = re.compile("[0-9]{1,10}")
 UNPROMOTED = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError)  # a promotion is refused
 LOST = (BadVersionError, NotEmptyError)  # a delete's last step, to a concurrent set or a foreign child

@@ -61,8 +61,8 @@ WITH_STAT = (Exists, SetData)  # their answers are stats; those of GetData and G
 
 def at_home(d: Directory, request: Request) -> Step:
     """The request to the znode that holds data, ACL and versions."""
-    ensemble, path = d.home
-    return ensemble, placed(request, path)
+    home = d.home
+    return home.ensemble, placed(request, home.path)
 
 
 def is_whole(d: Directory, request: Request, answer: Any) -> bool:

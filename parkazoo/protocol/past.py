@@ -18,8 +18,8 @@ from typing import Any
 
 from parkazoo.kazoo_private import Delete
 from parkazoo.protocol.placement import FENCES
+from parkazoo.protocol.steps import IMPOSSIBLE
 
-IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
 PATHS_REMEMBERED = 1 << 12
 # The answer is an error whatever the ACLs, and every server orders it with all writes before it answers.
 CATCH_UP = Delete(FENCES, IMPOSSIBLE)

@@ -21,6 +21,7 @@ MIRRORS = ROOT + "/mirrors"
 FENCES = ROOT + "/fences"
 DONE = ROOT + "/done"
 PIN = ".parkazoo"
+PROBE = "parkazoo-probe-"  # begins the names of the ephemerals of a `map init` under way
 FENCE_COUNT = 1024
 PATHS_CACHED = 1 << 16
 

@@ -79,7 +79,7 @@ def _create_claims(tree: Tree, request: Request) -> Claims:
 def _delete_claims(tree: Tree, request: Request) -> Claims:
     path = request.path
     parent, _ = split(path)
-    return merge([(node(path), WRITE), (children(path), OWN), (children(parent), REMOVE), (node(parent), READ)])
+    return {children(parent): REMOVE, node(parent): READ, node(path): WRITE, children(path): OWN}
 
 
 def _set_acls_claims(tree: Tree, request: Request) -> Claims:

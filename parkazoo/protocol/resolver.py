@@ -80,10 +80,10 @@ class Resolver:
 
     def forget_all(self, path: str) -> None:
         """Forget `path` and everything below it."""
-        self.forget(path)
-        if path in self._above_promoted:
+        if path in self._promoted or path in self._above_promoted:
             with self._lock:
-                self._discard([each for each in self._promoted if each.startswith(path + "/")])
+                self._discard([path, *(each for each in self._promoted if each.startswith(path + "/"))])
+        self._childless.discard(path)
 
     def _discard(self, paths: Iterable[str]) -> None:
         for path in paths:

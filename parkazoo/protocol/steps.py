@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from parkazoo.kazoo_private import RolledBackError, RuntimeInconsistency, Sync, Transaction
 
+IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
 Request = Any  # one of kazoo's request tuples; kazoo ships no types
 Step = tuple[int, Request]
 T = TypeVar("T")

@@ -22,7 +22,6 @@ from parkazoo.kazoo_private import (
     SetData,
 )
 from parkazoo.protocol.directory import (
-    IMPOSSIBLE,
     IN_TRANSACTION,
     is_secret,
     last_step,
@@ -38,7 +37,7 @@ from parkazoo.protocol.directory import (
 from parkazoo.protocol.placement import Directory, Place, join, split
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.stats import whole_stat
-from parkazoo.protocol.steps import Operation, Request, commit, failure, placed
+from parkazoo.protocol.steps import IMPOSSIBLE, Operation, Request, commit, failure, placed
 from parkazoo.protocol.tree import Tree
 
 REFUSALS = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError, NotEmptyError)
