@@ -7,7 +7,7 @@ import unittest
 from parkazoo.protocol import resolver as module
 from parkazoo.protocol.placement import Directory, Place, Placement
 from parkazoo.protocol.resolver import Resolver
-from tests.explore.model import find_directory
+from tests.explore.alone import find_directory
 
 PLACEMENT = Placement(3)
 MIRRORED, NATIVE = find_directory(PLACEMENT, False), find_directory(PLACEMENT, True)
