@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from tests.explore.chosen import ACLS, CASES, Chosen, Rights
 from tests.explore.explorer import Explorer
 from tests.explore.families import TROUBLES, Family, OwnPast, Pair, Remembered, Three
 from tests.explore.replay import NoScenarioError, replay
@@ -46,7 +47,8 @@ class Outcome(NamedTuple):
 
 def visit(task: Task) -> Outcome:
     began = time.process_time()
-    explorer = Explorer(task.member.scenario(), Bounds(LONGEST, task.most))
+    longest = task.member.case.bounds.longest if isinstance(task.member, Chosen) else LONGEST
+    explorer = Explorer(task.member.scenario(), Bounds(longest, task.most))
     violation = ""
     try:
         if task.seed is None:
@@ -63,14 +65,16 @@ def visit(task: Task) -> Outcome:
 
 
 def in_every_order(most: int) -> Iterator[Task]:
-    """What one client has seen comes between the pairs, not behind them."""
-    of_one = itertools.chain(
+    """The other families come between the pairs, not behind them."""
+    others = itertools.chain(
+        (Task("chosen", member, most) for about in CASES for member in Chosen.members(about)),
+        (Task("rights", Rights(acls), most) for acls in ACLS),
         (Task("own past", member, most) for member in OwnPast.members()),
         (Task("what is remembered", member, most) for member in Remembered.members()),
     )
     for pair in Pair.members([*TROUBLES]):
         yield Task(f"{pair.one} / {pair.other}", pair, most)
-        yield from itertools.islice(of_one, 1)
+        yield from itertools.islice(others, 1)
 
 
 def threes(seed: int) -> Iterator[Task]:

@@ -6,6 +6,8 @@ all results, and what another client then sees, are those of one ZooKeeper.
 
 from __future__ import annotations
 
+import os
+import random
 import unittest
 
 from parkazoo.kazoo_private import Delete, Exists
@@ -17,10 +19,21 @@ from tests.explore.families import X, Y
 from tests.explore.model import Model
 from tests.explore.scenario import Beginning, Promises, Scenario, Violation
 
+SEED = 1
+# The largest: how many scenarios of them are explored here, the same at each run. `make explore` explores all.
+SAMPLED = {
+    "promote and delete and create again": 4,
+    "promote and promote": 10,
+    "promotion delete and help": 12,
+    "transactions": 7,
+}
+
 
 class TestChosen(unittest.TestCase):
     def explore(self, about: str) -> None:
-        for chosen in Chosen.members(about):
+        members = list(Chosen.members(about))
+        dice = random.Random(int(os.environ.get("PARKAZOO_TEST_SEED", SEED)))
+        for chosen in dice.sample(members, SAMPLED.get(about, len(members))):
             with self.subTest(chosen):
                 explorer = Explorer(chosen.scenario(), chosen.case.bounds)
                 explorer.explore()
