@@ -30,10 +30,10 @@ from bench.scenarios import thesis
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
 from bench.scenarios.evaluation import SIZES
 from bench.scenarios.results import ReportError, make_report
+from parkazoo.cli import INTERRUPTED
 
 ALL = "all"
 WIDTH = 120  # where no terminal has one
-INTERRUPTED = 130
 INVENTORY = {
     "inventory": "the file with the hosts; by default conf/emulated.toml if it exists, else conf/hosts.toml"
 }

@@ -3,3 +3,4 @@
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent  # the checkout
+WIDTH = 132  # of what is printed, where no terminal has one

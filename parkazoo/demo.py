@@ -21,6 +21,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo import CrossEnsembleError, ParKazooClient
+from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalCluster, LocalClusterError
 from parkazoo.local.cluster_error import INSTALL
 from parkazoo.protocol.resolver import Resolver
@@ -35,7 +36,7 @@ try:
 except ImportError:
     sys.exit(f"The demonstration needs rich: {INSTALL}")
 
-ENSEMBLES = SERVERS = 3
+ENSEMBLES, SERVERS = 3, 3
 COLOURS = ("cyan", "magenta", "yellow")
 TIMEOUT_S = 20.0  # for whatever is waited for; each takes milliseconds, unless the machine is very busy
 LOCK_TURNS = 3
@@ -44,7 +45,6 @@ BARRIER_CLOSED_S = 0.2
 BAR = 40  # characters
 HOLDS, WAITS = "█░" if "utf" in (sys.stdout.encoding or "").lower() else "#."
 NTH = ("1st", "2nd", "3rd")
-INTERRUPTED = 130  # what shells report for a program that Ctrl-C has ended
 TREE = (
     "/shop",
     "/shop/config",

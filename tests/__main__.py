@@ -16,14 +16,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench import ROOT
 from parkazoo.local import LocalClusterError, find_java, find_zookeeper, free_ports
+from parkazoo.local.ports import PORTS_OF_A_SERVER
+from tests.report import OUTCOMES
 
-ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build" / "tests"
-OUTCOMES = ("passed", "failed", "listed", "skipped")
 LOG_LINES_SHOWN = 15
 SERVERS = 9
-PORTS_OF_A_SERVER = 3
 CLIENT = ("tests/live/test_client*.py",)
 SUITE = ("tests/kazoo_suite/suite.py",)
 

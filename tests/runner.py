@@ -12,11 +12,11 @@ from typing import Any
 
 from nose2.main import PluggableTestProgram
 
+from tests import LOG_FORMAT
 from tests.report import HOOKS, Report, cases_in
 
 LIMIT_S = 300.0
 KAZOO_LIMIT_S = 120.0
-LOG_FORMAT = "%(asctime)s %(levelname)-7s %(threadName)s %(name)s: %(message)s"
 
 
 class Chosen:

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 from rich.console import Console
 
-from bench import ROOT
+from bench import ROOT, WIDTH
 from bench.client.comparison import COMPARISONS
 from bench.client.crowd import CLIENTS, Crowd, measure_crowd
 from bench.client.outcomes import print_outcomes, write_results
@@ -21,14 +21,13 @@ from bench.client.plot import draw
 from bench.client.side import BenchError
 from bench.client.znodes import ENSEMBLES
 from bench.machine import describe_machine, describe_versions
+from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalClusterError
 
 PAIRS, SMALL_PAIRS = 15, 1
 SMALL = 10  # so many times fewer operations and clients
 CROWD = "crowd"
 NAMES = (*(each.name for each in COMPARISONS), CROWD)
-INTERRUPTED = 130
-WIDTH = 132  # where no terminal has one
 
 
 def positive(text: str) -> int:

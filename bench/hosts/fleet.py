@@ -18,7 +18,7 @@ from bench.hosts.inventory import Host, Inventory
 from bench.hosts.remote import HostError, Remote
 from bench.lab import LabError
 
-AT_ONCE = 64
+THREADS = 64
 REFRESH_S = 0.2
 SHOWN = 4
 
@@ -73,7 +73,7 @@ class Fleet:
         self.console = console
         config = Config()  # it reads files
         self._remotes = {host.name: Remote(host, inventory, config) for host in inventory.hosts}
-        self._pool = ThreadPoolExecutor(AT_ONCE)
+        self._pool = ThreadPoolExecutor(THREADS)
 
     def __enter__(self) -> Fleet:
         return self

@@ -18,6 +18,7 @@ else:
     import tomli as tomllib
 
 from bench import ROOT
+from parkazoo.local.ports import PORTS_OF_A_SERVER
 
 EXAMPLE = "conf/hosts.example.toml"
 REAL = ROOT / "conf" / "hosts.toml"
@@ -25,7 +26,6 @@ EMULATED = ROOT / "conf" / "emulated.toml"
 ORCHESTRATOR, SERVER, CLIENT = ROLES = ("orchestrator", "server", "client")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 LAST_PORT = 65_535
-PORTS_OF_A_SERVER = 3
 
 
 class InventoryError(Exception):

@@ -12,11 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from bench.hosts.emulation import DATA
-from bench.hosts.namespaces import inside, network_of, run, switch_of
+from bench.hosts.namespaces import DISABLED, FORWARDING, inside, network_of, run, switch_of
 from bench.lab import LabError, NotPossible
 
 DEVICE = "eth0"
-DISABLED, FORWARDING = "0", "3"  # a port's state, linux/if_bridge.h
 BURST_BYTES = 16_384  # at least; and what comes in ten milliseconds, because some kernels' clocks tick no faster
 BURST_S = 0.01
 QUEUE_BYTES = 1 << 20

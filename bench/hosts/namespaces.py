@@ -16,6 +16,7 @@ from bench.lab import LabError
 
 NAMES = Path("/run/netns")
 CLONE_NEWNET = 0x40000000  # linux/sched.h
+DISABLED, FORWARDING = "0", "3"  # the state of a bridge's port, linux/if_bridge.h
 
 T = TypeVar("T")
 

@@ -38,7 +38,6 @@ ANSWER_TIMEOUT_S = 120.0
 KEEPALIVE_S = 10
 LOST_TIMEOUT_MS = 30_000
 SSH_PORT = 22
-READ_BYTES = 1 << 16
 NO_ANSWER = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
 
 # It runs this before anything else, so it has to be understood by any Python 3, and by any shell.
@@ -144,7 +143,7 @@ class Remote:
 
     def _hear(self, channel: Channel, tell: Callable[[str], None]) -> Any:
         rest, last, answer = b"", "", None
-        while part := channel.recv(READ_BYTES):
+        while part := channel.recv(agent.READ_BYTES):
             *lines, rest = (rest + part).split(b"\n")
             for line in (each.decode(errors="replace") for each in lines):
                 if line.startswith(agent.MARK):
@@ -171,7 +170,7 @@ class Remote:
                 channel.sendall(text.encode())
                 while (left := deadline - time.monotonic()) > 0:
                     channel.settimeout(left)
-                    if not (part := channel.recv(READ_BYTES)):
+                    if not (part := channel.recv(agent.READ_BYTES)):
                         return answer.decode(errors="replace")
                     answer += part
         except ChannelException as error:

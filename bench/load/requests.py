@@ -17,7 +17,7 @@ from parkazoo.protocol.placement import Placement
 CREATE, DELETE, GET, SET = range(4)
 WRITES = (CREATE, DELETE, SET)
 LEAVES = 4  # znodes of a directory, for reads and sets
-AT_ONCE = 64
+IN_FLIGHT = 64
 
 
 class Request(NamedTuple):
@@ -138,7 +138,7 @@ def _wait_all(results: Iterable[Any]) -> None:
     waiting: deque[Any] = deque()
     for result in results:
         waiting.append(result)
-        if len(waiting) == AT_ONCE:
+        if len(waiting) == IN_FLIGHT:
             _wait(waiting.popleft())
     for result in waiting:
         _wait(result)

@@ -12,16 +12,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import ROOT
+from bench import ROOT, WIDTH
 from bench.lab import Lab, LabError
 from bench.loopback import Loopback
 from bench.report.terminal import print_section
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
 from bench.scenarios.emulated import emulated
 from bench.scenarios.results import ReportError, make_report, read_documents, show
-
-INTERRUPTED = 130
-WIDTH = 132  # where no terminal has one
+from parkazoo.cli import INTERRUPTED
 
 
 def parse() -> argparse.Namespace:

@@ -19,6 +19,8 @@ from bench.scenarios.busy import BusyWatch
 from bench.scenarios.summary import summarise
 
 SIZES = ("small", "medium", "full")
+READ_SHARES = {"writes": 0.0, "reads": 1.0}  # of loads that do one thing alone
+VALUE_BYTES = 100  # what a client writes, where the size does not matter
 BUCKET_S = 1.0
 WARM_UP_S = 5.0  # of new servers, before their bandwidth is limited
 # On one machine processors would be the limit. So much bandwidth of each server's network card is one long before.

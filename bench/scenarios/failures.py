@@ -18,14 +18,13 @@ from bench.report.section import Plot, Section, Table
 from bench.report.text import milliseconds
 from bench.scenarios import elections
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import Evaluation
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation
 from bench.scenarios.roles import wait_all_serve, wait_leader
 
 NAME = "failures"
 TITLE = "Failures: who notices when a leader is lost"
 BUCKET_S = 0.25
 UNNOTICED = 0.98  # of the requests are answered while the other ensemble has its trouble
-VALUE_BYTES = 100
 NO_ANSWER = math.nan  # the line has a gap there
 HIT = "a"  # the ensemble whose leader it is
 

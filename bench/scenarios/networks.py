@@ -12,7 +12,7 @@ from bench.report.charts import add_legend, draw_lines, make_logarithmic, make_p
 from bench.report.section import Plot, Section, Table
 from bench.report.text import MARK, milliseconds, rate, rate_of
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import Evaluation
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation
 from bench.scenarios.summary import latency_s
 from bench.scenarios.topology import EXAMPLE, TopologyError, applied, read_topology
 from bench.statistics import PERCENTILES, cumulate, decode
@@ -21,7 +21,6 @@ Runs = Sequence[Mapping[str, Any]]
 
 NAME = "networks"
 TITLE = "Arbitrary networks: target and achieved throughput"
-VALUE_BYTES = 100
 POINTS = 400  # of a distribution's line
 
 

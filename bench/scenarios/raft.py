@@ -13,7 +13,7 @@ from bench.report.section import Plot, Section, Table
 from bench.report.text import milliseconds, rate_of
 from bench.scenarios import catching_up
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import Evaluation
+from bench.scenarios.evaluation import READ_SHARES, Evaluation
 from bench.scenarios.roles import LEADING, roles, wait_all_serve
 from bench.scenarios.summary import latency_s
 
@@ -21,7 +21,6 @@ Runs = Sequence[Mapping[str, Any]]
 
 NAME = "raft"
 TITLE = "What the reports on Raft measured"
-LOADS = {"writes": 0.0, "reads": 1.0}
 # A server keeps its last 500 writes in memory, twice. Values above LARGE_BYTES get servers of their own, on which
 # few clients write for a short time, so that the last writes do not fill it.
 LARGE_BYTES = 50_000
@@ -87,7 +86,7 @@ def measure(evaluation: Evaluation) -> None:
         with evaluation.ensembles(shape) as ensembles:
             evaluation.warm_up(evaluation.plan(ensembles, "kazoo", in_flight=4, **_settings(evaluation, size)))
             if shape in size.shapes:
-                for load in LOADS:
+                for load in READ_SHARES:
                     _run(evaluation, size, ensembles, "servers", ensembles.shape.servers, load=load)
             if shape == size.shape:
                 _measure_more(evaluation, size, ensembles)
@@ -141,7 +140,12 @@ def _run(
     :param of: what is varied; `value` is its value.
     :param settings: of the plan.
     """
-    entries = {**_settings(evaluation, size, clients), "read_share": LOADS[load], "size": value_bytes, **settings}
+    entries = {
+        **_settings(evaluation, size, clients),
+        "read_share": READ_SHARES[load],
+        "size": value_bytes,
+        **settings,
+    }
     plan = evaluation.plan(ensembles, "kazoo", **entries)
     evaluation.run(ensembles, plan, {"of": of, "value": value, "load": load})
 

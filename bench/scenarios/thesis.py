@@ -11,13 +11,12 @@ from bench.report.charts import add_legend, draw_lines, make_panels
 from bench.report.section import Plot, Section, Table
 from bench.report.text import NOTHING, rate, rate_of, ratio
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import Evaluation
+from bench.scenarios.evaluation import READ_SHARES, Evaluation
 
 Runs = Sequence[Mapping[str, Any]]
 
 NAME = "thesis"
 TITLE = "The thesis: the best of threads, processes and client hosts"
-LOADS = {"writes": 0.0, "reads": 1.0}
 BASE = "kazoo 1x3"
 # The thesis' figures. It ran three ensembles of three servers and one, no other shapes.
 THESIS_SUBJECT = "parkazoo 3x3"
@@ -120,7 +119,7 @@ def _settings(size: Size, read_share: float) -> dict[str, Any]:
 def _sweep(evaluation: Evaluation, size: Size, ensembles: Ensembles, subject: Subject) -> None:
     """First the best number of threads in one process on one host, then of processes, then of hosts."""
     most_nodes = len(evaluation.lab.clients)
-    for load, read_share in LOADS.items():
+    for load, read_share in READ_SHARES.items():
         best = {"threads": 1, "processes": 1, "nodes": 1}
         most = 0.0
         for step in STEPS:
@@ -197,14 +196,14 @@ def _best_table(runs: Runs, is_limited: bool) -> Table:
     rows = []
     for subject in dict.fromkeys(subject for subject, _ in best):
         row = [subject]
-        for load in LOADS:
+        for load in READ_SHARES:
             run, base = best.get((subject, load)), best.get((BASE, load))
             row += [rate_of(run), _counts(run)] if run else [NOTHING, NOTHING]
             row.append(ratio(run["rates"]["all"], base["rates"]["all"]) if run and base else NOTHING)
             row.append(rate(THESIS_TIMES[load]) if is_limited and subject == THESIS_SUBJECT else NOTHING)
         rows.append(row)
     how = "bandwidth of the servers limited" if is_limited else "bandwidth not limited"
-    columns = [name for load in LOADS for name in (f"{load}/s", "clients", f"times {BASE}", "thesis")]
+    columns = [name for load in READ_SHARES for name in (f"{load}/s", "clients", f"times {BASE}", "thesis")]
     title = f"The best of the sweep, {how}; clients are hosts x processes x threads"
     return Table(title, ("", *columns), rows)
 
@@ -215,7 +214,7 @@ def _client_table(runs: Runs) -> Table:
     rows = [
         [f"{load}{suffix}", *_beside(best.get((f"{BASE}{suffix}", load)), best[f"parkazoo 1x3{suffix}", load])]
         for suffix in ("", " gevent")
-        for load in LOADS
+        for load in READ_SHARES
         if (f"parkazoo 1x3{suffix}", load) in best
     ]
     return Table(
@@ -230,7 +229,7 @@ def _process_table(runs: Runs) -> Table:
     best = _best([run for run in runs if run["step"] == STEPS[0]], is_limited=True)
     rows = [
         [load, *_beside(best.get((BASE, load)), best[THESIS_SUBJECT, load]), f"{THESIS_PROCESS[load]:.0%}"]
-        for load in LOADS
+        for load in READ_SHARES
         if (THESIS_SUBJECT, load) in best
     ]
     return Table(
@@ -264,7 +263,7 @@ def _step_table(runs: Runs, step: str) -> Table:
 
 def _step_plot(runs: Runs, step: str, is_limited: bool) -> Plot:
     figure, panels = make_panels(2)
-    for panel, load in zip(panels, LOADS, strict=True):
+    for panel, load in zip(panels, READ_SHARES, strict=True):
         lines = {}
         for subject in dict.fromkeys(run["subject"] for run in runs):
             some = [run for run in runs if run["subject"] == subject and run["load"] == load]

@@ -11,11 +11,11 @@ from typing import Any
 
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
+from parkazoo.admin.agreement import agree_on_map, plan_map, same_map
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unreachable
 from parkazoo.admin.contents import DRAFT, Contents, has_mirrors, missing_fences, parse_map
 from parkazoo.admin.identity import encode_identity, is_identity, verify_distinct
 from parkazoo.admin.loss import Loss, assess, find_lost, verify_given_up
-from parkazoo.admin.plan import agree_on_map, plan_map, same_map
 from parkazoo.admin.reach import verify_all_in_reach
 from parkazoo.admin.verify import verify_contents, verify_form, verify_names
 from parkazoo.errors import ClusterMapError
@@ -82,13 +82,19 @@ def init_map(
             verify_distinct(clients, options, timeout_s)
         if not is_made and not lost:
             verify_all_in_reach(cluster_map, clients, is_again=False)
-        if not is_made:
-            cluster_map = _write_draft(clients[wanted.bootstrap], cluster_map, acl)
-        for client in clients.values():
-            _make_structure(client, cluster_map, acl)
-            _make_identity(client, cluster_map, acl)
-        if not is_made:
-            _publish(clients[wanted.bootstrap], cluster_map, acl)
+        return _write(clients, cluster_map, is_made, acl)
+
+
+def _write(clients: Mapping[str, AdminClient], cluster_map: ClusterMap, is_made: bool, acl: Any) -> ClusterMap:
+    """Make the map, unless it is made, and what is missing on each ensemble."""
+    bootstrap = clients[cluster_map.bootstrap]
+    if not is_made:
+        cluster_map = _write_draft(bootstrap, cluster_map, acl)
+    for client in clients.values():
+        _make_structure(client, cluster_map, acl)
+        _make_identity(client, cluster_map, acl)
+    if not is_made:
+        _publish(bootstrap, cluster_map, acl)
     return cluster_map
 
 

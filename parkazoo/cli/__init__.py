@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+INTERRUPTED = 130  # what shells report for a program that Ctrl-C has ended
+
 
 def main() -> None:
     """Run the command. An error that the user can mend is one message, and exit status 1."""

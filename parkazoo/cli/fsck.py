@@ -14,7 +14,7 @@ from parkazoo.admin import TIMEOUT_S
 from parkazoo.cli.cluster_map import Auth, Ca, Cert, Hosts, Key, Timeout, connection_options, split_hosts
 from parkazoo.fsck import Report, Tally, check
 
-SHOWN = 5
+PLACES_SHOWN = 5
 
 
 def register(app: typer.Typer) -> None:
@@ -94,14 +94,14 @@ def _describe(about: str, tally: Tally) -> Text:
     """The first places, and what to do: once for those that need the same."""
     text = Text(about, overflow="fold")
     remedy = ""
-    for found in tally.paths[:SHOWN]:
+    for found in tally.paths[:PLACES_SHOWN]:
         if remedy and found.remains != remedy:
             text.append(f"\n  -> {remedy}", "dim")
         detail = f"  ({found.detail})" if found.detail else ""
         text.append(f"\n  {found.ensemble}  {found.path}{detail}")
         remedy = found.remains
-    if tally.found > SHOWN:
-        text.append(f"\n  and {tally.found - SHOWN:,} more")
+    if tally.found > PLACES_SHOWN:
+        text.append(f"\n  and {tally.found - PLACES_SHOWN:,} more")
     if remedy:
         text.append(f"\n  -> {remedy}", "dim")
     return text

@@ -12,6 +12,7 @@ HOST = "127.0.0.1"
 # Below every common range of ephemeral ports: a client that tries a server that is down could otherwise be
 # given the server's port, and be connected to itself.
 PORTS = range(21000, 32000)
+PORTS_OF_A_SERVER = 3  # for clients, for followers, for elections
 
 
 class ServerPorts(NamedTuple):
@@ -55,6 +56,6 @@ def choose_ports(ensembles: int, servers: int) -> list[list[ServerPorts]]:
 
     :raises LocalClusterError: if there are not that many.
     """
-    each = 1 if servers == 1 else 3
+    each = 1 if servers == 1 else PORTS_OF_A_SERVER
     ports = iter(free_ports(ensembles * servers * each))
     return [[ServerPorts(*(next(ports) for _ in range(each))) for _ in range(servers)] for _ in range(ensembles)]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from bench import ROOT
 
 
 def run_module(name: str, *arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:

@@ -6,18 +6,17 @@ import argparse
 import os
 import sys
 import time
-from pathlib import Path
 
 from rich.console import Console
 
+from bench import ROOT
+from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalClusterError
 from tests.faults.report import print_outcome, write_summary
 from tests.faults.run import all_loads, run
 from tests.faults.schedule import FULL, SHORT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SHORT_MINUTES = 0.5
-INTERRUPTED = 130
 WIDTH = 115  # where no terminal has one
 
 

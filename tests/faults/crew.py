@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from bench import ROOT
 from parkazoo.local import LocalClusterError
 from parkazoo.local.supervisor import Supervisor
 from tests.faults.load import Load, Record
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 POLL_S = 0.1
 TAKE_TIMEOUT_S = 30.0
 PROGRESS_TIMEOUT_S = 120.0

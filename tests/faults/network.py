@@ -12,16 +12,15 @@ import subprocess
 from pathlib import Path
 from types import TracebackType
 
+from bench.hosts.namespaces import CLONE_NEWNET, DISABLED, FORWARDING
 from parkazoo.local import Machine
 
 TOOLS = ("ip", "bridge", "unshare", "nsenter")
 CLONE_NEWUSER = 0x10000000  # linux/sched.h
-CLONE_NEWNET = 0x40000000
 BRIDGE = "switch"
 BRIDGE_MAC = "02:00:00:00:00:01"  # else it would change with what is plugged in
 ADDRESS = "10.77.{}.{}"
 PREFIX = 16
-DISABLED, FORWARDING = "0", "3"  # a port's state, linux/if_bridge.h
 
 
 class NetworkError(Exception):

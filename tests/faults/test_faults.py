@@ -9,15 +9,14 @@ import re
 import subprocess
 import sys
 import unittest
-from pathlib import Path
 from typing import Any
 
+from bench import ROOT
 from tests.faults.load import Fault, Record, Run
 from tests.faults.loads.one_down import LOAD, NAMES, SAMPLES
 from tests.faults.schedule import FULL, KINDS, MANNERS, SHORT, Plan, schedule
 from tests.live.world import seed
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 RUN_TIMEOUT_S = 900.0
 ENSEMBLES = 3
 MANY = 100

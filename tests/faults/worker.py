@@ -18,12 +18,12 @@ import traceback
 from functools import partial
 from pathlib import Path
 
+from tests import LOG_FORMAT
 from tests.faults.load import Load, Worker
 from tests.faults.scarce import NoThreadError
 
 POLL_S = 0.5
 CONFUSED = "xids do not match"
-LOG_FORMAT = "%(asctime)s %(levelname)-7s %(threadName)s %(name)s: %(message)s"
 
 
 def load_named(name: str) -> Load:

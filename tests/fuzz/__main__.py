@@ -10,14 +10,14 @@ import time
 import warnings
 from pathlib import Path
 
+from bench import ROOT
+from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalClusterError
 from tests.fuzz.arena import Arena, Outcome
 from tests.fuzz.cases import Case, generate
 from tests.fuzz.shrink import shrink
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "build" / "fuzz"
-INTERRUPTED = 130
 MINUTE_S = 60.0
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from kazoo.security import (
     ACL,
+    ANYONE_ID_UNSAFE,
     CREATOR_ALL_ACL,
     OPEN_ACL_UNSAFE,
     READ_ACL_UNSAFE,
@@ -18,9 +19,10 @@ from kazoo.security import (
     make_digest_acl_credential,
 )
 
+from parkazoo.protocol.placement import PIN
+
 PASSWORDS = {"alice": "secret", "bob": "hidden"}
 IDS = {name: Id("digest", make_digest_acl_credential(name, password)) for name, password in PASSWORDS.items()}
-WORLD = Id("world", "anyone")
 ALL, READ, WRITE, CREATE, DELETE = (
     Permissions.ALL,
     Permissions.READ,
@@ -33,12 +35,12 @@ ACLS: dict[str, list[ACL]] = {
     "read": READ_ACL_UNSAFE,
     "creator": CREATOR_ALL_ACL,
     "alice": [ACL(ALL, IDS["alice"])],
-    "bob, others read": [ACL(ALL, IDS["bob"]), ACL(READ, WORLD)],
-    "alice, others create": [ACL(ALL, IDS["alice"]), ACL(READ | CREATE, WORLD)],
-    "all but ADMIN": [ACL(READ | WRITE | CREATE | DELETE, WORLD)],
-    "all but READ": [ACL(ALL & ~READ, WORLD)],
-    "all but CREATE": [ACL(ALL & ~CREATE, WORLD)],
-    "all but DELETE": [ACL(ALL & ~DELETE, WORLD)],
+    "bob, others read": [ACL(ALL, IDS["bob"]), ACL(READ, ANYONE_ID_UNSAFE)],
+    "alice, others create": [ACL(ALL, IDS["alice"]), ACL(READ | CREATE, ANYONE_ID_UNSAFE)],
+    "all but ADMIN": [ACL(READ | WRITE | CREATE | DELETE, ANYONE_ID_UNSAFE)],
+    "all but READ": [ACL(ALL & ~READ, ANYONE_ID_UNSAFE)],
+    "all but CREATE": [ACL(ALL & ~CREATE, ANYONE_ID_UNSAFE)],
+    "all but DELETE": [ACL(ALL & ~DELETE, ANYONE_ID_UNSAFE)],
     "both": [ACL(ALL, IDS["alice"]), ACL(READ | DELETE, IDS["bob"])],
     "nobody": [],
     "bad digest": [ACL(ALL, Id("digest", "alice"))],
@@ -61,7 +63,6 @@ WATCHERS = ("DataWatch", "ChildrenWatch", "TreeCache")
 LIFE = ("drop", "expire", "restart", "stop", "start")
 NAMES, NAME_WEIGHTS = ("a", "b", "c", "s0000000000", "0000000000"), (8, 8, 3, 2, 1)
 ENSEMBLES = 3
-PIN = ".parkazoo"
 
 
 @dataclass(frozen=True)

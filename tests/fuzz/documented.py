@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kazoo.exceptions import NoNodeError
-from kazoo.security import ACL, Id, Permissions
+from kazoo.security import ACL, ANYONE_ID_UNSAFE, Id, Permissions
 
 from parkazoo.protocol.placement import Placement, is_reserved, split
-from tests.fuzz.cases import ENSEMBLES, IDS, WORLD, Call, Case
+from tests.fuzz.cases import ENSEMBLES, IDS, Call, Case
 
 PLACEMENT = Placement(ENSEMBLES)
 NO_AUTH = "raises NoAuthError"
@@ -167,7 +167,7 @@ def _may_not_read_an_entry(difference: Difference) -> bool:
 
 
 def identities_of(names: set[str]) -> set[Id]:
-    return {WORLD, *(IDS[name] for name in names)}
+    return {ANYONE_ID_UNSAFE, *(IDS[name] for name in names)}
 
 
 def _found_nothing(difference: Difference) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kazoo.exceptions import NoNodeError
-from kazoo.security import ACL, OPEN_ACL_UNSAFE
+from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE
 
 from tests.fuzz.cases import (
     ALL,
@@ -18,18 +18,16 @@ from tests.fuzz.cases import (
     PASSWORDS,
     RECIPES,
     WATCHERS,
-    WORLD,
     Call,
     Case,
     Client,
     generate,
 )
-from tests.fuzz.documented import PLACEMENT, RULES, Difference, identities_of, kazoos_answer, rule_for
+from tests.fuzz.documented import NO_AUTH, PLACEMENT, RULES, Difference, identities_of, kazoos_answer, rule_for
 from tests.fuzz.shrink import shrink
 
 DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "reference" / "differences.md"
 MANY = 300
-NO_AUTH = "raises NoAuthError"
 NO_NODE = "raises NoNodeError"
 
 
@@ -101,7 +99,7 @@ class TestRules(unittest.TestCase):
 
     def test_a_delete_that_was_refused(self) -> None:
         path, native = self.directory(is_native=False), self.directory(is_native=True)
-        closed, open_to_alice = [ACL(ALL & ~DELETE, WORLD)], [ACL(ALL, IDS["alice"])]
+        closed, open_to_alice = [ACL(ALL & ~DELETE, ANYONE_ID_UNSAFE)], [ACL(ALL, IDS["alice"])]
         self.assertTrue(self.allowed(Call(0, "delete", path), True, NO_AUTH, closed))
         self.assertFalse(self.allowed(Call(0, "delete", path), True, NO_AUTH, open_to_alice))
         self.assertFalse(self.allowed(Call(0, "delete", native), True, NO_AUTH, closed))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -22,6 +22,7 @@ from tests.live.world import LiveTest, wait_until
 
 PACKET_BYTES = 0xFFFFF  # ZooKeeper's jute.maxbuffer
 Call = Callable[[Any], Any]
+Cases = Iterator[tuple[str, Call]]
 
 PATHS: tuple[Any, ...] = (
     None,
@@ -130,70 +131,108 @@ def _commit(client: Any, add: Callable[[Any], Any]) -> Any:
 
 def cases() -> list[tuple[str, Call]]:
     """Each with a name; in an order in which the ones before can do no harm to the ones after."""
-    found: list[tuple[str, Call]] = []
+    return [
+        *_with_paths(),
+        *_with_versions(),
+        *_with_values(),
+        *_with_flags(),
+        *_with_acls(),
+        *_with_watches(),
+        *_others(),
+    ]
 
-    def add(name: str, value: Any, call: Call) -> None:
-        found.append((f"{name}({value!r:.60})", call))
 
+def _case(name: str, value: Any, call: Call) -> tuple[str, Call]:
+    return f"{name}({value!r:.60})", call
+
+
+def _with_paths() -> Cases:
     for name, call in WITH_PATH.items():
         for path in PATHS:
             if str(path).startswith("/zookeeper") and name not in READS_ONLY:
                 continue  # the ensembles' own business
             if path in ("/", "//", "/.") and name in ("delete recursive", "create sequence", "create ephemeral"):
                 continue
-            add(name, path, lambda c, call=call, p=path: call(c, p))
+            yield _case(name, path, lambda c, call=call, p=path: call(c, p))
+
+
+def _with_versions() -> Cases:
     for each in VERSIONS:
-        add("set version", each, lambda c, v=each: c.set("/leaf", b"", v))
-        add("delete version", each, lambda c, v=each: c.delete("/leaf", v))
-        add("set_acls version", each, lambda c, v=each: c.set_acls("/leaf", OPEN_ACL_UNSAFE, v))
-        add("check version", each, lambda c, v=each: _commit(c, lambda t: t.check("/leaf", v)))
-        add("transaction set version", each, lambda c, v=each: _commit(c, lambda t: t.set_data("/leaf", b"", v)))
-        add("transaction delete version", each, lambda c, v=each: _commit(c, lambda t: t.delete("/leaf", v)))
-        add("delete a directory, version", each, lambda c, v=each: c.delete("/a", v))
+        yield _case("set version", each, lambda c, v=each: c.set("/leaf", b"", v))
+        yield _case("delete version", each, lambda c, v=each: c.delete("/leaf", v))
+        yield _case("set_acls version", each, lambda c, v=each: c.set_acls("/leaf", OPEN_ACL_UNSAFE, v))
+        yield _case("check version", each, lambda c, v=each: _commit(c, lambda t: t.check("/leaf", v)))
+        yield _case(
+            "transaction set version", each, lambda c, v=each: _commit(c, lambda t: t.set_data("/leaf", b"", v))
+        )
+        yield _case(
+            "transaction delete version", each, lambda c, v=each: _commit(c, lambda t: t.delete("/leaf", v))
+        )
+        yield _case("delete a directory, version", each, lambda c, v=each: c.delete("/a", v))
+
+
+def _with_values() -> Cases:
     for each in VALUES:
-        add("create value", each, lambda c, v=each: c.create("/value", v))
-        add("set value", each, lambda c, v=each: c.set("/a", v))
-        add("transaction create value", each, lambda c, v=each: _commit(c, lambda t: t.create("/value2", v)))
-        add("transaction set value", each, lambda c, v=each: _commit(c, lambda t: t.set_data("/a", v)))
+        yield _case("create value", each, lambda c, v=each: c.create("/value", v))
+        yield _case("set value", each, lambda c, v=each: c.set("/a", v))
+        yield _case(
+            "transaction create value", each, lambda c, v=each: _commit(c, lambda t: t.create("/value2", v))
+        )
+        yield _case("transaction set value", each, lambda c, v=each: _commit(c, lambda t: t.set_data("/a", v)))
+
+
+def _with_flags() -> Cases:
     for each in FLAGS:
-        add("create ephemeral", each, lambda c, v=each: c.create("/flag", ephemeral=v))
-        add("create sequence", each, lambda c, v=each: c.create("/flag", sequence=v))
-        add("create makepath", each, lambda c, v=each: c.create("/flag", makepath=v))
-        add("create include_data", each, lambda c, v=each: c.create("/flag", include_data=v))
-        add("get_children include_data", each, lambda c, v=each: c.get_children("/a", include_data=v))
-        add("delete recursive", each, lambda c, v=each: c.delete("/leaf", recursive=v))
-        add("transaction create flag", each, lambda c, v=each: _commit(c, lambda t: t.create("/f", ephemeral=v)))
+        yield _case("create ephemeral", each, lambda c, v=each: c.create("/flag", ephemeral=v))
+        yield _case("create sequence", each, lambda c, v=each: c.create("/flag", sequence=v))
+        yield _case("create makepath", each, lambda c, v=each: c.create("/flag", makepath=v))
+        yield _case("create include_data", each, lambda c, v=each: c.create("/flag", include_data=v))
+        yield _case("get_children include_data", each, lambda c, v=each: c.get_children("/a", include_data=v))
+        yield _case("delete recursive", each, lambda c, v=each: c.delete("/leaf", recursive=v))
+        yield _case(
+            "transaction create flag", each, lambda c, v=each: _commit(c, lambda t: t.create("/f", ephemeral=v))
+        )
+
+
+def _with_acls() -> Cases:
     for number, each in enumerate(ACLS):
-        add("create acl", number, lambda c, v=each, n=number: c.create(f"/acl{n}", acl=v))
-        add(
+        yield _case("create acl", number, lambda c, v=each, n=number: c.create(f"/acl{n}", acl=v))
+        yield _case(
             "create include_data acl",
             number,
             lambda c, v=each, n=number: c.create(f"/acli{n}", acl=v, include_data=True),
         )
-        add("set_acls", number, lambda c, v=each, n=number: _set_acls(c, f"/acls{n}", v))
-        add("set_acls of a directory", number, lambda c, v=each, n=number: _set_acls(c, f"/acld{n}", v, "/child"))
-        add("ensure_path acl", number, lambda c, v=each, n=number: c.ensure_path(f"/aclp{n}/q", acl=v))
-        add(
+        yield _case("set_acls", number, lambda c, v=each, n=number: _set_acls(c, f"/acls{n}", v))
+        yield _case(
+            "set_acls of a directory", number, lambda c, v=each, n=number: _set_acls(c, f"/acld{n}", v, "/child")
+        )
+        yield _case("ensure_path acl", number, lambda c, v=each, n=number: c.ensure_path(f"/aclp{n}/q", acl=v))
+        yield _case(
             "transaction acl",
             number,
             lambda c, v=each, n=number: _commit(c, lambda t: t.create(f"/aclt{n}", acl=v)),
         )
-        add("first child below acl", number, lambda c, n=number: c.create(f"/acl{n}/child"))
+        yield _case("first child below acl", number, lambda c, n=number: c.create(f"/acl{n}/child"))
+
+
+def _with_watches() -> Cases:
     for each in WATCHES:
-        add("get watch", each, lambda c, v=each: c.get("/a", watch=v))
-        add("exists watch", each, lambda c, v=each: c.exists("/a", watch=v))
-        add("get_children watch", each, lambda c, v=each: c.get_children("/a", watch=v))
-    add("empty transaction", "", lambda c: c.transaction().commit())
-    add("twice committed", "", _commit_twice)
+        yield _case("get watch", each, lambda c, v=each: c.get("/a", watch=v))
+        yield _case("exists watch", each, lambda c, v=each: c.exists("/a", watch=v))
+        yield _case("get_children watch", each, lambda c, v=each: c.get_children("/a", watch=v))
+
+
+def _others() -> Cases:
+    yield _case("empty transaction", "", lambda c: c.transaction().commit())
+    yield _case("twice committed", "", _commit_twice)
     for scheme, credential in ((None, "u:p"), ("digest", None), (1, "u:p"), ("digest", b"u:p")):
-        add("add_auth", (scheme, credential), lambda c, s=scheme, v=credential: c.add_auth(s, v))
+        yield _case("add_auth", (scheme, credential), lambda c, s=scheme, v=credential: c.add_auth(s, v))
     for listener in (None, 1, "listener"):
-        add("add_listener", listener, lambda c, v=listener: c.add_listener(v))
+        yield _case("add_listener", listener, lambda c, v=listener: c.add_listener(v))
     for hosts in ("", "h:no", "127.0.0.1:2181/other/chroot"):
-        add("set_hosts", hosts, lambda c, v=hosts: c.set_hosts(v))
+        yield _case("set_hosts", hosts, lambda c, v=hosts: c.set_hosts(v))
     for arguments in ((1, None, None, 0), (None, 1, None, 0), (None, None, 1, 0), (None, None, None, "0")):
-        add("reconfig", arguments, lambda c, v=arguments: c.reconfig(*v))
-    return found
+        yield _case("reconfig", arguments, lambda c, v=arguments: c.reconfig(*v))
 
 
 def _set_acls(client: Any, path: str, acls: Any, child: str = "") -> Any:

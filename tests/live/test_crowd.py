@@ -26,6 +26,7 @@ from kazoo.exceptions import NoNodeError, SessionExpiredError
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
+from bench import ROOT
 from parkazoo import ParKazooClient
 from parkazoo.admin import init_map
 from parkazoo.local import LocalCluster, LocalServer
@@ -35,7 +36,6 @@ from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
 from tests.relay import Relay
 
 CONNECTED, SUSPENDED, LOST = KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.LOST
-ROOT = Path(__file__).resolve().parent.parent.parent
 LONG_S = 90.0
 TICK_S = 0.02
 PROMPT_S = 2.0  # half a second is owed; what this is to tell from it is 16 s

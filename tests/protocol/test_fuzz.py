@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from kazoo.exceptions import BadArgumentsError, KazooException, NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from parkazoo.admin.agreement import plan_map
 from parkazoo.admin.identity import encode_identity, is_identity
-from parkazoo.admin.plan import plan_map
 from parkazoo.cli.cluster_map import _normalised, _parse_ensembles, _read_plan, connection_options
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import (

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ast
 import unittest
-from pathlib import Path
 
 from kazoo.client import KazooClient
 from kazoo.protocol.connection import ConnectionHandler
 
-import parkazoo
 from parkazoo import kazoo_private
+from tests.protocol.test_layering import PACKAGE
 
-PACKAGE = Path(parkazoo.__file__).parent
 DOCUMENTED = {  # modules of kazoo that its reference documents
     "kazoo.client",
     "kazoo.exceptions",

@@ -6,10 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
+from bench import ROOT
+
 LIMIT_S = 120.0
 
 
