@@ -1,4 +1,4 @@
-"""How a member comes to be connected, and again: steps of the loop. A :class:`Link` carries its requests then."""
+"""How a member connects, and connects again: steps of the loop. Then a :class:`Link` carries its requests."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from parkazoo.wire.talk import Talk
 from parkazoo.wire.workers import BLOCKING, run_on
 
 MOST_DELAY_S = 2.0  # between two rounds of attempts; and at most a third of the session's timeout
-LEAST_DELAY = 0.5  # of the delay: so much is certain, the rest is drawn
+LEAST_DELAY = 0.5  # of the delay: this much is certain, the rest is random
 WRITER_LIMIT_S = 2.0
 
 
 class Backoff:
-    """What a KazooRetry waits between attempts, without waiting; but never so long that the session dies of it.
+    """The pauses of a KazooRetry between attempts, but never so long that the session expires.
 
     :param most_s: the longest delay, whatever the policy says.
     """
@@ -106,7 +106,7 @@ class MemberConnection(ConnectionHandler):
         self._read_sock = self._write_sock = None
 
     def abandon(self) -> None:
-        """In a child process: close what it has of the parent's sockets, without a word to the server."""
+        """In a child process: close the parent's sockets here, without sending anything to the server."""
         talks = [talk.sock for talk in (self._talk, self._search) if talk is not None]
         for sock in (self._socket, *talks):
             if sock is not None:
@@ -135,7 +135,7 @@ class MemberConnection(ConnectionHandler):
         return self.wake()
 
     def wake(self) -> bool:
-        """Have what is queued, a close too, looked at; False if the connection has stopped."""
+        """Have the queue, a close included, looked at; False if the connection has stopped."""
         link, loop = self._link, self._loop
         if link is not None:
             link.wake()
@@ -149,19 +149,19 @@ class MemberConnection(ConnectionHandler):
         return nullcontext() if link is None else link.lock
 
     def resume(self) -> None:
-        """The gate is open again: take what has come meanwhile."""
+        """The gate is open again: take the answers that have come meanwhile."""
         loop, link = self._loop, self._link
         if loop is not None and link is not None:
             loop.call(link.resume)
 
     def distrust(self, thread: int) -> None:
-        """A thread was interrupted while it was sending, nobody knows where: nothing more is sent on that link."""
+        """A thread was interrupted at an unknown point of a send: nothing more is sent on that link."""
         link = self._link
         if link is not None:
             link.distrust(thread)
 
     def _connect(self, *address: Any) -> tuple[float, float]:
-        """Overrides kazoo's, for a program that has replaced it and calls the original: connect, and wait.
+        """Overrides kazoo's, for a program that has replaced it and calls the original: connects, and waits.
 
         :returns: time-outs in ms, for reading and for connecting.
         """
@@ -228,7 +228,7 @@ class MemberConnection(ConnectionHandler):
                 self._have_tried(address, ConnectionDropped(str(error)))
 
     def _try_by(self, connect: Callable[..., tuple[float, float]], address: Address) -> None:
-        """Elsewhere: by way of what a program has put in the place of `_connect`."""
+        """On another thread: call the function that a program has put in place of `_connect`."""
         outcome: Any
         try:
             read_timeout_ms, _ = connect(*address)
@@ -256,7 +256,7 @@ class MemberConnection(ConnectionHandler):
             self._talk = talk
 
     def _authenticate(self, sock: Any, host: str, timeout_s: float) -> None:
-        """Elsewhere: kazoo's SASL, which waits for each answer."""
+        """On another thread: kazoo's SASL, which waits for each answer."""
         self._socket = sock
         self._authenticate_with_sasl(host, timeout_s)
 
@@ -333,7 +333,7 @@ class MemberConnection(ConnectionHandler):
         self.client._session_callback(state)
 
     def _give_up(self) -> None:
-        """The client is to stop, and there is no session to close."""
+        """The client stops, and there is no session to close."""
         if self._link is not None or self._loop is None:
             return
         if self._pause is not None:
@@ -348,10 +348,10 @@ class MemberConnection(ConnectionHandler):
         self._talk = self._pause = self._loop = None
         self._tell(KeeperState.CLOSED)
         self.client.owner.member_ended(self.client)
-        self.connection_stopped.set()  # at last: somebody may be waiting for all of it
+        self.connection_stopped.set()  # at last: a thread may wait for all of it
 
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
-        """Overrides kazoo's: a client that stops hears of no more."""
+        """Overrides kazoo's: a client that stops hears of nothing more."""
         if not self.client.owner.is_leaving:
             super()._read_watch_event(buffer, offset)
 

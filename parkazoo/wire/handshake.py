@@ -1,7 +1,7 @@
-"""How a session begins or goes on with a server: all that is said before the first request.
+"""How a session begins or goes on with a server: everything before the first request.
 
-Connect; SASL, if that is wanted; then, together, the credentials and a read of the ensemble's identity. Requests
-follow only if that is the ensemble that the cluster map means: an address may have come to belong to another.
+Connect; SASL, if wanted; then, together, the credentials and a read of the ensemble's identity. Requests follow
+only if this is the ensemble that the cluster map means, because its address may now belong to another one.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def shake_hands(member: Any, address: Address, authenticate: Authenticate) -> Ca
         options.
     :raises SessionExpiredError: the server does not know the session.
     :raises AuthFailedError: it refuses the credentials.
-    :raises ConnectionDropped: it refuses, closes, is too slow, or is not a server of the member's ensemble; says
-        which. So does OSError.
+    :raises ConnectionDropped: it refuses, closes, is too slow, or is not a server of the member's ensemble. The
+        message says which. OSError means the same.
     """
     return partial(_shake_hands, member, address, authenticate)
 
@@ -116,7 +116,7 @@ def _greet(
 
 
 def _ask_first(member: Any, talk: Talk, exchange: Exchange, opening: bytes) -> Steps[None]:
-    """The answer to Connect: none, if the server has no quorum, or is behind what the client has seen."""
+    """The answer to Connect. There is none if the server has no quorum, or is behind what the client has seen."""
     try:
         yield from send(talk, opening)
         while exchange.state == CONNECTING:
@@ -135,7 +135,7 @@ def programs_own(handler: Any) -> Callable[..., Any] | None:
 
 
 def _create(create: Callable[..., Any], member: Any, address: Address, timeout_s: float) -> Any:
-    """Elsewhere: a socket, with what kazoo gives."""
+    """On another thread: a socket, made with kazoo's arguments."""
     sock = create(
         address=(address.ip, address.port),
         hostname=address.host,
@@ -153,13 +153,13 @@ def _create(create: Callable[..., Any], member: Any, address: Address, timeout_s
 
 
 def _close_session(talk: Talk) -> None:
-    """It has just begun, in the wrong place."""
+    """End a session that has just begun on the wrong ensemble."""
     with suppress(OSError):
         talk.sock.send(request_frame(CloseInstance, CLOSE_XID))
 
 
 def ask_writer(address: Address, limit_s: float) -> Callable[[Talk], Steps[bool]]:
-    """Steps that return whether a server says that it can write; they raise if it does not say anything."""
+    """Steps that return whether a server says that it can write, and raise if it does not answer."""
     return partial(_ask_writer, address, limit_s)
 
 

@@ -1,9 +1,9 @@
 """An established connection to a server: any thread sends, the loop reads.
 
-Taking an xid, joining those that wait for an answer and handing the bytes over is one step, under one lock. While
-few requests are on their way the calling thread writes to the socket itself, and takes along what others hand over
-meanwhile; otherwise the loop writes, many requests at a time. One thread writes at a time, without the lock.
-What the bytes mean is the business of :class:`~parkazoo.wire.exchange.Exchange`.
+A request gets its xid, joins the pending ones and hands over its bytes in one step, under one lock. While few
+requests are on their way, the calling thread writes to the socket itself, and takes along what others hand over
+meanwhile. Otherwise the loop writes, many requests at a time. One thread writes at a time, without the lock.
+:class:`~parkazoo.wire.exchange.Exchange` knows what the bytes mean.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from parkazoo.wire.loop import READ, WRITE, Loop, Timer
 
 MOST_IN_FLIGHT = 2000
 MOST_WRITES = 4  # of a thread, before others go on
-FEW_IN_FLIGHT = 32  # a thread that has more of them on their way gains more by sending many at a time
+FEW_IN_FLIGHT = 32  # with more requests on their way, it is faster to send many at a time
 MOST_UNSENT_BYTES = 1 << 20
 READ_BYTES = 1 << 16
 WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-BROKEN = -1  # in the place of a thread that writes: its last write failed, so nobody may write after it
+BROKEN = -1  # stands for a thread that writes: the last write failed, so none may write after it
 
 
 class Link:
     """A session's connection, from the end of the handshake until it breaks or is closed.
 
-    :param client: the member; its queue holds what may not be sent yet, its pending requests wait for answers.
-        While its owner's gate is closed what comes is kept: listeners hear of a state before any later answer.
-    :param joined: the connection. After its read time-out without a word from the server, it is taken for lost.
-    :param on_ping: told on the loop, after each ping.
-    :param on_end: told once, on the loop, why it has ended; None if the server has closed the session.
+    :param client: the member. Its queue holds requests that may not be sent yet; its pending requests wait for
+        answers. Answers are kept while its owner's gate is closed: listeners hear of a state before any later one.
+    :param joined: the connection. It counts as lost when the server has been silent for its read time-out.
+    :param on_ping: called on the loop, after each ping.
+    :param on_end: called once, on the loop, with the reason; None if the server has closed the session.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Link:
         self.flush()
         self.resume()
         if self._is_secure and self._exchange.state != ENDED:
-            self._on_ready(READ)  # what has been read along with the handshake does not make the socket readable
+            self._on_ready(READ)  # bytes that came with the handshake do not make the socket readable
 
     def _watch(self) -> None:
         try:
@@ -89,7 +89,7 @@ class Link:
             raise ConnectionDropped("the socket has been closed") from None
 
     def resume(self) -> None:
-        """On the loop: what has come can be taken, if the gate is open."""
+        """On the loop: take what has come, if the gate is open."""
         if self._exchange.has_kept and self._exchange.state != ENDED:
             self._guard(partial(self._take, b""))
         self._go_on_sending()
@@ -97,7 +97,7 @@ class Link:
     # ---- any thread ------------------------------------------------------------------------------
 
     def send(self, request: Any, reply: Any, body: bytes) -> bool:
-        """Send, keeping the order of requests; False if that may not be now. It never blocks."""
+        """Send, keeping the order of requests; False if this is not the time. It never blocks."""
         client, exchange = self._client, self._exchange
         with self.lock:
             in_flight, unsent = len(self._pending), self._unsent
@@ -108,7 +108,7 @@ class Link:
             self._alive.sent(time.monotonic())
             if self._sender is not None:
                 unsent += data
-                return True  # it will be taken along
+                return True  # the sending thread takes it along
             is_ours = in_flight < FEW_IN_FLIGHT and not (
                 self._is_secure or self._is_blocked or self._loop.is_here()
             )
@@ -142,7 +142,7 @@ class Link:
         self.end(ConnectionDropped("an exception interrupted a thread that was sending"))
 
     def wake(self) -> None:
-        """Have the loop send what is there to be sent."""
+        """Have the loop send what is unsent."""
         if self._is_signalled:
             return
         self._is_signalled = True
@@ -152,7 +152,7 @@ class Link:
             self._loop.call(self.flush)
 
     def _send_out(self, data: bytes | bytearray) -> bool:
-        """By whoever has set `_sender`: write, and take along some of what is unsent.
+        """By the thread that has set `_sender`: write, and take along some of what is unsent.
 
         :param data: what goes first; empty if something is unsent.
         :returns: whether nothing is left.
@@ -262,7 +262,7 @@ class Link:
             self._loop.set_events(self._sock, READ | WRITE if is_blocked else READ)
 
     def _keep_alive(self) -> None:
-        """Ping if nothing else was sent, and look whether the server is still there."""
+        """Ping if nothing else was sent, and check whether the server is still there."""
         if self._exchange.state == ENDED:
             return
         if self._sock.fileno() < 0:  # some programs do that
@@ -323,7 +323,7 @@ class Link:
         self._on_ping()
 
     def end(self, error: Exception | None) -> None:
-        """Close the socket; what waits for an answer is the client's to tell."""
+        """Close the socket; the client fails the pending requests."""
         if self._exchange.state == ENDED:
             return
         with suppress(KeyError, ValueError):  # it is not watched, or has been closed
@@ -337,7 +337,7 @@ class Link:
         self._on_end(error)
 
     def _is_ready(self, reading: list[Any], writing: list[Any]) -> bool:
-        """What the select says that a program has put in the place of the handler's."""
+        """The answer of a select with which a program has replaced the handler's."""
         return any(self._overrides["select"](reading, writing, [], 0)[:2])
 
 

@@ -30,7 +30,7 @@ CLOSED_ERRORS = {
     KeeperState.CLOSED: partial(ConnectionClosedError, "Connection has been closed"),
     KeeperState.EXPIRED_SESSION: SessionExpiredError,
 }
-FAILURES = {  # of what was asked for before; everywhere else it is ConnectionLoss, as with kazoo
+FAILURES = {  # for earlier requests; everywhere else it is ConnectionLoss, as with kazoo
     KeeperState.AUTH_FAILED: AuthFailedError,
     KeeperState.EXPIRED_SESSION: SessionExpiredError,
 }
@@ -101,7 +101,7 @@ class Member(KazooClient):
         )
 
     def begin(self) -> None:
-        """Connect, without waiting for it. Requests are queued from now on."""
+        """Start to connect, without waiting. Requests are queued from now on."""
         self._stopped.clear()
         self._state = KeeperState.CONNECTING
         self._connection.start()
@@ -117,12 +117,12 @@ class Member(KazooClient):
             self._fail(self._queue, self._state)  # it closed meanwhile, perhaps without seeing this request
 
     def _call(self, request: Request, async_object: Reply | None) -> bool:
-        """Overrides kazoo's, for whoever uses this member as a client of its own."""
+        """Overrides kazoo's, for a program that uses this member as a client of its own."""
         self.submit(request, async_object)
         return self._state not in CLOSED_ERRORS
 
     def renew(self) -> None:
-        """On the loop: close the session on its servers and begin another. What has been asked for has expired."""
+        """On the loop: close the session on its servers and begin another. Earlier requests expire."""
         self._live.clear()
         self._state = KeeperState.CONNECTING
         self._disown_pending()
@@ -138,7 +138,7 @@ class Member(KazooClient):
             self._connection.wake()
 
     def rename(self, name: str) -> None:
-        """Now it is known which ensemble this is."""
+        """The map is read: this is the name of the ensemble."""
         self.logger = self.owner.logger_for(name)
         self._connection.logger = DiscreetLog(self.logger)
         self.name = name
@@ -156,11 +156,11 @@ class Member(KazooClient):
         self._connection.abandon()
 
     def unchroot(self, path: str) -> str:
-        """The owner's name for a physical path: called for watches' events and transactions' results."""
+        """The owner's name for a physical path, for watches' events and transactions' results."""
         return self.owner.unchroot(path)
 
     def describe(self, request: Request) -> str:
-        """What an error says of a request: the user's path, and the ensemble."""
+        """A request in an error's message: the user's path, and the ensemble."""
         path = getattr(request, "path", None)
         where = f"ensemble {self.name}"
         return where if path is None else f"{self.unchroot(directory_of_pin(path))} ({where})"
@@ -212,7 +212,7 @@ class Member(KazooClient):
             self._forget_session()
 
     def _go_on_renewing(self, state: str) -> None:
-        """The session is being replaced: this member is CONNECTING, whatever happens."""
+        """The session is being replaced: this member stays CONNECTING, whatever happens."""
         if state in CONNECTED_STATES:  # to close the session
             return
         self._pending.clear()

@@ -1,10 +1,10 @@
-"""What is said on a socket before requests are: steps of the loop, written as one generator.
+"""What a socket carries before requests: steps of the loop, written as one generator.
 
 The generator does its reads and writes on a socket that never blocks, and yields what it waits for:
 
     READ or WRITE    until the socket is ready for it
-    a function       until it has been called on a thread of its own, for it may block; its result is sent back
-    Limit(seconds)   nothing; but what comes next has to end within that time
+    a function       until a thread has called it, because it may block; the generator receives its result
+    Limit(seconds)   nothing; but everything after it has to end within that time
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Talk:
     """Runs the generator. All of it is for the loop's own thread.
 
     :param handler: kazoo's; a function that the generator yields runs on what it spawns, or on a thread.
-    :param steps: the generator; it is given this object, whose `sock` it sets.
+    :param steps: the generator; it gets this object, whose `sock` it sets.
     :param on_end: called once with what the generator returns, or with the exception that it raises. Perhaps
         before the constructor returns.
     """
@@ -59,7 +59,7 @@ class Talk:
         self._step(None)
 
     def cancel(self) -> None:
-        """Close the socket, without a word; ends with a ConnectionDropped."""
+        """Close the socket, without sending anything; ends with a ConnectionDropped."""
         if not self.has_ended:
             self._end()
             self._steps.close()
@@ -104,7 +104,7 @@ class Talk:
             value = call()
         except Exception as error:
             value = error
-        except BaseException as error:  # what a program's own code may raise, such as gevent's Timeout
+        except BaseException as error:  # a program's own code may raise anything, such as gevent's Timeout
             value = ConnectionDropped(repr(error))
         self._loop.call(partial(self._step, value))
 
@@ -159,7 +159,7 @@ def secure(talk: Talk, make_context: Callable[[], ssl.SSLContext], host: str) ->
     """TLS on the connection.
 
     :param make_context: may block: it reads files.
-    :raises ssl.SSLError: the two cannot agree, or the server cannot prove who it is.
+    :raises ssl.SSLError: the two cannot agree, or the server cannot prove its identity.
     """
     context = yield make_context
     talk.sock = sock = context.wrap_socket(talk.sock, server_hostname=host, do_handshake_on_connect=False)
