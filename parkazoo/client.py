@@ -11,6 +11,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
+from threading import get_ident
 from typing import Any
 from weakref import WeakSet
 
@@ -21,20 +22,22 @@ from kazoo.protocol.states import KazooState, KeeperState
 from parkazoo.compat.direct import Direct
 from parkazoo.compat.facade import Connections, Watchers, child_places, data_places
 from parkazoo.compat.listeners import Listeners
-from parkazoo.engine.driver import Reply
+from parkazoo.engine.ports import Reply
 from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts
 from parkazoo.protocol.placement import MAP, logical
+from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
 from parkazoo.recipe.delete import TreeDelete
 from parkazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
 from parkazoo.recipe.queue import LockingQueue
 from parkazoo.recipe.transaction import RetriableTransaction
 from parkazoo.wire.handler import Handler, start_handler, stop_handler
-from parkazoo.wire.member import CLOSED_ERRORS, Member
+from parkazoo.wire.member import Member
 from parkazoo.wire.routine import end_after_fork, is_current
+from parkazoo.wire.runtime import Runtime
 from parkazoo.wire.sasl import verify_sasl
 from parkazoo.wire.tls import make_context
 
@@ -59,7 +62,8 @@ class ParKazooClient(KazooClient):
     __signature__ = inspect.signature(KazooClient)
     session_number = 0
     """Counts this client's sessions: what was made in an earlier one is not this one's, even while it is there."""
-    _session: Session | None = None
+    _session: Session[Member] | None = None
+    _runtime: Runtime  # the session's
     _first_session: tuple[int | None, bytes] = (None, b"")  # a client_id to begin with
     _fork_error: ForkError | None = None  # in a child process
     _workers: tuple[Any, ...] = ()  # the handler's, which call watches and completion callbacks
@@ -116,7 +120,8 @@ class ParKazooClient(KazooClient):
                 failure = session.failure if session and self._state == KeeperState.CLOSED else None
                 async_object.set_exception(failure or CLOSED_ERRORS[self._state]())
             return False
-        session.mend()
+        if session.interrupted_thread is not None:
+            session.recover()
         try:
             if request is CONNECTION_DROP:  # kazoo's test hooks
                 for member in session.members:
@@ -126,7 +131,7 @@ class ParKazooClient(KazooClient):
             else:
                 session.call(request, async_object)
         except BaseException:  # raised by a signal handler, or by gevent
-            session.interrupted()
+            session.interrupted(get_ident())
             raise
         return None
 
@@ -211,7 +216,8 @@ class ParKazooClient(KazooClient):
         self.check_process()
         self.listeners.excuse()
         with self._starting:
-            return self._start()
+            live = self._start()
+        return live  # noqa: RET504 - from within, a signal handler's exception could keep the lock
 
     def _start(self) -> Any:
         if self._session is not None and not self._session.is_leaving:
@@ -236,7 +242,8 @@ class ParKazooClient(KazooClient):
             self._session.drop_watches(KeeperState.CLOSED)
         number, password = self._first_session
         self._state = KeeperState.CONNECTING
-        self._session = Session(self, self._make_member, (number, password) if number else None)
+        self._runtime = Runtime(self.handler, self.listeners)
+        self._session = Session(self, self._runtime, self._make_member, (number, password) if number else None)
         try:
             self._reset_session()
             self.session_number += 1
@@ -244,7 +251,7 @@ class ParKazooClient(KazooClient):
             _started.add(self)
             self._session.begin()
         except BaseException:  # no thread can be started; or a signal handler's
-            self._session.is_stopping = True
+            self._session.is_leaving = self._session.is_stopping = True
             self._state = KeeperState.CLOSED
             raise
         return self._live
@@ -267,6 +274,8 @@ class ParKazooClient(KazooClient):
         deadline_s = time.monotonic() + self._close_timeout_s
         was_connected = self.connected
         try:
+            if self._session is not None:
+                self._session.is_leaving = True
             self._stopped.set()
             if self._session is not None and self._session.driver is not None and was_connected:
                 is_idle = self.handler.event_object()
@@ -286,12 +295,15 @@ class ParKazooClient(KazooClient):
     def _safe_close(self, deadline_s: float | None = None) -> None:
         if deadline_s is None:
             deadline_s = time.monotonic() + self._close_timeout_s
-        has_stopped = self._session is None or self._session.stop(max(0.0, deadline_s - time.monotonic()))
+        has_stopped = self.handler.event_object()
+        if self._session is not None:
+            self._session.stop(has_stopped.set)
+            has_stopped.wait(max(0.0, deadline_s - time.monotonic()))
         if isinstance(self.handler, Handler) or not self._is_in_callback():
             stop_handler(self.handler, max(0.0, deadline_s - time.monotonic()))
         else:
             self.handler.spawn(stop_handler, self.handler)  # it waits for the callback to return
-        if not has_stopped:
+        if self._session is not None and not has_stopped.is_set():
             raise WriterNotClosedException(
                 "Writer still open from prior connection and wouldn't close after "
                 f"{self._close_timeout_s:.0f} seconds"
@@ -312,13 +324,12 @@ class ParKazooClient(KazooClient):
         if self.state != state:
             self.state = state
             if self.state_listeners:
-                session = self._session
-                loop = session.loop if session is not None and session.loop.is_here() else None
+                loop = self._runtime.loop if self._session is not None and self._runtime.loop.is_here() else None
                 self.listeners.tell(state, loop)
 
     def _resume(self) -> None:
-        if self._session is not None:
-            self._session.resume()
+        for member in self._members():
+            member.resume()
 
     def _call_listeners(self, state: str) -> None:
         for listener in list(self.state_listeners):
@@ -382,10 +393,15 @@ class ParKazooClient(KazooClient):
         """The bootstrap ensemble's hosts as ``"h:p,h:p"``."""
         return format_hosts(self.hosts)
 
-    def _make_member(self, session: Session, name: str, hosts: str, client_id: tuple[int, bytes] | None) -> Member:
+    def _make_member(
+        self, session: Session[Member], name: str, hosts: str, client_id: tuple[int, bytes] | None
+    ) -> Member:
         return Member(
             session,
+            self._runtime,
             name,
+            self.unchroot,
+            self.logger_for,
             self._connection.connect_hook,
             self._connection.sasl_options,
             self.auth_data,

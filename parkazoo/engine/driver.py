@@ -7,13 +7,14 @@ block: members only queue what is sent. The lock is held for bookkeeping alone, 
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from contextlib import AbstractContextManager
+from typing import Any
 
 from kazoo.exceptions import ConnectionLoss
 
+from parkazoo.engine.ports import Ensemble, Reply
 from parkazoo.kazoo_private import Exists, Sync
 from parkazoo.protocol.operations import at_home, is_whole, whole
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
@@ -26,25 +27,11 @@ from parkazoo.protocol.tree import Tree
 log = logging.getLogger(__name__)
 
 
-class Reply(Protocol):
-    """What gets an answer: kazoo's async results do, and so do the steps of a generator."""
-
-    def set(self, value: Any = None) -> None: ...
-    def set_exception(self, exception: Exception) -> None: ...
-
-
-class Member(Protocol):
-    """What the driver needs of an ensemble's client."""
-
-    def submit(self, request: Request, reply: Reply) -> None:
-        """Queue a request, in order, without blocking; `reply` is told on any thread, perhaps at once."""
-
-
 class Serial:
-    """Makes calls one at a time, in order, on the thread of whoever came first. It never blocks, nor recurses."""
+    """Makes calls one at a time, in order, on the thread that came first. It never blocks, nor recurses."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, lock: AbstractContextManager[Any]) -> None:
+        self._lock = lock
         self._calls: deque[Callable[[], None]] = deque()
         self._is_busy = False
 
@@ -192,12 +179,14 @@ class _Brief:
 
 
 class _Gather:
-    """Collects the answers to steps that were sent together."""
+    """Collects the answers to steps that were sent together, which come on several threads."""
 
-    def __init__(self, count: int, advance: Callable[[list[Any]], None]) -> None:
+    def __init__(
+        self, count: int, lock: AbstractContextManager[Any], advance: Callable[[list[Any]], None]
+    ) -> None:
         self._answers: list[Any] = [None] * count
         self._missing = count
-        self._lock = threading.Lock()
+        self._lock = lock
         self._advance = advance
 
     def slot(self, index: int) -> _Slot:
@@ -227,15 +216,21 @@ class _Slot:
 
 
 class Driver:
-    """The operations of one client over its members, which are indexed as in the placement."""
+    """The operations of one client over its members, which are indexed as in the placement.
 
-    def __init__(self, tree: Tree, members: Sequence[Member]) -> None:
+    :param make_lock: :meth:`Runtime.make_lock`.
+    """
+
+    def __init__(
+        self, tree: Tree, members: Sequence[Ensemble], make_lock: Callable[[], AbstractContextManager[Any]]
+    ) -> None:
         self.tree = tree
         self._members = members
         self.order: Order[_Run] = Order()
         self._failure: type[Exception] = ConnectionLoss  # of those whose order is not this one any more
-        self._lock = threading.Lock()
-        self._serial = Serial()
+        self._make_lock = make_lock
+        self._lock = make_lock()
+        self._serial = Serial(make_lock())
         self._when_idle: list[Callable[[], None]] = []
 
     def call(self, request: Request, reply: Reply | None) -> None:
@@ -312,7 +307,7 @@ class Driver:
             ((ensemble, request),) = steps
             self._members[ensemble].submit(request, run)
             return
-        gather = _Gather(len(steps), run._advance)
+        gather = _Gather(len(steps), self._lock, run._advance)
         for index, (ensemble, request) in enumerate(steps):
             self._members[ensemble].submit(request, gather.slot(index))
 
@@ -340,7 +335,7 @@ class Driver:
         with self._lock:
             waiting = self.order.waiting()
             self.order = Order()
-            self._serial = Serial()
+            self._serial = Serial(self._make_lock())
             self._failure = failure
             idle, self._when_idle = self._when_idle, []
         for run in waiting:

@@ -13,10 +13,19 @@ A ParKazoo session is N ZooKeeper sessions that live and die together. The first
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
+from kazoo.exceptions import AuthFailedError, ConnectionClosedError, SessionExpiredError
 from kazoo.protocol.states import KeeperState
 
+CONNECTED_STATES = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
+# What a request gets in a state in which none is sent or kept, as with kazoo.
+CLOSED_ERRORS: Mapping[str, Callable[[], Exception]] = {
+    KeeperState.AUTH_FAILED: AuthFailedError,
+    KeeperState.CLOSED: partial(ConnectionClosedError, "Connection has been closed"),
+    KeeperState.EXPIRED_SESSION: SessionExpiredError,
+}
 TABLE = (
     KeeperState.AUTH_FAILED,
     KeeperState.EXPIRED_SESSION,

@@ -90,7 +90,7 @@ class MemberConnection(ConnectionHandler):
         self._backoff = Backoff(self.retry_sleeper, min(MOST_DELAY_S, client._session_timeout / 1000 / 3))
         self.report = Report(client)
         self._servers: list[Address] = []
-        self._loop = loop = client.owner.loop
+        self._loop = loop = client.runtime.loop
         self._read_sock, self._write_sock = loop.read_sock, loop.write_sock
         loop.call(self._look_up)
 
@@ -347,8 +347,8 @@ class MemberConnection(ConnectionHandler):
             return
         self._talk = self._pause = self._loop = None
         self._tell(KeeperState.CLOSED)
-        self.client.owner.member_ended(self.client)
-        self.connection_stopped.set()  # at last: a thread may wait for all of it
+        self.connection_stopped.set()
+        self.client.owner.member_ended(self.client)  # at last: a thread may wait for all of it
 
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
         """Overrides kazoo's: a client that stops hears of nothing more."""

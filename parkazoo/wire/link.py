@@ -38,7 +38,7 @@ class Link:
     """A session's connection, from the end of the handshake until it breaks or is closed.
 
     :param client: the member. Its queue holds requests that may not be sent yet; its pending requests wait for
-        answers. Answers are kept while its owner's gate is closed: listeners hear of a state before any later one.
+        answers. Answers are kept while the runtime's gate is closed: listeners hear of a state before any later one.
     :param joined: the connection. It counts as lost when the server has been silent for its read time-out.
     :param on_ping: called on the loop, after each ping.
     :param on_end: called once, on the loop, with the reason; None if the server has closed the session.
@@ -54,7 +54,7 @@ class Link:
         on_end: Callable[[Exception | None], None],
     ) -> None:
         self._client = client
-        self._gate = client.owner.gate
+        self._gate = client.runtime.gate
         self._overrides = client.handler.__dict__  # a program may replace its select
         self._sock = sock = joined.sock
         self._exchange = joined.exchange
@@ -268,7 +268,7 @@ class Link:
         if self._sock.fileno() < 0:  # some programs do that
             self.end(ConnectionDropped("the socket has been closed"))
             return
-        self._client.owner.mend()
+        self._client.owner.recover()
         if self._exchange.state == ENDED:
             return
         now_s, alive = time.monotonic(), self._alive

@@ -4,71 +4,42 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
     AuthFailedError,
-    ConnectionClosedError,
     ConnectionLoss,
     SessionExpiredError,
 )
 from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 
-from parkazoo.engine.driver import Reply
+from parkazoo.engine.ports import Owner, Reply
 from parkazoo.kazoo_private import CloseInstance, GetChildren, GetChildren2
 from parkazoo.protocol.cluster_map import format_hosts
 from parkazoo.protocol.placement import directory_of_pin
+from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES
 from parkazoo.protocol.steps import Request
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.log import DiscreetLog
-from parkazoo.wire.loop import Loop
+from parkazoo.wire.runtime import Runtime
 
-CLOSED_ERRORS = {
-    KeeperState.AUTH_FAILED: AuthFailedError,
-    KeeperState.CLOSED: partial(ConnectionClosedError, "Connection has been closed"),
-    KeeperState.EXPIRED_SESSION: SessionExpiredError,
-}
 FAILURES = {  # for earlier requests; everywhere else it is ConnectionLoss, as with kazoo
     KeeperState.AUTH_FAILED: AuthFailedError,
     KeeperState.EXPIRED_SESSION: SessionExpiredError,
 }
 FINAL_STATES = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
-CONNECTED_STATES = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
-
-
-class Gate(Protocol):
-    """What answers pass. While it is closed they wait; :meth:`Link.resume` takes them when it is open again."""
-
-    is_closed: bool
-
-
-class Owner(Protocol):
-    """The session that a member belongs to.
-
-    :param is_leaving: whether watches are called no more.
-    """
-
-    loop: Loop
-
-    @property
-    def gate(self) -> Gate: ...
-    @property
-    def is_leaving(self) -> bool: ...
-    def member_changed(self, member: Member, state: str) -> None: ...
-    def member_ended(self, member: Member) -> None: ...
-    def mend(self) -> None: ...
-    def unchroot(self, path: str) -> str: ...
-    def logger_for(self, name: str) -> Any: ...
 
 
 class Member(KazooClient):
     """A kazoo client for one ensemble, part of a client for all of them.
 
-    It shares the owner's handler, loop and credentials, reports each state to the owner, and names paths as the
-    owner's user does. Its states change on the loop.
+    It shares their loop, handler and credentials, reports each state to the session, its owner, and names paths as
+    their user does. Its states change on the loop. What the session needs of it is in
+    :class:`parkazoo.engine.ports.Member`.
 
+    :param unchroot: the user's name for a physical path.
+    :param logger_for: the log of an ensemble's connection, by the ensemble's name.
     :param verify: of the answer to a read of the ensemble's identity, at each connection before any request: why
         these are the wrong servers. None: they are not asked.
     """
@@ -80,8 +51,11 @@ class Member(KazooClient):
 
     def __init__(
         self,
-        owner: Owner,
+        owner: Owner[Member],
+        runtime: Runtime,
         name: str,
+        unchroot: Callable[[str], str],
+        logger_for: Callable[[str], Any],
         connect_hook: Callable[[Callable[..., Any]], Callable[..., Any] | None],
         sasl_options: dict[str, Any] | None,
         auth_data: set[tuple[str, str]],
@@ -91,6 +65,9 @@ class Member(KazooClient):
         super().__init__(**options)
         self.name = name
         self.owner = owner
+        self.runtime = runtime
+        self._unchroot = unchroot
+        self._logger_for = logger_for
         self.connect_hook = connect_hook
         self.auth_data = auth_data
         self.verify = verify
@@ -121,8 +98,22 @@ class Member(KazooClient):
         self.submit(request, async_object)
         return self._state not in CLOSED_ERRORS
 
-    def renew(self) -> None:
-        """On the loop: close the session on its servers and begin another. Earlier requests expire."""
+    @property
+    def session_id(self) -> int:
+        return self._session_id or 0
+
+    @property
+    def session_password(self) -> bytes:
+        password: bytes = self._session_passwd
+        return password
+
+    def renew(self, expired: str | None = None) -> None:
+        """On the loop: close the session on its servers and begin another. Earlier requests expire.
+
+        :param expired: the ensemble whose session has expired, for the log.
+        """
+        if expired is not None:
+            self._connection.report.renewed(expired)
         self._live.clear()
         self._state = KeeperState.CONNECTING
         self._disown_pending()
@@ -139,10 +130,14 @@ class Member(KazooClient):
 
     def rename(self, name: str) -> None:
         """The map is read: this is the name of the ensemble."""
-        self.logger = self.owner.logger_for(name)
+        self.logger = self._logger_for(name)
         self._connection.logger = DiscreetLog(self.logger)
         self.name = name
         self.logger.info("ensemble %s: it is the bootstrap ensemble, %s", name, format_hosts(self.hosts))
+
+    def resume(self) -> None:
+        """The gate is open: take what servers have answered meanwhile."""
+        self._connection.resume()
 
     def distrust(self, thread: int) -> None:
         """See :meth:`Link.distrust`."""
@@ -156,8 +151,8 @@ class Member(KazooClient):
         self._connection.abandon()
 
     def unchroot(self, path: str) -> str:
-        """The owner's name for a physical path, for watches' events and transactions' results."""
-        return self.owner.unchroot(path)
+        """Overrides kazoo's: the user's name for a physical path, in watches' events and transactions' results."""
+        return self._unchroot(path)
 
     def describe(self, request: Request) -> str:
         """A request in an error's message: the user's path, and the ensemble."""
@@ -186,6 +181,11 @@ class Member(KazooClient):
             for watchers in table.values():
                 for watcher in watchers:
                     self.handler.dispatch_callback(Callback("watch", watcher, (event,)))
+
+    def forget_watch(self, path: str, watch: Any) -> None:
+        """Take a watch on a physical path out of the tables, if it is there."""
+        for table in (self._child_watchers, self._data_watchers):
+            table.get(path, set()).discard(watch)
 
     def _session_callback(self, state: str) -> None:
         """Overrides kazoo's, on the loop. The client's state changes, then requests fail, then watches go."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from threading import Lock
 
-from kazoo.protocol.states import Callback, EventType, WatchedEvent
+from kazoo.protocol.states import EventType, WatchedEvent
 
-from parkazoo.engine.driver import Driver, Reply
-from parkazoo.engine.session import Session
+from parkazoo.engine.driver import Driver
+from parkazoo.engine.ports import Reply
+from parkazoo.engine.session import with_client_as_owner
+from parkazoo.engine.watching import Watching
 from parkazoo.protocol.placement import Placement, logical
 from parkazoo.protocol.tree import Tree
 from tests.explore.alone import Marks
@@ -85,11 +86,14 @@ class FakeMember:
         self.outbox: deque[tuple[Request, Reply | None]] = deque()
         self.inbox: deque[Callable[[], None]] = deque()
         self.watches = Watches()
-        self._child_watchers, self._data_watchers = self.watches.child, self.watches.data
-        self._session_id = client.who.owners[ensemble]
+        self.session_id = client.who.owners[ensemble]
 
     def submit(self, request: Request, reply: Reply | None) -> None:
         self.outbox.append((request, reply))
+
+    def forget_watch(self, path: str, watch: Watcher) -> None:
+        for table in (self.watches.data, self.watches.child):
+            table.get(path, Ordered()).discard(watch)
 
     def serve(self) -> None:
         """The server executes the oldest request."""
@@ -124,21 +128,17 @@ class Client:
     ``callbacks`` stands for kazoo's watch thread: what is called there, in order.
     """
 
-    logger = logging.getLogger(__name__)
-
     def __init__(self, placement: Placement, model: Model, who: Who = ANYONE, marks: str = "mark") -> None:
         self.model = model
         self.who = who
         self.sent: list[tuple[int, Request]] = []
         self.callbacks: deque[Callable[[], None]] = deque()
-        self.handler = self
         self.members = [FakeMember(self, ensemble) for ensemble in range(placement.ensembles)]
-        self.session = Session(self, lambda *args: self.members[0], None)  # type: ignore[arg-type]
-        self.session.members = tuple(self.members)  # type: ignore[arg-type]
         names = [f"e{ensemble}" for ensemble in range(placement.ensembles)]
-        session = self.session
-        self.tree = Tree(placement, names, Marks(marks), session._watch, session._settle, session._own, Lock())
-        self.driver = session.driver = Driver(self.tree, self.members)
+        watching = Watching(self.members, self.callbacks.append)
+        own = partial(with_client_as_owner, self.members[0], self.members)
+        self.tree = Tree(placement, names, Marks(marks), watching.watch, watching.settle, own, Lock())
+        self.driver = watching.driver = Driver(self.tree, self.members, Lock)
         others = model.on_event
 
         def on_event(who: Who, ensemble: int, event: WatchedEvent) -> None:
@@ -148,15 +148,6 @@ class Client:
                 others(who, ensemble, event)
 
         model.on_event = on_event
-
-    def unchroot(self, path: str) -> str:
-        return logical(path)
-
-    def describe_hosts(self) -> str:
-        return ""
-
-    def dispatch_callback(self, callback: Callback) -> None:
-        self.callbacks.append(lambda: callback.func(*callback.args))
 
     def call(self, request: Request) -> Result:
         result = Result()

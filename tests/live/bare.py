@@ -86,7 +86,7 @@ class Gate:
 
 
 class Owner:
-    """What a member needs of a session."""
+    """What a member needs of a session, a runtime and a client."""
 
     is_leaving = False
 
@@ -103,14 +103,11 @@ class Owner:
     def member_ended(self, member: Any) -> None:
         self.ended.append(member)
 
-    def mend(self) -> None:
+    def recover(self) -> None:
         """No thread is interrupted here."""
 
     def unchroot(self, path: str) -> str:
         return logical(path)
-
-    def logger_for(self, name: str) -> Any:
-        return self.log
 
 
 def make_member(
@@ -131,7 +128,10 @@ def make_member(
     options = {"timeout": LONG_S, "logger": owner.log} | options
     return Member(
         owner,
+        owner,
         "b",
+        owner.unchroot,
+        lambda name: owner.log,
         hook or (lambda original: None),
         sasl,
         auth_data,

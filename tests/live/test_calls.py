@@ -25,6 +25,7 @@ from parkazoo.wire import connection as connection_module
 from parkazoo.wire import handler as handler_module
 from parkazoo.wire import loop as loops
 from parkazoo.wire import member as member_module
+from parkazoo.wire import runtime as runtime_module
 from parkazoo.wire import workers as workers_module
 from parkazoo.wire.handler import Handler, Result, start_handler, stop_handler
 from parkazoo.wire.workers import CALLBACKS, Strand, Workers
@@ -41,7 +42,8 @@ OTHERS = (
 )
 OUR_FILES = (handler_module.__file__, workers_module.__file__)
 LIFE_FILES = tuple(
-    module.__file__ for module in (client_module, session_module, loops, member_module, connection_module)
+    module.__file__
+    for module in (client_module, session_module, runtime_module, loops, member_module, connection_module)
 )
 
 

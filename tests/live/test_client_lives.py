@@ -144,7 +144,7 @@ class TestLives(LiveTest):
             self.client.get_children(path, watch=_nothing)
             wait_until(lambda p=path: children[p].discard(_nothing) is None and not children[p], "withdrawn")
             self.client.delete(path)
-        wait_until(lambda: gc.collect() is not None and not len(session._armed), "no watch is remembered")
+        wait_until(lambda: gc.collect() is not None and not len(session.watching), "no watch is remembered")
 
 
 def _nothing(event: Any) -> None:

@@ -15,7 +15,7 @@ from kazoo.exceptions import ConnectionLoss, NoAuthError, NoNodeError, NotEmptyE
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Permissions
 
 from parkazoo.engine.driver import Driver, Serial
-from parkazoo.engine.session import Then
+from parkazoo.engine.ports import OnAnswer
 from parkazoo.kazoo_private import (
     Create,
     Delete,
@@ -75,7 +75,8 @@ class TestPipelines(unittest.TestCase):
             client.get(create(D + "/x"))
             answered: list[str] = []
             for request, name in ((GetData(D, None), "data"), (GetChildren(D, None), "children")):
-                client.driver.call(request, Then(partial(lambda told, name, _: told.append(name), answered, name)))
+                note = partial(lambda told, name, _: told.append(name), answered, name)
+                client.driver.call(request, OnAnswer(note))
             client.run(dice)
             self.assertEqual(answered, ["data", "children"])
 
@@ -205,7 +206,7 @@ class FailingMember:
 class TestFailures(unittest.TestCase):
     def setUp(self) -> None:
         self.members = [FailingMember() for _ in range(3)]
-        self.driver = Driver(make_tree(PLACEMENT), self.members)
+        self.driver = Driver(make_tree(PLACEMENT), self.members, threading.Lock)
 
     def issue(self, requests: Any) -> list[Result]:
         results = []
@@ -259,7 +260,7 @@ class TestFailAll(unittest.TestCase):
 
     def setUp(self) -> None:
         self.members = [FailingMember() for _ in range(3)]
-        self.driver = Driver(make_tree(PLACEMENT), self.members)
+        self.driver = Driver(make_tree(PLACEMENT), self.members, threading.Lock)
 
     def issue(self, *requests: Any) -> list[Result]:
         results = [Result() for _ in requests]
@@ -345,7 +346,7 @@ class TestFailAll(unittest.TestCase):
 
 class TestSerial(unittest.TestCase):
     def test_calls_made_in_a_call_come_after_it(self) -> None:
-        serial, seen = Serial(), []
+        serial, seen = Serial(threading.Lock()), []
 
         def first() -> None:
             serial(lambda: seen.append("second"))
@@ -355,7 +356,7 @@ class TestSerial(unittest.TestCase):
         self.assertEqual(seen, ["first", "third", "second"])
 
     def test_one_that_fails_does_not_stop_the_others(self) -> None:
-        serial, seen = Serial(), []
+        serial, seen = Serial(threading.Lock()), []
 
         def fail() -> None:
             raise ValueError("a listener's fault")
@@ -365,7 +366,7 @@ class TestSerial(unittest.TestCase):
         self.assertEqual(seen, ["next"])
 
     def test_no_recursion(self) -> None:
-        serial, left = Serial(), [20_000]
+        serial, left = Serial(threading.Lock()), [20_000]
 
         def again() -> None:
             left[0] -= 1
@@ -433,7 +434,7 @@ class TestThreads(unittest.TestCase):
             for prepared_model in [prepared(PLACEMENT)]
             for ensemble in range(3)
         ]
-        driver = Driver(make_tree(PLACEMENT), members)
+        driver = Driver(make_tree(PLACEMENT), members, threading.Lock)
         wrong: list[Any] = []
 
         def call(request: Any) -> Awaited:

@@ -29,7 +29,7 @@ from parkazoo.kazoo_private import (
     SetData,
     Transaction,
 )
-from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.placement import Placement, logical
 from tests.explore.alone import must, prepared
 from tests.explore.client import Client, Result
 from tests.explore.model import Model
@@ -169,8 +169,8 @@ class TestPipeline(unittest.TestCase):
 
     def as_user(self, client: Client, request: Any, answer: Any) -> Any:
         if isinstance(request, Create) and isinstance(answer, str):
-            return client.unchroot(answer)
+            return logical(answer)
         if isinstance(request, Create2) and isinstance(answer, tuple):
-            return client.unchroot(answer[0]), answer[1]
+            return logical(answer[0]), answer[1]
         self.assertNotIsInstance(answer, CrossEnsembleError)
         return answer

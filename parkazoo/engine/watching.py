@@ -1,0 +1,90 @@
+"""The watches of one client on the children of directories that have no mirror.
+
+Each stands in the members' tables in the place of the user's watch. Here is what they share: who watches which
+directory, and the way out of the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+from weakref import WeakSet, WeakValueDictionary
+
+from kazoo.protocol.states import EventType, WatchedEvent
+
+from parkazoo.engine.driver import Driver
+from parkazoo.engine.ports import Ensemble, OnAnswer
+from parkazoo.protocol.operations import look_again
+from parkazoo.protocol.placement import Directory
+from parkazoo.protocol.watches import DirectoryWatch
+
+
+class Watching:
+    """Makes the watches, arms them, looks again for them and withdraws them.
+
+    What is private here happens where the user's watches are called, one call at a time, so there is no lock.
+
+    :param members: indexed as in the placement.
+    :param dispatch: :meth:`Runtime.dispatch`.
+    """
+
+    driver: Driver  # runs the operations that look again; set before the first watch
+
+    def __init__(self, members: Sequence[Ensemble], dispatch: Callable[[Callable[[], None]], None]) -> None:
+        self._members = members
+        self._dispatch = dispatch
+        # By path, also those that are just looking again and so are in no table. Each watch holds its path's set.
+        self._armed: WeakValueDictionary[str, WeakSet[DirectoryWatch]] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        """How many directories are watched."""
+        return len(self._armed)
+
+    def watch(self, d: Directory, watcher: Callable[[Any], Any]) -> DirectoryWatch:
+        """Stand in for a user's watch on the children of `d`, until :meth:`settle` without an effect."""
+        watch = DirectoryWatch(watcher, partial(self._look_again, d), partial(self._withdraw, d))
+        watch.path = d.path
+        return watch
+
+    def settle(self, watch: DirectoryWatch, has_succeeded: bool) -> None:
+        """The call that left the watch has ended: arm the watch, or drop it."""
+        self._dispatch(partial(self._settle, watch, has_succeeded))
+
+    def drop(self, event: WatchedEvent) -> None:
+        """Call every armed watch with this event, once, and forget it."""
+        self._dispatch(partial(self._fire_all, event))
+
+    def _settle(self, watch: DirectoryWatch, has_succeeded: bool) -> None:
+        if has_succeeded:
+            watch.peers = self._armed.setdefault(watch.path, WeakSet())
+            watch.peers.add(watch)
+        watch.settle(has_succeeded)
+        for other in set(watch.peers or ()) - {watch}:
+            watch.replace(other)
+
+    def _fire_all(self, event: WatchedEvent) -> None:
+        for watches in list(self._armed.values()):
+            for watch in list(watches):
+                watch.fire(event)
+
+    def _look_again(self, d: Directory, watch: DirectoryWatch, event: WatchedEvent) -> None:
+        self.driver.run(look_again(d, watch), OnAnswer(partial(self._have_looked, watch, event)))
+
+    def _have_looked(self, watch: DirectoryWatch, event: WatchedEvent, answer: Any) -> None:
+        """:param answer: the type of the event to fire; None to watch on; or why it is not known."""
+        if isinstance(answer, Exception):  # as with kazoo's watches of a lost connection
+            self._dispatch(partial(watch.fire, event._replace(type=EventType.NONE, path=None)))
+        elif answer is not None:
+            self._dispatch(partial(watch.fire, event._replace(type=answer)))
+
+    def _withdraw(self, d: Directory, watch: DirectoryWatch, has_fired: bool) -> None:
+        armed = self._armed.get(d.path, WeakSet())
+        withdrawn = [watch]
+        if has_fired:
+            withdrawn += [each for each in armed if each.is_armed and each.watcher == watch.watcher]
+        for each in withdrawn:
+            for place in (d.home, d.mirror):
+                self._members[place.ensemble].forget_watch(place.path, each)
+            armed.discard(each)
+            each.end()

@@ -1,0 +1,49 @@
+"""What runs a session here: the loop of the process, and the handler's threads or greenlets."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kazoo.protocol.states import Callback
+
+from parkazoo.wire import loop as loops
+
+
+class Gate(Protocol):
+    """What answers pass. While it is closed they wait; :meth:`Link.resume` takes them when it is open again."""
+
+    is_closed: bool
+
+
+class Runtime:
+    """Runs one session, see :class:`parkazoo.engine.ports.Runtime`; its members share it.
+
+    :ivar loop: from :meth:`begin` on.
+    """
+
+    loop: loops.Loop
+
+    def __init__(self, handler: Any, gate: Gate) -> None:
+        self.gate = gate
+        self._handler = handler
+
+    def begin(self) -> None:
+        self.loop = loops.join(self._handler)
+
+    def end(self) -> None:
+        loops.leave(self.loop)
+
+    def call(self, call: Callable[[], None]) -> None:
+        self.loop.call(call)
+
+    def dispatch(self, call: Callable[[], None]) -> None:
+        self._handler.dispatch_callback(Callback("watch", call, ()))
+
+    def make_lock(self) -> threading.Lock:
+        return threading.Lock()
+
+    def new_mark(self) -> str:
+        return uuid.uuid4().hex
