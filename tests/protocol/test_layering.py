@@ -139,8 +139,8 @@ class TestLayering(unittest.TestCase):
         self.check(
             wrong,
             f"In {', '.join(PURE)} there is no socket, thread, clock or chance, and of kazoo only "
-            f"{', '.join(KAZOO_FOR_PURE)} and parkazoo.kazoo_private. An operation yields a step for what has to be "
-            "asked; what else the engine needs is a port (engine/ports.py); the link hands in the rest.",
+            f"{', '.join(KAZOO_FOR_PURE)} and parkazoo.kazoo_private. An operation yields a step for what has to "
+            "be asked; what else the engine needs is a port (engine/ports.py); the link hands in the rest.",
         )
 
     def test_the_core_needs_kazoo_alone(self) -> None:
