@@ -181,7 +181,7 @@ class TestStates(SessionTest):
                 lambda m=member, old=sockets[index]: m._connection._socket not in (None, old) and m.connected,
                 f"member {index} with another socket",
             )
-        wait_until(lambda: client.connected, "connected")
+        wait_until(lambda: client.connected and CONNECTED in seen, "connected, and the listener told so")
         self.assertEqual(seen[0], SUSPENDED)
         self.assertEqual({*seen}, {SUSPENDED, CONNECTED})
         for path in self.on_each(client):
