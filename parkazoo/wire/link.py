@@ -38,7 +38,7 @@ class Link:
     """A session's connection, from the end of the handshake until it breaks or is closed.
 
     :param client: the member. Its queue holds requests that may not be sent yet; its pending requests wait for
-        answers. Answers are kept while the runtime's gate is closed: listeners hear of a state before any later one.
+        answers. Answers are kept while the gate is closed: listeners hear of a state before any later answer.
     :param joined: the connection. It counts as lost when the server has been silent for its read time-out.
     :param on_ping: called on the loop, after each ping.
     :param on_end: called once, on the loop, with the reason; None if the server has closed the session.
