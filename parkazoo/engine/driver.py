@@ -1,7 +1,7 @@
 """Runs the protocol's generators over the members, in the order that one client promises.
 
-A generator is advanced on the thread that brings the answer, a member's connection thread, so nothing here may
-block: members only queue what is sent. The lock is held for bookkeeping alone, never across a send.
+The thread that brings an answer, a member's connection thread, advances the generator. So nothing here may block:
+members only queue requests. The lock is held for bookkeeping alone, never across a send.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Serial:
 
 
 class _Run(Turn):
-    """An operation on its way. It is the reply to its own step if it asked for one thing at a time."""
+    """An operation on its way. It is the reply to its own step if it has sent a single request."""
 
     __slots__ = ("_driver", "_generator", "_plan", "_reply", "_request", "order")
 
@@ -79,7 +79,7 @@ class _Run(Turn):
         self._advance(None)
 
     def start(self) -> None:
-        """Start after others, and let go of what does not outlast the first request."""
+        """Start after others, and give up the claims that do not outlast the first request."""
         lasting = self._plan.lasting(self._driver.tree, self._request) if self.claims else None
         self._advance(None)
         if lasting is not None and self.claims:
@@ -113,15 +113,15 @@ class _Run(Turn):
         self._end()
 
     def _end(self) -> None:
-        """After the reply: whoever has waited for this operation is answered later than it."""
+        """After the reply: operations that have waited for this one get their answers later."""
         if self.claims:
             self._driver.leave(self, {})
 
 
 class _Counted:
-    """The reply to an operation that counts children, or may come to: their number is free again after it.
+    """The reply to an operation that counts children, or may: it gives up the claim on their number.
 
-    :param path: whose children; None if nothing is counted.
+    :param path: of the directory; None if nothing is counted.
     """
 
     __slots__ = ("_driver", "_order", "_path", "_reply")
@@ -146,7 +146,7 @@ class _Counted:
 
 
 class _Brief:
-    """The reply to a request that is all of an operation, unless the znode has children on another ensemble."""
+    """The reply to an operation of one request, unless the znode has children on another ensemble."""
 
     __slots__ = ("_directory", "_driver", "_order", "_reply", "_request")
 
@@ -227,19 +227,19 @@ class Driver:
         self.tree = tree
         self._members = members
         self.order: Order[_Run] = Order()
-        self._failure: type[Exception] = ConnectionLoss  # of those whose order is not this one any more
+        self._failure: type[Exception] = ConnectionLoss  # of operations whose order is not this one any more
         self._make_lock = make_lock
         self._lock = make_lock()
         self._serial = Serial(make_lock())
         self._when_idle: list[Callable[[], None]] = []
 
     def call(self, request: Request, reply: Reply | None) -> None:
-        """Issue an operation, after all that this thread issued before. `reply` gets its result or error."""
+        """Issue an operation, after all earlier ones of this thread. `reply` gets its result or error."""
         if (error := refusal(request)) is not None:
             if reply is not None:
                 if isinstance(request, Exists):
                     reply.set(None)
-                elif isinstance(request, Sync):  # as of any path that is not there
+                elif isinstance(request, Sync):  # as for any path that is not there
                     reply.set(request.path)
                 else:
                     reply.set_exception(error)
@@ -248,7 +248,7 @@ class Driver:
             self._call_in_turn(request, reply)
 
     def _call_briefly(self, request: Request, reply: Reply | None) -> bool:
-        """Begin what takes one request as a rule; False if that takes a turn."""
+        """Begin an operation that takes one request as a rule; False if it needs a turn."""
         path, tree = request.path, self.tree
         try:
             d = tree.resolver.known(path)
@@ -328,7 +328,7 @@ class Driver:
         return idle
 
     def fail_all(self, failure: type[Exception]) -> None:
-        """End every operation that waits for others or needs another request: with `failure`, at once.
+        """End every operation that waits for others or needs another request, with `failure`, at once.
 
         The members fail those that wait for an answer.
         """

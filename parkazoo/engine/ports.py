@@ -1,4 +1,4 @@
-"""What the engine needs of others: of its members, of what runs it, and of the client that it works for.
+"""What the engine needs of its members, of its runtime, and of the client that it works for.
 
 The engine imports none of them. Each is handed in, so the same session runs over threads, greenlets, an event
 loop, or a test. Nothing here waits, so there is no clock: a time-out belongs to the client that waits.
@@ -69,7 +69,7 @@ class Member(Ensemble, Protocol):
         """Connect, without waiting for it. Requests are queued from now on."""
 
     def rename(self, name: str) -> None:
-        """Take the ensemble's name, which is known now."""
+        """Take the ensemble's name, which the map gives."""
 
     def renew(self, expired: str | None = None) -> None:
         """On the loop: close the ZooKeeper session on its servers and begin another. Requests so far fail.
@@ -138,11 +138,11 @@ class Runtime(Protocol):
         """A lock that is held for a moment at a time, never across a call out of the engine."""
 
     def new_mark(self) -> str:
-        """A name that was never made before and never will be."""
+        """A name that is never used twice."""
 
 
 class Client(Protocol):
-    """Whom the session works for."""
+    """The client that the session works for."""
 
     logger: Any
 

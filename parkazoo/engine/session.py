@@ -37,14 +37,14 @@ ASKED_AGAIN = (ConnectionLoss, SessionExpiredError, RuntimeError)
 class Session(Generic[MemberT]):
     """The members of a client and their common state.
 
-    It begins with one member, for the bootstrap ensemble. The map that is read there names the others; when
-    each of them has said that it is the ensemble that the map means, the session is open: operations that were
-    issued before then are sent. All changes of state happen on the loop, at once, and none of them waits.
+    It begins with one member, for the bootstrap ensemble. The map there names the others. When each member has
+    confirmed that it is the ensemble that the map means, the session is open and sends the operations that were
+    issued before. All changes of state happen on the loop, at once, and none of them waits.
 
     :param make_member: makes a member from its owner, a name, hosts and a client_id.
     :param resume: the client_id of the session to go on with, if any.
     :ivar call: issues an operation; it waits until the session is open.
-    :ivar interrupted_thread: has been interrupted while it issued an operation, see :meth:`recover`.
+    :ivar interrupted_thread: was interrupted while it issued an operation, see :meth:`recover`.
     """
 
     call: Callable[[Request, Reply | None], None]
@@ -180,15 +180,15 @@ class Session(Generic[MemberT]):
         with self._lock:
             if self.is_stopping:
                 return
-            self.members = tuple(by_name[name] for name in names)  # now start() may tell that they are missing
+            self.members = tuple(by_name[name] for name in names)  # from now on start() can name the missing ones
         for name in others:
             self._begin(by_name[name])
-            if self._has_expired:  # what is to be resumed has ended on the bootstrap ensemble: end it here too
+            if self._has_expired:  # the session to resume has ended on the bootstrap ensemble: end it here too
                 self._renew(by_name[name])
         self._identify(self.bootstrap)
 
     def _identify(self, member: MemberT) -> None:
-        """It is connected for the first time. All but the first have been asked who they are by now."""
+        """It is connected for the first time. All but the first have given their identity by now."""
         if self.cluster_map is None:
             self._ask(member, MAP, self._read_map)
         elif member.verify is None:
@@ -205,9 +205,9 @@ class Session(Generic[MemberT]):
             self._identified(member)
 
     def _verify(self, member: MemberT, answer: Any) -> Exception | None:
-        """Never write to an ensemble that is not the one that the map means.
+        """Refuse an ensemble that is not the one that the map means, before anything is written there.
 
-        :param answer: to a read of the ensemble's identity; with it begins each connection.
+        :param answer: to a read of the ensemble's identity, with which each connection begins.
         :returns: what is wrong. Before the session is open, that is its end.
         """
         assert self.cluster_map is not None
@@ -223,7 +223,7 @@ class Session(Generic[MemberT]):
         expected = cluster_map.identity(member.name)
         try:
             found = None if isinstance(answer, NoNodeError) else json.loads(answer[0])
-        except (TypeError, ValueError, RecursionError):  # of somebody else's making
+        except (TypeError, ValueError, RecursionError):  # not ParKazoo's
             found = answer[0]
         if found == expected:
             return None
@@ -391,7 +391,7 @@ class Session(Generic[MemberT]):
         return number, password + pack_password(rest)
 
     def describe_missing(self) -> str:
-        """Who has not been reached and why, for the message of a time-out."""
+        """The ensembles that were not reached and why, for the message of a time-out."""
         missing = [
             f"{self._describe(member)} ({member.describe_troubles()})"
             for member in self.members

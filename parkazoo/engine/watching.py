@@ -1,7 +1,7 @@
 """The watches of one client on the children of directories that have no mirror.
 
-Each stands in the members' tables in the place of the user's watch. Here is what they share: who watches which
-directory, and the way out of the tables.
+Each stands in the members' tables in place of the user's watch. This module has what they share: which function
+watches which directory, and how a watch leaves the tables.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from parkazoo.protocol.watches import DirectoryWatch
 
 
 class Watching:
-    """Makes the watches, arms them, looks again for them and withdraws them.
+    """Makes the watches, arms them, looks at their directories again, and withdraws them.
 
-    What is private here happens where the user's watches are called, one call at a time, so there is no lock.
+    Private methods run where the user's watches are called, one call at a time, so there is no lock.
 
     :param members: indexed as in the placement.
     :param dispatch: :meth:`Runtime.dispatch`.

@@ -1,4 +1,4 @@
-"""What runs a session here: the loop of the process, and the handler's threads or greenlets."""
+"""Runs a session with threads or greenlets: the loop of the process, and the handler's workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parkazoo.wire import loop as loops
 
 
 class Gate(Protocol):
-    """What answers pass. While it is closed they wait; :meth:`Link.resume` takes them when it is open again."""
+    """Answers pass it. While it is closed they wait; :meth:`Link.resume` takes them when it is open again."""
 
     is_closed: bool
 
