@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from kazoo.client import KazooClient
@@ -71,6 +71,20 @@ def threads(load: type[BareThreadsGet], count: int, ensembles: int = 1) -> Side:
     return Side("bare sockets", partial(load, count), ensembles)
 
 
+def with_old(checkout: str) -> list[Comparison]:
+    """This version beside another one, which stands in kazoo's place."""
+    return [
+        replace(
+            each,
+            base=replace(each.subject, name="old", checkout=checkout),
+            goals={RATE: None, CPU: GOALS_WITH_OLD.get(each.name, 1.0)},
+        )
+        for each in COMPARISONS
+        if each.base.name == "kazoo"
+    ]
+
+
+GOALS_WITH_OLD = dict.fromkeys(("async-get", "async-set", "sync-get", "sync-set", "sync-create-delete"), 0.9)
 ASYNC = {RATE: 4.0, CPU: 0.25}
 SYNC = {RATE: 1.3, CPU: 0.75}
 COMPARISONS = (

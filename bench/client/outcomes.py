@@ -51,7 +51,8 @@ def print_noise(console: Console, outcomes: Sequence[Outcome]) -> None:
 
 
 def _table(outcomes: Sequence[Outcome]) -> Table:
-    table = Table(title="ParKazoo : kazoo", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    base = "old" if any(outcome.comparison.base.checkout for outcome in outcomes) else "kazoo"
+    table = Table(title=f"ParKazoo : {base}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("load", min_width=20)
     table.add_column("measure", no_wrap=True)
     for each in ("base", "ratio", "quartiles", "goal", "limit"):

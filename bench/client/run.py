@@ -13,7 +13,7 @@ import psutil
 from rich.console import Console
 
 from bench import ROOT, WIDTH
-from bench.client.comparison import COMPARISONS
+from bench.client.comparison import COMPARISONS, with_old
 from bench.client.crowd import CLIENTS, Crowd, measure_crowd
 from bench.client.outcomes import print_outcomes, write_results
 from bench.client.pairing import Outcome, Servers, measure
@@ -45,9 +45,15 @@ def parse() -> argparse.Namespace:
         "--small", action="store_true", help="few operations and one pair: it only shows that all runs"
     )
     parser.add_argument(
+        "--old", metavar="DIR", type=Path, help="a checkout of another version, to compare with in kazoo's place"
+    )
+    parser.add_argument(
         "--out", metavar="FILE", type=Path, help="for the results, as JSON; the plot goes beside it"
     )
     options = parser.parse_args()
+    if options.old and not (options.old / "parkazoo" / "__init__.py").is_file():
+        parser.error(f"there is no checkout of ParKazoo in {options.old}")
+    options.comparisons = with_old(str(options.old.resolve())) if options.old else COMPARISONS
     options.load = options.load or NAMES
     if unknown := [name for name in options.load if name not in NAMES]:
         parser.error(f"there is no load {', '.join(unknown)}; there are {', '.join(NAMES)}")
@@ -73,6 +79,7 @@ def main() -> int:
         "seed": options.seed,
         "pairs": options.pairs,
         "small": options.small,
+        "old": str(options.old) if options.old else None,
         "machine": describe_machine(),
         "versions": describe_versions(),
         "load_average_before": psutil.getloadavg()[0],
@@ -111,12 +118,12 @@ def run(options: argparse.Namespace, console: Console) -> tuple[list[Outcome], C
     chance = random.Random(options.seed)
     outcomes: list[Outcome] = []
     with Servers(tell) as servers:
-        for comparison in COMPARISONS:
+        for comparison in options.comparisons:
             if comparison.name in options.load:
                 tell(comparison.about)
                 operations = comparison.operations // (SMALL if options.small else 1)
                 outcomes.append(measure(comparison, operations, options.pairs, servers, chance))
-        if CROWD not in options.load:
+        if CROWD not in options.load or options.old:
             return outcomes, None, ""
         clients = CLIENTS // (SMALL if options.small else 1)
         tell(f"{clients} clients")

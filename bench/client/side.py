@@ -10,14 +10,16 @@ import gc
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bench.client.workload import Load
+if TYPE_CHECKING:  # a side's process imports `parkazoo` only when it knows which checkout's
+    from bench.client.workload import Load
 
 ANSWER_TIMEOUT_S = 300
 END_TIMEOUT_S = 30
@@ -34,11 +36,13 @@ class Side:
 
     :param make: its load, given the hosts of each ensemble.
     :param ensembles: of the cluster that it works on.
+    :param checkout: of another version, whose `parkazoo` it works with; empty for this one's.
     """
 
     name: str
     make: Callable[[Sequence[str]], Load]
     ensembles: int = 1
+    checkout: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ class SideProcess:
     """A side at work, seen from outside. Methods raise BenchError if it fails, dies or does not end."""
 
     def __init__(self, side: Side, hosts: Sequence[str]) -> None:
-        self._child = Child(side.name, _serve, side.make, hosts)
+        self._child = Child(side.name, _serve, _Checkout(side.checkout), side.make, hosts)
 
     def wait_ready(self) -> None:
         self._child.hear()
@@ -147,7 +151,23 @@ def _work(pipe: Connection, target: Callable[..., None], *arguments: Any) -> Non
         os._exit(1)  # clients that are left open would keep the process
 
 
-def _serve(pipe: Connection, make: Callable[[Sequence[str]], Load], hosts: Sequence[str]) -> None:
+class _Checkout:
+    """As an argument of a new process: what comes after it is imported from that checkout first."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[Callable[[str], _Checkout], tuple[str]]:
+        return _import_from, (self._path,)
+
+
+def _import_from(path: str) -> _Checkout:
+    if path:
+        sys.path.insert(0, path)
+    return _Checkout(path)
+
+
+def _serve(pipe: Connection, _: _Checkout, make: Callable[[Sequence[str]], Load], hosts: Sequence[str]) -> None:
     """Make the load, take turns."""
     load = make(hosts)
     pipe.send("ready")

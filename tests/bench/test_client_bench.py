@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import parkazoo
 from bench.client.bare_socket import REPLY, BareError, take_answers
 from bench.client.comparison import COMPARISONS, Comparison
 from bench.client.crowd import Crowd
@@ -169,6 +171,24 @@ class TestRun(unittest.TestCase):
         self.assertEqual(results["about"]["seed"], 1)
         if has_crowd:
             self.assertEqual(results["crowd"]["operations"], results["crowd"]["clients"] * ENSEMBLES)
+
+    def test_beside_another_version(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            old, mark, out = Path(folder, "old"), Path(folder, "imported"), Path(folder, "results.json")
+            shutil.copytree(Path(parkazoo.__file__).parent, old / "parkazoo")
+            with (old / "parkazoo" / "__init__.py").open("a") as init:
+                init.write(f"open({str(mark)!r}, 'a').write('+')\n")
+            ran = self.run_bench("--small", "--old", str(old), "--load", "sync-get", "--out", str(out))
+            self.assertEqual((ran.returncode, ran.stderr), (0, ""), ran.stdout)
+            self.assertIn("ParKazoo : old", ran.stdout)
+            self.assertEqual(mark.read_text(), "+")
+            (comparison,) = json.loads(out.read_text())["comparisons"]
+        self.assertEqual(set(comparison["turns"]), {"old", "ParKazoo", "bare socket"})
+
+    def test_no_other_version(self) -> None:
+        ran = run_module("bench.client", "--small", "--old", "/nowhere")
+        self.assertEqual((ran.returncode, ran.stdout), (2, ""))
+        self.assertIn("there is no checkout of ParKazoo in /nowhere", ran.stderr)
 
     def test_a_place_where_no_file_can_be(self) -> None:
         for place in (__file__ + "/results.json", str(Path(__file__).parent)):

@@ -164,7 +164,7 @@ class Player:
         told, self.known = self.told[self.known :], len(self.told)
         if call.name == "expire":
             told = sorted(set(told))  # it may have been back before it expired
-        return told if answer is None else [*told, repr(answer)]
+        return told if answer is None else [*told, str(plain(answer, {}))]
 
     def stray_states(self) -> list[str]:
         """What the listener saw although nothing concerned the client itself."""
