@@ -24,7 +24,7 @@ Watcher = Callable[[WatchedEvent], None]
 
 
 class Result:
-    """A reply that remembers. It must be told once."""
+    """A reply that remembers. It must be set once."""
 
     def __init__(self) -> None:
         self.told: list[Answer] = []

@@ -104,7 +104,7 @@ class Explorer:
             raise self._reported(violation, moves_to(world)) from None
 
     def _told(self, world: World) -> dict[int, tuple[Told, ...]]:
-        """By client, what its watches were told; without those that may not know yet."""
+        """By client, the events of its watches; without clients that may not know yet."""
         if not self.scenario.promises.of_watches:
             return {}
         return {

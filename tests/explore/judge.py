@@ -1,4 +1,4 @@
-"""Whether what clients were told could have come from one ZooKeeper."""
+"""Whether the answers and events of clients could have come from one ZooKeeper."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Observed(NamedTuple):
 class Call(NamedTuple):
     """An operation as it is judged.
 
-    :param called: when, as a number of events. :param returned: None if nobody knows whether it was done.
+    :param called: when, as a number of events. :param returned: None if its outcome is unknown.
     """
 
     request: Request
@@ -137,7 +137,7 @@ class Linearization:
     def _fits(self, specification: Specification, left: frozenset[int], is_over: bool) -> bool:
         """Whether what is left has an order.
 
-        :param is_over: all that is known has happened; only what nobody knows of may still happen.
+        :param is_over: everything known has happened; only operations of unknown outcome may still happen.
         """
         may_end = not is_over and all(self._calls[i].returned is None for i in left)
         if may_end and specification.told(self._told) and self._fits(specification, left, True):
@@ -226,9 +226,9 @@ class Specification:
         return Specification(model, events), got
 
     def told(self, told: AllTold) -> bool:
-        """Each watch was told once if anything happened, the first thing that did, or that all is over.
+        """Each watch was called once if anything happened, for the first thing that did, or for the end.
 
-        After a lost connection nobody knows whether there is a watch.
+        After a lost connection it is unknown whether there is a watch.
         """
         for watch, events in self._events.items():
             seen = [event for of, event in told.get(watch.client, ()) if of == watch.number]

@@ -116,7 +116,7 @@ class Model:
             except KazooException as error:
                 answer = error
             first.setdefault(freeze(answer), at)
-        if has_watch(request):  # what happens before a follower hears of it is told
+        if has_watch(request):  # it reports what happens before a follower hears of it
             first[None, "newest"] = None
         return list(first.values())
 
@@ -172,7 +172,7 @@ class Model:
                 break
 
     def _fire(self, ensemble: int, event: str, path: str, znode: Znode, only: Who | None = None) -> None:
-        """Watches are used up, but those who may not read the znode are not told."""
+        """Watches are used up, but a client that may not read the znode gets no event."""
         if not self.watches:
             return
         kinds = {EventType.CHILD: ("child",), EventType.DELETED: ("data", "child")}.get(event, ("data",))

@@ -80,9 +80,9 @@ class Promises:
     :param observe: requests that a client makes at the end; they must fit the history too.
     :param mirrors_per_life: how often a directory may get its mirror while it lives; None for any number.
     :param at_end: called with each last state, before anything is observed, and whether a client crashed.
-    :param of_watches: whether what watches are told must be one ZooKeeper's.
+    :param of_watches: whether the events of watches must be one ZooKeeper's.
     :param is_in_order: what a client issues at once is done in its order. Several ensembles promise that only as
-        long as nobody else is at work there.
+        long as no other client is at work there.
     """
 
     judge: Callable[[Request, Hashable], Hashable] = of_one_moment

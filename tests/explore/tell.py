@@ -94,4 +94,4 @@ def _consequences(since: Sequence[Event], before: World, after: World, client: i
             request = in_words(position.calls[event.operation])
             yield f"client {client}  is answered {event.result} to {request}"
     for told in position.told[len(before.clients[client].position.told) :]:
-        yield f"client {client}  watch of operation {told.operation} is told {told.event}"
+        yield f"client {client}  watch of operation {told.operation} gets {told.event}"

@@ -16,7 +16,7 @@ VERSIONED = (CheckVersion, Delete, SetACL, SetData)
 
 
 def in_words(request: Request) -> str:
-    """A request, its physical path told as what is there."""
+    """A request, with what is at its physical path instead of that path."""
     if request == CATCH_UP:
         return "catch up"
     kind = type(request).__name__

@@ -39,7 +39,7 @@ class Received:
         self.what = what
         self.plain = plain
         self.length: int = previous.length + 1 if previous else 0
-        self.exact = -1  # stands for all of it, zxids and all; -1 as long as nobody has asked
+        self.exact = -1  # stands for all of it, zxids and all; -1 until it is asked for
 
     def all(self) -> list[Received]:
         """From the first on."""

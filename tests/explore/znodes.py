@@ -133,7 +133,7 @@ class Znodes(dict[str, Znode]):
 
 
 class Change(NamedTuple):
-    """What a watch may be told of: an event, and the znode as it was."""
+    """An event that a watch may get, and the znode as it was."""
 
     event: str
     path: str
