@@ -196,7 +196,7 @@ class TestGreeting(unittest.TestCase):
                     )
                     self.assertIs(type(talk.feed(each)), kind)
 
-    def test_an_identity_that_nobody_asked_for(self) -> None:
+    def test_an_identity_without_a_question(self) -> None:
         talk = Conversation()
         talk.exchange.introduce([("digest", "a:a")], PATH, None)
         error = talk.feed(connect_answer() + data_answer(0, b"b"))
@@ -221,7 +221,7 @@ class TestRequests(unittest.TestCase):
         self.assertEqual(talk.told, [])
 
     def test_the_last(self) -> None:
-        """A close, whoever asks for it; answers to what came before it are taken."""
+        """A close from either side; answers to earlier requests are taken."""
         talk = Conversation().open()
         talk.get(1)
         talk.ask(Close())
@@ -294,7 +294,7 @@ class TestAnswers(unittest.TestCase):
                 self.assertEqual(talk.told[1][1][0], bytes(2000))
 
     def test_what_is_owed_when_it_ends(self) -> None:
-        """Replies are not told of the end; the request whose answer was wrong is told what was."""
+        """Replies do not hear of the end; the request with the wrong answer gets the reason."""
         cases = {
             "an answer to nothing: xid 3": data_answer(1, b"") + data_answer(2, b"") + data_answer(3, b""),
             "expected 1 received 2": data_answer(2, b""),

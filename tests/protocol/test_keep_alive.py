@@ -55,7 +55,7 @@ class TestKeepAlive(unittest.TestCase):
         self.assertEqual(self.lost_at_s(), 109.1)
 
     def test_answered(self) -> None:
-        """What nobody waits for is no silence."""
+        """Without a waiting request there is no silence."""
         self.alive.sent(100.5)
         self.alive.heard(101.0, False)
         self.assertEqual(self.lost_at_s(), 110.1)

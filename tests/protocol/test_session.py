@@ -185,7 +185,7 @@ class TestStates(SessionTest):
         client["b"].lose()
         waiting = self.call(client, self.on(client, "b"))
         client.runtime.turn(SESSION_TIMEOUT_S)
-        self.assertEqual(client.states, [CONNECTING])  # nobody knows it before a server says so
+        self.assertEqual(client.states, [CONNECTING])  # unknown before a server says so
         client.ensembles["b"].is_up = True
         client.runtime.turn(3 * CONNECT_S)
         self.assertEqual(client.states, [CONNECTING, EXPIRED, CONNECTING, CONNECTED])
@@ -319,7 +319,7 @@ class TestStop(SessionTest):
         self.assertEqual([client[name].told[-1] for name in "abc"], ["close"] * 3)
 
     def test_at_any_moment(self) -> None:
-        """From the first moment on; what waits raises, and the end is told to all who ask, once."""
+        """From the first moment on; waiting operations raise, and each caller hears of the end once."""
         for tenths in range(25):
             with self.subTest(tenths):
                 client = Client()
