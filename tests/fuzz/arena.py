@@ -19,6 +19,7 @@ from tests.fuzz.documented import Difference, identities_of, kazoos_answer, rule
 from tests.fuzz.sides import ZOO_CFG, Player, Side, plain, wait_until
 
 PATIENCE_WATCHED_S = 10.0
+NOTHING_MORE = "NONE None"  # the event of a watch whose connection is lost
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,13 @@ class _Run:
         return Outcome(self.answers)
 
     def _events(self, side: int) -> dict[int, Any]:
-        return {number: sorted(events) for each in self.players[side] for number, events in each.events.items()}
+        """What watches were told. kazoo tells those of a client that was stopped NONE at its next start, or never."""
+        stopped = {call.client for call in self.case.calls if call.name in ("stop", "restart")}
+        return {
+            number: sorted(event for event in events if each.number not in stopped or event != NOTHING_MORE)
+            for each in self.players[side]
+            for number, events in each.events.items()
+        }
 
     def _states(self, side: int) -> dict[int, Any]:
         return {each.number: each.stray_states() for each in self.players[side]}
