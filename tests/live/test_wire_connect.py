@@ -32,7 +32,7 @@ from parkazoo.wire.talk import Steps, Talk, connect
 from tests.explore.client import Result
 from tests.live.bare import Owner, make_member
 from tests.live.world import DEADLINE_S, sockets, wait_until
-from tests.protocol.answers import PASSWORD, SESSION, answer, auth_answer, connect_answer, data_answer
+from tests.protocol.conversation import PASSWORD, SESSION, answer, auth_answer, connect_answer, data_answer
 
 CONNECT = Struct("!iqiq")  # protocol, zxid, time-out in ms, session; the password follows
 HEADER = Struct("!ii")  # xid, type

@@ -31,7 +31,7 @@ from parkazoo.wire.link import READ_BYTES, Link
 from parkazoo.wire.loop import READ
 from tests.explore.client import Result
 from tests.live.bare import Clock, HandLoop, Owner, make_member
-from tests.protocol.answers import answer, auth_answer, connect_answer, data_answer, framed
+from tests.protocol.conversation import answer, auth_answer, connect_answer, data_answer, framed
 
 SESSION_S = 9.0
 READ_S = 6.0

@@ -1,23 +1,53 @@
-"""An exchange with a server that a test plays, and all that comes of it."""
+"""A server that a test plays: the bytes that it sends, an exchange with it, and all that comes of that."""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
+from struct import Struct
 from typing import Any
 
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, KazooException, SessionExpiredError
 
-from parkazoo.kazoo_private import WATCH_XID, Auth, GetData, int_int_struct, int_struct
+from parkazoo.kazoo_private import AUTH_XID, WATCH_XID, Auth, GetData, int_int_struct, int_struct
 from parkazoo.wire.exchange import CLOSING, OPEN, Exchange, SessionClosed
-from parkazoo.wire.frames import REQUEST
-from tests.protocol.answers import answer, connect_answer, framed
+from parkazoo.wire.frames import REPLY, REQUEST
 
+CONNECTED = Struct("!iiq")  # protocol, time-out in ms, session
+STAT = bytes(68)
+PASSWORD = b"p" * 16
+SESSION = 0x5E55
 LOG = logging.getLogger("parkazoo.test")
 REFUSED = -115
 AUTH = Auth(0, "digest", "a:b")
 PATH = "/cluster/ensemble"
 ENDS = (AuthFailedError, ConnectionDropped, SessionClosed, SessionExpiredError)
+
+
+def framed(body: bytes) -> bytes:
+    return int_struct.pack(len(body)) + body
+
+
+def answer(xid: int, body: bytes = b"", *, zxid: int = 1, code: int = 0) -> bytes:
+    return framed(REPLY.pack(xid, zxid, code) + body)
+
+
+def auth_answer(code: int = 0) -> bytes:
+    return answer(AUTH_XID, zxid=0, code=code)
+
+
+def data_answer(xid: int, data: bytes) -> bytes:
+    """To a get."""
+    return answer(xid, framed(data) + STAT)
+
+
+def connect_answer(time_out_ms: int = 10_000, session: int = SESSION) -> bytes:
+    """To Connect; 0 ms: the session has expired."""
+    return framed(CONNECTED.pack(0, time_out_ms, session) + framed(PASSWORD) + bytes(1))
+
+
+def event(kind: int, path: str) -> bytes:
+    return answer(WATCH_XID, int_int_struct.pack(kind, 3) + framed(path.encode()))
 
 
 class Reply:
@@ -90,7 +120,3 @@ class Conversation:
             self.exchange.end()
             return error
         return None
-
-
-def event(kind: int, path: str) -> bytes:
-    return answer(WATCH_XID, int_int_struct.pack(kind, 3) + framed(path.encode()))

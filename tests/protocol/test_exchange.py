@@ -45,17 +45,23 @@ from parkazoo.wire.exchange import (
     WrongEnsemble,
 )
 from parkazoo.wire.frames import REQUEST, Frames
-from tests.protocol.answers import (
+from tests.protocol.conversation import (
+    AUTH,
+    LOG,
     PASSWORD,
+    PATH,
+    REFUSED,
     SESSION,
     STAT,
+    Conversation,
+    Reply,
     answer,
     auth_answer,
     connect_answer,
     data_answer,
+    event,
     framed,
 )
-from tests.protocol.conversation import AUTH, LOG, PATH, REFUSED, Conversation, Reply, event
 
 PART = 1 << 16  # bytes that a socket gives at a time
 

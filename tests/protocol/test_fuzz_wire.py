@@ -30,8 +30,19 @@ from parkazoo.kazoo_private import (
     int_struct,
 )
 from parkazoo.wire.exchange import ENDED, XID_MAX
-from tests.protocol.answers import STAT, answer, auth_answer, connect_answer, data_answer, framed
-from tests.protocol.conversation import AUTH, LOG, PATH, REFUSED, Conversation
+from tests.protocol.conversation import (
+    AUTH,
+    LOG,
+    PATH,
+    REFUSED,
+    STAT,
+    Conversation,
+    answer,
+    auth_answer,
+    connect_answer,
+    data_answer,
+    framed,
+)
 from tests.protocol.test_fuzz import fuzzed
 
 REQUESTS: tuple[Any, ...] = (
