@@ -20,6 +20,7 @@ from kazoo.exceptions import (
     ZookeeperError,
 )
 
+from parkazoo.engine.ports import Reply
 from parkazoo.kazoo_private import (
     AUTH_XID,
     PING_XID,
@@ -34,6 +35,7 @@ from parkazoo.kazoo_private import (
     Transaction,
     int_struct,
 )
+from parkazoo.protocol.steps import Request
 from parkazoo.wire.frames import ANSWER, LENGTH_BYTES, REPLY, REQUEST, Frames, frame_end, request_frame
 
 # The states of a connection, and what may happen in each of them, with the state after it.
@@ -60,7 +62,7 @@ IDENTITY_XID = 0  # requests have 1 and above
 ANSWER_BYTES = ANSWER.size
 AUTH_TYPE, CLOSE_TYPE, EXISTS_TYPE, TRANSACTION_TYPE = Auth.type, Close.type, Exists.type, Transaction.type
 
-Pending = tuple[Any, Any, int]  # a request, its reply or None, its xid
+Pending = tuple[Request, Reply | None, int]  # the int: its xid
 Verify = Callable[[Any], Exception | None]
 
 
@@ -77,13 +79,13 @@ class Client(Protocol):
 
     last_zxid: int
 
-    def describe(self, request: Any) -> str:
+    def describe(self, request: Request) -> str:
         """What an error says of a request."""
 
     def unchroot(self, path: str) -> str:
         """The user's name for a path in the result of a transaction."""
 
-    def register(self, request: Any) -> None:
+    def register(self, request: Request) -> None:
         """The server keeps the watch of this request."""
 
 
@@ -206,7 +208,7 @@ class Exchange:
 
     # ---- requests --------------------------------------------------------------------------------
 
-    def request(self, request: Any, reply: Any, body: bytes) -> bytes:
+    def request(self, request: Request, reply: Reply | None, body: bytes) -> bytes:
         """The frame of a request, which waits for its answer from now on.
 
         :param reply: gets the answer; None if nothing wants it.
@@ -332,7 +334,7 @@ class Exchange:
         if reply is not None:
             reply.set(True)
 
-    def _take_error(self, request: Any, reply: Any, code: int) -> None:
+    def _take_error(self, request: Request, reply: Reply | None, code: int) -> None:
         if code == NoNodeError.code and request.type == EXISTS_TYPE:
             if request.watcher:
                 self._client.register(request)
