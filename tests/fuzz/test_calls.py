@@ -52,17 +52,17 @@ class TestCalls(_Test):
         for error in ERRORS:
             self.assertTrue(any(error in kind for kind in seen), (error, seen))
 
+    def test_seed_1(self) -> None:
+        self.check(1)
+
+    def test_seed_2(self) -> None:
+        self.check(2)
+
     def test_seed_3(self) -> None:
         self.check(3)
 
-    def test_seed_12(self) -> None:
-        self.check(12)
-
-    def test_seed_24(self) -> None:
-        self.check(24)
-
-    def test_seed_27(self) -> None:
-        self.check(27)
+    def test_seed_4(self) -> None:
+        self.check(4)
 
 
 class TestMutants(_Test):
