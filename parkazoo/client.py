@@ -113,7 +113,8 @@ class ParKazooClient(KazooClient):
 
     def _call(self, request: Request, async_object: Reply | None) -> bool | None:
         """Every request of kazoo's public methods and recipes comes through here, as with kazoo."""
-        self.listeners.excuse()
+        if self.listeners.is_calling:
+            self.listeners.excuse()
         session = self._session
         if session is None or self._state in CLOSED_ERRORS:
             if async_object is not None:

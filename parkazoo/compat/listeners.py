@@ -36,7 +36,7 @@ class Listeners:
         self._lock = threading.Lock()
         self._states: deque[str] = deque()
         self._timer: Timer | None = None  # of the patience with them
-        self._is_calling = False
+        self.is_calling = False
         self._is_excused = False  # since they were idle, one has used the client, or has taken too long
         self._are_idle = handler.event_object()
         self._are_idle.set()
@@ -48,9 +48,9 @@ class Listeners:
         """
         with self._lock:
             self._states.append(state)
-            is_idle = not self._is_calling
+            is_idle = not self.is_calling
             if is_idle:
-                self._is_calling, self._is_excused = True, False
+                self.is_calling, self._is_excused = True, False
                 self._are_idle.clear()
             if loop is not None and not self._is_excused:
                 self.is_closed = True
@@ -61,7 +61,7 @@ class Listeners:
 
     def excuse(self) -> None:
         """The client is about to be used. If a listener uses it, nothing waits for that listener any more."""
-        if self._is_calling and _called_by.get() is self:
+        if self.is_calling and _called_by.get() is self:
             self._lose_patience()
 
     def wait(self, timeout_s: float) -> None:
@@ -88,7 +88,7 @@ class Listeners:
             while True:
                 with self._lock:
                     if not self._states:
-                        self._is_calling = self.is_closed = False
+                        self.is_calling = self.is_closed = False
                         self._are_idle.set()
                         self._let_go()
                         break

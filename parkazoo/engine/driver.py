@@ -16,12 +16,12 @@ from kazoo.exceptions import ConnectionLoss
 
 from parkazoo.engine.ports import Ensemble, Reply
 from parkazoo.kazoo_private import Exists, Sync
-from parkazoo.protocol.operations import at_home, is_whole, whole
+from parkazoo.protocol.operations import is_whole, whole
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
 from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.plans import BRIEF, OTHER, PLANS, Plan
 from parkazoo.protocol.reserved import refusal
-from parkazoo.protocol.steps import Operation, Request, Step
+from parkazoo.protocol.steps import Operation, Request, Step, placed
 from parkazoo.protocol.tree import Tree
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,8 @@ class _Run(Turn):
         reply: Reply | None,
         operation: Operation[Any] | None = None,
     ) -> None:
-        super().__init__({})
+        self.claims = {}  # as in Turn, which is not asked: each operation makes one of these
+        self.blocked = 0
         self._driver = driver
         self.order = driver.order
         self._plan = plan
@@ -74,48 +75,52 @@ class _Run(Turn):
         self._reply = reply
         self._generator: Operation[Any] = operation or plan.operation(driver.tree, request)
 
-    def begin(self) -> None:
-        """Start, holding no more than the lasting claims."""
-        self._advance(None)
-
     def start(self) -> None:
         """Start after others, and give up the claims that do not outlast the first request."""
         lasting = self._plan.lasting(self._driver.tree, self._request) if self.claims else None
-        self._advance(None)
+        self.advance(None)
         if lasting is not None and self.claims:
             self._driver.leave(self, with_prefixes(lasting))
 
     def set(self, value: Any = None) -> None:
-        self._advance([value])
+        self.advance([value])
 
     def set_exception(self, exception: Exception) -> None:
-        self._advance([exception])
+        self.advance([exception])
 
-    def _advance(self, answers: list[Any] | None) -> None:
+    def advance(self, answers: Any) -> None:
+        """Give the generator the answers to its last steps, None to begin, and send its next ones."""
         try:
-            steps = self._generator.send(answers) if answers else next(self._generator)
+            steps = self._generator.send(answers)
         except StopIteration as stop:
             if self._reply is not None:
                 self._reply.set(stop.value)
-            self._end()
+            if self.claims:
+                self._end()
         except Exception as error:
             if self._reply is not None:
                 self._reply.set_exception(error)
-            self._end()
+            if self.claims:
+                self._end()
         else:
-            self._driver.send(steps, self)
+            driver = self._driver
+            if len(steps) == 1 and self.order is driver.order:
+                ensemble, request = steps[0]
+                driver.members[ensemble].submit(request, self)
+            else:
+                driver.send(steps, self)
 
     def fail(self, error: Exception) -> None:
         """End it before its end."""
         self._generator.close()
         if self._reply is not None:
             self._reply.set_exception(error)
-        self._end()
+        if self.claims:
+            self._end()
 
     def _end(self) -> None:
         """After the reply: operations that have waited for this one get their answers later."""
-        if self.claims:
-            self._driver.leave(self, {})
+        self._driver.leave(self, {})
 
 
 class _Counted:
@@ -225,7 +230,7 @@ class Driver:
         self, tree: Tree, members: Sequence[Ensemble], make_lock: Callable[[], AbstractContextManager[Any]]
     ) -> None:
         self.tree = tree
-        self._members = members
+        self.members = members
         self.order: Order[_Run] = Order()
         self._failure: type[Exception] = ConnectionLoss  # of operations whose order is not this one any more
         self._make_lock = make_lock
@@ -244,29 +249,29 @@ class Driver:
                 else:
                     reply.set_exception(error)
             return
-        if request.type not in BRIEF or not self._call_briefly(request, reply):
+        if request.type not in BRIEF:
             self._call_in_turn(request, reply)
-
-    def _call_briefly(self, request: Request, reply: Reply | None) -> bool:
-        """Begin an operation that takes one request as a rule; False if it needs a turn."""
+            return
         path, tree = request.path, self.tree
         try:
             d = tree.resolver.known(path)
         except ValueError as no_place:  # a path that has no UTF-8
             if reply is not None:
                 reply.set_exception(no_place)
-            return True
+            return
         with self._lock:
             order = self.order
-            if not order.count(path, not d.is_native):
-                return False
-        ensemble, physical = at_home(d, request)
-        if tree.resolver.is_promoted(path) or tree.past.is_behind(ensemble, path):
+            may_start = order.count(path, not d.is_native)
+        if not may_start:
+            self._call_in_turn(request, reply)
+            return
+        home = d.home
+        if tree.resolver.is_promoted(path) or tree.past.is_behind(home.ensemble, path):
             counted = _Counted(self, order, None if d.is_native else path, reply)
             self.run(PLANS[request.type].operation(tree, request), counted)
         else:
-            self._members[ensemble].submit(physical, _Brief(self, order, d, request, reply))
-        return True
+            physical = placed(request, home.path)
+            self.members[home.ensemble].submit(physical, _Brief(self, order, d, request, reply))
 
     def _call_in_turn(self, request: Request, reply: Reply | None) -> None:
         try:
@@ -284,7 +289,7 @@ class Driver:
             with self._lock:
                 if run.order is self.order and not run.order.enter(run, lasting):
                     return
-        run.begin()
+        run.advance(None)
 
     def uncount(self, path: str, order: Order[_Run]) -> None:
         if order is not self.order:
@@ -297,19 +302,15 @@ class Driver:
 
     def run(self, operation: Operation[Any], reply: Reply) -> None:
         """Run a generator, without a claim."""
-        _Run(self, OTHER, None, reply, operation).begin()
+        _Run(self, OTHER, None, reply, operation).advance(None)
 
     def send(self, steps: tuple[Step, ...], run: _Run) -> None:
         if run.order is not self.order:
             run.fail(self._failure())
             return
-        if len(steps) == 1:
-            ((ensemble, request),) = steps
-            self._members[ensemble].submit(request, run)
-            return
-        gather = _Gather(len(steps), self._lock, run._advance)
+        gather = _Gather(len(steps), self._lock, run.advance)
         for index, (ensemble, request) in enumerate(steps):
-            self._members[ensemble].submit(request, gather.slot(index))
+            self.members[ensemble].submit(request, gather.slot(index))
 
     def leave(self, run: _Run, lasting: Claims) -> None:
         if run.order is not self.order:

@@ -136,7 +136,7 @@ class Order(Generic[TurnT]):
 
     def uncount(self, path: str) -> list[TurnT]:
         """Give up what :meth:`count` holds; returns the turns that can start now."""
-        key = children(path)
+        key = path + "/"  # as in count()
         count = self._counts.pop(key, 0)
         if not count:  # it has got a line since then
             return self._release(key, COUNT)

@@ -100,7 +100,7 @@ class Crashes:
 
     def __init__(self, client: ParKazooClient) -> None:
         session: Any = client._session
-        session.driver._members = tuple(CrashingMember(member, self) for member in session.driver._members)
+        session.driver.members = tuple(CrashingMember(member, self) for member in session.driver.members)
         self._armed = Armed()
         self._steps = 0
         self.at_step = 0
