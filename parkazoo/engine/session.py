@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -23,7 +22,7 @@ from parkazoo.engine.watching import Watching
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, pack_password, unpack_password
-from parkazoo.protocol.cluster_map import ClusterMap, no_map_error
+from parkazoo.protocol.cluster_map import ClusterMap, no_map_error, wrong_ensemble_error
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, state_of
 from parkazoo.protocol.steps import Request
@@ -211,29 +210,15 @@ class Session(Generic[MemberT]):
         :returns: what is wrong. Before the session is open, that is its end.
         """
         assert self.cluster_map is not None
-        error = self._compare(self.cluster_map, member, answer)
+        error: Exception | None
+        if isinstance(answer, Exception) and not isinstance(answer, NoNodeError):
+            error = answer
+        else:
+            record = None if isinstance(answer, NoNodeError) else answer[0] or b""  # kazoo gives None for no data
+            error = wrong_ensemble_error(self.cluster_map, member.name, record)
         if error is not None and self.driver is None:
             self._fail(error)
         return error
-
-    @staticmethod
-    def _compare(cluster_map: ClusterMap, member: MemberT, answer: Any) -> Exception | None:
-        if isinstance(answer, Exception) and not isinstance(answer, NoNodeError):
-            return answer
-        expected = cluster_map.identity(member.name)
-        try:
-            found = None if isinstance(answer, NoNodeError) else json.loads(answer[0])
-        except (TypeError, ValueError, RecursionError):  # not ParKazoo's
-            found = answer[0]
-        if found == expected:
-            return None
-        told = f"is {found!r}, not {expected!r}"
-        if isinstance(answer, NoNodeError):
-            told = "is missing; if they are its servers, they have lost their data"
-        return ClusterMapError(
-            f"the servers {cluster_map.ensembles[member.name]} are not ensemble {member.name} of this cluster: "
-            f"{ENSEMBLE} there {told}. See `parkazoo map check`"
-        )
 
     def _identified(self, member: MemberT) -> None:
         self._unidentified.discard(member)

@@ -209,6 +209,28 @@ def no_map_error(hosts: str, record: bytes | None) -> ClusterMapError:
     return ClusterMapError(f"no cluster map at {MAP} on {hosts}: {hint}")
 
 
+def wrong_ensemble_error(cluster_map: ClusterMap, name: str, record: bytes | None) -> ClusterMapError | None:
+    """The error to raise when the servers of ensemble `name` are not that ensemble; None if they are.
+
+    :param record: the data of ``/parkazoo/ensemble`` there; None if there is no such znode.
+    """
+    expected = cluster_map.identity(name)
+    if record is None:
+        told = "is missing; if they are its servers, they have lost their data"
+    else:
+        try:
+            found = json.loads(record)
+        except (ValueError, RecursionError):  # not ParKazoo's
+            found = record
+        if found == expected:
+            return None
+        told = f"is {found!r}, not {expected!r}"
+    return ClusterMapError(
+        f"the servers {cluster_map.ensembles[name]} are not ensemble {name} of this cluster: {ENSEMBLE} there "
+        f"{told}. See `parkazoo map check`"
+    )
+
+
 def _quoted(value: Any) -> str:
     """Its repr, cut short: a damaged map may hold anything, and people read the message."""
     short = reprlib.Repr()

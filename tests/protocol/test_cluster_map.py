@@ -10,7 +10,14 @@ import weakref
 from typing import Any
 
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.cluster_map import FORMAT, ClusterMap, format_hosts, no_map_error, parse_hosts
+from parkazoo.protocol.cluster_map import (
+    FORMAT,
+    ClusterMap,
+    format_hosts,
+    no_map_error,
+    parse_hosts,
+    wrong_ensemble_error,
+)
 
 GOOD: dict[str, Any] = {
     "format": 1,
@@ -256,3 +263,22 @@ class NoMapTest(unittest.TestCase):
         )
         for record in (b"", b"{", b"1", b"{}", b"[" * 100_000, b"\xff"):
             self.assertIn("these servers are marked with something unknown", str(no_map_error("h:1", record)))
+
+
+class WrongEnsembleTest(unittest.TestCase):
+    """What a client says when an address leads to other servers than the map means."""
+
+    MAP = ClusterMap(cluster="5d3c", bootstrap="a", ensembles={"a": "h:1", "b": "h:2"}, placement=("a", "b"))
+
+    def test_the_right_one(self) -> None:
+        self.assertIsNone(wrong_ensemble_error(self.MAP, "b", b'{"name": "b", "cluster": "5d3c"}'))
+
+    def test_others(self) -> None:
+        for record in (b"", b"\xff", b"{}", b"[" * 100_000, b'{"cluster": "5d3c", "name": "a"}'):
+            with self.subTest(record[:40]):
+                words = str(wrong_ensemble_error(self.MAP, "b", record))
+                self.assertIn("the servers h:2 are not ensemble b of this cluster", words)
+                self.assertIn("{'cluster': '5d3c', 'name': 'b'}. See `parkazoo map check`", words)
+
+    def test_none(self) -> None:
+        self.assertIn("they have lost their data", str(wrong_ensemble_error(self.MAP, "b", None)))
