@@ -146,16 +146,18 @@ class Placement:
 
     def home(self, path: str) -> Place:
         """The znode that holds the data, ACL and versions of `path`."""
+        ensemble = self.of(path)
         directory = split(path)[0]
-        while directory != "/" and self.is_native(directory):  # children of a native directory stay below it
-            directory = split(directory)[0]
-        if directory == "/":
-            return Place(self.of(path), path)
-        return Place(self.of(path), f"{MIRRORS}/{escape(directory)}{path[len(directory) :]}")
+        while directory != "/":
+            if self.of(directory) != ensemble:
+                return Place(ensemble, f"{MIRRORS}/{escape(directory)}{path[len(directory) :]}")
+            directory = split(directory)[0]  # children of a native directory stay below it
+        return Place(ensemble, path)
 
     def _directory(self, path: str) -> Directory:
         """Where `path` and its children live."""
-        home, children = self.home(path), self.of_children(path)
+        home = self.home(path)
+        children = self._of_children(path)  # not remembered twice: most paths have no children
         if home.ensemble == children:
             return Directory(path, home, home, True)
         return Directory(path, home, Place(children, f"{MIRRORS}/{escape(path)}"), False)
