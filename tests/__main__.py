@@ -25,6 +25,7 @@ LOGS = ROOT / "build" / "tests"
 LOG_LINES_SHOWN = 15
 SERVERS = 9
 CLIENT = ("tests/live/test_client*.py",)
+FAULTS = ("tests/faults/test_*.py", "tests/faults/judges/test_*.py")
 SUITE = ("tests/kazoo_suite/suite.py",)
 
 
@@ -56,7 +57,7 @@ PARTS = {
     "gevent-patched": Part(
         "the same, everything patched by gevent", CLIENT, {"PARKAZOO_TEST_HANDLER": "gevent-patched"}
     ),
-    "faults": Part("servers and clients killed, frozen, cut off: a short run", ("tests/faults/test_*.py",)),
+    "faults": Part("servers and clients killed, frozen, cut off: a short run", FAULTS),
     "fuzz": Part("the same random calls on kazoo and on ParKazoo", ("tests/fuzz/test_*.py",)),
     "recipes": Part("every program of recipes/", ("tests/recipes/test_*.py",)),
     "bench": Part("the benchmarks, at a small size", ("tests/bench/test_*.py",)),

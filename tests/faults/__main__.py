@@ -12,9 +12,9 @@ from rich.console import Console
 from bench import ROOT
 from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalClusterError
-from tests.faults.report import print_outcome, write_summary
 from tests.faults.run import all_loads, run
 from tests.faults.schedule import FULL, SHORT
+from tests.faults.summary import print_outcome, write_summary
 
 SHORT_MINUTES = 0.5
 WIDTH = 115  # where no terminal has one

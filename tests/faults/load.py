@@ -1,4 +1,4 @@
-"""What a load is: work that client processes do while faults happen, and the judge of what they recorded.
+"""What a load is: work that client processes do while faults happen, and what they record.
 
 Every process writes a journal, one JSON line for each record, which survives its KILL. Times are seconds of the
 machine's monotonic clock, which all processes share.
@@ -160,7 +160,7 @@ class Worker:
 
 
 class Load(Protocol):
-    """One of tests/faults/loads/: its module ends with an instance named LOAD.
+    """One of tests/faults/loads/: its module ends with an instance named LOAD; tests/faults/judges/ has its judge.
 
     :param about: the promise, as the table shows it.
     :param processes: how many workers it has.
@@ -179,6 +179,3 @@ class Load(Protocol):
 
     def finish(self, client: ParKazooClient, root: str, record: Any) -> None:
         """After all faults have ended and all workers too: record what is there, as worker -1."""
-
-    def judge(self, run: Run) -> Judgement:
-        """Pure: what the records say."""

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 from parkazoo import ParKazooClient
 from parkazoo.admin import init_map
 from parkazoo.local import LocalCluster, find_java, find_zookeeper
-from tests.faults import emptied, loads, stress
-from tests.faults.busy import Busy
+from tests.faults import emptied, judges, loads, stress
 from tests.faults.crew import Crew, read_journal, root_of
 from tests.faults.load import Fault, Judgement, Load, Run, Worker
 from tests.faults.nemesis import Nemesis
 from tests.faults.network import Network, NetworkError
+from tests.faults.processors import Busy
+from tests.faults.remains import ABOUT, judge_tree
 from tests.faults.schedule import Pace
-from tests.faults.tree import ABOUT, judge_tree
 from tests.faults.worker import load_named
 from tests.relay import Relay
 
@@ -180,7 +180,7 @@ def _judge(load: Load, crew: Crew, faults: Sequence[Fault], pace: Pace, *, is_ti
     records = sorted(records + crew.endings.get(load.name, []), key=lambda each: each.at_s)
     problems = [problem for name, problem in crew.problems if name == load.name]
     try:
-        judged = load.judge(Run(records, faults, pace.session_timeout_s, is_timed))
+        judged = judges.judge(load.name, Run(records, faults, pace.session_timeout_s, is_timed))
     except Exception:
         return Judgement([*problems, f"it cannot be judged: {traceback.format_exc()}"], {})
     return Judgement([*problems, *judged.problems], judged.figures)

@@ -48,7 +48,7 @@ from parkazoo import ParKazooClient
 from parkazoo.local import LocalCluster, LocalServer
 from parkazoo.protocol.placement import MIRRORS, Placement, escape, unescape
 from tests.faults.load import Judgement
-from tests.faults.tree import judge_tree
+from tests.faults.remains import judge_tree
 
 ROOT = "/stress"
 SET, VERSIONED, GAP = "set", "versioned", "gap"

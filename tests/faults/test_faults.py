@@ -12,8 +12,6 @@ import unittest
 from typing import Any
 
 from bench import ROOT
-from tests.faults.load import Fault, Record, Run
-from tests.faults.loads.one_down import LOAD, NAMES, SAMPLES
 from tests.faults.schedule import FULL, KINDS, MANNERS, SHORT, Plan, schedule
 from tests.live.world import seed
 
@@ -93,62 +91,3 @@ class TestSchedule(unittest.TestCase):
                 {plan.manner: plan.lasts_s > pace.session_timeout_s for plan in plans},
                 {"brief": False, "long": True},
             )
-
-
-class TestOneDown(unittest.TestCase):
-    """Journals made by hand: ensemble b is down from 100 s to 200 s."""
-
-    FAULTS = (Fault(99.0, 205.0, "ensemble down", "b", "kill", 100.0, 200.0),)
-
-    def journal(self, meanwhile_s: float, **changed: Any) -> list[Record]:
-        """An operation on each ensemble ten times a second. Those on b, while it is down, wait until it is back.
-
-        :param meanwhile_s: how long those on others take while b is down.
-        :param changed: fields of the operation on c at 150 s.
-        """
-        records = []
-        for number, name in itertools.product(range(3000), NAMES):
-            began_s = number / 10
-            is_down = 100 <= began_s < 200
-            ended_s = 201.0 if is_down and name == "b" else began_s + (meanwhile_s if is_down else 0.005)
-            fields = {"began_s": began_s, "ended_s": ended_s, "ensemble": name, "error": ""}
-            if name == "c" and number == 1500:
-                fields |= changed
-            records.append(Record(ended_s, 0, 0, "done", fields))
-        return records
-
-    def problems(self, records: list[Record], *, is_timed: bool = True) -> list[str]:
-        return [*LOAD.judge(Run(records, self.FAULTS, 6.0, is_timed)).problems]
-
-    def test_as_fast_as_ever(self) -> None:
-        judged = LOAD.judge(Run(self.journal(0.006), self.FAULTS, 6.0, is_timed=True))
-        self.assertEqual(judged.problems, [])
-        self.assertNotIn("times", judged.figures)
-        self.assertGreater(int(judged.figures["operations on the others"]), SAMPLES)
-
-    def test_too_slow(self) -> None:
-        (problem,) = self.problems(self.journal(0.030))
-        self.assertRegex(problem, "^5.0 ms, 30.0 ms with one down, which is more than 2 times as long")
-
-    def test_no_time_is_judged_in_a_test_or_on_a_busy_machine(self) -> None:
-        busy = Record(150.0, 0, 0, "busy", {"share": 1.0})
-        for journal in (self.journal(0.030), self.journal(0.006, error="ConnectionLoss")):
-            self.assertEqual(self.problems(journal, is_timed=False), [])
-            self.assertEqual(self.problems([*journal, busy]), [])
-
-    def test_failed_though_its_ensemble_is_up(self) -> None:
-        (problem,) = self.problems(self.journal(0.006, error="ConnectionLoss"))
-        self.assertRegex(problem, "ensemble='c', error='ConnectionLoss'.* has failed")
-
-    def test_failed_as_kazoo_does_not(self) -> None:
-        self.assertRegex(
-            self.problems(self.journal(0.006, error="KeyError"), is_timed=False)[0], "KeyError.* is not what kazoo"
-        )
-
-    def test_answered_though_its_ensemble_is_down(self) -> None:
-        (problem,) = self.problems(self.journal(0.006, ensemble="b"))
-        self.assertRegex(problem, "was answered")
-
-    def test_a_client_with_other_troubles_is_not_judged(self) -> None:
-        lost = Record(140.0, 0, 0, "state", {"state": "LOST", "sessions": {}})
-        self.assertEqual(self.problems([*self.journal(0.006, error="ConnectionLoss"), lost]), [])

@@ -10,9 +10,9 @@ import unittest
 import uuid
 from typing import Any
 
+from tests.faults.judges.registers import judge as judge_registers
 from tests.faults.linearizable import Operation, TooManyOrdersError, find_refusal
 from tests.faults.load import Fault, Judgement, Record, Run
-from tests.faults.loads.registers import LOAD
 from tests.faults.porcupine.__main__ import VERDICTS, digest, judge
 from tests.faults.porcupine.corpus import FLAWS, make_corpus
 
@@ -110,7 +110,7 @@ class Journal:
         self.records.append(Record(float(len(self.records)), worker, 0, what, fields))
 
     def judge(self, *faults: Fault) -> Judgement:
-        return LOAD.judge(Run(self.records, faults, 4.0))
+        return judge_registers(Run(self.records, faults, 4.0))
 
 
 class RegistersTest(unittest.TestCase):

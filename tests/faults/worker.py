@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests import LOG_FORMAT
 from tests.faults.load import Load, Worker
-from tests.faults.scarce import NoThreadError
+from tests.faults.scarce_threads import NoThreadError
 
 POLL_S = 0.5
 CONFUSED = "xids do not match"

@@ -3,9 +3,6 @@
 Half of them have a slow listener; all have slow watches and completion callbacks. Now and then no thread can be
 started. A signal handler raises in the main thread while that creates znodes. Meanwhile each client acquires locks
 that all clients of these processes want. At the end each must work on each ensemble.
-
-The judge checks: the locks as in lock.py, each client for itself; no create was done twice; acknowledged znodes
-are there.
 """
 
 from __future__ import annotations
@@ -14,18 +11,17 @@ import logging
 import signal
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from kazoo.exceptions import LockTimeout
 
 from parkazoo import ParKazooClient
-from tests.faults import guard
-from tests.faults.holding import LOST, beating, until_answered
-from tests.faults.load import Fault, Judgement, Record, Run, Worker
-from tests.faults.scarce import EVERY_S, NoThreadError, scarce_threads
+from tests.faults import guarded_writes
+from tests.faults.load import Worker
+from tests.faults.retries import LOST, beating, until_answered
+from tests.faults.scarce_threads import EVERY_S, NoThreadError, scarce_threads
 
 CLIENTS = 40
 LOCKS = tuple(f"lock{number}" for number in range(12))
@@ -37,7 +33,6 @@ HELD_PAUSE_S = (0.1, 1.5)
 PAUSE_S = (1.0, 5.0)
 TOO_SHORT_S = (0.0003, 0.02)  # for a create
 MAIN_PAUSE_S = 0.1
-MANY = 1000  # more than the clients of a process
 
 
 class TooLateError(Exception):
@@ -62,7 +57,7 @@ class CrowdLoad:
 
     def prepare(self, client: Any, root: str) -> None:
         for name in LOCKS:
-            guard.prepare(client, f"{root}/{name}")
+            guarded_writes.prepare(client, f"{root}/{name}")
         for name in MADE:
             client.create(f"{root}/{name}")
 
@@ -87,21 +82,10 @@ class CrowdLoad:
 
     def finish(self, client: Any, root: str, record: Any) -> None:
         for name in LOCKS:
-            guard.record_contenders(client, f"{root}/{name}", record)
+            guarded_writes.record_contenders(client, f"{root}/{name}", record)
         for name in MADE:
             client.sync(f"{root}/{name}")
             record("listed", directory=f"{root}/{name}", names=client.get_children(f"{root}/{name}"))
-
-    def judge(self, run: Run) -> Judgement:
-        judged = guard.judge(Run([*_apart(run)], [*_faults_apart(run)], run.session_timeout_s, run.is_timed))
-        problems = [*judged.problems, *_done_twice(run)]
-        made = sum(each.what == "made" for each in run.records)
-        listed = sum(len(each.fields["names"]) for each in run.records if each.what == "listed")
-        if not any(each.what == "seen" for each in run.records):
-            problems.append("no state was seen")
-        creates = {"creates acknowledged": made, "creates done": listed}
-        no_thread = sum(each.what == "no thread" for each in run.records)
-        return Judgement(problems, {**judged.figures, **creates, "no thread for a caller": no_thread})
 
 
 def _live(worker: Worker, clients: list[Any]) -> None:
@@ -122,7 +106,7 @@ def _live(worker: Worker, clients: list[Any]) -> None:
         try:
             if _is_acquired(worker, lock):
                 writes = iter(range(worker.dice.randrange(1, 6)))
-                guard.hold(
+                guarded_writes.hold(
                     worker, client, lock, hold, lambda writes=writes: next(writes, None) is None, HELD_PAUSE_S
                 )
                 lock.release()
@@ -139,7 +123,7 @@ def _dawdle(worker: Worker, client: Any, path: str) -> None:
     def dawdle(_: Any) -> None:
         worker.pause(worker.dice.uniform(*SLOW_S))
 
-    client.get_async(f"{path}/{guard.GUARDED}", watch=dawdle).rawlink(dawdle)
+    client.get_async(f"{path}/{guarded_writes.GUARDED}", watch=dawdle).rawlink(dawdle)
 
 
 def _is_acquired(worker: Worker, lock: Any) -> bool:
@@ -181,47 +165,6 @@ class _Main:
 
 def _raise_too_late(*_: Any) -> None:
     raise TooLateError
-
-
-def _apart(run: Run) -> Iterator[Record]:
-    """The records with a worker for each client: client 7 of worker 1 is worker 1007.
-
-    What a process records of itself is each client's.
-    """
-    clients: dict[tuple[int, int], set[int]] = {}
-    for record in run.records:
-        if "client" in record.fields:
-            clients.setdefault((record.worker, record.life), set()).add(record.fields["client"])
-    for record in run.records:
-        own = [record.fields["client"]] if "client" in record.fields else clients.get(record[1:3], ())
-        what = "state" if record.what == "seen" else record.what
-        if record.worker < 0:
-            yield record
-        for client in own:
-            yield record._replace(worker=MANY * record.worker + client, what=what)
-
-
-def _faults_apart(run: Run) -> Iterator[Fault]:
-    """A session that is expired is one client's, but no record says whose."""
-    for fault in run.faults:
-        yield fault
-        process, _, ensemble = fault.target.partition(" on ")
-        name, _, number = process.partition("/")
-        if fault.kind == "expire" and name == LOAD.name:
-            for client in range(CLIENTS):
-                yield fault._replace(target=f"{name}/{MANY * int(number) + client} on {ensemble}")
-
-
-def _done_twice(run: Run) -> Iterator[str]:
-    """Creates of which there are two, and acknowledged ones of which there is none."""
-    listed = [each.fields for each in run.records if each.what == "listed"]
-    paths = {f"{fields['directory']}/{name}" for fields in listed for name in fields["names"]}
-    for path, count in Counter(path.rpartition("-")[0] for path in paths).items():
-        if count > 1:
-            yield f"the create of {path} was done {count} times"
-    for record in run.records:
-        if record.what == "made" and record.fields["path"] not in paths:
-            yield f"{record.fields['path']} was made at {record.at_s:.3f} s, and is not there"
 
 
 LOAD = CrowdLoad()

@@ -3,16 +3,11 @@
 All workers enter and leave the barrier of one round after the other. A worker that dies, or whose watch ends with
 the connection, holds the others up (kazoo's enter() and leave() then wait for ever, with KazooClient too). A
 worker that has waited long enough begins the next round with a new client.
-
-The judge checks: no enter() returns before as many as the barrier is for have begun to enter; no leave() returns
-while another worker has entered and not begun to leave, as long as that one's session provably lived
-(tests/faults/holding.py).
 """
 
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -20,8 +15,8 @@ from typing import Any
 
 from kazoo.exceptions import BadVersionError, KazooException
 
-from tests.faults.holding import beating, lives, until_answered
-from tests.faults.load import Judgement, Record, Run, Worker
+from tests.faults.load import Worker
+from tests.faults.retries import beating, until_answered
 
 CLIENTS = 3
 PATIENCE_S = 5.0
@@ -96,41 +91,6 @@ class DoubleBarrierLoad:
 
     def finish(self, client: Any, root: str, record: Any) -> None:
         pass
-
-    def judge(self, run: Run) -> Judgement:
-        by_life = lives(run)
-        rounds: dict[int, dict[str, dict[tuple[int, int], Record]]] = defaultdict(lambda: defaultdict(dict))
-        for record in run.records:
-            if "round" in record.fields:
-                rounds[record.fields["round"]][record.what][record.worker, record.life] = record
-        problems = []
-        for number, records in rounds.items():
-            begun = sorted(record.at_s for record in records["entering"].values())
-            for who, record in records["entered"].items():
-                if sum(at_s < record.at_s for at_s in begun) < CLIENTS:
-                    problems.append(
-                        f"round {number}: {by_life[who].name} entered at {record.at_s:.3f} s, before all came"
-                    )
-                end = records["leaving"].get(who) or records["given up"].get(who)
-                until_s = by_life[who].trusted_until(
-                    records["entering"][who].at_s, record.at_s, end.at_s if end else by_life[who].last_s
-                )
-                problems += [
-                    f"round {number}: {by_life[other].name} left at {left.at_s:.3f} s, but {by_life[who].name} "
-                    f"was inside until {until_s:.3f} s"
-                    for other, left in records["left"].items()
-                    if record.at_s < left.at_s < until_s
-                ]
-        what = Counter(record.what for record in run.records)
-        if not what["left"]:
-            problems.append("no worker left a barrier")
-        figures = {
-            "rounds": len(rounds),
-            "entered": what["entered"],
-            "left": what["left"],
-            "given up": what["given up"],
-        }
-        return Judgement(problems, figures)
 
 
 LOAD = DoubleBarrierLoad()

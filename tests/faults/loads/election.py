@@ -1,7 +1,7 @@
 """Election: never two leaders that both think themselves CONNECTED.
 
 A leader leads until its client is no longer CONNECTED, or for a while. The judge is that of a Lock, because an
-Election of kazoo is a Lock: tests/faults/guard.py.
+Election of kazoo is a Lock: tests/faults/judges/guarded_writes.py.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import time
 from functools import partial
 from typing import Any
 
-from tests.faults import guard
-from tests.faults.holding import BEAT_S, beating
-from tests.faults.load import Judgement, Run, Worker
+from tests.faults import guarded_writes
+from tests.faults.load import Worker
+from tests.faults.retries import BEAT_S, beating
 
 PATIENCE_S = 8.0
 TERM_S = (0.2, 1.5)
@@ -25,7 +25,7 @@ class ElectionLoad:
     processes = 3
 
     def prepare(self, client: Any, root: str) -> None:
-        guard.prepare(client, f"{root}/leader")
+        guarded_writes.prepare(client, f"{root}/leader")
 
     def work(self, worker: Worker) -> None:
         client = worker.connect()
@@ -63,7 +63,7 @@ class ElectionLoad:
         def has_to_end() -> bool:
             return has_broken.is_set() or worker.is_over() or time.monotonic() > end_s
 
-        guard.hold(worker, client, election.lock, hold, has_to_end)
+        guarded_writes.hold(worker, client, election.lock, hold, has_to_end)
         client.remove_listener(listener)
 
     def _watch(self, has_broken: threading.Event, state: str) -> None:
@@ -71,10 +71,7 @@ class ElectionLoad:
             has_broken.set()
 
     def finish(self, client: Any, root: str, record: Any) -> None:
-        guard.record_contenders(client, f"{root}/leader", record)
-
-    def judge(self, run: Run) -> Judgement:
-        return guard.judge(run)
+        guarded_writes.record_contenders(client, f"{root}/leader", record)
 
 
 LOAD = ElectionLoad()

@@ -1,10 +1,4 @@
-"""Lock: never held by two.
-
-The judge checks: holdings do not overlap while they are provable (tests/faults/holding.py), or where the ensemble
-itself confirmed them by a write under the lock (tests/faults/guard.py); these writes are in the order of the
-contenders' sequence numbers, which never repeat; no client whose session lives loses a lock; when all have ended,
-no contender is left behind, not even by acquires that failed.
-"""
+"""Lock: never held by two."""
 
 from __future__ import annotations
 
@@ -12,9 +6,9 @@ from typing import Any
 
 from kazoo.exceptions import LockTimeout
 
-from tests.faults import guard
-from tests.faults.holding import beating
-from tests.faults.load import Judgement, Run, Worker
+from tests.faults import guarded_writes
+from tests.faults.load import Worker
+from tests.faults.retries import beating
 
 NAMES = ("one", "two")
 PATIENCE_S = 2.0
@@ -27,7 +21,7 @@ class LockLoad:
 
     def prepare(self, client: Any, root: str) -> None:
         for name in NAMES:
-            guard.prepare(client, f"{root}/{name}")
+            guarded_writes.prepare(client, f"{root}/{name}")
 
     def work(self, worker: Worker) -> None:
         client = worker.connect()
@@ -40,7 +34,9 @@ class LockLoad:
                 worker.record("asking", lock=lock.path, hold=hold)
                 if self._is_acquired(worker, lock):
                     writes = iter(range(worker.dice.randrange(1, 6)))
-                    guard.hold(worker, client, lock, hold, lambda writes=writes: next(writes, None) is None)
+                    guarded_writes.hold(
+                        worker, client, lock, hold, lambda writes=writes: next(writes, None) is None
+                    )
                     lock.release()
                 worker.pause(worker.dice.uniform(0.0, 0.1))
         client.stop()
@@ -53,10 +49,7 @@ class LockLoad:
 
     def finish(self, client: Any, root: str, record: Any) -> None:
         for name in NAMES:
-            guard.record_contenders(client, f"{root}/{name}", record)
-
-    def judge(self, run: Run) -> Judgement:
-        return guard.judge(run)
+            guarded_writes.record_contenders(client, f"{root}/{name}", record)
 
 
 LOAD = LockLoad()

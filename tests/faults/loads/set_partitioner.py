@@ -2,24 +2,20 @@
 
 The members come and go by themselves too. A partitioner that has failed is made again with a new client, as its
 locks may have stayed behind with the session.
-
-The judge checks: while one member has acquired an item, and not begun to release it, no other member acquires it,
-as long as the first one's session provably lived (tests/faults/holding.py).
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from kazoo.recipe.partitioner import SetPartitioner
 
-from tests.faults.holding import LOST, Holding, beating, lives, overlaps
-from tests.faults.load import Judgement, Record, Run, Worker
+from tests.faults.load import Worker
+from tests.faults.retries import LOST, beating
 
 ITEMS = 5
 SETTLE_S = 0.3
@@ -103,37 +99,6 @@ class SetPartitionerLoad:
 
     def finish(self, client: Any, root: str, record: Any) -> None:
         pass
-
-    def judge(self, run: Run) -> Judgement:
-        by_life = lives(run)
-        holdings: list[Holding] = []
-        has: dict[str, Record] = {}  # members
-
-        def end(member: str, until_s: float) -> None:
-            acquired = has.pop(member, None)
-            if acquired is not None:
-                since_s = acquired.fields["began"]
-                until_s = by_life[acquired.worker, acquired.life].trusted_until(since_s, since_s, until_s)
-                items = acquired.fields["items"]
-                holdings.extend(Holding(item, f"member {member}", since_s, until_s) for item in items)
-
-        for record in run.records:
-            if record.what == "acquired":
-                has.setdefault(record.fields["member"], record)
-            elif record.what in ("releasing", "failed"):
-                end(record.fields["member"], record.at_s)
-        for member in [*has]:
-            end(member, float("inf"))
-        problems = overlaps(holdings)
-        what = Counter(record.what for record in run.records)
-        if not holdings:
-            problems.append("nothing was assigned")
-        figures = {
-            "items assigned": len(holdings),
-            "members": what["joining"],
-            "failed": what["failed"],
-        }
-        return Judgement(problems, figures)
 
 
 LOAD = SetPartitionerLoad()

@@ -1,4 +1,4 @@
-"""A client that makes ephemerals and dies of it: python -m tests.faults.mortal HOSTS TIMEOUT PATH ..."""
+"""A client that makes ephemerals and dies of it: python -m tests.faults.killed HOSTS TIMEOUT PATH ..."""
 
 from __future__ import annotations
 

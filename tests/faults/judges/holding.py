@@ -9,57 +9,14 @@ purpose); the last line of a process that was killed. What a server has confirme
 from __future__ import annotations
 
 import itertools
-import threading
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from kazoo.exceptions import ConnectionLoss, OperationTimeoutError, SessionExpiredError
-from kazoo.retry import ForceRetryError, KazooRetry
+from tests.faults.load import Record, Run
 
-from tests.faults.load import Record, Run, Worker
-
-LOST = (ConnectionLoss, OperationTimeoutError, SessionExpiredError)  # it may or may not have been done
-BEAT_S = 0.1
 SHARE_OF_TIMEOUT = 0.25  # kazoo notices silence after 2/3 of the session timeout: less than the other third
-RETRY_S = 0.2
-
-
-@contextmanager
-def beating(worker: Worker, every_s: float = BEAT_S) -> Iterator[None]:
-    """Meanwhile the journal shows that the process runs."""
-    is_done = threading.Event()
-
-    def beat() -> None:
-        while not is_done.wait(every_s):
-            worker.record("beat")
-
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_done.set()
-        thread.join()
-
-
-def retry_of_conflicts() -> KazooRetry:
-    """A client's `command_retry` that lets its user see each lost connection.
-
-    What was asked then may have been done; kazoo would ask again.
-    """
-    retry = KazooRetry(max_tries=-1, max_delay=0.1)
-    retry.retry_exceptions = (ForceRetryError,)
-    return retry
-
-
-def until_answered(call: Any) -> Any:
-    """What `call` returns, asked again after each lost connection: for what may be done twice."""
-    retry = KazooRetry(max_tries=-1, max_delay=RETRY_S)
-    retry.retry_exceptions = LOST
-    return retry(call)
 
 
 class Life:
