@@ -5,7 +5,8 @@ from __future__ import annotations
 import unittest
 
 from parkazoo.local import LocalCluster
-from tests.faults.stress import Numbers, print_judgement, run
+from tests.faults.stress import print_judgement, run
+from tests.faults.stress_state import Numbers
 from tests.live.world import seed
 
 CRASHES = 200
