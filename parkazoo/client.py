@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
-import logging
 import os
 import sys
 import time
 import warnings
-from collections import deque
-from collections.abc import Callable, Mapping
-from functools import partial, wraps
+from collections.abc import Mapping
 from threading import get_ident
-from typing import Any
+from typing import Any, cast
 from weakref import WeakSet
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, WriterNotClosedException
 from kazoo.protocol.states import KazooState, KeeperState
 
-from parkazoo.compat.direct import Direct
-from parkazoo.compat.facade import Connections, Watchers, child_places, data_places
-from parkazoo.compat.listeners import Listeners
+from parkazoo.compat.calls import Calls
+from parkazoo.compat.face import Face
 from parkazoo.engine.ports import Reply
 from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
@@ -30,10 +24,6 @@ from parkazoo.protocol.cluster_map import ClusterMap, format_hosts
 from parkazoo.protocol.placement import MAP, logical
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
-from parkazoo.recipe.delete import TreeDelete
-from parkazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
-from parkazoo.recipe.queue import LockingQueue
-from parkazoo.recipe.transaction import RetriableTransaction
 from parkazoo.wire.handler import Handler, start_handler, stop_handler
 from parkazoo.wire.member import Member
 from parkazoo.wire.routine import end_after_fork, is_current
@@ -43,10 +33,9 @@ from parkazoo.wire.tls import make_context
 
 SETTLED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO, KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 MIN_CLOSE_TIMEOUT_S = 10  # kazoo's
-PATIENCE = 1 / 3  # of the session timeout: how long a connection thread may wait and keep its session
 
 
-class ParKazooClient(KazooClient):
+class ParKazooClient(Face):
     """A KazooClient over several ensembles.
 
     Takes every argument of :class:`kazoo.client.KazooClient`. `hosts` are servers of the bootstrap ensemble,
@@ -59,39 +48,11 @@ class ParKazooClient(KazooClient):
     done, as with kazoo; what an interrupted operation leaves behind, the next one on that directory mends.
     """
 
-    __signature__ = inspect.signature(KazooClient)
     session_number = 0
     """Counts this client's sessions: what was made in an earlier one is not this one's, even while it is there."""
     _session: Session[Member] | None = None
-    _runtime: Runtime  # the session's
-    _first_session: tuple[int | None, bytes] = (None, b"")  # a client_id to begin with
     _fork_error: ForkError | None = None  # in a child process
     _workers: tuple[Any, ...] = ()  # the handler's, which call watches and completion callbacks
-    _live: Any
-    _stopped: Any
-    state: Any
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        given = self.__signature__.bind(*args, **kwargs)
-        if not given.arguments.get("handler"):
-            given.arguments["handler"] = Handler()
-        if not given.arguments.get("logger"):
-            given.arguments["logger"] = logging.getLogger("parkazoo")
-        super().__init__(*given.args, **given.kwargs)
-        self._settled = self.handler.event_object()
-        self._starting = self.handler.lock_object()
-        connection: Any = self._connection
-        self._connection: Any = Connections(self._members, connection.sasl_options)
-        self._data_watchers = Watchers(partial(self._places, data_places))
-        self._child_watchers = Watchers(partial(self._places, child_places))
-        self._direct = Direct(self)
-        self.patience_s = self._session_timeout / 1000 * PATIENCE
-        self.listeners = Listeners(self.handler, self._call_listeners, self.patience_s, self._resume)
-        self.Lock = partial(Lock, self)
-        self.ReadLock = partial(ReadLock, self)
-        self.WriteLock = partial(WriteLock, self)
-        self.Semaphore = partial(Semaphore, self)
-        self.LockingQueue = partial(LockingQueue, self)
 
     # ---- what is new ---------------------------------------------------------------------------
 
@@ -101,13 +62,14 @@ class ParKazooClient(KazooClient):
         return self._session.cluster_map if self._session else None
 
     @property
-    def members(self) -> Mapping[str, KazooClient]:
+    def members(self) -> Mapping[str, Calls]:
         """The kazoo client of each ensemble, by name, for what concerns its servers.
 
         ``client.members["b"].reconfig(...)``, ``.command(b"srvr")``, ``.server_version()``. They see physical
         paths, so use the ParKazooClient for znodes; and it starts and stops them.
         """
-        return {member.name: member for member in self._members()}
+        members = {member.name: member for member in self._members()}
+        return cast("Mapping[str, Calls]", members)  # kazoo's calls have the same types
 
     # ---- requests ------------------------------------------------------------------------------
 
@@ -135,34 +97,6 @@ class ParKazooClient(KazooClient):
             session.interrupted(get_ident())
             raise
         return None
-
-    @wraps(KazooClient.create_async)
-    def create_async(self, *args: Any, **kwargs: Any) -> Any:
-        result = self.handler.async_result()
-        self._direct.create_async(*args, **kwargs).pass_on(result)
-        return result
-
-    @wraps(KazooClient.ensure_path_async)
-    def ensure_path_async(self, *args: Any, **kwargs: Any) -> Any:
-        result = self.handler.async_result()
-        self._direct.ensure_path_async(*args, **kwargs).pass_on(result)
-        return result
-
-    @wraps(KazooClient.sync_async)
-    def sync_async(self, path: str) -> Any:
-        result = self.handler.async_result()
-        self._direct.sync_async(path).pass_on(result)
-        return result
-
-    @wraps(KazooClient.delete)
-    def delete(self, path: str, version: int = -1, recursive: bool = False) -> Any:
-        if recursive is True:
-            return TreeDelete(self, path).run()
-        return super().delete(path, version, recursive)
-
-    def transaction(self) -> RetriableTransaction:
-        """A transaction as kazoo's, but on one ensemble; after a failure it can be committed again."""
-        return RetriableTransaction(self)
 
     def unchroot(self, path: str) -> str:
         """The user's name for a path as a server gives it: out of the mirror, below the chroot."""
@@ -320,29 +254,6 @@ class ParKazooClient(KazooClient):
         else:
             self._settled.clear()  # a start() from now on waits
 
-    def _make_state_change(self, state: str) -> None:
-        """Overrides kazoo's: a listener may wait for what this client does."""
-        if self.state != state:
-            self.state = state
-            if self.state_listeners:
-                loop = self._runtime.loop if self._session is not None and self._runtime.loop.is_here() else None
-                self.listeners.tell(state, loop)
-
-    def _resume(self) -> None:
-        for member in self._members():
-            member.resume()
-
-    def _call_listeners(self, state: str) -> None:
-        for listener in list(self.state_listeners):
-            self._call_listener(listener, state)
-
-    def _call_listener(self, listener: Callable[[str], Any], state: str) -> None:
-        try:
-            if listener(state) is True:
-                self.remove_listener(listener)
-        except BaseException:  # sys.exit() too
-            self.logger.exception("Error in connection state listener")
-
     def _is_in_callback(self) -> bool:
         return any(is_current(worker) for worker in self._workers)
 
@@ -382,7 +293,7 @@ class ParKazooClient(KazooClient):
         """
         return self._session.client_id if self._session and self.connected else None
 
-    def set_hosts(self, hosts: str, randomize_hosts: bool | None = None) -> None:
+    def set_hosts(self, hosts: str | list[str], randomize_hosts: bool | None = None) -> None:
         """As kazoo's, for the bootstrap ensemble; the others' hosts stand in the cluster map."""
         super().set_hosts(hosts, randomize_hosts)
         if self._session is not None:
@@ -427,67 +338,6 @@ class ParKazooClient(KazooClient):
     def logger_for(self, name: str) -> Any:
         """The log of an ensemble's connection."""
         return self.logger.getChild(name) if hasattr(self.logger, "getChild") else self.logger
-
-    # ---- what kazoo and its recipes reach for in a client --------------------------------------
-
-    def _members(self) -> tuple[Member, ...]:
-        """All members, the bootstrap ensemble's first."""
-        session = self._session
-        if session is None:
-            return ()
-        return (session.bootstrap, *(member for member in session.members if member is not session.bootstrap))
-
-    def _places(self, find: Any, path: str) -> list[tuple[dict[str, set[Any]], str]]:
-        session = self._session
-        if session is None or session.driver is None:
-            return []
-        places: list[tuple[dict[str, set[Any]], str]] = find(session.driver.tree, session.members, path)
-        return places
-
-    @property
-    def last_zxid(self) -> int:
-        """The bootstrap ensemble's; zxids of different ensembles cannot be compared."""
-        return int(self._session.bootstrap.last_zxid) if self._session else 0
-
-    @property
-    def _queue(self) -> Any:
-        return self._session.bootstrap._queue if self._session else deque()
-
-    @property
-    def _pending(self) -> Any:
-        return self._session.bootstrap._pending if self._session else deque()
-
-    @property
-    def _session_id(self) -> int | None:
-        return self._session.bootstrap._session_id if self._session else self._first_session[0]
-
-    @_session_id.setter
-    def _session_id(self, number: int | None) -> None:
-        self._first_session = number, self._first_session[1]
-
-    @property
-    def _session_passwd(self) -> bytes:
-        return self._session.bootstrap._session_passwd if self._session else self._first_session[1]
-
-    @_session_passwd.setter
-    def _session_passwd(self, password: bytes) -> None:
-        self._first_session = self._first_session[0], password
-        if self._session is not None:
-            self._session.bootstrap._session_passwd = password
-
-    def _reset(self) -> None:
-        """Overrides kazoo's: queues, watches and session ids are the members'."""
-        self._reset_session()
-        self._protocol_version = None
-
-    def _reset_session(self) -> None:
-        self._first_session = None, bytes(16)
-
-    def _reset_watchers(self) -> None:
-        """Overrides kazoo's: each member tells its own watches."""
-
-    def _notify_pending(self, state: str) -> None:
-        """Overrides kazoo's: each member fails its own requests."""
 
 
 def _timeout(handler: Any, message: str) -> Any:

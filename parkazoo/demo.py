@@ -25,6 +25,7 @@ from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalCluster, LocalClusterError
 from parkazoo.local.cluster_error import INSTALL
 from parkazoo.protocol.resolver import Resolver
+from parkazoo.types import ZnodeStat
 
 try:
     from rich import box
@@ -267,7 +268,7 @@ class Demo:
         for operation, path, result in zip(
             ("check", "set_data", "delete", "create"), (one, one, two, three), results, strict=True
         ):
-            said = f"version {result.version}" if operation == "set_data" else str(result)
+            said = f"version {result.version}" if isinstance(result, ZnodeStat) else str(result)
             shown.add_row(operation, path, self.text(self.home(path)), said)
         return "all or nothing, for znodes that share an ensemble", shown
 

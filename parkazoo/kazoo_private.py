@@ -12,6 +12,7 @@ from kazoo.loggingsupport import BLATHER
 from kazoo.protocol.connection import _CONNECTION_DROP as CONNECTION_DROP
 from kazoo.protocol.connection import _SESSION_EXPIRED as SESSION_EXPIRED
 from kazoo.protocol.connection import AUTH_XID, PING_XID, WATCH_XID, ConnectionHandler, RWServerAvailable
+from kazoo.protocol.paths import _prefix_root as prefix_root
 from kazoo.protocol.paths import join, normpath
 from kazoo.protocol.serialization import (
     SASL,
@@ -43,7 +44,6 @@ CLIENT_ATTRIBUTES = (
     "_child_watchers",
     "_conn_retry",
     "_connection",
-    "_create_async_inner",
     "_data_watchers",
     "_live",
     "_make_state_change",
@@ -115,4 +115,5 @@ __all__ = [
     "int_struct",
     "join",
     "normpath",
+    "prefix_root",
 ]

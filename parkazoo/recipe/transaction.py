@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kazoo.client import TransactionRequest
-
 from parkazoo.kazoo_private import Transaction
+from parkazoo.types.client import TransactionRequest, TransactionResult
+from parkazoo.types.znodes import AsyncResult
 
 
 class RetriableTransaction(TransactionRequest):
@@ -22,14 +22,14 @@ class RetriableTransaction(TransactionRequest):
         super().__init__(client)
         self._is_under_way = False
 
-    def commit_async(self) -> Any:
+    def commit_async(self) -> AsyncResult[list[TransactionResult]]:
         """Commit the transaction asynchronously.
 
         :returns: kazoo's async result, which gets a list of the results for each operation.
         :raises ValueError: it has been committed, or is just being.
         """
         self._check_tx_state()
-        result = self.client.handler.async_result()
+        result: AsyncResult[list[TransactionResult]] = self.client.handler.async_result()
         self._is_under_way = True
         self.client._call(Transaction(list(self.operations)), _Reply(self._end, result))
         return result

@@ -12,14 +12,22 @@ from parkazoo.protocol.placement import Placement
 
 PACKAGE = Path(parkazoo.__file__).parent
 # What each layer may import of parkazoo. A module that is not named is above them all: it may import anything.
-BELOW_EVERYTHING = ("parkazoo.errors", "parkazoo.kazoo_private")
+BELOW_EVERYTHING = ("parkazoo.errors", "parkazoo.kazoo_private", "parkazoo.types")
 LAYERS = {
     "parkazoo.errors": (),
     "parkazoo.kazoo_private": (),
+    "parkazoo.types": ("parkazoo.types",),
     "parkazoo.protocol": (*BELOW_EVERYTHING, "parkazoo.protocol"),
     "parkazoo.engine": (*BELOW_EVERYTHING, "parkazoo.protocol", "parkazoo.engine"),
     "parkazoo.wire": (*BELOW_EVERYTHING, "parkazoo.protocol", "parkazoo.engine.ports", "parkazoo.wire"),
-    "parkazoo.compat": (*BELOW_EVERYTHING, "parkazoo.protocol", "parkazoo.wire", "parkazoo.compat"),
+    "parkazoo.compat": (
+        *BELOW_EVERYTHING,
+        "parkazoo.protocol",
+        "parkazoo.engine.ports",
+        "parkazoo.wire",
+        "parkazoo.recipe",
+        "parkazoo.compat",
+    ),
     "parkazoo.recipe": (*BELOW_EVERYTHING, "parkazoo.protocol", "parkazoo.recipe"),
     "parkazoo.client": (
         *BELOW_EVERYTHING,

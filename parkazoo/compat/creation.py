@@ -1,0 +1,221 @@
+"""What takes more than one request: a create with all that is missing above it; and paths without the chroot.
+
+kazoo looks at such answers in completion callbacks. The handler calls these on one thread, so a completion
+callback of the user's that waits for a `create` would wait for itself. Here the answer's thread calls them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.security import ACL, OPEN_ACL_UNSAFE
+
+from parkazoo.engine.ports import Reply
+from parkazoo.kazoo_private import Create, Exists, prefix_root
+from parkazoo.protocol.steps import Request
+
+
+def prefixed(chroot: str, path: str, trailing: bool = False) -> str:
+    """A path below the chroot, as a server names it, in kazoo's normal form.
+
+    :param trailing: whether a slash at the end stays.
+    :raises ValueError: it has `.` or `..` between slashes.
+    """
+    whole = chroot + path
+    if path[:1] == "/" == whole[0] and whole[-1] != "/" and "//" not in whole and "/." not in whole:
+        return whole  # as most are
+    return str(prefix_root(chroot, path, trailing))
+
+
+def checked_acl(acl: Any) -> Any:
+    """The ACL of a create: everything is allowed to anyone if there is none.
+
+    :raises TypeError: it is not a list or tuple, or a single ACL.
+    """
+    if acl and (isinstance(acl, ACL) or not isinstance(acl, (tuple, list))):
+        raise TypeError("Invalid type for 'acl' (acl must be a tuple/list of ACL's")
+    return OPEN_ACL_UNSAFE if acl is None else acl
+
+
+class Unchrooted:
+    """The reply to a request whose answer is a path: `reply` gets it without the chroot."""
+
+    __slots__ = ("_client", "_reply")
+
+    def __init__(self, client: Any, reply: Reply) -> None:
+        self._client = client
+        self._reply = reply
+
+    def set(self, value: Any = None) -> None:
+        try:
+            path = self._client.unchroot(value)
+        except Exception as error:  # a subclass's
+            self._reply.set_exception(error)
+        else:
+            self._reply.set(path)
+
+    def set_exception(self, exception: Exception) -> None:
+        self._reply.set_exception(exception)
+
+
+class Creation(Unchrooted):
+    """A create, and the reply to its request.
+
+    :param parent: made first if it is missing; None: a missing parent is an error.
+    :param reply: gets the path without the chroot; with the znode's stat if that is the answer.
+    """
+
+    __slots__ = ("_parent", "_request")
+
+    def __init__(self, client: Any, request: Request, parent: str | None, reply: Reply) -> None:
+        self._client = client
+        self._request = request
+        self._parent = parent
+        self._reply = reply
+
+    def begin(self) -> None:
+        try:
+            self._client._call(self._request, self)
+        except Exception as error:
+            self._reply.set_exception(error)
+
+    def set(self, value: Any = None) -> None:
+        if isinstance(value, tuple):
+            path, stat = value
+            self._reply.set((self._client.unchroot(path), stat))
+        else:
+            super().set(value)
+
+    def set_exception(self, exception: Exception) -> None:
+        if self._parent is None or not isinstance(exception, NoNodeError):
+            self._reply.set_exception(exception)
+        else:
+            ensure_path(self._client, self._parent, self._request.acl).rawlink(self._go_on)
+
+    def _go_on(self, above: Answer) -> None:
+        if above.exception is None:
+            self.begin()
+        else:
+            self._reply.set_exception(above.exception)
+
+
+def ensure_path(client: Any, path: str, acl: Any) -> Answer:
+    """As kazoo's; but if `path` is missing, it asks for all above at once, and makes them without waiting.
+
+    :returns: gets the path if it has been made, True if it was there.
+    :raises ValueError: the path has `.` or `..` between slashes.
+    """
+    answer = Answer()
+
+    def exists(each: str) -> Answer:
+        found = Answer()
+        client._call(Exists(prefixed(client.chroot, each), None), found)
+        return found
+
+    def create(each: str) -> Answer:
+        made = Answer()
+        request = Create(prefixed(client.chroot, each), b"", checked_acl(acl or client.default_acl), 0)
+        Creation(client, request, None, made).begin()
+        return made
+
+    def look_above() -> None:
+        if seen.get():
+            answer.set(True)
+        else:
+            above = [(each, exists(each)) for each in parents_of(path)]
+            answer.after([result for _, result in above], lambda: make(above))
+
+    def make(above: list[tuple[str, Answer]]) -> None:
+        missing: list[str] = []
+        # up to the first that is there: the client may have no right to read those above that
+        for each, result in reversed(above):
+            if result.get():
+                break
+            missing.insert(0, each)
+        made = [create(each) for each in (*missing, path)]
+        answer.after(made, lambda: end(made))
+
+    def end(made: list[Answer]) -> None:
+        last: Any = True
+        for result in made:
+            last = True
+            with suppress(NodeExistsError):
+                last = result.get()
+        answer.set(last)
+
+    seen = exists(path)
+    answer.after([seen], look_above)
+    return answer
+
+
+def parents_of(path: str) -> list[str]:
+    """All above a path, from the top."""
+    parents = []
+    while path.strip("/"):
+        path = path.rstrip("/").rpartition("/")[0]
+        parents.append(path or "/")
+    return parents[::-1]
+
+
+class Answer:
+    """An async result that calls its one callback at once, and cannot be waited for."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.exception: Exception | None = None
+        self._is_ready = False
+        self._callback: Callable[[Answer], None] | None = None
+        self._lock = threading.Lock()
+
+    def set(self, value: Any = None) -> None:
+        self._end(value, None)
+
+    def set_exception(self, exception: Exception) -> None:
+        self._end(None, exception)
+
+    def _end(self, value: Any, exception: Exception | None) -> None:
+        with self._lock:
+            self.value, self.exception = value, exception
+            self._is_ready = True
+            callback = self._callback
+        if callback is not None:
+            callback(self)
+
+    def rawlink(self, callback: Callable[[Answer], None]) -> None:
+        with self._lock:
+            self._callback = callback
+            is_ready = self._is_ready
+        if is_ready:
+            callback(self)
+
+    def get(self) -> Any:
+        if self.exception is not None:
+            raise self.exception
+        return self.value
+
+    def after(self, results: list[Answer], call: Callable[[], None]) -> None:
+        """Make a call once all the others are there; this result gets what it raises."""
+        missing = iter(range(len(results), -1, -1))  # next() is atomic
+
+        def is_there(_: Answer | None = None) -> None:
+            if not next(missing):
+                try:
+                    call()
+                except Exception as error:
+                    self.set_exception(error)
+
+        for result in results:
+            result.rawlink(is_there)
+        is_there()  # if there were none, or all were there
+
+    def pass_on(self, reply: Any) -> None:
+        """Give this result to `reply`, now or when it comes."""
+        self.rawlink(
+            lambda result: (
+                reply.set(result.value) if result.exception is None else reply.set_exception(result.exception)
+            )
+        )

@@ -1,0 +1,192 @@
+"""What programs written for kazoo see of a client beside its calls: options, recipes, listeners, attributes."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from parkazoo.compat.calls import Calls
+from parkazoo.compat.facade import Connections, Watchers, child_places, data_places
+from parkazoo.compat.listeners import Listeners
+from parkazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
+from parkazoo.recipe.queue import LockingQueue
+from parkazoo.wire.handler import Handler
+from parkazoo.wire.member import Member
+from parkazoo.wire.runtime import Runtime
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from parkazoo.types import handlers
+    from parkazoo.types.client import KazooRetry, Listener
+    from parkazoo.types.znodes import ACLs
+
+PATIENCE = 1 / 3  # of the session timeout: how long a connection thread may wait and keep its session
+
+
+class Face(Calls):
+    """A client as kazoo's programs know it. What it has one of is the bootstrap ensemble's as a rule."""
+
+    _session: Any = None  # the engine's, from the first start on
+    _runtime: Runtime  # the session's
+    _first_session: tuple[int | None, bytes] = (None, b"")  # a client_id to begin with
+
+    def __init__(
+        self,
+        hosts: str | list[str] = "127.0.0.1:2181",
+        timeout: float = 10.0,
+        client_id: tuple[int, bytes] | None = None,
+        handler: handlers.Handler | None = None,
+        default_acl: ACLs | None = None,
+        auth_data: Iterable[tuple[str, str]] | None = None,
+        sasl_options: dict[str, Any] | None = None,
+        read_only: bool | None = None,
+        randomize_hosts: bool = True,
+        connection_retry: KazooRetry | dict[str, Any] | None = None,
+        command_retry: KazooRetry | dict[str, Any] | None = None,
+        logger: logging.Logger | logging.LoggerAdapter[Any] | None = None,
+        keyfile: str | None = None,
+        keyfile_password: str | None = None,
+        certfile: str | None = None,
+        ca: str | None = None,
+        use_ssl: bool = False,
+        verify_certs: bool = True,
+        check_hostname: bool = False,
+        **kwargs: Unpack[handlers.DeprecatedRetryOptions],
+    ) -> None:
+        """
+        :param hosts: ``"host:port,host:port/chroot"``, or a list of these parts.
+        :param timeout: of the session, in seconds; servers have limits of their own.
+        :param client_id: that of an earlier client, whose session is to go on; see :attr:`client_id`.
+        :param handler: kazoo's for gevent or eventlet, an object of its own for each client. Threads by default.
+        :param default_acl: of what is created without an ACL.
+        :param auth_data: schemes and credentials; see :meth:`add_auth`.
+        :param sasl_options: for pure-sasl: mechanism, username, password, and so on.
+        :param read_only: take servers that have lost their ensemble; they only answer reads.
+        :param randomize_hosts: try servers in any order.
+        :param connection_retry: the pauses between attempts to connect.
+        :param command_retry: the attempts of :meth:`retry`, and the pauses between them.
+        :param keyfile: with `certfile`, this client's key and certificate for TLS; PEM files.
+        :param ca: a PEM file with the certificates to trust; without it, the system's.
+        :raises ConfigurationError: the options contradict each other.
+        """
+        super().__init__(
+            hosts,
+            timeout,
+            client_id,
+            handler or Handler(),
+            default_acl,
+            auth_data,
+            sasl_options,
+            read_only,
+            randomize_hosts,
+            connection_retry,
+            command_retry,
+            logger or logging.getLogger("parkazoo"),
+            keyfile,
+            keyfile_password,
+            certfile,
+            ca,
+            use_ssl,
+            verify_certs,
+            check_hostname,
+            **kwargs,
+        )
+        self._connection: Any = Connections(self._members, self._connection.sasl_options)
+        self._data_watchers = Watchers(partial(self._places, data_places))
+        self._child_watchers = Watchers(partial(self._places, child_places))
+        self._settled = self.handler.event_object()
+        self._starting = self.handler.lock_object()
+        self.patience_s = self._session_timeout / 1000 * PATIENCE
+        self.listeners = Listeners(self.handler, self._call_listeners, self.patience_s, self._resume)
+        for recipe in (Lock, ReadLock, WriteLock, Semaphore, LockingQueue):
+            setattr(self, recipe.__name__, partial(recipe, self))
+
+    # ---- what programs and recipes reach for --------------------------------------------------
+
+    def _members(self) -> tuple[Member, ...]:
+        """All members, the bootstrap ensemble's first."""
+        session = self._session
+        if session is None:
+            return ()
+        return (session.bootstrap, *(member for member in session.members if member is not session.bootstrap))
+
+    def _places(self, find: Any, path: str) -> list[tuple[dict[str, set[Any]], str]]:
+        session = self._session
+        if session is None or session.driver is None:
+            return []
+        places: list[tuple[dict[str, set[Any]], str]] = find(session.driver.tree, session.members, path)
+        return places
+
+    @property
+    def last_zxid(self) -> int:
+        """The bootstrap ensemble's; zxids of different ensembles cannot be compared."""
+        return int(self._session.bootstrap.last_zxid) if self._session else 0
+
+    @property
+    def _queue(self) -> Any:
+        return self._session.bootstrap._queue if self._session else deque()
+
+    @property
+    def _pending(self) -> Any:
+        return self._session.bootstrap._pending if self._session else deque()
+
+    @property
+    def _session_id(self) -> int | None:
+        return self._session.bootstrap._session_id if self._session else self._first_session[0]
+
+    @_session_id.setter
+    def _session_id(self, number: int | None) -> None:
+        self._first_session = number, self._first_session[1]
+
+    @property
+    def _session_passwd(self) -> bytes:
+        return self._session.bootstrap._session_passwd if self._session else self._first_session[1]
+
+    @_session_passwd.setter
+    def _session_passwd(self, password: bytes) -> None:
+        self._first_session = self._first_session[0], password
+        if self._session is not None:
+            self._session.bootstrap._session_passwd = password
+
+    def _reset(self) -> None:
+        """Overrides kazoo's: queues, watches and session ids are the members'."""
+        self._reset_session()
+        self._protocol_version = None
+
+    def _reset_session(self) -> None:
+        self._first_session = None, bytes(16)
+
+    def _reset_watchers(self) -> None:
+        """Overrides kazoo's: each member tells its own watches."""
+
+    def _notify_pending(self, state: str) -> None:
+        """Overrides kazoo's: each member fails its own requests."""
+
+    # ---- state listeners -----------------------------------------------------------------------
+
+    def _make_state_change(self, state: str) -> None:
+        """Overrides kazoo's: a listener may wait for what this client does."""
+        if self.state != state:
+            self.state = state
+            if self.state_listeners:
+                loop = self._runtime.loop if self._session is not None and self._runtime.loop.is_here() else None
+                self.listeners.tell(state, loop)
+
+    def _resume(self) -> None:
+        for member in self._members():
+            member.resume()
+
+    def _call_listeners(self, state: str) -> None:
+        for listener in list(self.state_listeners):
+            self._call_listener(listener, state)
+
+    def _call_listener(self, listener: Listener, state: str) -> None:
+        try:
+            if listener(state) is True:
+                self.remove_listener(listener)
+        except BaseException:  # sys.exit() too
+            self.logger.exception("Error in connection state listener")

@@ -1,0 +1,129 @@
+"""kazoo's calls that read: the same arguments, checks and answers, with types and on a shorter way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from parkazoo.compat.creation import Unchrooted, prefixed
+from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetChildren2, GetData, Sync
+from parkazoo.types import ACL, KazooClient, ZnodeStat
+
+if TYPE_CHECKING:
+    from parkazoo.types.znodes import AsyncResult, Watch
+
+
+def check_path(path: object) -> None:
+    if not isinstance(path, str):
+        raise TypeError("Invalid type for 'path' (string expected)")
+
+
+class Reads(KazooClient):
+    """What all calls have in common is said of :class:`~parkazoo.compat.calls.Calls`."""
+
+    def exists(self, path: str, watch: Watch | None = None) -> ZnodeStat | None:
+        """The stat of a znode; None if there is none.
+
+        :param watch: called once, when the znode is created, deleted or set, or the connection is lost.
+        """
+        return self.exists_async(path, watch).get()
+
+    def exists_async(self, path: str, watch: Watch | None = None) -> AsyncResult[ZnodeStat | None]:
+        """See :meth:`exists`."""
+        if not isinstance(path, str):
+            raise TypeError("Invalid type for 'path' (string expected)")
+        if watch and not callable(watch):
+            raise TypeError("Invalid type for 'watch' (must be a callable)")
+        result: AsyncResult[ZnodeStat | None] = self.handler.async_result()
+        self._call(Exists(prefixed(self.chroot, path), watch), result)
+        return result
+
+    def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, ZnodeStat]:
+        """The value and the stat of a znode. The value of one that was made with None is None.
+
+        :param watch: called once, when the znode is set or deleted, or the connection is lost.
+        :raises NoNodeError: there is none.
+        """
+        return self.get_async(path, watch).get()
+
+    def get_async(self, path: str, watch: Watch | None = None) -> AsyncResult[tuple[bytes, ZnodeStat]]:
+        """See :meth:`get`."""
+        if not isinstance(path, str):
+            raise TypeError("Invalid type for 'path' (string expected)")
+        if watch and not callable(watch):
+            raise TypeError("Invalid type for 'watch' (must be a callable)")
+        result: AsyncResult[tuple[bytes, ZnodeStat]] = self.handler.async_result()
+        self._call(GetData(prefixed(self.chroot, path), watch), result)
+        return result
+
+    @overload
+    def get_children(
+        self, path: str, watch: Watch | None = None, include_data: Literal[False] = False
+    ) -> list[str]: ...
+    @overload
+    def get_children(
+        self, path: str, watch: Watch | None = None, *, include_data: Literal[True]
+    ) -> tuple[list[str], ZnodeStat]: ...
+    @overload
+    def get_children(
+        self, path: str, watch: Watch | None = None, include_data: bool = False
+    ) -> list[str] | tuple[list[str], ZnodeStat]: ...
+    def get_children(self, path: str, watch: Watch | None = None, include_data: bool = False) -> Any:
+        """The names of a znode's children, in no order.
+
+        :param watch: called once, when a child is created or deleted, the znode is deleted, or the connection is
+            lost.
+        :param include_data: return the znode's stat too.
+        :raises NoNodeError: there is no such znode.
+        """
+        return self.get_children_async(path, watch, include_data).get()
+
+    @overload
+    def get_children_async(
+        self, path: str, watch: Watch | None = None, include_data: Literal[False] = False
+    ) -> AsyncResult[list[str]]: ...
+    @overload
+    def get_children_async(
+        self, path: str, watch: Watch | None = None, *, include_data: Literal[True]
+    ) -> AsyncResult[tuple[list[str], ZnodeStat]]: ...
+    @overload
+    def get_children_async(
+        self, path: str, watch: Watch | None = None, include_data: bool = False
+    ) -> AsyncResult[list[str] | tuple[list[str], ZnodeStat]]: ...
+    def get_children_async(self, path: str, watch: Watch | None = None, include_data: bool = False) -> Any:
+        """See :meth:`get_children`."""
+        check_path(path)
+        if watch and not callable(watch):
+            raise TypeError("Invalid type for 'watch' (must be a callable)")
+        if not isinstance(include_data, bool):
+            raise TypeError("Invalid type for 'include_data' (bool expected)")
+        result = self.handler.async_result()
+        kind = GetChildren2 if include_data else GetChildren
+        self._call(kind(prefixed(self.chroot, path), watch), result)
+        return result
+
+    def get_acls(self, path: str) -> tuple[list[ACL], ZnodeStat]:
+        """The ACLs and the stat of a znode.
+
+        :raises NoNodeError: there is none.
+        """
+        return self.get_acls_async(path).get()
+
+    def get_acls_async(self, path: str) -> AsyncResult[tuple[list[ACL], ZnodeStat]]:
+        """See :meth:`get_acls`."""
+        check_path(path)
+        result: AsyncResult[tuple[list[ACL], ZnodeStat]] = self.handler.async_result()
+        self._call(GetACL(prefixed(self.chroot, path)), result)
+        return result
+
+    def sync(self, path: str) -> str:
+        """Wait until the server that this client is connected to knows what the ensemble of `path` knows now.
+
+        :returns: the path.
+        """
+        return self.sync_async(path).get()
+
+    def sync_async(self, path: str) -> AsyncResult[str]:
+        """See :meth:`sync`."""
+        result: AsyncResult[str] = self.handler.async_result()
+        self._call(Sync(prefixed(self.chroot, path)), Unchrooted(self, result))
+        return result
