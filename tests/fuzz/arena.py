@@ -183,7 +183,7 @@ class _Run:
         return Outcome(self.answers)
 
     def _events(self, side: int) -> dict[int, Any]:
-        """What watches were told. kazoo tells a stopped client's NONE at its next start, or never."""
+        """The events of watches. With kazoo, the NONE of a stopped client comes at its next start, or never."""
         stopped = {call.client for call in self.case.calls if call.name in ("stop", "restart")}
         return {
             number: sorted(event for event in events if each.number not in stopped or event != NOTHING_MORE)
