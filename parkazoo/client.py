@@ -42,10 +42,10 @@ class ParKazooClient(Face):
     with a chroot if wanted; the cluster map found there, at ``/parkazoo/map``, names the ensembles. Credentials,
     TLS and retry options hold for all of them. What differs from kazoo is listed in docs/reference/differences.md.
 
-    One session of this client is one ZooKeeper session on each ensemble: CONNECTED while all of them are,
-    SUSPENDED while one is not (operations on the others go on), LOST when one has expired; then the others are
-    closed on their servers, and all start anew. After a ConnectionLoss an operation may or may not have been
-    done, as with kazoo; what an interrupted operation leaves behind, the next one on that directory mends.
+    One session of this client is one ZooKeeper session on each ensemble. It is CONNECTED while all of them are,
+    SUSPENDED while one is not (operations on the others go on), and LOST when one has expired. Then the client
+    closes the others on their servers, and all start anew. After a ConnectionLoss an operation may or may not have
+    been done, as with kazoo. The next operation on that directory mends what an interrupted one left behind.
     """
 
     session_number = 0
@@ -66,7 +66,7 @@ class ParKazooClient(Face):
         """The kazoo client of each ensemble, by name, for what concerns its servers.
 
         ``client.members["b"].reconfig(...)``, ``.command(b"srvr")``, ``.server_version()``. They see physical
-        paths, so use the ParKazooClient for znodes; and it starts and stops them.
+        paths, so use the ParKazooClient for znodes. It also starts and stops them.
         """
         members = {member.name: member for member in self._members()}
         return cast("Mapping[str, Calls]", members)  # kazoo's calls have the same types
@@ -130,7 +130,7 @@ class ParKazooClient(Face):
                     f"are the servers running and reachable, and is {MAP} right? See `parkazoo map check`",
                 )
                 if not str(error):
-                    error.seconds = timeout  # gevent's tells its message only beside a number of seconds
+                    error.seconds = timeout  # gevent's shows its message only beside a number of seconds
             self.stop()
             self.close()
             raise error
@@ -192,14 +192,14 @@ class ParKazooClient(Face):
         return self._live
 
     def stop(self) -> None:
-        """End the session: what has been issued is finished, then every ensemble closes its part.
+        """End the session: finish the operations that were issued, then close the part on every ensemble.
 
         All ephemerals of the session are gone then. While an ensemble is not connected, its part ends when it
         expires there, and operations that wait for it raise ConnectionLoss. Watches are called no more, until the
         client starts again: then each gets the event NONE.
 
-        It takes the session timeout at most, or ten seconds if that is longer: what callbacks are still running
-        by then are left to themselves.
+        It takes the session timeout at most, or ten seconds if that is longer. Callbacks that still run by then
+        are left to themselves.
 
         :raises WriterNotClosedException: a server has not answered by then.
         """
