@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,14 +10,15 @@ from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, ZookeeperError
-from kazoo.protocol.states import Callback, KazooState, WatchedEvent, ZnodeStat
+from kazoo.protocol.states import Callback, KazooState, WatchedEvent
 from kazoo.recipe.cache import TreeCache
-from kazoo.security import ACL, make_digest_acl_credential
+from kazoo.security import make_digest_acl_credential
 
 from parkazoo.kazoo_private import CONNECTION_DROP
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.placement import DONE, MIRRORS, Placement, join
 from tests.fuzz.cases import ACLS, ENSEMBLES, LIFE, PASSWORDS, WATCHERS, Call, Case, Client
+from tests.fuzz.comparable import UUID, in_order, plain
 
 PATIENCE_S = 30.0
 POLL_S = 0.01
@@ -26,7 +26,6 @@ ROUNDS = 4  # a watch may look again, by two requests, before it tells
 SUPER, SUPER_PASSWORD = "super", "everything"
 ZOO_CFG = {"DigestAuthenticationProvider.superDigest": make_digest_acl_credential(SUPER, SUPER_PASSWORD)}
 SUPER_AUTH = [("digest", f"{SUPER}:{SUPER_PASSWORD}")]
-UUID = re.compile("[0-9a-f]{32}")
 PLACEMENT = Placement(ENSEMBLES)
 MANY = 64
 NO_ANSWER = f"no answer in {PATIENCE_S:g} s"
@@ -376,34 +375,3 @@ class Player:
     def plain(self, value: Any) -> Any:
         """An answer without what differs from one ZooKeeper to another: zxids, times, ids of sessions, uuids."""
         return plain(value, self.owners)
-
-
-def in_order(call: Call, answer: Any) -> Any:
-    """A plain answer; names are listed in no order."""
-    if call.name != "get_children" or not isinstance(answer, list):
-        return answer
-    return [sorted(answer[0]), answer[1]] if call.args.get("include_data") else sorted(answer)
-
-
-def plain(value: Any, owners: Mapping[int, str]) -> Any:
-    if isinstance(value, ZnodeStat):
-        return {
-            "version": value.version,
-            "cversion": value.cversion,
-            "aversion": value.aversion,
-            "numChildren": value.numChildren,
-            "dataLength": value.dataLength,
-            "owner": owners.get(value.ephemeralOwner, "unknown") if value.ephemeralOwner else "",
-            "is as created": value.czxid == value.mzxid,
-        }
-    if isinstance(value, Exception):
-        return f"raises {type(value).__name__}"
-    if isinstance(value, bytes):
-        return "b:" + UUID.sub("uuid", value.decode())
-    if isinstance(value, str):
-        return UUID.sub("uuid", value)
-    if isinstance(value, ACL):
-        return f"{value.perms}:{value.id.scheme}:{value.id.id}"
-    if isinstance(value, (list, tuple)):
-        return [plain(each, owners) for each in value]
-    return value

@@ -20,8 +20,8 @@ from parkazoo.admin import init_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, MIRRORS, PIN, escape
+from tests.live.map_case import wipe
 from tests.live.secured import SecuredTest
-from tests.live.test_map import wipe
 from tests.live.world import DEADLINE_S
 
 OWNER, STRANGER, CLUSTER = ("digest", "owner:o"), ("digest", "stranger:s"), ("digest", "cluster:c")

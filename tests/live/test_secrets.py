@@ -19,8 +19,8 @@ from parkazoo import ParKazooClient
 from parkazoo.admin import check_map, init_map, read_map
 from parkazoo.local import LocalCluster
 from tests.kazoo_suite.certificates import Authority
+from tests.live.map_case import run_command
 from tests.live.secured import NETTY, SecuredTest
-from tests.live.test_map import run_command
 from tests.live.world import Seen, wait_until
 
 KEY_PASSWORD, WRONG_KEY_PASSWORD = "hush-of-the-key", "hush-not-of-the-key"

@@ -21,8 +21,8 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.local import HOST, LocalCluster, LocalServer, free_ports
 from parkazoo.protocol.placement import MAP
 from tests.kazoo_suite.certificates import Authority, Credentials
+from tests.live.map_case import run_command
 from tests.live.secured import NETTY, SecuredTest, configure
-from tests.live.test_map import run_command
 from tests.live.world import DEADLINE_S, Seen, wait_until
 
 BOOTSTRAP = "bootstrap"  # a client's name for the ensemble that it is given, until it has read the map

@@ -1,0 +1,118 @@
+"""What the tests of the cluster map share: three ensembles that are empty before each test."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import io
+import os
+import socket
+import sys
+import unittest
+from collections.abc import Iterator
+from functools import cache
+from unittest import mock
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from parkazoo.cli import main
+from parkazoo.errors import ClusterMapError
+from parkazoo.local import LocalCluster
+from parkazoo.protocol.placement import FENCES
+
+FEW_FENCES = 8
+UNREACHABLE_TIMEOUT_S = 3.0
+COMMAND_TIMEOUT_S = 120.0
+IDENTITY = ("digest", "admin:secret-of-admin")
+
+
+@cache
+def empty_ensembles() -> tuple[LocalCluster, list[KazooClient]]:
+    """The process's three ensembles without a map, and a client of each; they are started when first asked for."""
+    cluster = LocalCluster(ensembles=3, servers=1, make_map=False)
+    cluster.start()
+    atexit.register(cluster.stop)
+    plain = [KazooClient(each.hosts, auth_data=[IDENTITY]) for each in cluster.ensembles]
+    for client in plain:
+        client.start(30)
+        atexit.register(client.stop)
+    return cluster, plain
+
+
+class MapCase(unittest.TestCase):
+    """Three ensembles of one server, empty before each test; only as many fences as a test needs."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.cluster, cls.plain = empty_ensembles()
+        cls.a, cls.b, cls.c = (each.hosts for each in cls.cluster.ensembles)
+        cls.all = {"a": cls.a, "b": cls.b, "c": cls.c}
+
+    def setUp(self) -> None:
+        for client in self.plain:
+            wipe(client)
+        fences = mock.patch("parkazoo.admin.contents.FENCE_COUNT", FEW_FENCES)
+        fences.start()
+        self.addCleanup(fences.stop)
+
+    @contextlib.contextmanager
+    def refused(self, pattern: str) -> Iterator[None]:
+        """The block raises a ClusterMapError and writes nothing."""
+        before = [dump(client) for client in self.plain]
+        with self.assertRaisesRegex(ClusterMapError, pattern):
+            yield
+        self.assertEqual([dump(client) for client in self.plain], before)
+
+
+def wipe(client: KazooClient) -> None:
+    with contextlib.suppress(NoNodeError):
+        fences = client.get_children(FENCES)
+        for start in range(0, len(fences), 256):
+            transaction = client.transaction()
+            for name in fences[start : start + 256]:
+                transaction.delete(f"{FENCES}/{name}")
+            transaction.commit()
+    for name in client.get_children("/"):
+        if name != "zookeeper":
+            client.delete(f"/{name}", recursive=True)
+
+
+def dump(client: KazooClient, path: str = "/") -> dict[str, tuple[bytes, int, int]]:
+    """Every znode with data, id of creation and of change."""
+    data, stat = client.get(path)
+    found = {path: (data, stat.czxid, stat.mzxid)}
+    for name in client.get_children(path):
+        child = path.rstrip("/") + "/" + name
+        if child != "/zookeeper":
+            found |= dump(client, child)
+    return found
+
+
+def run_command(*arguments: str, **environment: str) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of ``parkazoo``, run in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", ["parkazoo", *arguments]),
+        mock.patch.dict(os.environ, {"COLUMNS": "200", **environment}),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code
+    assert isinstance(status, int)
+    return status, out.getvalue(), err.getvalue()
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def other_spelling(hosts: str) -> str:
+    """The same server under another host name."""
+    return hosts.replace("127.0.0.1", "localhost")

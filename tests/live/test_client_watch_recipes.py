@@ -1,0 +1,85 @@
+"""kazoo's recipes that watch: ChildrenWatch, DataWatch, TreeCache."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
+from kazoo.recipe.cache import TreeCache
+
+from tests.live.test_client_watches import WatchTest
+from tests.live.world import Seen, wait_until
+
+
+class TestRecipes(WatchTest):
+    def test_children_watch(self) -> None:
+        for kind, path in self.directories():
+            with self.subTest(kind):
+                seen = Seen()
+                self.client.ChildrenWatch(path, seen)
+                seen.wait()
+                for name in ("a", "b"):
+                    self.other.create(f"{path}/{name}")
+                    wait_until(lambda n=name, s=seen: n in s[-1], f"{name} seen")
+                self.other.delete(f"{path}/a")
+                wait_until(lambda s=seen: "a" not in s[-1], "a gone")
+
+    def collect(self, seen: list[Any]) -> Callable[[Any, Any], None]:
+        return lambda data, stat: seen.append(data)
+
+    def test_data_watch(self) -> None:
+        for is_native in (True, False):
+            path = self.directory(self.root, is_native)
+            seen: list[Any] = []
+            self.client.DataWatch(path, self.collect(seen))
+            wait_until(lambda s=seen: s == [None], "nothing there")
+            self.other.create(path, b"1")
+            wait_until(lambda s=seen: s[-1] == b"1", "created")
+            self.other.create(f"{path}/child")
+            self.other.set(path, b"2")
+            wait_until(lambda s=seen: s[-1] == b"2", "set")
+            self.other.delete(path, recursive=True)
+            wait_until(lambda s=seen: s[-1] is None, "deleted")
+            self.assertEqual(seen, [None, b"1", b"2", None])
+
+    def test_tree_cache(self) -> None:
+        """It follows a tree over all ensembles, and leaves no watch behind when it is closed."""
+        cache = TreeCache(self.client, self.root)
+        self.addCleanup(cache.close)
+        cache.start()
+        dice = random.Random(1)
+        for _ in range(150):
+            path = self.root + "".join("/" + dice.choice("abc") for _ in range(dice.randrange(1, 4)))
+            try:
+                if dice.random() < 0.6:
+                    self.other.create(path, b"%d" % dice.randrange(100), makepath=True)
+                elif dice.random() < 0.5:
+                    self.other.set(path, b"%d" % dice.randrange(100))
+                else:
+                    self.other.delete(path)
+            except (NoNodeError, NodeExistsError, NotEmptyError):
+                pass
+
+        def real(path: str) -> dict[str, bytes]:
+            found = {path: self.other.get(path)[0]}
+            for name in self.other.get_children(path):
+                found |= real(f"{path}/{name}")
+            return found
+
+        def cached(path: str) -> dict[str, bytes]:
+            data = cache.get_data(path)
+            found = {} if data is None else {path: data.data}
+            for name in cache.get_children(path) or ():
+                found |= cached(f"{path}/{name}")
+            return found
+
+        expected = real(self.root)
+        self.assertGreater(len(expected), 5)
+        wait_until(lambda: cached(self.root) == expected, "the same tree")
+        cache.close()
+        self.settle(self.client)
+        for path in expected:
+            self.assertEqual(len(self.client._data_watchers[path]), 0)
+            self.assertEqual(len(self.client._child_watchers[path]), 0)

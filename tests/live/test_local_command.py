@@ -1,0 +1,183 @@
+"""Local ensembles: their owner ends, and `parkazoo local`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+from pathlib import Path
+
+from parkazoo import local
+from parkazoo.local import LocalClusterError
+from parkazoo.local.folder import LOCK, is_locked
+from tests.live.local_case import CALL, WAIT_S, LocalCase, is_listening
+
+OWNER = """
+import json, os, sys, threading, time
+from parkazoo.local import LocalCluster
+cluster = LocalCluster(2, 1, make_map=False)
+thread = threading.Thread(target=cluster.start)  # its end must not be the servers' end
+thread.start()
+thread.join()
+servers = [ensemble.servers[0] for ensemble in cluster.ensembles]
+servers[0].freeze()
+child = os.fork() if "fork" in sys.argv else 0
+if child or "fork" not in sys.argv:
+    print(json.dumps([child, str(servers[0].data.parents[1]), [server.address for server in servers]]), flush=True)
+if "exit" not in sys.argv:
+    time.sleep(600)
+"""
+
+
+class TestOwner(LocalCase):
+    """Servers, a frozen one among them, never outlive their owner, and take their folder along."""
+
+    def start_owner(self, *arguments: str) -> tuple[subprocess.Popen[str], int, Path, list[str]]:
+        owner = subprocess.Popen([sys.executable, "-c", OWNER, *arguments], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(owner.wait)
+        self.addCleanup(owner.kill)
+        assert owner.stdout is not None
+        self.addCleanup(owner.stdout.close)
+        child, folder, addresses = json.loads(owner.stdout.readline())
+        return owner, child, Path(folder), addresses
+
+    def wait_nothing_left(self, folder: Path, addresses: list[str]) -> None:
+        self.wait(lambda: not any(map(is_listening, addresses)), "a server lives on")
+        self.wait(lambda: not folder.exists(), "the folder is left")
+
+    def test_killed(self) -> None:
+        owner, _, folder, addresses = self.start_owner()
+        self.assertTrue(all(map(is_listening, addresses)))
+        owner.kill()
+        self.wait_nothing_left(folder, addresses)
+
+    def test_killed_while_a_forked_child_lives(self) -> None:
+        owner, child, folder, addresses = self.start_owner("fork")
+        try:
+            owner.kill()
+            self.wait_nothing_left(folder, addresses)
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+    def test_exits_without_stop(self) -> None:
+        owner, _, folder, addresses = self.start_owner("exit")
+        self.assertEqual(owner.wait(WAIT_S), 0)
+        self.wait_nothing_left(folder, addresses)
+
+    def test_supervisor_killed(self) -> None:
+        cluster = self.cluster()
+        (server,) = cluster.ensembles[0].servers
+        folder = server.data.parents[1]
+        server.freeze()
+        assert cluster._supervisor is not None
+        os.kill(cluster._supervisor.pid, signal.SIGKILL)
+        self.wait(lambda: not is_listening(server.address), "the server lives on")
+        self.assertFalse(server.is_running)
+        with self.assertRaisesRegex(LocalClusterError, "this local cluster has ended"):
+            server.start()
+        cluster.stop()
+        self.assertFalse(folder.exists())
+
+    def test_many_threads(self) -> None:
+        cluster = self.cluster()
+        (server,) = cluster.ensembles[0].servers
+        found: list[bool] = []
+        threads = [
+            threading.Thread(target=lambda: found.extend(server.is_running for _ in range(50))) for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT_S)
+        self.assertEqual(found, [True] * 400)
+
+
+class TestCommand(LocalCase):
+    def command(self, *arguments: str, status: int = 0, **environment: str) -> str:
+        done = self.python("-c", CALL, *arguments, **environment)
+        said = done.stdout + done.stderr
+        self.assertEqual(done.returncode, status, said)
+        self.assertNotIn("Traceback", said)
+        return said
+
+    @staticmethod
+    def end(folder: Path) -> None:
+        with contextlib.suppress(LocalClusterError):
+            local.stop_detached(folder)
+
+    def test_up_status_down(self) -> None:
+        home = {"XDG_DATA_HOME": str(self.folder)}
+        folder = self.folder / "parkazoo" / "local"
+        self.assertIn(
+            f"no local cluster is running in {folder}: start one with `parkazoo local up --data {folder}`",
+            self.command("local", "status", status=1, **home),
+        )
+        self.assertIn("no local cluster is running", self.command("local", "down", status=1, **home))
+        self.addCleanup(self.end, folder)
+        said = self.command("local", "up", "--ensembles", "2", "--servers", "1", **home)
+        servers = local.status(folder)
+        self.assertIn(f'ParKazooClient("{servers[0].address}")', said)
+        self.assertEqual(
+            [(each.ensemble, each.role, each.state) for each in servers],
+            [("a", "standalone", "serving"), ("b", "standalone", "serving")],
+        )
+        again = self.command("local", "up", "--ensembles", "2", "--servers", "1", **home)
+        self.assertIn("They were up already.", again)
+        self.assertEqual(again.replace("They were up already.\n\n", ""), said)
+        said = self.command("local", "up", status=1, **home)
+        self.assertIn("holds a cluster of 2 ensembles of 1, not of 3 of 3: ask for that (--ensembles 2 ", said)
+        os.kill(servers[0].pid, signal.SIGSTOP)
+        os.kill(servers[1].pid, signal.SIGKILL)
+        self.wait(lambda: not is_listening(servers[1].address), "killed")
+        said = self.command("local", "status", **home)
+        for word in (*servers[0][:3], str(servers[0].pid), "no answer", "down"):
+            self.assertIn(word, said)
+        self.assertNotRegex(said, rf"\s{servers[1].pid}\s")
+        said = self.command("local", "up", "--ensembles", "2", "--servers", "1", status=1, **home)
+        self.assertIn("error: they were up already, but not all of them serve: a1, b1.", said)
+        self.assertIn("stopped", self.command("local", "down", **home))
+        self.assertFalse(is_listening(servers[0].address))
+        self.command("local", "up", "--ensembles", "2", "--servers", "1", **home)  # map and znodes are still there
+        self.assertEqual([each.address for each in local.status(folder)], [each.address for each in servers])
+        os.kill(int((folder / LOCK).read_text()), signal.SIGKILL)
+        self.wait(lambda: not any(is_listening(each.address) for each in servers), "they outlive their supervisor")
+        self.assertIn("no local cluster is running", self.command("local", "status", status=1, **home))
+
+    def test_two_at_once(self) -> None:
+        """One starts the cluster, the other waits for it; if the first is killed, the other starts it."""
+        for has_end in (False, True):
+            with self.subTest(first_is_killed=has_end):
+                folder = self.folder / str(has_end)
+                up = [sys.executable, "-c", CALL, "local", "up", "--ensembles", "1", "--servers", "1"]
+                first = subprocess.Popen([*up, "--data", str(folder)], stdout=subprocess.PIPE, text=True)
+                self.addCleanup(self.end, folder)
+                self.addCleanup(first.communicate)
+                self.addCleanup(first.kill)
+                self.wait(lambda at=folder: is_locked(at), "not begun")
+                if has_end:
+                    first.kill()
+                second = self.command(*up[3:], "--data", str(folder))
+                said, _ = first.communicate(timeout=WAIT_S)
+                (server,) = local.status(folder)
+                self.assertEqual(server.state, "serving")
+                self.assertIn(f'ParKazooClient("{server.address}")', second)
+                self.assertEqual("They were up already." in second, not has_end)
+                self.assertEqual(server.address in said, not has_end)
+
+    def test_failure_is_one_message(self) -> None:
+        said = self.command("local", "up", "--data", str(self.folder / "new"), status=1, JAVA_HOME="/nowhere")
+        self.assertRegex(said, r"^error: JAVA_HOME is /nowhere, .*\n$")
+
+    def test_without_its_extra(self) -> None:
+        done = self.python("-c", f"import sys; sys.modules['typer'] = None; {CALL}", "local", "status")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(done.stderr, "The command parkazoo needs typer and rich: pip install 'parkazoo[cli]'\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,110 @@
+"""Clusters that are closed to all but some identities; TLS."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import unittest
+from pathlib import Path
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+from kazoo.security import make_digest_acl
+
+from parkazoo.admin import check_map, init_map, read_map
+from parkazoo.errors import ClusterMapError
+from parkazoo.local import LocalCluster
+from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT
+from tests.kazoo_suite.certificates import make_certificates
+from tests.live.map_case import (
+    IDENTITY,
+    MapCase,
+    run_command,
+    wipe,
+)
+
+
+class ClosedTest(MapCase):
+    def test_closed(self) -> None:
+        made = init_map(self.a, self.all, auth=[IDENTITY], closed=True)
+        stranger = KazooClient(self.a)
+        self.addCleanup(stranger.close)
+        self.addCleanup(stranger.stop)
+        stranger.start(30)
+        for path in (ROOT, MAP, ENSEMBLE, MIRRORS, FENCES, f"{FENCES}/0", DONE):
+            with self.subTest(path):
+                acl = self.plain[0].get_acls(path)[0]
+                self.assertEqual(acl, [make_digest_acl("admin", "secret-of-admin", all=True)])
+                for call in (stranger.get, stranger.get_children, stranger.get_acls):
+                    self.assertRaises(NoAuthError, call, path)
+                self.assertRaises(NoAuthError, stranger.set, path, b"")
+                self.assertRaises(NoAuthError, stranger.create, path + "/x")
+        stranger.create("/app")  # the users' part of the tree is as open as before
+        stranger.delete("/app")
+        self.assertEqual(read_map(self.a, auth=[IDENTITY]), made)
+        self.assertEqual(check_map(self.a, auth=[IDENTITY]), [])
+        self.assertEqual(init_map(self.a, self.all, auth=[IDENTITY], closed=True), made)
+
+    def test_without_the_identity(self) -> None:
+        init_map(self.a, self.all, auth=[IDENTITY], closed=True)
+        for auth in ([], [("digest", "admin:wrong-one")]):
+            with self.refused(f"no right to use {MAP} on {self.a}: give the identity"):
+                read_map(self.a, auth=auth)
+            with self.refused(f"no right to use {ROOT} on ensemble b"):
+                init_map(self.a, self.all, auth=auth)
+            with self.refused(f"no right to use {MAP}"):
+                check_map(self.a, auth=auth)
+
+    def test_secrets_are_not_told(self) -> None:
+        init_map(self.a, self.all, auth=[IDENTITY], closed=True)
+        with self.assertRaises(ClusterMapError) as caught:
+            read_map(self.a, auth=[("digest", "other:hush")])
+        self.assertNotIn("hush", str(caught.exception))
+
+    def test_closed_without_an_identity(self) -> None:
+        with self.refused("needs an identity"):
+            init_map(self.a, self.all, closed=True)
+
+    def test_the_other_form_is_there(self) -> None:
+        init_map(self.a, self.all, auth=[IDENTITY], closed=True)
+        with self.refused("is closed: give --closed, and the identity that it needs in --auth$"):
+            init_map(self.a, self.all, auth=[IDENTITY])
+        for client in self.plain:
+            wipe(client)
+        init_map(self.a, self.all)
+        with self.refused("is open to all: leave out --closed$"):
+            init_map(self.a, self.all, auth=[IDENTITY], closed=True)
+
+
+class TlsTest(unittest.TestCase):
+    """Connections by TLS, and an identity that is the client's certificate."""
+
+    def test_tls(self) -> None:
+        stack = contextlib.ExitStack()
+        self.addCleanup(stack.close)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        certificates = make_certificates()
+        files = {"ca": certificates.ca, "server": certificates.server}
+        files |= {"cert": certificates.client_certificate, "key": certificates.client_key}
+        for name, data in files.items():
+            (folder / f"{name}.pem").write_bytes(data)
+        zoo_cfg = {
+            "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+            "client.portUnification": "true",
+            "ssl.keyStore.location": str(folder / "server.pem"),
+            "ssl.trustStore.location": str(folder / "ca.pem"),
+            "authProvider.x509": "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+        }
+        options = {"use_ssl": True, "ca": str(folder / "ca.pem")}
+        options |= {"certfile": str(folder / "cert.pem"), "keyfile": str(folder / "key.pem")}
+        cluster = stack.enter_context(LocalCluster(ensembles=2, servers=1, make_map=False, zoo_cfg=zoo_cfg))
+        hosts = {each.name: each.hosts for each in cluster.ensembles}
+        made = init_map(cluster.hosts, hosts, closed=True, **options)
+        self.assertEqual(init_map(cluster.hosts, hosts, closed=True, **options), made)
+        self.assertEqual(check_map(cluster.hosts, **options), [])
+        with self.assertRaisesRegex(ClusterMapError, "no right to use"):
+            read_map(cluster.hosts)
+        arguments = [f"--{name}={folder}/{name}.pem" for name in ("ca", "cert", "key")]
+        status, out, err = run_command("map", "show", "--hosts", cluster.hosts, *arguments)
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn(made.cluster, out)

@@ -1,0 +1,159 @@
+"""The cluster map, by clients that crash while they make it and by several at once."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import Any
+from unittest import mock
+
+from parkazoo.admin import check_map, init_map, read_map
+from parkazoo.admin.clients import AdminClient
+from parkazoo.admin.contents import DRAFT
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap
+from tests.live.map_case import (
+    COMMAND_TIMEOUT_S,
+    FEW_FENCES,
+    IDENTITY,
+    MapCase,
+    wipe,
+)
+
+
+class Crash(BaseException):
+    """The process that makes the map ends here."""
+
+
+class CrashTest(MapCase):
+    def crash_after(self, writes: int, **options: Any) -> bool:
+        """Make the map and crash after so many writes; whether it came to that."""
+        left = itertools.count(writes, -1)
+        make, commit = AdminClient.make, AdminClient.commit
+
+        def make_and_crash(client: Any, *arguments: Any) -> bool:
+            if next(left) == 0:
+                raise Crash
+            return make(client, *arguments)
+
+        def commit_and_crash(client: Any, *arguments: Any) -> bool:
+            if next(left) == 0:
+                raise Crash
+            return commit(client, *arguments)
+
+        with (
+            mock.patch.object(AdminClient, "make", make_and_crash),
+            mock.patch.object(AdminClient, "commit", commit_and_crash),
+            mock.patch("parkazoo.admin.make.CREATES_AT_ONCE", FEW_FENCES // 2),
+        ):
+            try:
+                init_map(self.a, self.all, **options)
+            except Crash:
+                return True
+        return False
+
+    def test_repeat_after_a_crash_at_each_step(self) -> None:
+        clusters = set()
+        for writes in itertools.count():
+            for client in self.plain:
+                wipe(client)
+            if not self.crash_after(writes):
+                break
+            with self.assertRaisesRegex(ClusterMapError, "no cluster map at"):
+                read_map(self.a)
+            begun = None
+            if self.plain[0].exists(DRAFT):
+                begun = ClusterMap.from_json(self.plain[0].get(DRAFT)[0])
+            with self.subTest(writes=writes):
+                made = init_map(self.a, self.all)
+                self.assertEqual(made.cluster, begun.cluster if begun else made.cluster)
+                self.assertEqual(read_map(self.a), made)
+                self.assertEqual(check_map(self.a), [])
+                self.assertIsNone(self.plain[0].exists(DRAFT))
+                clusters.add(made.cluster)
+        # ROOT and the draft; ROOT, three, two of fences and the record on each of three; the map
+        self.assertEqual(writes, 2 + 3 * 7 + 1)
+        self.assertEqual(len(clusters), writes)
+
+    def test_crash_and_other_arguments(self) -> None:
+        self.assertTrue(self.crash_after(12))
+        with self.refused(
+            f"with other arguments was begun and not finished at {DRAFT}.*placement is a, b, c, not a, b"
+        ):
+            init_map(self.a, {"a": self.a, "b": self.b})
+        with self.refused(
+            f"a map was begun and not finished at {DRAFT} on ensemble a .*: .* its hosts as --bootstrap$"
+        ):
+            init_map(self.b, self.all)
+
+    def test_crash_and_the_other_form(self) -> None:
+        self.assertTrue(self.crash_after(12))
+        with self.refused("is open to all: leave out --closed$"):
+            init_map(self.a, self.all, auth=[IDENTITY], closed=True)
+
+    def test_two_at_once(self) -> None:
+        for _ in range(5):
+            for client in self.plain:
+                wipe(client)
+            results = self.at_once({"ensembles": self.all}, {"ensembles": self.all}, {"ensembles": self.all})
+            maps = [result for result in results if isinstance(result, ClusterMap)]
+            self.assertEqual(len(maps), 3, results)
+            self.assertEqual([each for each in maps if each != maps[0]], [])
+            self.assertEqual(read_map(self.a), maps[0])
+            self.assertEqual(check_map(self.a), [])
+
+    def test_two_different_ones_at_once(self) -> None:
+        for _ in range(5):
+            for client in self.plain:
+                wipe(client)
+            results = self.at_once({"ensembles": self.all}, {"ensembles": {"a": self.a, "c": self.c, "b": self.b}})
+            maps = [result for result in results if isinstance(result, ClusterMap)]
+            errors = [result for result in results if isinstance(result, ClusterMapError)]
+            self.assertEqual((len(maps), len(errors)), (1, 1), results)
+            self.assertIn("its placement is", str(errors[0]))
+            self.assertEqual(read_map(self.a), maps[0])
+            self.assertEqual(check_map(self.a), [])
+
+    def test_replace_after_a_crash_at_each_step(self) -> None:
+        """The map, its bootstrap ensemble and another one: with the same arguments it is finished."""
+        init_map(self.a, self.all)
+        made = read_map(self.a)
+        for name, client in (("b", self.plain[1]), ("a", self.plain[0])):
+            for writes in itertools.count():
+                wipe(client)
+                has_crashed = self.crash_after(writes, replace=[name])
+                with self.subTest(name=name, writes=writes):
+                    self.assertEqual(init_map(self.a, self.all, replace=[name]), made)
+                    self.assertEqual(init_map(self.a, self.all), made)
+                    self.assertEqual(check_map(self.a), [])
+                if not has_crashed:
+                    break
+            self.assertGreater(writes, 5)
+
+    def test_two_replace_at_once(self) -> None:
+        made = init_map(self.a, self.all)
+        for names in (["b"], ["a"], ["c", "a"]):
+            for name in names:
+                wipe(self.plain["abc".index(name)])
+            results = self.at_once(*[{"ensembles": self.all, "replace": names}] * 3)
+            self.assertEqual(results, [made] * 3)
+            self.assertEqual(read_map(self.a), made)
+            self.assertEqual(check_map(self.a), [])
+
+    def at_once(self, *calls: dict[str, Any]) -> list[Any]:
+        barrier = threading.Barrier(len(calls))
+        results: list[Any] = [None] * len(calls)
+
+        def run(index: int) -> None:
+            barrier.wait()
+            try:
+                results[index] = init_map(self.a, **calls[index])
+            except Exception as error:
+                results[index] = error
+
+        threads = [threading.Thread(target=run, args=(index,)) for index in range(len(calls))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(COMMAND_TIMEOUT_S)
+        return results
