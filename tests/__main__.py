@@ -18,7 +18,7 @@ from rich.table import Table
 
 from bench import ROOT
 from parkazoo.local import LocalClusterError, find_java, find_zookeeper, free_ports
-from parkazoo.local.ports import PORTS_OF_A_SERVER
+from parkazoo.local.addresses import PORTS_OF_A_SERVER
 from tests.report import OUTCOMES
 
 LOGS = ROOT / "build" / "tests"

@@ -8,17 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, islice
 from struct import Struct
 
+from bench.client.paths import MOST_IN_FLIGHT, VALUE
 from bench.client.threads import shares
 from bench.client.workload import Load
-from bench.client.znodes import MOST_IN_FLIGHT, VALUE
 from parkazoo.protocol.directory import ANY_VERSION
+from parkazoo.wire.loop import READ_BYTES
 
 CREATE, DELETE, GET_DATA, SET_DATA, CLOSE = 1, 2, 4, 5, -11
 NODE_EXISTS = -110
 ANYBODY = "world", "anyone"
 ALL_RIGHTS = 31
 SESSION_TIMEOUT_MS = 60_000
-READ_BYTES = 1 << 16
 LEAVES = 240
 
 INT = Struct("!i")

@@ -20,7 +20,7 @@ from bench.client.bare_socket import (
 )
 from bench.client.directories import FirstChild, LeafGet, MirroredGet, NextChild
 from bench.client.measure import CPU, LATENCY, RATE, Measure
-from bench.client.recipes import DataWatches, LockingQueue
+from bench.client.recipe_loads import DataWatches, LockingQueue
 from bench.client.side import Side
 from bench.client.single_client import (
     AsyncGet,

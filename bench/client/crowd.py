@@ -10,8 +10,8 @@ from typing import Any
 
 import psutil
 
+from bench.client.paths import ENSEMBLES, make_leaves, spread_directories
 from bench.client.side import BenchError, run_alone
-from bench.client.znodes import ENSEMBLES, make_leaves, spread_directories
 from parkazoo import ParKazooClient
 
 CLIENTS = 1000

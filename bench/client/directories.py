@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from itertools import cycle, islice
 
+from bench.client.paths import DIRECTORIES, VALUE, make_leaves, mirrored_directories, pipeline
 from bench.client.workload import ClientLoad
-from bench.client.znodes import DIRECTORIES, VALUE, make_leaves, mirrored_directories, pipeline
 
 
 class MirroredGet(ClientLoad):

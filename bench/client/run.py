@@ -17,9 +17,9 @@ from bench.client.comparison import COMPARISONS, with_old
 from bench.client.crowd import CLIENTS, Crowd, measure_crowd
 from bench.client.outcomes import print_outcomes, write_results
 from bench.client.pairing import Outcome, Servers, measure
+from bench.client.paths import ENSEMBLES
 from bench.client.plot import draw
 from bench.client.side import BenchError
-from bench.client.znodes import ENSEMBLES
 from bench.machine import describe_machine, describe_versions
 from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalClusterError

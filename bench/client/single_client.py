@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bench.client.paths import VALUE, pipeline
 from bench.client.workload import ClientLoad
-from bench.client.znodes import VALUE, pipeline
 
 
 class SyncGet(ClientLoad):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from bench.client.paths import VALUE
 from bench.client.workload import ClientLoad
-from bench.client.znodes import VALUE
 
 SHARING = 16
 CLIENTS = 64

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import cycle, islice
 from typing import Any
 
-from bench.client.znodes import make_leaves, spread_directories
+from bench.client.paths import make_leaves, spread_directories
 
 START_TIMEOUT_S = 60
 

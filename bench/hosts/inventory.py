@@ -18,7 +18,7 @@ else:
     import tomli as tomllib
 
 from bench import ROOT
-from parkazoo.local.ports import PORTS_OF_A_SERVER
+from parkazoo.local.addresses import PORTS_OF_A_SERVER
 
 EXAMPLE = "conf/hosts.example.toml"
 REAL = ROOT / "conf" / "hosts.toml"

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from parkazoo import __version__
-from parkazoo.cli import cluster_map, fsck, local
+from parkazoo.cli import fsck_command, local_commands, map_commands
 from parkazoo.local import LocalClusterError
 
 
@@ -31,9 +31,9 @@ def make_app() -> typer.Typer:
     ) -> None:
         pass
 
-    local.register(app)
-    cluster_map.register(app)
-    fsck.register(app)
+    local_commands.register(app)
+    map_commands.register(app)
+    fsck_command.register(app)
     return app
 
 

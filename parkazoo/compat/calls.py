@@ -16,14 +16,13 @@ from parkazoo.kazoo_private import (
     SetACL,
     SetData,
 )
+from parkazoo.protocol.operations import EPHEMERAL, SEQUENCE
 from parkazoo.recipe.delete import TreeDelete
 from parkazoo.recipe.transaction import RetriableTransaction
 from parkazoo.types import ACL, ZnodeStat
 
 if TYPE_CHECKING:
     from parkazoo.types.znodes import ACLs, AsyncResult
-
-EPHEMERAL, SEQUENCE = 1, 2  # of a create's flags
 
 
 class Calls(Reads):

@@ -7,12 +7,12 @@ Needs the extra ``local``. Servers listen on 127.0.0.1 alone and never outlive t
 supervisor_process.py. Importing this package does nothing.
 """
 
+from parkazoo.local.addresses import HOST, free_ports
 from parkazoo.local.cluster import LocalCluster
 from parkazoo.local.cluster_error import AlreadyRunningError, LocalClusterError
 from parkazoo.local.detached import ServerStatus, start_detached, status, stop_detached
 from parkazoo.local.jars import find_zookeeper
 from parkazoo.local.java import find_java
-from parkazoo.local.ports import HOST, free_ports
 from parkazoo.local.servers import LocalEnsemble, LocalServer, Machine
 from parkazoo.local.words import Role, four_letter_word, role_of
 

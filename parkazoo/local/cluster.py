@@ -12,11 +12,11 @@ from pathlib import Path
 from types import TracebackType
 
 from parkazoo.admin import init_map
+from parkazoo.local.addresses import ServerPorts, choose_ports
 from parkazoo.local.cluster_error import LocalClusterError
 from parkazoo.local.folder import State, lock_folder, recall
 from parkazoo.local.jars import find_zookeeper
 from parkazoo.local.java import find_java
-from parkazoo.local.ports import ServerPorts, choose_ports
 from parkazoo.local.servers import LocalEnsemble, LocalServer, Machine, stop_all, wait_all_serving
 from parkazoo.local.settings import JVM_FLAGS, LOGBACK, ZOO_CFG, format_zoo_cfg
 from parkazoo.local.supervisor import Supervisor

@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+from parkazoo.local.addresses import ServerPorts
 from parkazoo.local.cluster_error import AlreadyRunningError, LocalClusterError
-from parkazoo.local.ports import ServerPorts
 
 STATE = "cluster.json"
 LOCK = "lock"

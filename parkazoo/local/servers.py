@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from parkazoo.local.addresses import HOST, ServerPorts
 from parkazoo.local.cluster_error import LocalClusterError
-from parkazoo.local.ports import HOST, ServerPorts
 from parkazoo.local.supervisor import Supervisor
 from parkazoo.local.waiting import POLL_S, wait_until
 from parkazoo.local.words import WORD_TIMEOUT_S, Role, role_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from parkazoo.local.ports import ServerPorts
+from parkazoo.local.addresses import ServerPorts
 from parkazoo.local.servers import Machine
 
 ZOO_CFG = {

@@ -23,13 +23,12 @@ from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
 from parkazoo.wire.exchange import ENDED, OPEN, TORN, SessionClosed
 from parkazoo.wire.handshake import Joined
 from parkazoo.wire.keep_alive import KeepAlive
-from parkazoo.wire.loop import READ, WRITE, Loop, Timer
+from parkazoo.wire.loop import READ, READ_BYTES, WRITE, Loop, Timer
 
 MOST_IN_FLIGHT = 2000
 MOST_WRITES = 4  # of a thread, before others go on
 FEW_IN_FLIGHT = 32  # with more requests on their way, it is faster to send many at a time
 MOST_UNSENT_BYTES = 1 << 20
-READ_BYTES = 1 << 16
 WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 BROKEN = -1  # stands for a thread that writes: the last write failed, so none may write after it
 

@@ -26,6 +26,7 @@ from parkazoo.wire.workers import BLOCKING
 log = logging.getLogger(__name__)
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+READ_BYTES = 1 << 16  # at once, from a connection
 DRAIN_BYTES = 4096
 MANY_TIMERS = 64
 # Selectors that wait as a handler of kazoo does; all other handlers count as threads.

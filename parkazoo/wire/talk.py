@@ -19,10 +19,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from kazoo.exceptions import ConnectionDropped
 
-from parkazoo.wire.loop import READ, WRITE, Loop, Timer
+from parkazoo.wire.loop import READ, READ_BYTES, WRITE, Loop, Timer
 from parkazoo.wire.workers import BLOCKING, run_on
 
-READ_BYTES = 1 << 16
 CONNECTING = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 T = TypeVar("T")
 

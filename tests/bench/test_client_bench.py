@@ -20,9 +20,9 @@ from bench.client.crowd import Crowd
 from bench.client.measure import CPU, LATENCY, RATE, Measure, Spread, ratios, spread
 from bench.client.outcomes import verdict
 from bench.client.pairing import Outcome, orders
+from bench.client.paths import ENSEMBLES, PLACEMENT, mirrored_directories, pipeline, spread_directories
 from bench.client.run import CROWD
 from bench.client.side import BenchError, Side, SideProcess, Turn
-from bench.client.znodes import ENSEMBLES, PLACEMENT, mirrored_directories, pipeline, spread_directories
 from bench.machine import Processors
 from tests.bench.command import run_module
 

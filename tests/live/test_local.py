@@ -227,7 +227,7 @@ class TestCluster(LocalCase):
 
 class TestPorts(LocalCase):
     def test_taken_ports_are_not_given(self) -> None:
-        with taken_port() as port, mock.patch("parkazoo.local.ports.PORTS", range(port, port + 1)):
+        with taken_port() as port, mock.patch("parkazoo.local.addresses.PORTS", range(port, port + 1)):
             with self.assertRaisesRegex(LocalClusterError, "only 0 of the 1 ports needed are free"):
                 free_ports(1)
             with self.assertRaisesRegex(LocalClusterError, "ports needed are free"):
@@ -238,7 +238,9 @@ class TestPorts(LocalCase):
             with self.subTest(size=size), taken_port() as port:
                 first = free_ports(size * size)
                 first[which] = port
-                with mock.patch("parkazoo.local.ports.free_ports", side_effect=[first, free_ports(size * size)]):
+                with mock.patch(
+                    "parkazoo.local.addresses.free_ports", side_effect=[first, free_ports(size * size)]
+                ):
                     cluster = self.cluster(1, size)
                 self.assertNotIn(str(first[0]), cluster.hosts)
                 cluster.ensembles[0].wait_quorum()

@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 
 import parkazoo
 from parkazoo.admin import init_map, read_map
-from parkazoo.cli.cluster_map import split_hosts
+from parkazoo.cli.options import split_hosts
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, no_map_error
 from parkazoo.protocol.placement import FENCES, Place, Placement

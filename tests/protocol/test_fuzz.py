@@ -20,7 +20,8 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.admin.agreement import plan_map
 from parkazoo.admin.identity import encode_identity, is_identity
-from parkazoo.cli.cluster_map import _normalised, _parse_ensembles, _read_plan, connection_options
+from parkazoo.cli.map_commands import _parse_ensembles, _read_plan
+from parkazoo.cli.options import connection_options, normalised
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import (
     Create,
@@ -249,7 +250,7 @@ class TestCommand(unittest.TestCase):
     @fuzzed
     def test_where(self, path: str) -> None:
         try:
-            znode = _normalised(path)
+            znode = normalised(path)
         except ClusterMapError:
             return
         self.assertEqual(normpath(znode), znode)

@@ -6,8 +6,8 @@ import itertools
 import threading
 from typing import Any
 
+from bench.client.paths import VALUE, pipeline
 from bench.client.workload import ClientLoad
-from bench.client.znodes import VALUE, pipeline
 
 EVENT_TIMEOUT_S = 60
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S
-from parkazoo.cli.cluster_map import Auth, Ca, Cert, Hosts, Key, Timeout, connection_options, split_hosts
+from parkazoo.cli.options import Auth, Ca, Cert, Hosts, Key, Timeout, connection_options, split_hosts
 from parkazoo.fsck import Report, Tally, check
 
 PLACES_SHOWN = 5

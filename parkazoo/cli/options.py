@@ -1,0 +1,92 @@
+"""What commands that connect are given: hosts, identity, time, TLS."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from parkazoo.errors import ClusterMapError
+from parkazoo.kazoo_private import join, normpath
+from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
+from parkazoo.protocol.placement import PIN, ROOT, is_reserved
+
+PORT = 2181
+PORTED = re.compile(r":[^\]]*$")  # not the colons of [::1]
+FILE = {"exists": True, "dir_okay": False, "readable": True}
+Hosts = Annotated[
+    str,
+    typer.Option(
+        envvar="PARKAZOO_HOSTS",
+        metavar="H:P,H:P",
+        help=f"Servers of the bootstrap ensemble, as a client takes them: H,H/CHROOT with port {PORT} is fine.",
+    ),
+]
+Auth = Annotated[
+    list[str] | None,
+    typer.Option(
+        envvar="PARKAZOO_AUTH", metavar="SCHEME:CREDENTIAL", help="Identity, as digest:user:password. Repeatable."
+    ),
+]
+Timeout = Annotated[
+    float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="How long to wait for the ensembles.")
+]
+Ca = Annotated[Path | None, typer.Option(**FILE, help="TLS: certificates of the servers' authorities.")]
+Cert = Annotated[Path | None, typer.Option(**FILE, help="TLS: the client's certificate.")]
+Key = Annotated[Path | None, typer.Option(**FILE, help="TLS: the key of that certificate.")]
+
+
+def split_hosts(hosts: str) -> tuple[str, str]:
+    """Hosts as kazoo takes them, ``"h, h:p/app"``, as ``"h:2181,h:p"`` and the chroot, ``""`` if there is none.
+
+    :raises ClusterMapError: there is something wrong with them.
+    """
+    servers, _, chroot = hosts.partition("/")
+    if not servers.strip():
+        raise ClusterMapError(f"{hosts!r} names no server: give one or more, as a1:2181,a2:2181 or a1:2181/app")
+    return with_ports(servers), normalised(chroot) if chroot.strip("/") else ""
+
+
+def with_ports(hosts: str) -> str:
+    """Each server of ``"h,h:p"`` with a port: ZooKeeper's where it has none.
+
+    :raises ClusterMapError: there is something wrong with them.
+    """
+    servers = [server.strip() for server in hosts.split(",")]
+    ported = [server if not server or PORTED.search(server) else f"{server}:{PORT}" for server in servers]
+    return format_hosts(parse_hosts(",".join(ported)))
+
+
+def normalised(path: str, chroot: str = "") -> str:
+    """The path as a client with this chroot would understand it. Placement knows no trailing slash."""
+    try:
+        path.encode()
+        znode = normpath(chroot + normpath(join("/", path))).rstrip("/") or "/"
+    except ValueError as error:
+        raise ClusterMapError(f"{path!a} is no path of a znode: {error}") from None
+    if is_reserved(znode):
+        raise ClusterMapError(f"{znode} is no znode of yours: {ROOT} and the name {PIN} are reserved for ParKazoo")
+    return znode
+
+
+def connection_options(
+    auth: Iterable[str] | None, timeout: float, ca: Path | None, cert: Path | None, key: Path | None
+) -> dict[str, Any]:
+    """The arguments that admin's functions have in common."""
+    identities = [each.partition(":") for each in auth or ()]
+    if not all(scheme and credential for scheme, _, credential in identities):
+        # without its value: a secret
+        raise typer.BadParameter("--auth must be SCHEME:CREDENTIAL, as digest:user:password")
+    if (cert is None) != (key is None):
+        raise typer.BadParameter("--cert and --key belong together")
+    tls = {
+        name: str(path) for name, path in (("ca", ca), ("certfile", cert), ("keyfile", key)) if path is not None
+    }
+    return {
+        "auth": [(scheme, credential) for scheme, _, credential in identities],
+        "timeout_s": timeout,
+        **({"use_ssl": True, **tls} if tls else {}),
+    }

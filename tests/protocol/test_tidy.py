@@ -1,0 +1,233 @@
+"""What keeps the code small and says things once: no dead names, no constant twice, no long file or function."""
+
+from __future__ import annotations
+
+import ast
+import re
+import unittest
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from typing import TypeGuard
+
+from bench import ROOT
+
+PRODUCT = ("parkazoo", "bench")
+FOLDERS = (*PRODUCT, "tests")
+# What they use counts, what they define does not: each program of recipes/ is copied alone and whole.
+USERS = (*FOLDERS, "recipes", "docker", "fabfile.py")
+# What users name, and this test.
+UNUSED_HERE = ("parkazoo/types/", "tests/typing/", "tests/protocol/test_tidy.py")
+MOST_LINES = 400
+MOST_FUNCTION_LINES = 60
+
+# The exceptions, each with its reason. One that is no longer needed fails, so the lists only shrink.
+LONG_FILES = {
+    "bench/hosts/agent.py": "it is sent to each host, where nothing else of bench/ is: one file",
+    "parkazoo/protocol/audit.py": "one pass through a directory",
+    "tests/live/test_calls.py": "a signal between any two instructions, of each class in turn",
+    "tests/live/test_client_session.py": "a client's life, with what each test changes of it",
+    "tests/live/test_wire_connect.py": "a server that the test plays, and what it may say",
+    "tests/live/test_wire_link.py": "a loop that the test turns by hand",
+    "tests/live/test_wire_parts.py": "the parts of the wire, one class each",
+    "tests/protocol/test_driver.py": "a driver whose members the test plays",
+}
+LONG_FUNCTIONS = {
+    "parkazoo/compat/face.py:__init__": "kazoo's parameters, each with its type",
+    "tests/faults/run.py:run": "the order in which a run of the faults begins and ends",
+}
+SAME_FILE_NAMES = {
+    "client.py": "a client, and the types of its methods",
+    "transaction.py": "a client's Transaction, and the protocol's part of its commit",
+}
+REPEATED = {
+    "T": "each file has its type variables",
+}
+CALLED_BY_OTHERS = {
+    "_best_effort_cleanup": "kazoo's Lock and Semaphore",
+    "_restart": "tests/fuzz/sides.py, by the name of a call",
+    "emit": "logging",
+    "get_logs": "kazoo's test harness",
+    "get_ssl_client_configuration": "kazoo's test harness",
+    "handle_endtag": "html.parser",
+    "handle_starttag": "html.parser",
+    "load_tests": "unittest",
+    "secure_address": "kazoo's test harness",
+    "secure_client_port": "kazoo's test harness",
+    "setUpClass": "unittest",
+    "setUpModule": "unittest",
+    "tearDown": "unittest",
+    "tearDownClass": "unittest",
+    "tearDownModule": "unittest",
+}
+# Files that run where nothing else of this repository is, so that they repeat what they need.
+ALONE = ("bench/hosts/agent.py", "parkazoo/local/supervisor_process.py")
+
+
+@cache
+def files(*places: str) -> Mapping[str, ast.Module]:
+    """Of each Python file in the places, its syntax tree."""
+    paths = [
+        path
+        for place in places
+        for path in ([ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("*.py"))
+    ]
+    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in sorted(paths)}
+
+
+def assignments(node: ast.Module | ast.ClassDef) -> Iterator[tuple[str, ast.expr | None]]:
+    """The names that a module or class gives a value or a type."""
+    for each in node.body:
+        if isinstance(each, ast.Assign):
+            names = [name for target in each.targets for name in ast.walk(target)]
+        else:
+            names = [each.target] if isinstance(each, ast.AnnAssign) else []
+        yield from ((name.id, each.value) for name in names if isinstance(name, ast.Name))
+
+
+def definitions(tree: ast.Module) -> Iterator[str]:
+    """Functions, classes, methods, constants, fields."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        if isinstance(node, (ast.Module, ast.ClassDef)):
+            yield from (name for name, _ in assignments(node))
+
+
+def documentation(tree: ast.Module) -> set[int]:
+    """The ids of docstrings: to name something there is not to use it."""
+    documented = (each for each in ast.walk(tree) if isinstance(each, (ast.Module, ast.ClassDef, ast.FunctionDef)))
+    return {id(each.body[0].value) for each in documented if each.body and isinstance(each.body[0], ast.Expr)}
+
+
+def uses(tree: ast.Module) -> Iterator[str]:
+    """The names that a file uses, those in strings too: getattr, mock.patch and templates name things."""
+    docstrings = documentation(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            yield node.attr
+        elif isinstance(node, ast.keyword) and node.arg:
+            yield node.arg
+        elif isinstance(node, ast.alias):
+            yield from node.name.split(".")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield from re.findall(r"\w+", node.value)
+
+
+def is_a_test(name: str) -> bool:
+    return name.startswith(("test_", "Test")) or name.endswith("Test")
+
+
+def dead_names() -> dict[str, str]:
+    """By name: the file that defines it."""
+    used = {
+        name for path, tree in files(*USERS).items() if not path.startswith(UNUSED_HERE) for name in uses(tree)
+    }
+    return {
+        name: path
+        for path, tree in files(*FOLDERS).items()
+        for name in definitions(tree)
+        if not path.startswith(UNUSED_HERE)
+        and name not in used
+        and not is_a_test(name)
+        and not name.startswith("__")
+    }
+
+
+def is_worked_out(value: ast.expr | None) -> TypeGuard[ast.expr]:
+    """Whether it is more than another name for something."""
+    return value is not None and any(isinstance(each, (ast.Constant, ast.Call)) for each in ast.walk(value))
+
+
+def repeated_constants() -> dict[str, str]:
+    """By name: the files of the product that give it the same value. Tests say what they expect independently.
+
+    Durations do not count, since each waits as long as it must.
+    """
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for path, tree in files(*PRODUCT).items():
+        for name, value in assignments(tree):
+            if name.isupper() and not name.endswith("_S") and is_worked_out(value) and path not in ALONE:
+                found[name, ast.unparse(value)].append(path)
+    repeated: dict[str, str] = defaultdict(str)
+    for (name, value), paths in found.items():
+        if len(paths) > 1:
+            repeated[name] += f" {value}: {', '.join(paths)}"
+    return repeated
+
+
+def long_files() -> dict[str, str]:
+    lines = {path: len((ROOT / path).read_text().splitlines()) for path in files(*FOLDERS)}
+    return {path: f"{count} lines" for path, count in lines.items() if count > MOST_LINES}
+
+
+def long_functions() -> dict[str, str]:
+    return {
+        f"{path}:{node.name}": f"{node.end_lineno - node.lineno + 1} lines"
+        for path, tree in files(*FOLDERS).items()
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno >= MOST_FUNCTION_LINES
+    }
+
+
+def same_file_names() -> dict[str, str]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in files(*PRODUCT):
+        found[path.rpartition("/")[2]].append(path)
+    return {
+        name: ", ".join(paths) for name, paths in found.items() if len(paths) > 1 and not name.startswith("__")
+    }
+
+
+class TestTidy(unittest.TestCase):
+    def check(self, found: Mapping[str, str], exceptions: Collection[str], remedy: str) -> None:
+        wrong = [f"{name}: {about}" for name, about in sorted(found.items()) if name not in exceptions]
+        self.assertFalse(wrong, "\n".join(["", *wrong, remedy]))
+        self.assertEqual({*exceptions} - {*found}, set(), "exceptions that are not needed any more: take them out")
+
+    def test_dead_names(self) -> None:
+        self.check(dead_names(), CALLED_BY_OTHERS, "No code uses these names: delete what they name.")
+
+    def test_constants_are_said_once(self) -> None:
+        self.check(
+            repeated_constants(),
+            REPEATED,
+            "These constants are equal in several files: define each in the lowest one and import it from there. "
+            "If they are equal by chance, say in the name what each is for.",
+        )
+
+    def test_files_are_short(self) -> None:
+        self.check(
+            long_files(),
+            LONG_FILES,
+            f"More than {MOST_LINES} lines: find the nouns in it, and give the second one a file of its own.",
+        )
+
+    def test_functions_are_short(self) -> None:
+        self.check(
+            long_functions(),
+            LONG_FUNCTIONS,
+            f"More than {MOST_FUNCTION_LINES} lines: give its steps functions, whose names say what they do.",
+        )
+
+    def test_file_names_differ(self) -> None:
+        self.check(
+            same_file_names(), SAME_FILE_NAMES, "Who looks for one opens the other: name each for what it holds."
+        )
+
+
+class TestTheTidyTest(unittest.TestCase):
+    """That it can fail."""
+
+    def test_what_is_defined_and_used(self) -> None:
+        tree = ast.parse('"""word"""\nA = B = 1\nclass C:\n    d: int = A\n    def e(self): return "f g"\n')
+        self.assertEqual({*definitions(tree)}, {"A", "B", "C", "d", "e"})
+        self.assertEqual({*uses(tree)}, {"A", "int", "f", "g"})
+
+
+if __name__ == "__main__":
+    unittest.main()
