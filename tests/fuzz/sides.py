@@ -323,17 +323,16 @@ class Player:
         """What each DataWatch, ChildrenWatch and TreeCache was last told, by the call that made it."""
         found = {number: self.plain(latest) for number, latest in self.latest.items()}
         for number, cache in self.caches.items():
-            found[number] = self._cached(cache, self.case.users_path(self.case.calls[number]))
+            path = self.case.users_path(self.case.calls[number])
+            found[number] = sorted(self._cached(cache, path))  # paths that differ in a uuid alone are alike
         return found
 
-    def _cached(self, cache: TreeCache, path: str) -> dict[str, Any]:
+    def _cached(self, cache: TreeCache, path: str) -> Iterator[str]:
         node = cache.get_data(path)
-        if node is None:
-            return {}
-        found = {UUID.sub("uuid", path): [self.plain(node.data), node.stat.version]}
-        for name in cache.get_children(path, []):
-            found |= self._cached(cache, join(path, name))
-        return found
+        if node is not None:
+            yield f"{UUID.sub('uuid', path)}: {self.plain(node.data)}, version {node.stat.version}"
+            for name in cache.get_children(path, []):
+                yield from self._cached(cache, join(path, name))
 
     def _use_recipe(self, name: str, method: str, path: str, args: Mapping[str, Any]) -> Any:
         recipe = self.recipes.get((name, path))
