@@ -1,4 +1,4 @@
-"""Who imports whom: client, compat, wire, engine, protocol, each only what stands below it."""
+"""Who imports whom: local, admin, client, compat, wire, engine, protocol, each only what stands below it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ from parkazoo.protocol.placement import Placement
 PACKAGE = Path(parkazoo.__file__).parent
 # What each layer may import of parkazoo. A module that is not named is above them all: it may import anything.
 BELOW_EVERYTHING = ("parkazoo.errors", "parkazoo.kazoo_private", "parkazoo.types")
+BELOW_THE_CLIENT = (
+    *BELOW_EVERYTHING,
+    "parkazoo.protocol",
+    "parkazoo.engine",
+    "parkazoo.wire",
+    "parkazoo.compat",
+    "parkazoo.recipe",
+)
 LAYERS = {
     "parkazoo.errors": (),
     "parkazoo.kazoo_private": (),
@@ -29,14 +37,10 @@ LAYERS = {
         "parkazoo.compat",
     ),
     "parkazoo.recipe": (*BELOW_EVERYTHING, "parkazoo.protocol", "parkazoo.recipe"),
-    "parkazoo.client": (
-        *BELOW_EVERYTHING,
-        "parkazoo.protocol",
-        "parkazoo.engine",
-        "parkazoo.wire",
-        "parkazoo.compat",
-        "parkazoo.recipe",
-    ),
+    "parkazoo.client": BELOW_THE_CLIENT,
+    "parkazoo.admin": (*BELOW_THE_CLIENT, "parkazoo.client", "parkazoo.admin"),
+    "parkazoo.fsck": ("parkazoo.admin",),
+    "parkazoo.local": ("parkazoo.admin", "parkazoo.local"),
     "parkazoo": ("parkazoo.errors", "parkazoo.client"),
 }
 # No socket, thread, clock or chance here.
@@ -155,7 +159,7 @@ class TestLayering(unittest.TestCase):
         """What the extras install is for what stands above the client."""
         wrong = []
         for module, path in modules():
-            if layer_of(module) is None:
+            if layer_of(module) in (None, "parkazoo.local"):
                 continue
             for line, name in imports(path):
                 top = name.partition(".")[0]
