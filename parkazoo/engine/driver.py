@@ -15,7 +15,7 @@ from typing import Any
 from kazoo.exceptions import ConnectionLoss
 
 from parkazoo.engine.ports import Ensemble, Reply
-from parkazoo.kazoo_private import Exists, Sync
+from parkazoo.kazoo_private import Exists, Sync, Transaction
 from parkazoo.protocol.operations import is_whole, whole
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
 from parkazoo.protocol.placement import Directory
@@ -278,18 +278,27 @@ class Driver:
             plan = PLANS.get(request.type, OTHER)
             run = _Run(self, plan, request, reply)
             lasting = plan.lasting(self.tree, request)
-            if lasting is None or lasting or self.order:
+            if lasting:
+                lasting = with_prefixes(lasting)
+            may_start = lasting and request.type != Transaction.type and self._trust(run, request.path, lasting)
+            if not may_start and (lasting is None or lasting or self.order):
                 run.claims = dict(with_prefixes(plan.claims(self.tree, request)))
         except Exception as error:  # a path that has no UTF-8, an ACL that is none
             if reply is not None:
                 reply.set_exception(error)
             return
-        if run.claims:
-            lasting = run.claims if lasting is None else with_prefixes(lasting)
+        if run.claims and not may_start:
+            if lasting is None:
+                lasting = run.claims
             with self._lock:
                 if run.order is self.order and not run.order.enter(run, lasting):
                     return
         run.advance(None)
+
+    def _trust(self, run: _Run, path: str, lasting: Claims) -> bool:
+        """Whether the operation may start at once, with no other claim than TRUST."""
+        with self._lock:
+            return run.order is self.order and run.order.trust(run, path, lasting)
 
     def uncount(self, path: str, order: Order[_Run]) -> None:
         if order is not self.order:

@@ -8,7 +8,8 @@ A claim is a key and a mode. Two keys belong to a path: the znode itself, and it
 
     key                 mode      of an operation that                        conflicts with
     node(path)          READ      needs it to be there, reads its data        WRITE
-                        WRITE     creates, deletes or changes it              READ WRITE
+                        TRUST     remembers its mirror, and may be wrong      WRITE
+                        WRITE     creates, deletes or changes it              READ TRUST WRITE
     children(path)      COUNT     reads their number, for a stat              LIST ADD REMOVE OWN
                         LIST      reads the list                              COUNT ADD REMOVE OWN
                         ADD       creates a child                             COUNT LIST ADD OWN
@@ -24,6 +25,10 @@ A create with a sequence number claims node(prefix), because it does not know it
 that names a znode ending in ten digits may mean what an earlier create makes, so it waits until that create is
 sent.
 
+A create or listing that trusts what the client remembers of a directory takes one request if that is right, and
+more if it is wrong. So it holds TRUST until its answer. TRUST is only counted, because many operations hold it at
+a time.
+
 plans.py says which claims an operation has, and which outlast its first request.
 """
 
@@ -33,10 +38,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
-READ, WRITE, COUNT, LIST, ADD, REMOVE, OWN = (1 << bit for bit in range(7))
+READ, WRITE, COUNT, LIST, ADD, REMOVE, OWN, TRUST = (1 << bit for bit in range(8))
 CONFLICTS = {
     READ: WRITE,
-    WRITE: READ | WRITE,
+    TRUST: WRITE,
+    WRITE: READ | TRUST | WRITE,
     COUNT: LIST | ADD | REMOVE | OWN,
     LIST: COUNT | ADD | REMOVE | OWN,
     ADD: COUNT | LIST | ADD | OWN,
@@ -60,7 +66,7 @@ def merge(claims: Iterable[tuple[str, int]]) -> dict[str, int]:
     merged: dict[str, int] = {}
     for key, mode in claims:
         if merged.setdefault(key, mode) != mode:
-            merged[key] = WRITE if mode in (READ, WRITE) else OWN
+            merged[key] = WRITE if mode in (READ, TRUST, WRITE) else OWN
     return merged
 
 
@@ -70,8 +76,18 @@ def with_prefixes(claims: Claims) -> Claims:
     if not prefixes:
         return claims
     # a name of digits alone has the children's key as its prefix, which such a create owns
-    also = [(prefix, LIST if prefix.endswith("/") else READ) for prefix in prefixes]
+    also = [(prefix, LIST if prefix.endswith("/") else TRUST if is_trust(claims) else READ) for prefix in prefixes]
     return merge([*claims.items(), *also])
+
+
+def is_trust(claims: Claims) -> bool:
+    """Whether nothing is claimed but TRUST."""
+    return all(mode == TRUST for mode in claims.values())
+
+
+def _lasting(mode: int, lasting: int) -> int:
+    """What is left of a claim: all of it, or TRUST."""
+    return TRUST if lasting == TRUST else mode
 
 
 class Turn:
@@ -106,8 +122,8 @@ class _Line(Generic[TurnT]):
             self.waiting = deque()
         self.waiting.append((turn, mode))
 
-    def grant(self, mode: int) -> None:
-        self.held[mode] = self.held.get(mode, 0) + 1
+    def grant(self, mode: int, count: int = 1) -> None:
+        self.held[mode] = self.held.get(mode, 0) + count
         self.modes |= mode
 
 
@@ -117,10 +133,11 @@ class Order(Generic[TurnT]):
     def __init__(self) -> None:
         self._lines: dict[str, _Line[TurnT]] = {}
         self._counts: dict[str, int] = {}  # claims to COUNT, on keys that have no line
+        self._trusts: dict[str, int] = {}  # claims to TRUST, on keys that nobody wants to write
 
     def __bool__(self) -> bool:
         """Whether anything is claimed at all."""
-        return bool(self._lines or self._counts)
+        return bool(self._lines or self._counts or self._trusts)
 
     def count(self, path: str, is_lasting: bool) -> bool:
         """Claim READ on the node, and COUNT on its children, without a turn; False if that is not granted at once.
@@ -144,6 +161,15 @@ class Order(Generic[TurnT]):
             self._counts[key] = count - 1
         return []
 
+    def trust(self, turn: TurnT, path: str, lasting: Claims) -> bool:
+        """Start a turn of one path that needs no more than TRUST; False if it has to :meth:`enter`, perhaps."""
+        if self._lines or self._counts or path in self._trusts or not is_trust(lasting):
+            return False
+        turn.claims = dict(lasting)
+        for key in lasting:
+            self._trusts[key] = self._trusts.get(key, 0) + 1
+        return True
+
     def enter(self, turn: TurnT, lasting: Claims) -> bool:
         """Queue up for every claim of `turn`; True if all are granted at once.
 
@@ -155,19 +181,21 @@ class Order(Generic[TurnT]):
             for key in turn.claims:
                 if key in counts:
                     lines[key] = _Line(COUNT, counts.pop(key))
+        if self._trusts:
+            for key, mode in turn.claims.items():
+                if mode == WRITE and (count := self._trusts.pop(key, 0)):
+                    lines.setdefault(key, _Line(TRUST, 0)).grant(TRUST, count)
         for key, mode in turn.claims.items():
             line = lines.get(key)
             if line is not None and not line.is_free(mode):
                 break
         else:
-            if len(lasting) < len(turn.claims):
-                turn.claims = {key: mode for key, mode in turn.claims.items() if key in lasting}
+            if lasting is not turn.claims:
+                turn.claims = {
+                    key: _lasting(mode, lasting[key]) for key, mode in turn.claims.items() if key in lasting
+                }
             for key, mode in turn.claims.items():
-                line = lines.get(key)
-                if line is None:
-                    lines[key] = _Line(mode)
-                else:
-                    line.grant(mode)
+                self._grant(key, mode)
             return True
         for key, mode in turn.claims.items():
             line = lines.get(key)
@@ -187,14 +215,35 @@ class Order(Generic[TurnT]):
     def leave(self, turn: TurnT, lasting: Claims) -> list[TurnT]:
         """Give up the claims of a started turn, but for `lasting`; returns the turns that can start now."""
         ready: list[TurnT] = []
-        for key in list(turn.claims):
+        for key, mode in list(turn.claims.items()):
             if key not in lasting:
-                ready += self._release(key, turn.claims.pop(key))
+                del turn.claims[key]
+            elif (kept := _lasting(mode, lasting[key])) != mode:
+                self._grant(key, kept)
+                turn.claims[key] = kept
+            else:
+                continue
+            ready += self._release(key, mode)
         return ready
+
+    def _grant(self, key: str, mode: int) -> None:
+        line = self._lines.get(key)
+        if line is not None:
+            line.grant(mode)
+        elif mode == TRUST:
+            self._trusts[key] = self._trusts.get(key, 0) + 1
+        else:
+            self._lines[key] = _Line(mode)
 
     def _release(self, key: str, mode: int) -> list[TurnT]:
         ready: list[TurnT] = []
-        line = self._lines[key]
+        line = self._lines.get(key)
+        if mode == TRUST and (line is None or not line.modes & TRUST):
+            count = self._trusts.pop(key)
+            if count > 1:
+                self._trusts[key] = count - 1
+            return ready
+        assert line is not None
         line.held[mode] -= 1
         if not line.held[mode]:
             line.modes &= ~mode

@@ -37,7 +37,20 @@ from parkazoo.protocol.operations import (
     set_data,
     sync,
 )
-from parkazoo.protocol.order import ADD, COUNT, LIST, OWN, READ, REMOVE, WRITE, Claims, children, merge, node
+from parkazoo.protocol.order import (
+    ADD,
+    COUNT,
+    LIST,
+    OWN,
+    READ,
+    REMOVE,
+    TRUST,
+    WRITE,
+    Claims,
+    children,
+    merge,
+    node,
+)
 from parkazoo.protocol.placement import split
 from parkazoo.protocol.steps import Operation, Request
 from parkazoo.protocol.transaction import transaction
@@ -113,17 +126,19 @@ def _lasts_if_mirrored(tree: Tree, request: Request) -> Claims | None:
 
 def _list_lasting(tree: Tree, request: Request) -> Claims | None:
     path, resolver = request.path, tree.resolver
-    takes_one = resolver.known(path).is_native or (
-        resolver.is_promoted(path) and not isinstance(request, GetChildren2)
-    )
-    return NO_CLAIMS if takes_one else None
+    if resolver.is_promoted(path) and not isinstance(request, GetChildren2):
+        return {node(path): TRUST}
+    return NO_CLAIMS if resolver.known(path).is_native else None
 
 
 def _create_lasting(tree: Tree, request: Request) -> Claims | None:
     parent, _ = split(request.path)
     resolver = tree.resolver
-    takes_one = (resolver.is_promoted(parent) or resolver.known(parent).is_native) and not is_secret(request.acl)
-    return NO_CLAIMS if takes_one else None
+    if is_secret(request.acl):
+        return None
+    if resolver.is_promoted(parent):
+        return {node(parent): TRUST}
+    return NO_CLAIMS if resolver.known(parent).is_native else None
 
 
 def _transaction_lasting(tree: Tree, request: Request) -> Claims | None:

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from tests.explore.chosen import ACLS, CASES, Chosen, Rights
 from tests.explore.explorer import Explorer
-from tests.explore.families import TROUBLES, Family, OwnPast, Pair, Remembered, Three
+from tests.explore.families import TROUBLES, Family, Mistaken, OwnPast, Pair, Remembered, Three
 from tests.explore.replay import NoScenarioError, replay
 from tests.explore.scenario import Bounds, Violation
 
@@ -71,6 +71,7 @@ def in_every_order(most: int) -> Iterator[Task]:
         (Task("rights", Rights(acls), most) for acls in ACLS),
         (Task("own past", member, most) for member in OwnPast.members()),
         (Task("what is remembered", member, most) for member in Remembered.members()),
+        (Task("what is remembered wrongly", member, most) for member in Mistaken.members()),
     )
     for pair in Pair.members([*TROUBLES]):
         yield Task(f"{pair.one} / {pair.other}", pair, most)

@@ -9,9 +9,20 @@ from dataclasses import astuple, dataclass
 from functools import partial
 from typing import ClassVar, Protocol
 
-from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren, GetChildren2, GetData, SetData, Transaction
+from parkazoo.kazoo_private import (
+    Create,
+    Delete,
+    Exists,
+    GetChildren,
+    GetChildren2,
+    GetData,
+    SetACL,
+    SetData,
+    Transaction,
+)
 from parkazoo.protocol.placement import split
 from tests.explore.directories import (
+    CLOSED,
     OPERATIONS,
     STATES,
     D,
@@ -243,3 +254,58 @@ class Remembered:
     def members(cls) -> Iterator[Remembered]:
         for words in itertools.product(KNOWN, _programs(D), AGAIN, ("awaited", "at once"), AT_ONCE):
             yield cls(*words)
+
+
+# What is issued at once about a directory that is no more what the client remembers.
+TOUCHES: Mapping[str, Request] = {
+    **_changes(D),
+    **_reads(D),
+    "set": SetData(D, b"new", -1),
+    "set_acls": SetACL(D, CLOSED, -1),
+    "transaction below": Transaction([create(X), create(Y)]),
+}
+
+
+@dataclass(frozen=True)
+class Mistaken:
+    """A client remembers that a directory has a mirror; another deletes it; the first does not learn of that.
+
+    :param other: what the other client does to its end.
+    :param one: what the first client issues then, and `two` behind it, without waiting.
+    """
+
+    knows: str
+    other: str
+    one: str
+    two: str
+    family: ClassVar[str] = "mistaken"
+
+    def scenario(self) -> Scenario:
+        state, known = KNOWN[self.knows]
+
+        def mine() -> Asking:
+            for request in known:  # noqa: UP028 - a tuple cannot be sent the results
+                yield request
+            yield [TOUCHES[self.one], TOUCHES[self.two]]
+
+        return Scenario(
+            name_of(self),
+            beginning(state),
+            [mine, _programs(D)[self.other]],
+            opening=[Turn(0, len(known)), Turn(1)],
+            promises=Promises(observe=looked_at(D), is_in_order=True),
+        )
+
+    @classmethod
+    def members(cls) -> Iterator[Mistaken]:
+        others = ("deletes", "makes again", "makes again with a child")
+        for knows, other, one, two in itertools.product(KNOWN, others, TOUCHES, TOUCHES):
+            if not (other == "makes again" and is_late(one, two)):
+                yield cls(knows, other, one, two)
+
+
+def is_late(one: str, two: str) -> bool:
+    """Whether `one` makes the first child again too late for `two`: docs/design/protocol.md, "Known gaps"."""
+    makes = ("create", "create with a number", "transaction below")
+    looks = ("get of the child", "delete of the child", "get_children", "get_children with stat")
+    return one in makes and two in looks

@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 from parkazoo.kazoo_private import Delete, Exists, GetChildren, GetData, SetACL, Transaction
 from parkazoo.protocol import directory, operations
+from parkazoo.protocol.order import Order
 from parkazoo.protocol.past import Change, Past
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.steps import Operation
@@ -186,6 +187,18 @@ MUTANTS: Mapping[str, Mutant] = {
             in_steps(MKDIR, create(X), [MKDIR, *PIPELINE]),
             [Delete(X, -1), RMDIR],
             opening=[Turn(0, 2), Turn(1)],
+            promises=Promises(observe=LOOK, is_in_order=True),
+        ),
+    ),
+    "what trusts a memory is overtaken": Mutant(
+        Order.enter,
+        ["if mode == WRITE and (", "if False and ("],
+        WRONG,
+        in_case(
+            "with a child",
+            in_steps(LIST, [create(Y), MKDIR]),
+            [Delete(X, -1), RMDIR],
+            opening=[Turn(0, 1), Turn(1)],
             promises=Promises(observe=LOOK, is_in_order=True),
         ),
     ),

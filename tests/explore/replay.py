@@ -7,14 +7,14 @@ from contextlib import ExitStack
 
 from tests.explore.chosen import Chosen, Rights
 from tests.explore.explorer import Explorer
-from tests.explore.families import Family, OwnPast, Pair, Remembered, Three
+from tests.explore.families import Family, Mistaken, OwnPast, Pair, Remembered, Three
 from tests.explore.mutants import MUTANTS, Mutated
 from tests.explore.scenario import Scenario, Violation
 from tests.explore.tell import events_of
 from tests.explore.world import parse_moves
 
 FAMILIES: Mapping[str, type[Family]] = {
-    each.family: each for each in (Pair, Three, OwnPast, Remembered, Chosen, Rights, Mutated)
+    each.family: each for each in (Pair, Three, OwnPast, Remembered, Mistaken, Chosen, Rights, Mutated)
 }
 
 

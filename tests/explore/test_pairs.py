@@ -10,7 +10,7 @@ import random
 import unittest
 
 from tests.explore.explorer import Explorer
-from tests.explore.families import Family, OwnPast, Pair, Remembered, Three
+from tests.explore.families import Family, Mistaken, OwnPast, Pair, Remembered, Three
 from tests.explore.scenario import Bounds
 
 SEED = 1
@@ -63,6 +63,13 @@ class TestPairs(unittest.TestCase):
         for member in self.dice.sample(list(Remembered.members()), SCENARIOS):
             self.walk(member)
         for member in self.dice.sample(list(Remembered.members()), WHOLE_SCENARIOS):
+            self.explore(member, Bounds(WALKED.longest, MOST))
+
+    def test_what_is_remembered_wrongly(self) -> None:
+        """An operation does not take place after a later one of its client, though the client is mistaken."""
+        for member in self.dice.sample(list(Mistaken.members()), SCENARIOS):
+            self.walk(member)
+        for member in self.dice.sample(list(Mistaken.members()), WHOLE_SCENARIOS):
             self.explore(member, Bounds(WALKED.longest, MOST))
 
     def test_three_at_random(self) -> None:

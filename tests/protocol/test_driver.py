@@ -11,7 +11,14 @@ from collections import deque
 from functools import partial
 from typing import Any
 
-from kazoo.exceptions import ConnectionLoss, NoAuthError, NoNodeError, NotEmptyError, SessionExpiredError
+from kazoo.exceptions import (
+    ConnectionLoss,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    SessionExpiredError,
+)
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Permissions
 
 from parkazoo.engine.driver import Driver, Serial
@@ -132,6 +139,21 @@ class TestPipelines(unittest.TestCase):
             results = [client.call(request) for request in (create(D), create(x, b"1"), GetData(x, None))]
             client.run(dice)
             self.assertEqual(results[2].value[0], b"1")
+
+    def test_only_a_change_of_what_is_remembered_waits(self) -> None:
+        client = Client(PLACEMENT, prepared(PLACEMENT))
+        for request in (create(D), create(D + "/x"), GetChildren(D, None)):
+            client.get(request)
+        before = len(client.sent)
+        pipeline = [GetChildren(D, None), create(D + "/y"), GetChildren(D, None), SetData(D, b"", -1)]
+        results = [client.call(request) for request in (*pipeline, create(D))]
+        on_their_way = [request for member in client.members for request, _ in member.outbox]
+        self.assertEqual(len([each for each in on_their_way if type(each) in map(type, pipeline)]), len(pipeline))
+        self.assertEqual(len(client.sent), before)
+        client.run()
+        self.assertEqual([results[0].value, results[2].value], [["x"], ["x", "y"]])
+        self.assertIsInstance(results[4].value, NodeExistsError)
+        self.assertFalse(client.driver.order)
 
     def test_sequence_numbers_in_the_order_of_the_creates(self) -> None:
         for dice in self.repeat():

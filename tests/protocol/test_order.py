@@ -14,6 +14,7 @@ from parkazoo.protocol.order import (
     OWN,
     READ,
     REMOVE,
+    TRUST,
     WRITE,
     Order,
     Turn,
@@ -24,9 +25,10 @@ from parkazoo.protocol.order import (
 )
 
 SEED = 20240917
-NODE_MODES, CHILD_MODES = (READ, WRITE), (COUNT, LIST, ADD, REMOVE, OWN)
+NODE_MODES, CHILD_MODES = (READ, TRUST, WRITE), (COUNT, LIST, ADD, REMOVE, OWN)
 # The pairs that may run at the same time; all others of a key wait for each other.
-TOGETHER = {(READ, READ), (COUNT, COUNT), (LIST, LIST), (REMOVE, REMOVE), (ADD, REMOVE), (REMOVE, ADD)}
+TOGETHER = {(READ, READ), (TRUST, TRUST), (READ, TRUST), (TRUST, READ)}
+TOGETHER |= {(COUNT, COUNT), (LIST, LIST), (REMOVE, REMOVE), (ADD, REMOVE), (REMOVE, ADD)}
 
 
 class TestConflicts(unittest.TestCase):
@@ -73,6 +75,28 @@ class TestQueues(unittest.TestCase):
         self.assertEqual(order.leave(both, {"/b": WRITE}), [])
         self.assertEqual(both.claims, {"/b": WRITE})
         self.assertEqual(order.leave(both, {}), [third])
+
+    def test_trust_is_counted(self) -> None:
+        """It takes no turn until something writes, and then holds that up."""
+        order: Order[Turn] = Order()
+        first, second, writer, late = Turn({}), Turn({}), Turn({"/a": WRITE}), Turn({})
+        self.assertTrue(order.trust(first, "/a/x", {"/a": TRUST}))
+        self.assertTrue(order.trust(second, "/a/y", {"/a": TRUST}))
+        self.assertFalse(order.trust(late, "/a", {"/": TRUST}), "it writes what others trust in")
+        self.assertEqual(order.leave(first, {}), [])
+        self.assertFalse(order.enter(writer, {}))
+        self.assertFalse(order.trust(late, "/a/z", {"/a": TRUST}))
+        self.assertEqual(order.leave(second, {}), [writer])
+        self.assertEqual(order.leave(writer, {}), [])
+        self.assertFalse(order)
+
+    def test_what_is_left_is_trust(self) -> None:
+        order: Order[Turn] = Order()
+        reader, writer = Turn({"/a": READ, "/a/x": WRITE}), Turn({"/a": WRITE})
+        self.assertTrue(order.enter(reader, {"/a": TRUST}))
+        self.assertEqual(reader.claims, {"/a": TRUST})
+        self.assertFalse(order.enter(writer, writer.claims))
+        self.assertEqual(order.leave(reader, {}), [writer])
 
     def test_random_claims(self) -> None:
         """Whatever is claimed: no two that conflict run, those that conflict start in turn, and all come to it."""
