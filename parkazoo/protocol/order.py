@@ -133,7 +133,7 @@ class Order(Generic[TurnT]):
     def __init__(self) -> None:
         self._lines: dict[str, _Line[TurnT]] = {}
         self._counts: dict[str, int] = {}  # claims to COUNT, on keys that have no line
-        self._trusts: dict[str, int] = {}  # claims to TRUST, on keys that nobody wants to write
+        self._trusts: dict[str, int] = {}  # claims to TRUST, on keys that no operation wants to write
 
     def __bool__(self) -> bool:
         """Whether anything is claimed at all."""
