@@ -8,5 +8,6 @@ Each file stands on those above it:
 - ``clients``, ``scheduler``: what can happen next, and what comes of it
 - ``judge``: whether that could have come from one ZooKeeper
 - ``words``, ``tell``: a violation as people read it; ``explorer``: visits all that can happen
-- ``directories``, ``families``, ``chosen``, ``mutants``: scenarios by name; ``replay``: lets one happen again
+- ``directories``, ``families``, ``chosen``, ``mutants``: scenarios by name; ``replay``: lets one happen again;
+  ``visits``: what `make explore` visits
 """

@@ -18,6 +18,7 @@ from tests.explore.world import parse_moves
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COUNT = 27
+RUN_TIMEOUT_S = 120.0
 PRINTED = re.compile(r"to replay it: (python -m tests.explore .*)")
 
 
@@ -54,12 +55,14 @@ class TestMutants(unittest.TestCase):
                 self.assertTrue(explore(name).ends)
 
 
-class TestReplay(unittest.TestCase):
+class TestCommands(unittest.TestCase):
     NAME = "a delete does not bump the fence"
 
     def run_command(self, line: str) -> tuple[int, str]:
         _, *words = shlex.split(line)
-        done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False, timeout=RUN_TIMEOUT_S
+        )
         return done.returncode, done.stdout + done.stderr
 
     def test_the_printed_command(self) -> None:
@@ -76,6 +79,12 @@ class TestReplay(unittest.TestCase):
 
     def test_a_line_tells_client_request_ensemble_and_answer(self) -> None:
         self.assertRegex(found(self.NAME), r"\n  client 1    ensemble \d: Delete /d\d+ -> NotEmptyError\n")
+
+    def test_a_short_run_of_everything(self) -> None:
+        line = "python -m tests.explore --minutes 0.001 --seed 1 --most 20 --processes 1"
+        status, said = self.run_command(line)
+        self.assertEqual(status, 0, said)
+        self.assertRegex(said, r"states visited, 16 of \d+ scenarios in every order, .* 0 violations")
 
     def test_words_that_are_none(self) -> None:
         for scenario, moves, mutant in (
