@@ -28,7 +28,8 @@ def explore(console: Console, options: argparse.Namespace) -> list[Outcome]:
         bar = progress.add_task("scenarios", total=count)
         tasks = itertools.chain(in_every_order(options.most), threes(options.seed))
         # by hand, for a pool would take all of an endless iterator
-        while time.monotonic() < until and (some := list(itertools.islice(tasks, 16 * options.processes))):
+        while not outcomes or time.monotonic() < until:
+            some = list(itertools.islice(tasks, 16 * options.processes))
             for outcome in pool.imap_unordered(visit, some):
                 outcomes.append(outcome)
                 progress.advance(bar)
