@@ -111,7 +111,7 @@ class _Task:
 
 
 class _Walk:
-    """Through all the trees, on one thread; the connections' threads only queue what they are answered."""
+    """Through all the trees, on one thread; the loop only queues the answers."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from parkazoo.types.client import KazooRetry, Listener
     from parkazoo.types.znodes import ACLs
 
-PATIENCE = 1 / 3  # of the session timeout: how long a connection thread may wait and keep its session
+PATIENCE = 1 / 3  # of the session timeout: how long answers may wait for state listeners
 
 
 class Face(Calls):

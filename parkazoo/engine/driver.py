@@ -1,7 +1,7 @@
 """Runs the protocol's generators over the members, in the order that one client promises.
 
-The thread that brings an answer, a member's connection thread, advances the generator. So nothing here may block:
-members only queue requests. The lock is held for bookkeeping alone, never across a send.
+The thread that brings an answer, as a rule the loop's, advances the generator. So nothing here may block: members
+only queue requests. The lock is held for bookkeeping alone, never across a send.
 """
 
 from __future__ import annotations

@@ -407,7 +407,7 @@ class TestStop(SessionTest):
             begin(member)
 
         def make_and_stop(client: ParKazooClient, session: Any, name: str, *rest: Any) -> Member:
-            if name == "b":  # on a connection thread, for which stop() waits
+            if name == "b":  # on the loop
                 session.begin_stop()
             met(name)
             return make(client, session, name, *rest)
