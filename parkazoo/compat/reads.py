@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from parkazoo.compat.creation import Unchrooted, prefixed
-from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetChildren2, GetData, Sync
+from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetChildren2, GetData, Sync, prefix_root
 from parkazoo.types import ACL, KazooClient, ZnodeStat
 
 if TYPE_CHECKING:
@@ -125,5 +125,5 @@ class Reads(KazooClient):
     def sync_async(self, path: str) -> AsyncResult[str]:
         """See :meth:`sync`."""
         result: AsyncResult[str] = self.handler.async_result()
-        self._call(Sync(prefixed(self.chroot, path)), Unchrooted(self, result))
+        self._call(Sync(prefix_root(self.chroot, path)), Unchrooted(self, result))  # None raises as with kazoo
         return result
