@@ -98,7 +98,13 @@ class Calls(Reads):
         :raises NoChildrenForEphemeralsError: the parent is ephemeral.
         """
         return self.create_async(
-            path, value, acl or self.default_acl, ephemeral, sequence, makepath, include_data
+            path,
+            value,
+            acl=acl or self.default_acl,
+            ephemeral=ephemeral,
+            sequence=sequence,
+            makepath=makepath,
+            include_data=include_data,
         ).get()
 
     @overload

@@ -25,7 +25,7 @@ class Reads(KazooClient):
 
         :param watch: called once, when the znode is created, deleted or set, or the connection is lost.
         """
-        return self.exists_async(path, watch).get()
+        return self.exists_async(path, watch=watch).get()
 
     def exists_async(self, path: str, watch: Watch | None = None) -> AsyncResult[ZnodeStat | None]:
         """See :meth:`exists`."""
@@ -43,7 +43,7 @@ class Reads(KazooClient):
         :param watch: called once, when the znode is set or deleted, or the connection is lost.
         :raises NoNodeError: there is none.
         """
-        return self.get_async(path, watch).get()
+        return self.get_async(path, watch=watch).get()
 
     def get_async(self, path: str, watch: Watch | None = None) -> AsyncResult[tuple[bytes, ZnodeStat]]:
         """See :meth:`get`."""
@@ -75,7 +75,7 @@ class Reads(KazooClient):
         :param include_data: return the znode's stat too.
         :raises NoNodeError: there is no such znode.
         """
-        return self.get_children_async(path, watch, include_data).get()
+        return self.get_children_async(path, watch=watch, include_data=include_data).get()
 
     @overload
     def get_children_async(

@@ -6,6 +6,7 @@ import itertools
 import unittest
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError, ZookeeperError
@@ -151,3 +152,28 @@ class TestSameCalls(unittest.TestCase):
                 return result
 
         self.assertEqual(Client().get("/a", print), ("/a", print))
+
+    def test_arguments_by_name(self) -> None:
+        """A subclass's asynchronous call may take by name alone what kazoo's calls give by name."""
+        for name, *arguments in (
+            ("add_auth", "digest", "u:p"),
+            ("create", "/a", b"x", OPEN_ACL_UNSAFE, True, True, True, True),
+            ("delete", "/a", 3),
+            ("ensure_path", "/a", OPEN_ACL_UNSAFE),
+            ("exists", "/a", print),
+            ("get", "/a", print),
+            ("get_acls", "/a"),
+            ("get_children", "/a", print, True),
+            ("reconfig", "a", "b", "c", 3),
+            ("set", "/a", b"x", 3),
+            ("set_acls", "/a", OPEN_ACL_UNSAFE, 3),
+            ("sync", "/a"),
+        ):
+            seen = []
+            for kind in (KazooClient, ParKazooClient):
+                client = kind()
+                with mock.patch.object(client, f"{name}_async") as twin:
+                    getattr(client, name)(*arguments)
+                seen.append(twin.call_args)
+            with self.subTest(call=name):
+                self.assertEqual(*seen)
