@@ -274,24 +274,29 @@ class Driver:
             self.members[home.ensemble].submit(physical, _Brief(self, order, d, request, reply))
 
     def _call_in_turn(self, request: Request, reply: Reply | None) -> None:
+        plan = PLANS.get(request.type, OTHER)
         try:
-            plan = PLANS.get(request.type, OTHER)
             run = _Run(self, plan, request, reply)
             lasting = plan.lasting(self.tree, request)
             if lasting:
                 lasting = with_prefixes(lasting)
-            may_start = lasting and request.type != Transaction.type and self._trust(run, request.path, lasting)
-            if not may_start and (lasting is None or lasting or self.order):
-                run.claims = dict(with_prefixes(plan.claims(self.tree, request)))
         except Exception as error:  # a path that has no UTF-8, an ACL that is none
             if reply is not None:
                 reply.set_exception(error)
             return
-        if run.claims and not may_start:
+        # Not above: an exception of a signal handler must reach the caller if something may be claimed.
+        may_start = lasting and request.type != Transaction.type and self._trust(run, request.path, lasting)
+        if not may_start and (lasting is None or lasting or self.order):
+            try:
+                run.claims = dict(with_prefixes(plan.claims(self.tree, request)))
+            except Exception as error:  # a path of a transaction
+                if reply is not None:
+                    reply.set_exception(error)
+                return
             if lasting is None:
                 lasting = run.claims
             with self._lock:
-                if run.order is self.order and not run.order.enter(run, lasting):
+                if run.claims and run.order is self.order and not run.order.enter(run, lasting):
                     return
         run.advance(None)
 
@@ -301,9 +306,9 @@ class Driver:
             return run.order is self.order and run.order.trust(run, path, lasting)
 
     def uncount(self, path: str, order: Order[_Run]) -> None:
-        if order is not self.order:
-            return
         with self._lock:
+            if order is not self.order:  # what waited there has failed
+                return
             ready = order.uncount(path)
             idle = self._take_idle() if self._when_idle else []
         if ready or idle:
@@ -322,9 +327,9 @@ class Driver:
             self.members[ensemble].submit(request, gather.slot(index))
 
     def leave(self, run: _Run, lasting: Claims) -> None:
-        if run.order is not self.order:
-            return
         with self._lock:
+            if run.order is not self.order:
+                return
             ready = self.order.leave(run, lasting)
             idle = self._take_idle()
         if ready or idle:

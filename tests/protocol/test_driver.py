@@ -8,8 +8,10 @@ import random
 import threading
 import unittest
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import Any
+from unittest import mock
 
 from kazoo.exceptions import (
     ConnectionLoss,
@@ -277,6 +279,24 @@ class TestFailures(unittest.TestCase):
         self.assertEqual(called, ["at once", "later"])
 
 
+class LateLock:
+    """A lock before which another thread makes a call, once `is_late` is set."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.is_late = False
+        self._call = call
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if self.is_late:
+            self.is_late = False
+            self._call()
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
 class TestFailAll(unittest.TestCase):
     """The session has ended: what waits, or needs another request, fails at once; what comes later does not."""
 
@@ -358,6 +378,31 @@ class TestFailAll(unittest.TestCase):
         self.assertEqual(called, ["idle"])
         self.take().set_exception(ConnectionLoss())
         self.assertEqual((called, len(begun.told)), (["idle"], 1))
+
+    def test_an_interrupted_claim(self) -> None:
+        """The exception of a signal handler reaches the caller, because what is claimed has to be dropped."""
+        self.driver.tree.resolver.remember_promoted(D)
+        trust = self.driver.order.trust
+
+        def interrupted(*arguments: Any) -> bool:
+            trust(*arguments)
+            raise TimeoutError
+
+        with mock.patch.object(self.driver.order, "trust", interrupted), self.assertRaises(TimeoutError):
+            self.issue(create(D + "/x"))
+
+    def test_an_answer_that_comes_just_then(self) -> None:
+        """Its claims are gone, and what has waited for it is not answered twice."""
+        for first in (create(D + "/s", flags=SEQUENCE), GetData(D, None)):
+            with self.subTest(first=first):
+                self.setUp()
+                begun, waiting = self.issue(first, GetChildren2(D, None))
+                lock = self.driver._lock = LateLock(partial(self.driver.fail_all, ConnectionLoss))
+                lock.is_late = True
+                self.take().set_exception(ConnectionLoss())
+                self.assertFalse(lock.is_late)
+                self.assertEqual([type(result.value) for result in (begun, waiting)], [ConnectionLoss] * 2)
+                self.assertFalse(self.driver.order)
 
     def test_many_that_wait(self) -> None:
         """Without recursion."""
