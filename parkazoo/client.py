@@ -166,15 +166,14 @@ class ParKazooClient(Face):
                 "a watch or completion callback cannot start its own client: client.handler.spawn(client.start)"
             )
         self._safe_close()
-        if self._session is not None:
-            self._session.close()
+        last = self._session
+        if last is not None:
+            last.close()
         self._stopped.clear()
         self._writer_stopped.clear()
         self._settled.clear()
         start_handler(self.handler)
         self._workers = tuple(getattr(self.handler, "_workers", ()))
-        if self._session is not None:
-            self._session.drop_watches(KeeperState.CLOSED)
         number, password = self._first_session
         self._state = KeeperState.CONNECTING
         self._runtime = Runtime(self.handler, self.listeners)
@@ -189,6 +188,9 @@ class ParKazooClient(Face):
             self._session.is_leaving = self._session.is_stopping = True
             self._state = KeeperState.CLOSED
             raise
+        finally:
+            if last is not None:  # only now: a watch that reads again is to read in the new session
+                last.drop_watches(KeeperState.CLOSED)
         return self._live
 
     def stop(self) -> None:

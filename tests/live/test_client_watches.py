@@ -6,6 +6,7 @@ import random
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import Callback, EventType, KeeperState
@@ -289,6 +290,23 @@ class TestOneShot(WatchTest):
         self.settle(self.client)
         for seen in watches:
             self.assertEqual([(event.type, event.path) for event in seen], 2 * [(NONE, None)])
+
+    def test_a_watch_that_reads_again(self) -> None:
+        """When the client starts again: in the new session."""
+        read: list[Any] = []
+        self.client.get("/", watch=lambda event: read.append(self.client.exists_async("/")))
+        self.client.stop()
+        make = self.client._make_member
+
+        def make_late(*arguments: Any) -> Any:
+            """After the watches that have been called too early."""
+            self.client.handler.callback_queue.join(DEADLINE_S)
+            return make(*arguments)
+
+        with mock.patch.object(self.client, "_make_member", make_late):
+            self.client.start(DEADLINE_S)
+        wait_until(lambda: read, "it was called")
+        self.assertIsNotNone(read[0].get(timeout=DEADLINE_S))
 
 
 class TestManyEvents(WatchTest):
