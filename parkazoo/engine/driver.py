@@ -303,7 +303,8 @@ class Driver:
     def _trust(self, run: _Run, path: str, lasting: Claims) -> bool:
         """Whether the operation may start at once, with no other claim than TRUST."""
         with self._lock:
-            return run.order is self.order and run.order.trust(run, path, lasting)
+            may_start = run.order is self.order and run.order.trust(run, path, lasting)
+        return may_start  # noqa: RET504 - from within, a signal handler's exception could keep the lock
 
     def uncount(self, path: str, order: Order[_Run]) -> None:
         with self._lock:
