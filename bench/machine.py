@@ -41,14 +41,19 @@ def describe_versions() -> dict[str, str]:
     return {
         "python": sys.version.split()[0],
         "kazoo": version("kazoo"),
-        "commit": _git("rev-parse", "HEAD") + ("+changes" if _git("status", "--porcelain") else ""),
+        "commit": commit_of(ROOT),
     }
 
 
-def _git(*arguments: str) -> str:
+def commit_of(checkout: Path) -> str:
+    """Its commit, with "+changes" if there are any; empty where git knows none."""
+    return _git(checkout, "rev-parse", "HEAD") + ("+changes" if _git(checkout, "status", "--porcelain") else "")
+
+
+def _git(checkout: Path, *arguments: str) -> str:
     try:
         answer = subprocess.run(
-            ["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True
+            ["git", *arguments], cwd=checkout, capture_output=True, text=True, timeout=30, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return ""

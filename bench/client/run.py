@@ -20,7 +20,7 @@ from bench.client.pairing import Outcome, Servers, measure
 from bench.client.paths import ENSEMBLES
 from bench.client.plot import draw
 from bench.client.side import BenchError
-from bench.machine import describe_machine, describe_versions
+from bench.machine import commit_of, describe_machine, describe_versions
 from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalClusterError
 
@@ -79,7 +79,7 @@ def main() -> int:
         "seed": options.seed,
         "pairs": options.pairs,
         "small": options.small,
-        "old": str(options.old) if options.old else None,
+        "old": commit_of(options.old) if options.old else None,
         "machine": describe_machine(),
         "versions": describe_versions(),
         "load_average_before": psutil.getloadavg()[0],
