@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import faulthandler
 import json
+import logging
 import signal
 import sys
 import time
 import traceback
 import unittest
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
+
+from tests import LOG_FORMAT
 
 OUTCOMES = ("passed", "failed", "listed", "skipped")
 HOOKS = ("startTest", "testOutcome", "stopTest", "afterTestRun", "wasSuccessful")
 HANGING_AGAIN_S = 30.0
 DEADLOCK_S = 600.0
+MOST_LOG_LINES = 80
 
 
 def cases_in(suite: Any) -> Iterator[unittest.TestCase]:
@@ -34,6 +38,18 @@ def cases_in(suite: Any) -> Iterator[unittest.TestCase]:
 class Hanging(SystemExit):
     """Raised in the main thread when a test takes too long. A SystemExit, because gevent and eventlet carry that
     from their hubs to the main greenlet; unittest makes an error of it, and the run goes on."""
+
+
+class RecentLog(logging.Handler):
+    """The last lines of the log, for the message of a failure."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.setFormatter(logging.Formatter(LOG_FORMAT))
+        self.lines: deque[str] = deque(maxlen=MOST_LOG_LINES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
 
 
 class Report:
@@ -59,6 +75,8 @@ class Report:
         self.began = 0.0
         self.outcome = ""
         self.details: list[str] = []
+        self.log = RecentLog()
+        logging.getLogger().addHandler(self.log)
         signal.signal(signal.SIGALRM, self._hanging)
 
     def name_of(self, test: Any) -> str:
@@ -78,6 +96,7 @@ class Report:
     def startTest(self, event: Any) -> None:
         self.current = event.test
         self.outcome, self.details, self.began = "", [], time.monotonic()
+        self.log.lines.clear()
         signal.setitimer(signal.ITIMER_REAL, self.limit_s, HANGING_AGAIN_S)
         faulthandler.dump_traceback_later(DEADLOCK_S, exit=True)
         self._write({"running": self.name_of(event.test)})
@@ -144,7 +163,8 @@ class Report:
         if self.is_verbose:
             self._print(f"{outcome} ({seconds:.1f} s)")
         if outcome == "failed":
-            self.failures.append((name, detail))
+            log = "\n".join(["Its log ends with:", *self.log.lines]) if self.log.lines else ""
+            self.failures.append((name, f"{detail.rstrip()}\n{log}"))
             if not self.is_verbose:
                 self._print(f"\r  FAILED {name}")
 

@@ -22,6 +22,7 @@ from parkazoo.wire.tls import make_context
 
 CLOSE_XID = 1
 WRITER = b"rw"  # a server's answer to isro
+LEAST_ATTEMPTS = 3  # within the time of a session that is to go on
 
 
 class Address(NamedTuple):
@@ -66,7 +67,7 @@ def shake_hands(member: Any, address: Address, authenticate: Authenticate) -> Ca
 
 
 def _shake_hands(member: Any, address: Address, authenticate: Authenticate, talk: Talk) -> Steps[Joined]:
-    share_s = member._session_timeout / 1000 / max(len(member.hosts), 1)
+    share_s = _attempt_limit_s(member)
     yield Limit(share_s, f"no connection within {share_s:.1f} s")
     create = programs_own(member.handler)
     if create is not None:
@@ -85,6 +86,12 @@ def _shake_hands(member: Any, address: Address, authenticate: Authenticate, talk
         if is_new:
             _close_session(talk)
         raise
+
+
+def _attempt_limit_s(member: Any) -> float:
+    """A server that starts may accept and never answer. Another attempt must find the session still alive."""
+    attempts = max(len(member.hosts), LEAST_ATTEMPTS if member._session_id else 1)
+    return float(member._session_timeout) / 1000 / attempts
 
 
 def _greet(

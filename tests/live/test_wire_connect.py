@@ -248,6 +248,11 @@ class TestHandshake(ConnectTest):
         with self.connecting(silent, timeout=SHORT_S) as member:
             self.wait_attempts(member, 3, "no answer to Connect within 0.3 s")
 
+    def test_silent_to_a_session(self) -> None:
+        """The only server says nothing while it starts: that must not take all of the session's time."""
+        with self.connecting(silent, timeout=3 * SHORT_S, client_id=(7, PASSWORD)) as member:
+            self.wait_attempts(member, 2, "no answer to Connect within 0.3 s")
+
     def test_never_the_identity(self) -> None:
         def script(peer: Peer) -> None:
             peer.read(2)
