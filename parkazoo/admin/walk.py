@@ -127,7 +127,7 @@ class _Walk:
         assert session is not None and session.driver is not None
         self._client = client
         self._driver: Driver = session.driver
-        self._tree = self._driver.tree
+        self._context = self._driver.context
         self._report = report
         self._repair = repair
         self._accept_loss = accept_loss if repair else ()
@@ -144,7 +144,7 @@ class _Walk:
     def run(self, ensembles: int) -> None:
         now_ms = int(time.time() * 1000)
         for ensemble in range(ensembles):
-            self._start(partial(audit_ensemble, self._tree, ensemble, now_ms), self._take)
+            self._start(partial(audit_ensemble, self._context, ensemble, now_ms), self._take)
         while True:
             self._start_more()
             if not self._under_way and not self._suspects:
@@ -208,7 +208,7 @@ class _Walk:
         due = time.monotonic() + self._grace_s
         self._suspects.extend((due, suspect) for suspect in audit.suspects)
         for place in audit.hidden:
-            found = Found(self._tree.names[place.ensemble], place.path, "", "no right to look")
+            found = Found(self._context.names[place.ensemble], place.path, "", "no right to look")
             self._report.hidden.add(found)
             self._report.is_blind |= is_essential(place.path)
         for finding in audit.findings:
@@ -220,7 +220,7 @@ class _Walk:
 
     def _may_mend(self, finding: Finding) -> bool:
         if finding.kind is LOST_CHILDREN:
-            return self._tree.names[finding.ensemble] in self._accept_loss
+            return self._context.names[finding.ensemble] in self._accept_loss
         return self._repair and finding.kind in MENDS
 
     def _mended(self, finding: Finding, remains: str | Exception) -> None:
@@ -232,4 +232,4 @@ class _Walk:
 
     def _record(self, finding: Finding, remains: str) -> None:
         kind, ensemble, path, detail, *_ = finding
-        self._report.tallies[kind].add(Found(self._tree.names[ensemble], path, detail, remains))
+        self._report.tallies[kind].add(Found(self._context.names[ensemble], path, detail, remains))

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from parkazoo.protocol.tree import Tree
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.wire.member import Member
 
@@ -134,13 +134,15 @@ def _users(watcher: Any) -> Any:
     return watcher.watcher if isinstance(watcher, DirectoryWatch) else watcher
 
 
-def data_places(tree: Tree, members: tuple[Member, ...], path: str) -> list[tuple[dict[str, set[Any]], str]]:
+def data_places(context: Context, members: tuple[Member, ...], path: str) -> list[tuple[dict[str, set[Any]], str]]:
     """Where watches on the data of `path` are left."""
-    home = tree.resolver.known(path).home
+    home = context.resolver.known(path).home
     return [(members[home.ensemble]._data_watchers, home.path)]
 
 
-def child_places(tree: Tree, members: tuple[Member, ...], path: str) -> list[tuple[dict[str, set[Any]], str]]:
+def child_places(
+    context: Context, members: tuple[Member, ...], path: str
+) -> list[tuple[dict[str, set[Any]], str]]:
     """Where watches on the children of `path` are left: on its mirror or, while it has none, on its home."""
-    d = tree.resolver.known(path)
+    d = context.resolver.known(path)
     return [(members[place.ensemble]._child_watchers, place.path) for place in {d.mirror, d.home}]

@@ -118,7 +118,7 @@ class Face(Calls):
         session = self._session
         if session is None or session.driver is None:
             return []
-        places: list[tuple[dict[str, set[Any]], str]] = find(session.driver.tree, session.members, path)
+        places: list[tuple[dict[str, set[Any]], str]] = find(session.driver.context, session.members, path)
         return places
 
     @property

@@ -16,13 +16,13 @@ from kazoo.exceptions import ConnectionLoss
 
 from parkazoo.engine.ports import Ensemble, Reply
 from parkazoo.kazoo_private import Exists, Sync, Transaction
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.operations import is_whole, whole
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
 from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.plans import BRIEF, OTHER, PLANS, Plan
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import Operation, Request, Step, placed
-from parkazoo.protocol.tree import Tree
 
 log = logging.getLogger(__name__)
 
@@ -73,11 +73,11 @@ class _Run(Turn):
         self._plan = plan
         self._request = request
         self._reply = reply
-        self._generator: Operation[Any] = operation or plan.operation(driver.tree, request)
+        self._generator: Operation[Any] = operation or plan.operation(driver.context, request)
 
     def start(self) -> None:
         """Start after others, and give up the claims that do not outlast the first request."""
-        lasting = self._plan.lasting(self._driver.tree, self._request) if self.claims else None
+        lasting = self._plan.lasting(self._driver.context, self._request) if self.claims else None
         self.advance(None)
         if lasting is not None and self.claims:
             self._driver.leave(self, with_prefixes(lasting))
@@ -168,7 +168,7 @@ class _Brief:
         d, driver = self._directory, self._driver
         if not is_whole(d, self._request, value):
             counted = None if d.is_native else d.path
-            rest = whole(driver.tree, self._request, value)
+            rest = whole(driver.context, self._request, value)
             driver.run(rest, _Counted(driver, self._order, counted, self._reply))
             return
         if self._reply is not None:
@@ -227,9 +227,9 @@ class Driver:
     """
 
     def __init__(
-        self, tree: Tree, members: Sequence[Ensemble], make_lock: Callable[[], AbstractContextManager[Any]]
+        self, context: Context, members: Sequence[Ensemble], make_lock: Callable[[], AbstractContextManager[Any]]
     ) -> None:
-        self.tree = tree
+        self.context = context
         self.members = members
         self.order: Order[_Run] = Order()
         self._failure: type[Exception] = ConnectionLoss  # of operations whose order is not this one any more
@@ -252,9 +252,9 @@ class Driver:
         if request.type not in BRIEF:
             self._call_in_turn(request, reply)
             return
-        path, tree = request.path, self.tree
+        path, context = request.path, self.context
         try:
-            d = tree.resolver.known(path)
+            d = context.resolver.known(path)
         except ValueError as no_place:  # a path that has no UTF-8
             if reply is not None:
                 reply.set_exception(no_place)
@@ -266,9 +266,9 @@ class Driver:
             self._call_in_turn(request, reply)
             return
         home = d.home
-        if tree.resolver.is_promoted(path) or tree.past.is_behind(home.ensemble, path):
+        if context.resolver.is_promoted(path) or context.past.is_behind(home.ensemble, path):
             counted = _Counted(self, order, None if d.is_native else path, reply)
-            self.run(PLANS[request.type].operation(tree, request), counted)
+            self.run(PLANS[request.type].operation(context, request), counted)
         else:
             physical = placed(request, home.path)
             self.members[home.ensemble].submit(physical, _Brief(self, order, d, request, reply))
@@ -277,7 +277,7 @@ class Driver:
         plan = PLANS.get(request.type, OTHER)
         try:
             run = _Run(self, plan, request, reply)
-            lasting = plan.lasting(self.tree, request)
+            lasting = plan.lasting(self.context, request)
             if lasting:
                 lasting = with_prefixes(lasting)
         except Exception as error:  # a path that has no UTF-8, an ACL that is none
@@ -288,7 +288,7 @@ class Driver:
         may_start = lasting and request.type != Transaction.type and self._trust(run, request.path, lasting)
         if not may_start and (lasting is None or lasting or self.order):
             try:
-                run.claims = dict(with_prefixes(plan.claims(self.tree, request)))
+                run.claims = dict(with_prefixes(plan.claims(self.context, request)))
             except Exception as error:  # a path of a transaction
                 if reply is not None:
                     reply.set_exception(error)

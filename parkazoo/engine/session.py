@@ -23,10 +23,10 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, pack_password, unpack_password
 from parkazoo.protocol.cluster_map import ClusterMap, no_map_error, wrong_ensemble_error
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, state_of
 from parkazoo.protocol.steps import Request
-from parkazoo.protocol.tree import Tree
 
 # The question is asked again at the next connection. RuntimeError: the answer was another request's, and the
 # connection has ended.
@@ -229,7 +229,7 @@ class Session(Generic[MemberT]):
     def _open(self, cluster_map: ClusterMap) -> None:
         placement = cluster_map.make_placement()
         self.watching = watching = Watching(self.members, self._runtime.dispatch)
-        tree = Tree(
+        context = Context(
             placement,
             cluster_map.names,
             self._runtime.new_mark,
@@ -238,7 +238,7 @@ class Session(Generic[MemberT]):
             partial(with_client_as_owner, self.bootstrap, self.members),
             self._runtime.make_lock(),
         )
-        watching.driver = driver = Driver(tree, self.members, self._runtime.make_lock)
+        watching.driver = driver = Driver(context, self.members, self._runtime.make_lock)
         while True:
             with self._lock:
                 if not self._early:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from kazoo.exceptions import NoAuthError, NoNodeError
 
 from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetData, Sync, normpath
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import is_masked, pin_acl, pin_memory
 from parkazoo.protocol.findings import (
     DIFFERING_ACLS,
@@ -57,7 +58,6 @@ from parkazoo.protocol.placement import (
     unescape,
 )
 from parkazoo.protocol.steps import Operation, ask, ask_synced
-from parkazoo.protocol.tree import Tree
 
 
 class Snapshot(NamedTuple):
@@ -108,17 +108,17 @@ def _merge(*audits: Audit) -> Audit:
 # ---- /parkazoo ---------------------------------------------------------------------------------
 
 
-def audit_ensemble(tree: Tree, ensemble: int, now_ms: int) -> Operation[Audit]:
+def audit_ensemble(context: Context, ensemble: int, now_ms: int) -> Operation[Audit]:
     """Where everything on an ensemble begins: ``/`` and ``/parkazoo``.
 
     :param now_ms: the time, in milliseconds since 1970.
     """
     yield from ask(ensemble, Sync("/"))
-    resolver = tree.resolver
+    resolver = context.resolver
     carries = resolver.ensembles > 1 and ensemble < resolver.ensembles
     folders = (MIRRORS, FENCES, DONE) if carries else ()
     inert = (MAP, ENSEMBLE) if ensemble == resolver.bootstrap else (ENSEMBLE,)
-    parts = [(yield from _audit_root(tree, ensemble))]
+    parts = [(yield from _audit_root(context, ensemble))]
     try:
         names = yield from ask(ensemble, GetChildren(ROOT, None))
     except NoAuthError:
@@ -126,7 +126,7 @@ def audit_ensemble(tree: Tree, ensemble: int, now_ms: int) -> Operation[Audit]:
     for path in folders:
         if split(path)[1] not in names:
             parts.append(Audit([Finding(LOST_MIRRORS if path == MIRRORS else MISSING, ensemble, path)]))
-        parts.append((yield from _audit_folder(tree, Place(ensemble, path), now_ms)))
+        parts.append((yield from _audit_folder(context, Place(ensemble, path), now_ms)))
     own = {split(path)[1] for path in (*folders, *inert)}
     strange = [name for name in names if name not in own and not name.startswith(PROBE)]
     parts.append(Audit(_foreign(Place(ensemble, ROOT), strange)))
@@ -135,19 +135,19 @@ def audit_ensemble(tree: Tree, ensemble: int, now_ms: int) -> Operation[Audit]:
     return _merge(*parts)
 
 
-def _audit_root(tree: Tree, ensemble: int) -> Operation[Audit]:
+def _audit_root(context: Context, ensemble: int) -> Operation[Audit]:
     root = Place(ensemble, "/")
     try:
         names = yield from ask(ensemble, GetChildren("/", None))
     except NoAuthError:
         return Audit(hidden=[root])
     names = [name for name in names if name not in ("zookeeper", ROOT[1:]) and not name.startswith(PROBE)]
-    if ensemble == tree.resolver.known("/").mirror.ensemble:
-        return Audit(unvisited=[Unvisited(partial(audit_znode, tree, root, "/"), names)])
-    return Audit([_misplaced(tree, root, "/", name) for name in names])
+    if ensemble == context.resolver.known("/").mirror.ensemble:
+        return Audit(unvisited=[Unvisited(partial(audit_znode, context, root, "/"), names)])
+    return Audit([_misplaced(context, root, "/", name) for name in names])
 
 
-def _audit_folder(tree: Tree, folder: Place, now_ms: int) -> Operation[Audit]:
+def _audit_folder(context: Context, folder: Place, now_ms: int) -> Operation[Audit]:
     """``/parkazoo/mirrors``, ``fences`` or ``done``."""
     try:
         names = yield from ask(folder.ensemble, GetChildren(folder.path, None))
@@ -156,7 +156,7 @@ def _audit_folder(tree: Tree, folder: Place, now_ms: int) -> Operation[Audit]:
     except NoAuthError:
         return Audit(hidden=[folder])
     if folder.path == MIRRORS:
-        return Audit(unvisited=[Unvisited(partial(audit_mirror, tree, folder.ensemble), names)])
+        return Audit(unvisited=[Unvisited(partial(audit_mirror, context, folder.ensemble), names)])
     if folder.path == DONE:
         strange = [name for name in names if not is_mark(name)]
         own = [name for name in names if is_mark(name)]
@@ -198,16 +198,16 @@ def _foreign(folder: Place, names: Iterable[str]) -> list[Finding]:
     return [Finding(FOREIGN, folder.ensemble, join(folder.path, name)) for name in names]
 
 
-def _misplaced(tree: Tree, parent: Place, directory: str, name: str) -> Finding:
-    should = tree.resolver.known(join(directory, name)).home
-    detail = f"should be on {tree.names[should.ensemble]}, with what is below it"
+def _misplaced(context: Context, parent: Place, directory: str, name: str) -> Finding:
+    should = context.resolver.known(join(directory, name)).home
+    detail = f"should be on {context.names[should.ensemble]}, with what is below it"
     return Finding(MISPLACED, parent.ensemble, join(parent.path, name), detail)
 
 
 # ---- znodes ------------------------------------------------------------------------------------
 
 
-def audit_znode(tree: Tree, parent: Place, directory: str, name: str) -> Operation[Audit]:
+def audit_znode(context: Context, parent: Place, directory: str, name: str) -> Operation[Audit]:
     """A znode of the user's, at its place.
 
     :param parent: the znode above it.
@@ -219,28 +219,28 @@ def audit_znode(tree: Tree, parent: Place, directory: str, name: str) -> Operati
     except NoNodeError:
         return NOTHING
     except NoAuthError:
-        return (yield from _audit_unlisted(tree, place, path))
+        return (yield from _audit_unlisted(context, place, path))
     if not names:
         return NOTHING
-    d = yield from tree.resolver.find(path)
+    d = yield from context.resolver.find(path)
     if d.is_native:
-        return _audit_native(tree, place, path, names)
-    lost = Audit([_misplaced(tree, place, path, each) for each in names if each != PIN])
+        return _audit_native(context, place, path, names)
+    lost = Audit([_misplaced(context, place, path, each) for each in names if each != PIN])
     return _merge(lost, (yield from _audit_directory(d))) if PIN in names else lost
 
 
-def _audit_native(tree: Tree, place: Place, path: str, names: list[str]) -> Audit:
+def _audit_native(context: Context, place: Place, path: str, names: list[str]) -> Audit:
     """The children of `path` live below `place`."""
     strange = _foreign(place, [PIN]) if PIN in names else ()
     if strange:
         names.remove(PIN)
-    return Audit(strange, unvisited=[Unvisited(partial(audit_znode, tree, place, path), names)])
+    return Audit(strange, unvisited=[Unvisited(partial(audit_znode, context, place, path), names)])
 
 
-def _audit_unlisted(tree: Tree, place: Place, path: str) -> Operation[Audit]:
+def _audit_unlisted(context: Context, place: Place, path: str) -> Operation[Audit]:
     """A znode whose children we may not list. Every identity may see its pin, if it has one."""
     hidden = Audit(hidden=[place])
-    d = yield from tree.resolver.find(path)
+    d = yield from context.resolver.find(path)
     if d.is_native or not (yield from _is_there(place.ensemble, d.pin)):
         return hidden
     seen = yield from _audit_directory(d)
@@ -360,15 +360,15 @@ def judge(d: Directory, before: Snapshot, now: Snapshot | None) -> list[Finding]
 # ---- mirrors -----------------------------------------------------------------------------------
 
 
-def audit_mirror(tree: Tree, ensemble: int, name: str) -> Operation[Audit]:
+def audit_mirror(context: Context, ensemble: int, name: str) -> Operation[Audit]:
     """A child of ``/parkazoo/mirrors``."""
     place = Place(ensemble, join(MIRRORS, name))
     path = _mirrored(name)
     if path is None:
         return Audit(_foreign(Place(ensemble, MIRRORS), [name]))
-    d = yield from tree.resolver.find(path)
+    d = yield from context.resolver.find(path)
     if d.is_native or d.mirror != place:
-        should = tree.names[d.mirror.ensemble]
+        should = context.names[d.mirror.ensemble]
         return Audit([Finding(MISPLACED, *place, f"the children of {path} should be on {should}")])
     findings: list[Finding] = []
     try:
@@ -379,7 +379,7 @@ def audit_mirror(tree: Tree, ensemble: int, name: str) -> Operation[Audit]:
         return Audit(findings)
     except NoAuthError:
         return Audit(findings, hidden=[place])
-    return _merge(Audit(findings), _audit_native(tree, place, path, names))
+    return _merge(Audit(findings), _audit_native(context, place, path, names))
 
 
 def _mirrored(name: str) -> str | None:

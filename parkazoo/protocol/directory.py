@@ -27,9 +27,9 @@ from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, READ_ACL_UNSA
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.placement import DONE, PIN, Directory
 from parkazoo.protocol.steps import IMPOSSIBLE, Operation, Request, Step, ask, commit
-from parkazoo.protocol.tree import Tree
 
 ANY_VERSION = -1
 IN_TRANSACTION = "transaction"
@@ -218,9 +218,9 @@ def promote(d: Directory, child: Request | None = None, known: KnownACL | None =
             raise error
 
 
-def promote_secret(tree: Tree, path: str, acl: Sequence[ACL], aversion: int) -> Operation[None]:
+def promote_secret(context: Context, path: str, acl: Sequence[ACL], aversion: int) -> Operation[None]:
     """Others may create children here but could not copy the ACL for the mirror: make it while we know the ACL."""
-    d = yield from tree.resolver.find(path)
+    d = yield from context.resolver.find(path)
     if not d.is_native:
         with suppress(NoAuthError, NoNodeError):  # we may not, or it is gone already
             yield from promote(d, known=KnownACL(acl, aversion))
@@ -229,12 +229,12 @@ def promote_secret(tree: Tree, path: str, acl: Sequence[ACL], aversion: int) -> 
 # ---- delete -----------------------------------------------------------------------------------
 
 
-def verify_may_delete_in(tree: Tree, parent: str) -> Operation[None]:
+def verify_may_delete_in(context: Context, parent: str) -> Operation[None]:
     """A delete in `parent` found nothing. One ZooKeeper checks the right first; without a mirror, ours cannot.
 
     :raises NoAuthError: there is a parent, and no right to delete in it.
     """
-    d = yield from tree.resolver.find(parent)
+    d = yield from context.resolver.find(parent)
     if not d.is_native:
         with suppress(NoNodeError, NotEmptyError, BadVersionError):
             yield from ask(d.home.ensemble, Delete(d.pin, IMPOSSIBLE))
@@ -271,14 +271,14 @@ def refuse_strangers(d: Directory) -> Operation[None]:
         raise NotEmptyError
 
 
-def leave_mark(tree: Tree, d: Directory, intent: str) -> Operation[str | None]:
+def leave_mark(context: Context, d: Directory, intent: str) -> Operation[str | None]:
     """The first step of a delete.
 
     :param intent: what other clients may do for us: finish the delete of this version or, if it is
         IN_TRANSACTION, call it off.
     :returns: the mark's name; None if the directory has changed meanwhile: begin again.
     """
-    mark = f"{tree.new_mark()}.{intent}"
+    mark = f"{context.new_mark()}.{intent}"
     try:
         yield from ask(d.home.ensemble, Create(d.mark(mark), b"", READ_ACL_UNSAFE, 0))
     except NoNodeError:
@@ -339,11 +339,11 @@ def take_done(d: Directory, mark: str) -> Operation[bool]:
     return True
 
 
-def delete_directory(tree: Tree, d: Directory, version: int) -> Operation[bool]:
+def delete_directory(context: Context, d: Directory, version: int) -> Operation[bool]:
     """Delete a directory whose plain delete has met the pin, which proves the right to it, and its version."""
     while True:
         try:
-            mark = (yield from leave_mark(tree, d, str(version))) if (yield from may_delete(d)) else None
+            mark = (yield from leave_mark(context, d, str(version))) if (yield from may_delete(d)) else None
         except NotEmptyError:
             if version == ANY_VERSION:
                 raise

@@ -26,6 +26,7 @@ from parkazoo.kazoo_private import (
     SetData,
     Sync,
 )
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import (
     UNPROMOTED,
     bump_fence,
@@ -41,7 +42,6 @@ from parkazoo.protocol.directory import (
 from parkazoo.protocol.placement import PIN, ROOT, Directory, join, split
 from parkazoo.protocol.stats import whole_stat, with_mirror
 from parkazoo.protocol.steps import Operation, Request, Step, ask, placed
-from parkazoo.protocol.tree import Tree
 from parkazoo.protocol.watches import DirectoryWatch
 
 EPHEMERAL, SEQUENCE = 1, 2  # in a create's flags
@@ -73,23 +73,23 @@ def is_whole(d: Directory, request: Request, answer: Any) -> bool:
     return not stat.ephemeralOwner and d.is_native and d.path != "/"
 
 
-def whole(tree: Tree, request: Request, answer: Any) -> Operation[Any]:
+def whole(context: Context, request: Request, answer: Any) -> Operation[Any]:
     """A home's answer, with the whole stat; see :func:`whole_stat`."""
     if answer is None:
         return None
     if isinstance(request, WITH_STAT):
-        return (yield from whole_stat(tree, request.path, answer))
-    return answer[0], (yield from whole_stat(tree, request.path, answer[1]))
+        return (yield from whole_stat(context, request.path, answer))
+    return answer[0], (yield from whole_stat(context, request.path, answer[1]))
 
 
-def read(tree: Tree, request: Request) -> Operation[Any]:
+def read(context: Context, request: Request) -> Operation[Any]:
     """GetData, GetACL, Exists: asks for the mirror's stat at the same time if a mirror is known."""
-    path, resolver = request.path, tree.resolver
+    path, resolver = request.path, context.resolver
     d = resolver.known(path)
     if not resolver.is_promoted(path):
-        return (yield from whole(tree, request, (yield from tree.ask(path, *at_home(d, request)))))
+        return (yield from whole(context, request, (yield from context.ask(path, *at_home(d, request)))))
     steps = at_home(d, request), (d.mirror.ensemble, Exists(d.mirror.path, None))
-    answer, mirror = yield from tree.read(path, *steps)
+    answer, mirror = yield from context.read(path, *steps)
     if isinstance(answer, Exception):
         raise answer
     if mirror is None:
@@ -105,54 +105,55 @@ def read(tree: Tree, request: Request) -> Operation[Any]:
     return answer[0], with_mirror(answer[1], mirror)
 
 
-def set_data(tree: Tree, request: Request) -> Operation[Any]:
-    d = tree.resolver.known(request.path)
-    return (yield from whole(tree, request, (yield from ask(*at_home(d, request)))))
+def set_data(context: Context, request: Request) -> Operation[Any]:
+    d = context.resolver.known(request.path)
+    return (yield from whole(context, request, (yield from ask(*at_home(d, request)))))
 
 
-def get_children(tree: Tree, request: Request) -> Operation[Any]:
+def get_children(context: Context, request: Request) -> Operation[Any]:
     """GetChildren and GetChildren2. The last request leaves the watch, because with it the call has succeeded."""
     path, has_stat = request.path, isinstance(request, GetChildren2)
-    d = tree.resolver.known(path)
+    d = context.resolver.known(path)
     home = d.home
     if d.is_native:
-        answer = yield from tree.ask(path, *at_home(d, request))
+        answer = yield from context.ask(path, *at_home(d, request))
         names, stat = answer if has_stat else (answer, None)
         if path == "/":
             names = [name for name in names if name != ROOT[1:]]
-        return (names, (yield from whole_stat(tree, path, stat))) if has_stat else names
-    is_known = tree.resolver.is_promoted(path)  # then no claim is left, and a delete may have forgotten it since
+        return (names, (yield from whole_stat(context, path, stat))) if has_stat else names
+    # If it is known, no claim is left, and a delete may have forgotten it since.
+    is_known = context.resolver.is_promoted(path)
     watch: DirectoryWatch | None = None
     has_succeeded = False
     try:
         while True:
             if has_stat:
-                _, stat = yield from tree.ask(path, home.ensemble, GetChildren2(home.path, None))
+                _, stat = yield from context.ask(path, home.ensemble, GetChildren2(home.path, None))
             try:
-                answer = yield from tree.ask(path, d.mirror.ensemble, placed(request, d.mirror.path))
+                answer = yield from context.ask(path, d.mirror.ensemble, placed(request, d.mirror.path))
             except NoNodeError:
                 if request.watcher and watch is None:
-                    watch = tree.watch(d, request.watcher)
-                stat = yield from _no_children(tree, d, watch)
+                    watch = context.watch(d, request.watcher)
+                stat = yield from _no_children(context, d, watch)
                 if stat is not None:
                     has_succeeded = True
-                    return ([], tree.own(home.ensemble, with_mirror(stat, None))) if has_stat else []
+                    return ([], context.own(home.ensemble, with_mirror(stat, None))) if has_stat else []
             else:
                 if not is_known:
-                    tree.resolver.remember_promoted(path)
+                    context.resolver.remember_promoted(path)
                 return (answer[0], with_mirror(stat, answer[1])) if has_stat else answer
     finally:
         if watch:
-            tree.settle(watch, has_succeeded)
+            context.settle(watch, has_succeeded)
 
 
-def _no_children(tree: Tree, d: Directory, watch: DirectoryWatch | None) -> Operation[Any]:
+def _no_children(context: Context, d: Directory, watch: DirectoryWatch | None) -> Operation[Any]:
     """The listing of a directory whose mirror is not there: the home's stat; None to look again.
 
     Empty is right even if a child was made meanwhile: the directory was empty when its mirror was found missing,
     or when its home was created, if that was later.
     """
-    names, stat = yield from tree.ask(d.path, d.home.ensemble, GetChildren2(d.home.path, watch))
+    names, stat = yield from context.ask(d.path, d.home.ensemble, GetChildren2(d.home.path, watch))
     if watch:
         watch.home_czxid = stat.czxid
     if PIN not in names:
@@ -192,10 +193,10 @@ def look_again(d: Directory, watch: DirectoryWatch) -> Operation[str | None]:
     return "CHILD" if mirror.cversion else None
 
 
-def sync(tree: Tree, request: Request) -> Operation[str]:
+def sync(context: Context, request: Request) -> Operation[str]:
     """Both the ensemble of the znode and that of its children catch up with their leaders."""
     path: str = request.path
-    d = yield from tree.resolver.find(path)
+    d = yield from context.resolver.find(path)
     ensembles = {d.home.ensemble, d.mirror.ensemble}
     answers = yield tuple((ensemble, Sync("/")) for ensemble in sorted(ensembles))
     for answer in answers:
@@ -207,23 +208,22 @@ def sync(tree: Tree, request: Request) -> Operation[str]:
 # ---- what is written -------------------------------------------------------------------------
 
 
-def create(tree: Tree, request: Request) -> Operation[Any]:
+def create(context: Context, request: Request) -> Operation[Any]:
     """Create and Create2."""
-    path, resolver = request.path, tree.resolver
+    path, resolver = request.path, context.resolver
     parent, name = split(path)
     d = resolver.known(parent)
     is_first = not d.is_native and resolver.is_childless(parent)  # probably
-    is_known = d.is_native or resolver.is_promoted(
-        parent
-    )  # with nothing claimed; a delete may forget it meanwhile
+    # If it is known, nothing is claimed, and a delete may forget it meanwhile.
+    is_known = d.is_native or resolver.is_promoted(parent)
     resolver.forget(path)
-    with tree.past.begin((path,), d.mirror.ensemble, REFUSALS if d.is_native else (NodeExistsError,)) as change:
+    with context.past.begin((path,), d.mirror.ensemble, REFUSALS if d.is_native else (NodeExistsError,)) as change:
         if is_first:
             result = NoNodeError()
         else:
             (result,) = yield ((d.mirror.ensemble, placed(request, join(d.mirror.path, name))),)
         if isinstance(result, NoNodeError) and not d.is_native:
-            result = yield from _create_first(tree, request, is_first)
+            result = yield from _create_first(context, request, is_first)
         elif isinstance(result, Exception):
             raise result
         if not is_known:
@@ -234,23 +234,23 @@ def create(tree: Tree, request: Request) -> Operation[Any]:
     resolver.forget_all(path)
     if not request.flags & EPHEMERAL:
         if is_secret(request.acl):
-            yield from promote_secret(tree, path, request.acl, 0)
+            yield from promote_secret(context, path, request.acl, 0)
         else:
             resolver.remember_childless(path)
     if isinstance(request, Create2):
-        return result[0], (yield from whole_stat(tree, request.path, result[1]))
+        return result[0], (yield from whole_stat(context, request.path, result[1]))
     return result
 
 
-def _create_first(tree: Tree, request: Request, is_guess: bool) -> Operation[Any]:
+def _create_first(context: Context, request: Request, is_guess: bool) -> Operation[Any]:
     """Create a child, and with it the mirror of its parent, which has not been there.
 
     :param is_guess: whether that is only probable.
     """
     parent, name = split(request.path)
     while True:
-        d = yield from tree.resolver.find(parent)
-        tree.resolver.forget(parent)
+        d = yield from context.resolver.find(parent)
+        context.resolver.forget(parent)
         physical = placed(request, join(d.mirror.path, name))
         try:
             # kazoo cannot read a Create2 inside a multi's answer
@@ -266,36 +266,36 @@ def _create_first(tree: Tree, request: Request, is_guess: bool) -> Operation[Any
             return (yield from ask(d.mirror.ensemble, physical))
 
 
-def delete(tree: Tree, request: Request) -> Operation[Any]:
-    path, resolver = request.path, tree.resolver
+def delete(context: Context, request: Request) -> Operation[Any]:
+    path, resolver = request.path, context.resolver
     d = resolver.known(path)
     resolver.forget(path)
     failures = REFUSALS if d.is_native else (NoNodeError, BadVersionError)
-    with tree.past.begin((path,), d.home.ensemble, failures):
+    with context.past.begin((path,), d.home.ensemble, failures):
         (result,) = yield (at_home(d, request),)
         try:
             if isinstance(result, NotEmptyError) and not d.is_native:
                 d = yield from resolver.find(path)
-                result = yield from delete_directory(tree, d, request.version)
+                result = yield from delete_directory(context, d, request.version)
             elif isinstance(result, Exception):
                 raise result
         except NoNodeError:
-            yield from verify_may_delete_in(tree, split(path)[0])
+            yield from verify_may_delete_in(context, split(path)[0])
             raise
     resolver.forget_all(path)
     return result
 
 
-def set_acls(tree: Tree, request: Request) -> Operation[Any]:
+def set_acls(context: Context, request: Request) -> Operation[Any]:
     """Home, fence, mirror and pin; then the home again, until no other client has set it in between."""
     path = request.path
-    d = yield from tree.resolver.find(path)
+    d = yield from context.resolver.find(path)
     home = d.home
     stat = yield from ask(*at_home(d, request))
     if d.is_native or not stat.numChildren:
         if is_secret(request.acls) and not stat.ephemeralOwner:
-            yield from promote_secret(tree, path, request.acls, stat.aversion)
-        return (yield from whole_stat(tree, path, stat))
+            yield from promote_secret(context, path, request.acls, stat.aversion)
+        return (yield from whole_stat(context, path, stat))
     acl, version, mirror = request.acls, stat.aversion, None
     while True:
         yield from bump_fence(d)  # a promotion that read the old ACL must not land after this
@@ -328,14 +328,14 @@ def set_acls(tree: Tree, request: Request) -> Operation[Any]:
 # ---- what needs no place ------------------------------------------------------------------------
 
 
-def everything_else(tree: Tree, request: Request) -> Operation[Any]:
+def everything_else(context: Context, request: Request) -> Operation[Any]:
     """Reconfig, and requests that we do not know: the bootstrap ensemble answers them."""
-    return (yield from ask(tree.resolver.bootstrap, request))
+    return (yield from ask(context.resolver.bootstrap, request))
 
 
-def everywhere(tree: Tree, request: Request) -> Operation[Any]:
+def everywhere(context: Context, request: Request) -> Operation[Any]:
     """Auth: every ensemble must take the credential."""
-    answers = yield tuple((ensemble, request) for ensemble in range(len(tree.names)))
+    answers = yield tuple((ensemble, request) for ensemble in range(len(context.names)))
     for answer in answers:
         if isinstance(answer, Exception):
             raise answer

@@ -25,6 +25,7 @@ from parkazoo.kazoo_private import (
     Sync,
     Transaction,
 )
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import is_secret
 from parkazoo.protocol.operations import (
     create,
@@ -54,7 +55,6 @@ from parkazoo.protocol.order import (
 from parkazoo.protocol.placement import split
 from parkazoo.protocol.steps import Operation, Request
 from parkazoo.protocol.transaction import transaction
-from parkazoo.protocol.tree import Tree
 
 NO_CLAIMS: Claims = {}
 
@@ -62,78 +62,78 @@ NO_CLAIMS: Claims = {}
 class Plan(NamedTuple):
     """How an operation runs: its generator, its claims, and those that outlast its first request (None: all)."""
 
-    operation: Callable[[Tree, Request], Operation[Any]]
-    claims: Callable[[Tree, Request], Claims]
-    lasting: Callable[[Tree, Request], Claims | None]
+    operation: Callable[[Context, Request], Operation[Any]]
+    claims: Callable[[Context, Request], Claims]
+    lasting: Callable[[Context, Request], Claims | None]
 
 
-def _no_claims(tree: Tree, request: Request) -> Claims:
+def _no_claims(context: Context, request: Request) -> Claims:
     return NO_CLAIMS
 
 
-def _read_claims(tree: Tree, request: Request) -> Claims:
+def _read_claims(context: Context, request: Request) -> Claims:
     return {node(request.path): READ, children(request.path): COUNT}
 
 
-def _list_claims(tree: Tree, request: Request) -> Claims:
+def _list_claims(context: Context, request: Request) -> Claims:
     return {node(request.path): READ, children(request.path): LIST}
 
 
-def _set_claims(tree: Tree, request: Request) -> Claims:
+def _set_claims(context: Context, request: Request) -> Claims:
     return {node(request.path): WRITE, children(request.path): COUNT}
 
 
-def _create_claims(tree: Tree, request: Request) -> Claims:
+def _create_claims(context: Context, request: Request) -> Claims:
     parent, _ = split(request.path)
-    mode = OWN if _create_lasting(tree, request) is None else ADD
+    mode = OWN if _create_lasting(context, request) is None else ADD
     return merge([(node(request.path), WRITE), (children(parent), mode), (node(parent), READ)])
 
 
-def _delete_claims(tree: Tree, request: Request) -> Claims:
+def _delete_claims(context: Context, request: Request) -> Claims:
     path = request.path
     parent, _ = split(path)
     return {children(parent): REMOVE, node(parent): READ, node(path): WRITE, children(path): OWN}
 
 
-def _set_acls_claims(tree: Tree, request: Request) -> Claims:
+def _set_acls_claims(context: Context, request: Request) -> Claims:
     return {node(request.path): WRITE, children(request.path): OWN}
 
 
-def _transaction_claims(tree: Tree, request: Request) -> Claims:
+def _transaction_claims(context: Context, request: Request) -> Claims:
     claims: list[tuple[str, int]] = []
     for operation in request.operations:
         plan = PLANS.get(operation.type)
-        claims += (plan.claims(tree, operation) if plan else _read_claims(tree, operation)).items()
+        claims += (plan.claims(context, operation) if plan else _read_claims(context, operation)).items()
     return merge(claims)
 
 
 # ---- what outlasts the first request -----------------------------------------------------------
 
 
-def _nothing_lasts(tree: Tree, request: Request) -> Claims | None:
+def _nothing_lasts(context: Context, request: Request) -> Claims | None:
     return NO_CLAIMS
 
 
-def _count_lasts(tree: Tree, request: Request) -> Claims | None:
+def _count_lasts(context: Context, request: Request) -> Claims | None:
     """Data comes with the first request, the number of children perhaps with another."""
     path = request.path
-    return NO_CLAIMS if tree.resolver.known(path).is_native else {children(path): COUNT}
+    return NO_CLAIMS if context.resolver.known(path).is_native else {children(path): COUNT}
 
 
-def _lasts_if_mirrored(tree: Tree, request: Request) -> Claims | None:
-    return NO_CLAIMS if tree.resolver.known(request.path).is_native else None
+def _lasts_if_mirrored(context: Context, request: Request) -> Claims | None:
+    return NO_CLAIMS if context.resolver.known(request.path).is_native else None
 
 
-def _list_lasting(tree: Tree, request: Request) -> Claims | None:
-    path, resolver = request.path, tree.resolver
+def _list_lasting(context: Context, request: Request) -> Claims | None:
+    path, resolver = request.path, context.resolver
     if resolver.is_promoted(path) and not isinstance(request, GetChildren2):
         return {node(path): TRUST}
     return NO_CLAIMS if resolver.known(path).is_native else None
 
 
-def _create_lasting(tree: Tree, request: Request) -> Claims | None:
+def _create_lasting(context: Context, request: Request) -> Claims | None:
     parent, _ = split(request.path)
-    resolver = tree.resolver
+    resolver = context.resolver
     if is_secret(request.acl):
         return None
     if resolver.is_promoted(parent):
@@ -141,11 +141,11 @@ def _create_lasting(tree: Tree, request: Request) -> Claims | None:
     return NO_CLAIMS if resolver.known(parent).is_native else None
 
 
-def _transaction_lasting(tree: Tree, request: Request) -> Claims | None:
+def _transaction_lasting(context: Context, request: Request) -> Claims | None:
     lasting: list[tuple[str, int]] = []
     for operation in request.operations:
         plan = PLANS.get(operation.type)
-        claims = plan.lasting(tree, operation) if plan else NO_CLAIMS
+        claims = plan.lasting(context, operation) if plan else NO_CLAIMS
         if claims is None:  # the multi may be sent again
             return None
         lasting += claims.items()

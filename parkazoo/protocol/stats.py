@@ -7,25 +7,25 @@ from typing import Any
 from kazoo.exceptions import NoAuthError
 
 from parkazoo.kazoo_private import Exists
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.steps import Operation
-from parkazoo.protocol.tree import Tree
 
 
-def whole_stat(tree: Tree, path: str, stat: Any) -> Operation[Any]:
+def whole_stat(context: Context, path: str, stat: Any) -> Operation[Any]:
     """The stat of a home, with cversion, pzxid and numChildren of the znode that its children live under."""
     if stat.ephemeralOwner:
-        return tree.own(tree.resolver.known(path).home.ensemble, stat)
+        return context.own(context.resolver.known(path).home.ensemble, stat)
     if not stat.numChildren:
         return stat
-    d = tree.resolver.known(path)
+    d = context.resolver.known(path)
     if d.is_native:
         return stat._replace(numChildren=stat.numChildren - 1) if path == "/" else stat  # less /parkazoo
     try:
-        mirror = yield from tree.ask(path, d.mirror.ensemble, Exists(d.mirror.path, None))
+        mirror = yield from context.ask(path, d.mirror.ensemble, Exists(d.mirror.path, None))
     except NoAuthError:  # a set or get_acls needs no READ: it has been done, and must not fail for this
         mirror = None
     if mirror is not None:
-        tree.resolver.remember_promoted(path)
+        context.resolver.remember_promoted(path)
     return with_mirror(stat, mirror)
 
 

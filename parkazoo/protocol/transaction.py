@@ -21,6 +21,7 @@ from parkazoo.kazoo_private import (
     RuntimeInconsistency,
     SetData,
 )
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import (
     IN_TRANSACTION,
     is_secret,
@@ -38,7 +39,6 @@ from parkazoo.protocol.placement import Directory, Place, join, split
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.stats import whole_stat
 from parkazoo.protocol.steps import IMPOSSIBLE, Operation, Request, commit, failure, placed
-from parkazoo.protocol.tree import Tree
 
 REFUSALS = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError, NotEmptyError)
 
@@ -48,7 +48,7 @@ Deletes = dict[int, tuple[Directory, str, list[str]]]
 METHODS = {Create.type: "create", Delete.type: "delete", SetData.type: "set_data", CheckVersion.type: "check"}
 
 
-def transaction(tree: Tree, request: Request) -> Operation[list[Any]]:
+def transaction(context: Context, request: Request) -> Operation[list[Any]]:
     """Commit; like kazoo's, the result of a failed transaction is the list of errors.
 
     A create may find that its parent has no mirror yet, a delete that its directory has one. Then this promotes
@@ -58,23 +58,23 @@ def transaction(tree: Tree, request: Request) -> Operation[list[Any]]:
     :raises CrossEnsembleError: the operations live on more than one ensemble; nothing was sent.
     """
     operations = request.operations
-    ensemble, multi = _place(tree, operations)
+    ensemble, multi = _place(context, operations)
     for index, operation in enumerate(operations):
         if error := refusal(operation):
             return _failed(operations, index, error)
     changed = [each.path for each in operations if isinstance(each, (Create, Delete))]
     if not changed:
-        return (yield from _transaction(tree, operations, ensemble, multi))
+        return (yield from _transaction(context, operations, ensemble, multi))
     for path in changed:
-        tree.resolver.forget(path)
-    with tree.past.begin(changed, ensemble) as change:
-        results = yield from _transaction(tree, operations, ensemble, multi)
+        context.resolver.forget(path)
+    with context.past.begin(changed, ensemble) as change:
+        results = yield from _transaction(context, operations, ensemble, multi)
         if failure(results)[1] is None:
             change.paths = list(_changed(operations, results))
         else:
             change.ensemble = -1  # another operation may be the one that failed
     for path in change.paths:
-        tree.resolver.forget_all(path)
+        context.resolver.forget_all(path)
     return results
 
 
@@ -88,7 +88,7 @@ def _changed(operations: Sequence[Request], results: Sequence[Any]) -> Iterator[
 
 
 def _transaction(
-    tree: Tree, operations: Sequence[Request], ensemble: int, multi: Sequence[Request]
+    context: Context, operations: Sequence[Request], ensemble: int, multi: Sequence[Request]
 ) -> Operation[list[Any]]:
     planned: dict[int, Directory] = {}  # by index: directories to delete that have a mirror yet
     deletes: Deletes = {}
@@ -98,11 +98,11 @@ def _transaction(
             break
         if index == len(multi):
             is_worth_another = True
-            if (refusal_at := (yield from _delete_mirrors(tree, planned, deletes))) is not None:
+            if (refusal_at := (yield from _delete_mirrors(context, planned, deletes))) is not None:
                 results, is_worth_another = _failed(operations, *refusal_at), False
         else:
             try:
-                is_worth_another = yield from _prepare(tree, operations, index, error, planned, deletes)
+                is_worth_another = yield from _prepare(context, operations, index, error, planned, deletes)
             except REFUSALS as refused:  # one ZooKeeper would have answered this at once
                 results, is_worth_another = _failed(operations, index, refused), False
         if not is_worth_another:
@@ -111,20 +111,20 @@ def _transaction(
             return results
     for index, operation in enumerate(operations):
         if isinstance(operation, SetData):
-            results[index] = yield from whole_stat(tree, operation.path, results[index])
+            results[index] = yield from whole_stat(context, operation.path, results[index])
         elif isinstance(operation, Create) and not operation.flags and is_secret(operation.acl):
-            yield from promote_secret(tree, operation.path, operation.acl, 0)
+            yield from promote_secret(context, operation.path, operation.acl, 0)
     return results
 
 
-def _place(tree: Tree, operations: Sequence[Request]) -> tuple[int, list[Request]]:
+def _place(context: Context, operations: Sequence[Request]) -> tuple[int, list[Request]]:
     """The one ensemble, and the operations with their physical paths."""
-    places = [_place_of(tree, operation) for operation in operations]
-    ensembles = {place.ensemble for place in places} or {tree.resolver.bootstrap}
+    places = [_place_of(context, operation) for operation in operations]
+    ensembles = {place.ensemble for place in places} or {context.resolver.bootstrap}
     if len(ensembles) > 1:
         raise CrossEnsembleError(
             [
-                (METHODS[operation.type], operation.path, tree.names[place.ensemble])
+                (METHODS[operation.type], operation.path, context.names[place.ensemble])
                 for operation, place in zip(operations, places, strict=True)
             ]
         )
@@ -132,11 +132,11 @@ def _place(tree: Tree, operations: Sequence[Request]) -> tuple[int, list[Request
     return ensembles.pop(), multi
 
 
-def _place_of(tree: Tree, operation: Request) -> Place:
+def _place_of(context: Context, operation: Request) -> Place:
     if not isinstance(operation, Create):
-        return tree.resolver.known(operation.path).home
+        return context.resolver.known(operation.path).home
     parent, name = split(operation.path)
-    ensemble, path = tree.resolver.known(parent).mirror
+    ensemble, path = context.resolver.known(parent).mirror
     return Place(ensemble, join(path, name))
 
 
@@ -187,7 +187,7 @@ def _is_met(multi: Sequence[Request], index: int) -> bool:
 
 
 def _prepare(
-    tree: Tree,
+    context: Context,
     operations: Sequence[Request],
     index: int,
     error: Exception,
@@ -197,7 +197,7 @@ def _prepare(
     """After the multi failed at `index`: do what was missing. Returns whether to send it again."""
     operation = operations[index]
     if isinstance(operation, Create) and isinstance(error, NoNodeError):
-        d = yield from tree.resolver.find(split(operation.path)[0])
+        d = yield from context.resolver.find(split(operation.path)[0])
         if d.is_native:
             return False
         yield from promote(d)
@@ -205,11 +205,11 @@ def _prepare(
     if not isinstance(operation, Delete):
         return False
     if isinstance(error, NoNodeError) and index not in deletes:
-        yield from verify_may_delete_in(tree, split(operation.path)[0])
-    d = yield from tree.resolver.find(operation.path)
+        yield from verify_may_delete_in(context, split(operation.path)[0])
+    d = yield from context.resolver.find(operation.path)
     if d.is_native:
         return False
-    tree.resolver.forget(operation.path)
+    context.resolver.forget(operation.path)
     if index in deletes:  # the directory has changed since its mirror was deleted
         _, mark, _ = deletes.pop(index)
         yield from take_mark(d, mark)
@@ -224,14 +224,14 @@ def _prepare(
 
 
 def _delete_mirrors(
-    tree: Tree, planned: dict[int, Directory], deletes: Deletes
+    context: Context, planned: dict[int, Directory], deletes: Deletes
 ) -> Operation[tuple[int, Exception] | None]:
     """Leave a mark on every directory, then delete the mirrors; returns where and why that was refused."""
     begun: dict[int, str] = {}
     refusal_at: tuple[int, Exception] | None = None
     for index, d in planned.items():
         try:
-            mark = yield from leave_mark(tree, d, IN_TRANSACTION)
+            mark = yield from leave_mark(context, d, IN_TRANSACTION)
         except REFUSALS as refused:
             refusal_at = index, refused
             break

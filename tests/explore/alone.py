@@ -10,10 +10,10 @@ from kazoo.protocol.states import ZnodeStat
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, ROOT, Placement
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.steps import Operation, Step
-from parkazoo.protocol.tree import Tree
 from tests.explore.model import Model
 from tests.explore.znodes import ANYONE, Answer, Request, Who
 
@@ -49,8 +49,8 @@ def prepared(placement: Placement, directories: Iterable[str] = (), has_lag: boo
     return model
 
 
-def make_tree(placement: Placement, marks: str = "mark", who: Who = ANYONE, **others: object) -> Tree:
-    """A tree whose ``ephemeralOwner`` is the session's on the first ensemble."""
+def make_context(placement: Placement, marks: str = "mark", who: Who = ANYONE, **others: object) -> Context:
+    """A context whose ``ephemeralOwner`` is the session's on the first ensemble."""
 
     def own(ensemble: int, stat: ZnodeStat) -> ZnodeStat:
         is_ours = stat.ephemeralOwner and stat.ephemeralOwner == who.owners[ensemble]
@@ -61,7 +61,7 @@ def make_tree(placement: Placement, marks: str = "mark", who: Who = ANYONE, **ot
 
     names = [f"e{index}" for index in range(placement.ensembles)]
     watches = {"watch": unwatched, "settle": unwatched} | others
-    return Tree(placement, names, Marks(marks), own=own, lock=nullcontext(), **watches)  # type: ignore[arg-type]
+    return Context(placement, names, Marks(marks), own=own, lock=nullcontext(), **watches)  # type: ignore[arg-type]
 
 
 def must(answer: T) -> T:
@@ -94,11 +94,11 @@ def outcome(model: Model, operation: Operation[T], who: Who = ANYONE, log: list[
 
 def issue(placement: Placement, model: Model, *requests: Request, steps: int | None = None) -> None:
     """Bring a model into a state by requests, run alone; the last one is abandoned after `steps` requests."""
-    tree = make_tree(placement, "before")
+    context = make_context(placement, "before")
     for request in requests[: None if steps is None else -1]:
-        must(outcome(model, PLANS[request.type].operation(tree, request)))
+        must(outcome(model, PLANS[request.type].operation(context, request)))
     if steps is not None:
-        abandon(model, PLANS[requests[-1].type].operation(tree, requests[-1]), steps)
+        abandon(model, PLANS[requests[-1].type].operation(context, requests[-1]), steps)
 
 
 def abandon(model: Model, operation: Operation[T], steps: int) -> list[Step]:

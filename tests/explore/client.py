@@ -14,8 +14,8 @@ from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import Reply
 from parkazoo.engine.session import with_client_as_owner
 from parkazoo.engine.watching import Watching
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.placement import Placement, logical
-from parkazoo.protocol.tree import Tree
 from tests.explore.alone import Marks
 from tests.explore.model import Model
 from tests.explore.znodes import ANYONE, Answer, Request, Who, has_watch, watch_kind
@@ -137,8 +137,8 @@ class Client:
         names = [f"e{ensemble}" for ensemble in range(placement.ensembles)]
         watching = Watching(self.members, self.callbacks.append)
         own = partial(with_client_as_owner, self.members[0], self.members)
-        self.tree = Tree(placement, names, Marks(marks), watching.watch, watching.settle, own, Lock())
-        self.driver = watching.driver = Driver(self.tree, self.members, Lock)
+        self.context = Context(placement, names, Marks(marks), watching.watch, watching.settle, own, Lock())
+        self.driver = watching.driver = Driver(self.context, self.members, Lock)
         others = model.on_event
 
         def on_event(who: Who, ensemble: int, event: WatchedEvent) -> None:

@@ -9,7 +9,7 @@ from kazoo.protocol.states import EventType
 
 from parkazoo.kazoo_private import Create, Create2, Delete, Transaction
 from parkazoo.protocol.plans import PLANS
-from tests.explore.alone import make_tree, outcome
+from tests.explore.alone import make_context, outcome
 from tests.explore.answers import freeze, result_of
 from tests.explore.history import Called, Chain, Event
 from tests.explore.lives import mirrored
@@ -86,12 +86,12 @@ class Judge:
         :raises Violation: it leaves what must not be.
         """
         placement = self._scenario.beginning.placement
-        tree = make_tree(placement, "observer")
+        context = make_context(placement, "observer")
         model = model.copy()
         model.on_event = lambda who, ensemble, event: None
         observed = []
         for request in self._scenario.promises.observe:
-            answer = outcome(model, PLANS[request.type].operation(tree, request))
+            answer = outcome(model, PLANS[request.type].operation(context, request))
             observed.append(Observed(request, self._scenario.promises.judge(request, result_of(request, answer))))
         [*mirrored(placement, model)]
         return observed

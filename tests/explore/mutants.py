@@ -246,7 +246,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "a mark's name is used again": Mutant(
         directory.leave_mark,
         [
-            "{tree.new_mark()}",
+            "{context.new_mark()}",
             "mark",
             "READ_ACL_UNSAFE, 0))\n    except NoNodeError:",
             "READ_ACL_UNSAFE, 0))\n    except NodeExistsError:\n        pass\n    except NoNodeError:",
@@ -328,7 +328,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "the watch is left on the data": Mutant(
         operations._no_children,
         [
-            "names, stat = yield from tree.ask(d.path, d.home.ensemble, GetChildren2(d.home.path, watch))",
+            "names, stat = yield from context.ask(d.path, d.home.ensemble, GetChildren2(d.home.path, watch))",
             "names, stat = yield from ask(d.home.ensemble, GetChildren2(d.home.path, None))\n"
             "    yield from ask(d.home.ensemble, Exists(d.home.path, watch))",
         ],

@@ -20,7 +20,7 @@ from parkazoo.kazoo_private import Create, Delete, Exists, GetACL, GetChildren, 
 from parkazoo.protocol.directory import is_secret, pin_acl
 from parkazoo.protocol.placement import Place, Placement
 from parkazoo.protocol.plans import PLANS
-from tests.explore.alone import find_directory, make_tree, outcome, prepared
+from tests.explore.alone import find_directory, make_context, outcome, prepared
 from tests.explore.model import Model
 from tests.explore.znodes import WORLD, Who
 
@@ -91,12 +91,12 @@ class TestIsSecret(unittest.TestCase):
 class AclTest(unittest.TestCase):
     def setUp(self) -> None:
         self.model = prepared(PLACEMENT, [D])
-        self.tree = make_tree(PLACEMENT)
+        self.context = make_context(PLACEMENT)
         self.sent: list[Any] = []
 
     def perform(self, request: Any, who: Who) -> Any:
         self.sent = []
-        return outcome(self.model, PLANS[request.type].operation(self.tree, request), who, self.sent)
+        return outcome(self.model, PLANS[request.type].operation(self.context, request), who, self.sent)
 
     def refused(self, request: Any, who: Who, error: type[Exception] = NoAuthError) -> None:
         before = [dict(nodes) for nodes in self.model.nodes]
@@ -185,7 +185,7 @@ class TestDelete(AclTest):
             self.done(create(D, acl), alice)
             self.done(create(D + "/x"), alice)
             self.done(Delete(D + "/x", -1), bob)
-            operation = PLANS[Delete.type].operation(make_tree(PLACEMENT, "other"), Delete(D, -1))
+            operation = PLANS[Delete.type].operation(make_context(PLACEMENT, "other"), Delete(D, -1))
             answers: Any = None
             for _ in range(steps):
                 answers = [self.model.execute(*step, bob) for step in operation.send(answers)]

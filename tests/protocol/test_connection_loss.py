@@ -65,7 +65,7 @@ class TestConnectionLoss(TracedTest):
 
     def lose(self, request: Any, lost: int) -> int:
         """Answer the request number `lost` by ConnectionLoss; how many were sent with or after it."""
-        operation = PLANS[request.type].operation(self.tree, request)
+        operation = PLANS[request.type].operation(self.context, request)
         answers: Any = None
         sent = 0
         with self.assertRaises(ConnectionLoss):

@@ -38,7 +38,7 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.placement import Placement
-from tests.explore.alone import find_directory, make_tree, prepared
+from tests.explore.alone import find_directory, make_context, prepared
 from tests.explore.client import Client, Result
 from tests.explore.model import Model
 from tests.explore.znodes import SEQUENCE, Who
@@ -230,7 +230,7 @@ class FailingMember:
 class TestFailures(unittest.TestCase):
     def setUp(self) -> None:
         self.members = [FailingMember() for _ in range(3)]
-        self.driver = Driver(make_tree(PLACEMENT), self.members, threading.Lock)
+        self.driver = Driver(make_context(PLACEMENT), self.members, threading.Lock)
 
     def issue(self, requests: Any) -> list[Result]:
         results = []
@@ -302,7 +302,7 @@ class TestFailAll(unittest.TestCase):
 
     def setUp(self) -> None:
         self.members = [FailingMember() for _ in range(3)]
-        self.driver = Driver(make_tree(PLACEMENT), self.members, threading.Lock)
+        self.driver = Driver(make_context(PLACEMENT), self.members, threading.Lock)
 
     def issue(self, *requests: Any) -> list[Result]:
         results = [Result() for _ in requests]
@@ -381,7 +381,7 @@ class TestFailAll(unittest.TestCase):
 
     def test_an_interrupted_claim(self) -> None:
         """The exception of a signal handler reaches the caller, because what is claimed has to be dropped."""
-        self.driver.tree.resolver.remember_promoted(D)
+        self.driver.context.resolver.remember_promoted(D)
         trust = self.driver.order.trust
 
         def interrupted(*arguments: Any) -> bool:
@@ -501,7 +501,7 @@ class TestThreads(unittest.TestCase):
             for prepared_model in [prepared(PLACEMENT)]
             for ensemble in range(3)
         ]
-        driver = Driver(make_tree(PLACEMENT), members, threading.Lock)
+        driver = Driver(make_context(PLACEMENT), members, threading.Lock)
         wrong: list[Any] = []
 
         def call(request: Any) -> Awaited:

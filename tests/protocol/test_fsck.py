@@ -16,13 +16,13 @@ from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren, SetACL, Transaction
 from parkazoo.protocol import audit, findings
 from parkazoo.protocol.audit import Snapshot, audit_ensemble, audit_mirror, audit_znode, judge, recheck
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import bump_fence, pin_acl, promote
 from parkazoo.protocol.findings import LOST_CHILDREN, Finding
 from parkazoo.protocol.mend import MENDS, mend
 from parkazoo.protocol.placement import MIRRORS, Place, Placement, escape, logical, split
 from parkazoo.protocol.steps import Operation
-from parkazoo.protocol.tree import Tree
-from tests.explore.alone import find_directory, make_tree, must, prepared, run
+from tests.explore.alone import find_directory, make_context, must, prepared, run
 from tests.explore.answers import freeze
 from tests.explore.client import Client, Result
 from tests.explore.znodes import ANYONE, Who, Znodes
@@ -74,7 +74,7 @@ class LossTest(unittest.TestCase):
 
     def setUp(self) -> None:
         self.model = prepared(PLACEMENT, [PATH])
-        self.tree = make_tree(PLACEMENT)
+        self.context = make_context(PLACEMENT)
         self.d = PLACEMENT.directory(PATH)
         must(self.model.execute(self.d.home.ensemble, Create(self.d.home.path, b"", OPEN_ACL_UNSAFE, 0)))
 
@@ -96,7 +96,7 @@ class LossTest(unittest.TestCase):
 
     def kinds(self) -> list[str]:
         place = Place(self.d.home.ensemble, "/")
-        seen = run(self.model, audit_znode(self.tree, place, "/", split(PATH)[1]))
+        seen = run(self.model, audit_znode(self.context, place, "/", split(PATH)[1]))
         self.assertEqual(seen.suspects, ())
         return [finding.kind.name for finding in seen.findings]
 
@@ -167,7 +167,7 @@ class LossTest(unittest.TestCase):
     def test_a_repair_does_not_hide_a_loss(self) -> None:
         """The folder of the mirrors is not made again."""
         must(self.model.execute(1, Delete(MIRRORS, -1)))
-        seen = run(self.model, audit_ensemble(self.tree, 1, 0))
+        seen = run(self.model, audit_ensemble(self.context, 1, 0))
         (finding,) = [finding for finding in seen.findings if finding.path == MIRRORS]
         self.assertEqual(finding.kind.name, "lost-mirrors")
         self.assertNotIn(finding.kind, MENDS)
@@ -216,7 +216,7 @@ class BesideClientsTest(unittest.TestCase):
             for request in make:
                 client.get(request)
             d = PLACEMENT.directory(PATH)
-            world.fsck.driver.run(audit_mirror(world.fsck.tree, d.mirror.ensemble, escape(PATH)), result)
+            world.fsck.driver.run(audit_mirror(world.fsck.context, d.mirror.ensemble, escape(PATH)), result)
             for now in range(9):
                 for moment, requests in zip(moments, (delete, make, delete, make), strict=True):
                     for request in requests if moment == now else ():
@@ -330,7 +330,7 @@ class World:
         if last is not None:
             self._note(last)
         result = Result()
-        self.fsck.driver.run(look_and_mend(self.fsck.tree), result)
+        self.fsck.driver.run(look_and_mend(self.fsck.context), result)
         return result
 
     def _note(self, result: Result) -> None:
@@ -341,11 +341,11 @@ class World:
         self.kinds += result.value or []
 
 
-def look_and_mend(tree: Tree) -> Operation[list[str]]:
+def look_and_mend(context: Context) -> Operation[list[str]]:
     """As parkazoo/admin/walk.py does it, for one directory and with no time in between; the kinds found."""
     d = PLACEMENT.directory(PATH)
-    mirrors = yield from audit_mirror(tree, d.mirror.ensemble, escape(PATH))
-    homes = yield from audit_znode(tree, Place(d.home.ensemble, "/"), "/", split(PATH)[1])
+    mirrors = yield from audit_mirror(context, d.mirror.ensemble, escape(PATH))
+    homes = yield from audit_znode(context, Place(d.home.ensemble, "/"), "/", split(PATH)[1])
     findings = [*mirrors.findings, *homes.findings]
     for suspect in homes.suspects:
         findings += (yield from recheck(suspect)).findings

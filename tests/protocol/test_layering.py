@@ -117,7 +117,7 @@ class TestLayering(unittest.TestCase):
         self.check(
             wrong,
             "A layer imports only what stands below it: client, compat, wire, engine, protocol. Hand "
-            "what is needed from above down as an argument (as Tree gets `watch` and `own`), or move it down. "
+            "what is needed from above down as an argument (as Context gets `watch` and `own`), or move it down. "
             "Give a new layer its place in LAYERS.",
         )
 

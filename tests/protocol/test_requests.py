@@ -34,7 +34,7 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.past import CATCH_UP, PATHS_REMEMBERED
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import OTHER, PLANS
-from tests.explore.alone import make_tree, outcome, prepared
+from tests.explore.alone import make_context, outcome, prepared
 from tests.explore.znodes import EPHEMERAL
 from tests.protocol.traces import MIRRORED, NATIVE, PLACEMENT, TRACES, TracedTest, read
 
@@ -53,7 +53,7 @@ class TestLeaf(TracedTest):
         leaf, where = f"{NATIVE}/x", PLACEMENT.of_children(NATIVE)
         for request in self.each_of(leaf):
             log: list[Any] = []
-            got = outcome(self.model, PLANS[request.type].operation(self.tree, request), log=log)
+            got = outcome(self.model, PLANS[request.type].operation(self.context, request), log=log)
             self.assertNotIsInstance(got, Exception, request)
             self.assertEqual(log, [(where, request)])  # the physical path is the user's
 
@@ -94,7 +94,7 @@ class TestOwnPast(TracedTest):
         self.expect(GetChildren(MIRRORED, None), [])
 
     def test_own_delete_even_if_it_has_failed(self) -> None:
-        self.perform(create(MIRRORED), make_tree(PLACEMENT, "another"))
+        self.perform(create(MIRRORED), make_context(PLACEMENT, "another"))
         for result in (True, NoNodeError):
             self.expect(Delete(MIRRORED, -1), result)
             self.expect(Exists(MIRRORED, None), None)
@@ -114,7 +114,7 @@ class TestOwnPast(TracedTest):
         self.expect(GetData(X, None), NoNodeError)
 
     def test_a_neighbour_does_not_matter(self) -> None:
-        self.perform(create(MIRRORED), make_tree(PLACEMENT, "another"))
+        self.perform(create(MIRRORED), make_context(PLACEMENT, "another"))
         self.perform(create(MIRRORED + "0"))
         self.perform(create(NATIVE))
         self.expect(GetChildren(MIRRORED, None), [])
@@ -130,9 +130,9 @@ class TestOwnPast(TracedTest):
         self.expect(GetChildren(MIRRORED, None), [])
 
     def test_what_has_fallen_out_counts_for_all(self) -> None:
-        self.perform(create(MIRRORED), make_tree(PLACEMENT, "another"))
+        self.perform(create(MIRRORED), make_context(PLACEMENT, "another"))
         for number in range(PATHS_REMEMBERED):
-            self.tree.past.begin((f"/other{number}",), PLACEMENT.of(MIRRORED)).__exit__(None, None, None)
+            self.context.past.begin((f"/other{number}",), PLACEMENT.of(MIRRORED)).__exit__(None, None, None)
         self.expect(GetChildren(MIRRORED, None), [])
         self.perform(create(MIRRORED + "0"))
         self.expect(GetChildren(MIRRORED, None), [])
@@ -140,14 +140,14 @@ class TestOwnPast(TracedTest):
 
     def test_one_ensemble_needs_nothing(self) -> None:
         placement = Placement(1)
-        tree = make_tree(placement)
+        context = make_context(placement)
         for request in (create("/a"), create("/a/b"), Delete("/a/b", -1), Delete("/a", -1)):
-            outcome(self.model, PLANS[request.type].operation(tree, request))
+            outcome(self.model, PLANS[request.type].operation(context, request))
             for path in ("/a", "/a/b"):
                 log: list[Any] = []
-                outcome(self.model, PLANS[GetData.type].operation(tree, GetData(path, None)), log=log)
+                outcome(self.model, PLANS[GetData.type].operation(context, GetData(path, None)), log=log)
                 self.assertEqual(log, [(0, GetData(path, None))])
-        self.assertEqual(tree.past.count, 0)
+        self.assertEqual(context.past.count, 0)
 
     def test_a_write_that_is_lost_or_refused(self) -> None:
         """A read whose write was lost may be of any time: it fails. A server that is cut off shows what it has."""
@@ -155,7 +155,7 @@ class TestOwnPast(TracedTest):
             with self.subTest(type(answer)):
                 self.setUp()
                 self.perform(create(MIRRORED))
-                operation = PLANS[GetChildren.type].operation(self.tree, GetChildren(MIRRORED, None))
+                operation = PLANS[GetChildren.type].operation(self.context, GetChildren(MIRRORED, None))
                 sent = next(operation)
                 answers = [
                     answer if request == CATCH_UP else self.model.execute(e, request) for e, request in sent
@@ -174,7 +174,7 @@ class TestOwnPast(TracedTest):
 class TestDirectory(TracedTest):
     def setUp(self) -> None:
         super().setUp()
-        self.perform(create(MIRRORED), make_tree(PLACEMENT, "another"))
+        self.perform(create(MIRRORED), make_context(PLACEMENT, "another"))
 
     def test_reads_without_a_mirror(self) -> None:
         self.expect(GetData(MIRRORED, None))
@@ -225,7 +225,7 @@ class TestDirectory(TracedTest):
         """In a directory that we have made: what this client remembers of it is only a hint."""
         self.perform(Delete(MIRRORED, -1))
         self.perform(create(MIRRORED))
-        self.perform(create(X), make_tree(PLACEMENT, "another"))
+        self.perform(create(X), make_context(PLACEMENT, "another"))
         self.expect(
             create(MIRRORED + "/y"),
         )
@@ -315,7 +315,9 @@ class TestDirectory(TracedTest):
         got, sent = self.perform(Sync(MIRRORED))
         self.assertEqual((got, sorted(sent)), (MIRRORED, ["H Sync /", "M Sync /"]))
         log: list[Any] = []
-        self.assertEqual(outcome(self.model, PLANS[Sync.type].operation(self.tree, Sync(NATIVE)), log=log), NATIVE)
+        self.assertEqual(
+            outcome(self.model, PLANS[Sync.type].operation(self.context, Sync(NATIVE)), log=log), NATIVE
+        )
         self.assertEqual(log, [(PLACEMENT.of(NATIVE), Sync("/"))])
 
     def test_transaction_of_siblings(self) -> None:
@@ -334,13 +336,13 @@ class TestEverywhere(TracedTest):
         placement = Placement(3, bootstrap=2)
         log: list[Any] = []
         request = Reconfig("", "", "", -1)
-        outcome(self.model, OTHER.operation(make_tree(placement), request), log=log)
+        outcome(self.model, OTHER.operation(make_context(placement), request), log=log)
         self.assertEqual(log, [(2, request)])
 
     def test_one_ensemble_is_plain_zookeeper(self) -> None:
         """With one ensemble every request goes out as it came in."""
         placement = Placement(1)
-        model, tree = prepared(placement), make_tree(placement)
+        model, context = prepared(placement), make_context(placement)
         for request in (
             create("/a"),
             create("/a/b"),
@@ -354,14 +356,16 @@ class TestEverywhere(TracedTest):
             Exists("/a", None),
         ):
             log: list[Any] = []
-            got = outcome(model, PLANS[request.type].operation(tree, request), log=log)
+            got = outcome(model, PLANS[request.type].operation(context, request), log=log)
             self.assertNotIsInstance(got, Exception)
             self.assertEqual(log, [(0, request)])
 
     def test_the_root(self) -> None:
         where = PLACEMENT.of_children("/")
         log: list[Any] = []
-        names = outcome(self.model, PLANS[GetChildren.type].operation(self.tree, GetChildren("/", None)), log=log)
+        names = outcome(
+            self.model, PLANS[GetChildren.type].operation(self.context, GetChildren("/", None)), log=log
+        )
         self.assertEqual((names, log), ([], [(where, GetChildren("/", None))]))
 
 

@@ -212,11 +212,11 @@ class TestStates(SessionTest):
         client = self.started()
         events: list[WatchedEvent] = []
         assert client.session.driver is not None and client.session.watching is not None
-        tree = client.session.driver.tree
-        places = (tree.resolver.known(f"/d{number}") for number in range(100))
+        context = client.session.driver.context
+        places = (context.resolver.known(f"/d{number}") for number in range(100))
         d = next(each for each in places if each is not None and not each.is_native)
-        watch = tree.watch(d, events.append)
-        tree.settle(watch, True)
+        watch = context.watch(d, events.append)
+        context.settle(watch, True)
         self.make_dispatched(client)
         self.assertEqual(len(client.session.watching), 1)
         client["b"].lose()

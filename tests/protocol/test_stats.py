@@ -23,7 +23,7 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.stats import with_mirror
-from tests.explore.alone import find_directory, make_tree, prepared, run
+from tests.explore.alone import find_directory, make_context, prepared, run
 from tests.explore.znodes import ANYONE, EPHEMERAL, Who
 
 PLACEMENT = Placement(3)
@@ -41,10 +41,10 @@ def create(path: str, flags: int = 0) -> Create:
 class TestStats(unittest.TestCase):
     def setUp(self) -> None:
         self.model = prepared(PLACEMENT, [D])
-        self.tree = make_tree(PLACEMENT)
+        self.context = make_context(PLACEMENT)
 
     def perform(self, request: Any, who: Who = ANYONE) -> Any:
-        return run(self.model, PLANS[request.type].operation(self.tree, request), who)
+        return run(self.model, PLANS[request.type].operation(self.context, request), who)
 
     def stats(self, path: str) -> list[Any]:
         """The stat of a directory from each call that has one; writes come last, and are read again."""
@@ -84,7 +84,7 @@ class TestStats(unittest.TestCase):
         """A promotion was abandoned: no client sees that."""
         self.perform(create(D))
         before = self.perform(Exists(D, None))
-        operation = PLANS[Create.type].operation(self.tree, create(D + "/x"))
+        operation = PLANS[Create.type].operation(self.context, create(D + "/x"))
         answers: Any = None
         for _ in range(2):
             answers = [self.model.execute(*step) for step in operation.send(answers)]
@@ -129,27 +129,27 @@ class TestOwner(unittest.TestCase):
     """An ephemeral's owner is client_id[0] on every ensemble, and another client's is what the server says."""
 
     def test_every_ensemble(self) -> None:
-        model, tree = prepared(PLACEMENT), make_tree(PLACEMENT)
+        model, context = prepared(PLACEMENT), make_context(PLACEMENT)
         other = Who(owners=(70, 80, 90, 100, 110))
         seen = set()
         for number in range(20):
             parent, path = f"/p{number}", f"/p{number}/e"
             for request, who in ((create(parent), ANYONE), (create(path, EPHEMERAL), ANYONE)):
-                run(model, PLANS[Create.type].operation(tree, request), who)
+                run(model, PLANS[Create.type].operation(context, request), who)
             seen.add(PLACEMENT.of(path))
             stats = [
-                run(model, PLANS[request.type].operation(tree, request))
+                run(model, PLANS[request.type].operation(context, request))
                 for request in (Exists(path, None), SetData(path, b"", -1), GetChildren2(path, None))
             ]
             self.assertEqual({getattr(s, "ephemeralOwner", s[-1]) for s in stats[:2]}, {ANYONE.owners[0]})
             self.assertEqual(stats[2][1].ephemeralOwner, ANYONE.owners[0])
-            data = run(model, PLANS[GetData.type].operation(tree, GetData(path, None)))
+            data = run(model, PLANS[GetData.type].operation(context, GetData(path, None)))
             self.assertEqual(data[1].ephemeralOwner, ANYONE.owners[0])
             two = Create2(f"{parent}/e2", b"", OPEN_ACL_UNSAFE, EPHEMERAL)
             self.assertEqual(
-                run(model, PLANS[Create2.type].operation(tree, two))[1].ephemeralOwner, ANYONE.owners[0]
+                run(model, PLANS[Create2.type].operation(context, two))[1].ephemeralOwner, ANYONE.owners[0]
             )
-            run(model, PLANS[Create.type].operation(tree, create(f"{parent}/theirs", EPHEMERAL)), other)
-            stat = run(model, PLANS[Exists.type].operation(tree, Exists(f"{parent}/theirs", None)))
+            run(model, PLANS[Create.type].operation(context, create(f"{parent}/theirs", EPHEMERAL)), other)
+            stat = run(model, PLANS[Exists.type].operation(context, Exists(f"{parent}/theirs", None)))
             self.assertEqual(stat.ephemeralOwner, other.owners[PLACEMENT.of(path)])
         self.assertEqual(seen, {0, 1, 2})

@@ -28,7 +28,7 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
-from tests.explore.alone import find_directory, make_tree, outcome, prepared
+from tests.explore.alone import find_directory, make_context, outcome, prepared
 from tests.explore.answers import freeze
 from tests.explore.model import Model
 from tests.explore.znodes import ANYONE, EPHEMERAL, SEQUENCE, WORLD, Who
@@ -47,12 +47,12 @@ def create(path: str, flags: int = 0, acl: Any = OPEN_ACL_UNSAFE) -> Create:
 class TransactionTest(unittest.TestCase):
     def setUp(self) -> None:
         self.model = prepared(PLACEMENT, [D, E])
-        self.tree = make_tree(PLACEMENT)
+        self.context = make_context(PLACEMENT)
         self.sent: list[Any] = []
 
     def perform(self, request: Any, who: Who = ANYONE) -> Any:
         self.sent = []
-        return outcome(self.model, PLANS[request.type].operation(self.tree, request), who, self.sent)
+        return outcome(self.model, PLANS[request.type].operation(self.context, request), who, self.sent)
 
     def done(self, *requests: Any) -> None:
         for request in requests:
@@ -250,7 +250,7 @@ class TestDelete(TransactionTest):
                     self.setUp()
                     self.done(create(D), create(X), Delete(X, -1))
                     operation = PLANS[Transaction.type].operation(
-                        make_tree(PLACEMENT, "abandoned"), Transaction([create("/new"), Delete(D, -1)])
+                        make_context(PLACEMENT, "abandoned"), Transaction([create("/new"), Delete(D, -1)])
                     )
                     answers: Any = None
                     for _ in range(steps):

@@ -25,7 +25,7 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.watches import DirectoryWatch
-from tests.explore.alone import find_directory, make_tree, outcome, prepared
+from tests.explore.alone import find_directory, make_context, outcome, prepared
 from tests.explore.client import Client
 from tests.explore.znodes import Who
 
@@ -45,20 +45,20 @@ class WatchTest(unittest.TestCase):
     def setUp(self) -> None:
         self.model = prepared(PLACEMENT, [D])
         self.client = Client(PLACEMENT, self.model)
-        self.tree = make_tree(PLACEMENT, "other", OTHER)
+        self.context = make_context(PLACEMENT, "other", OTHER)
         self.seen: list[WatchedEvent] = []
         self.other(create(D))
 
     def other(self, *requests: Any) -> None:
         """Another client does this, all at once."""
         for request in requests:
-            got = outcome(self.model, PLANS[request.type].operation(self.tree, request), OTHER)
+            got = outcome(self.model, PLANS[request.type].operation(self.context, request), OTHER)
             self.assertNotIsInstance(got, Exception, request)
 
     def abandon(self, request: Any, steps: int) -> Callable[[], None]:
         """Another client sends the first requests of an operation; a call sends the rest."""
-        tree = make_tree(PLACEMENT, "third", OTHER)  # which knows nothing yet
-        operation = PLANS[request.type].operation(tree, request)
+        context = make_context(PLACEMENT, "third", OTHER)  # which knows nothing yet
+        operation = PLANS[request.type].operation(context, request)
         answers: Any = None
         for _ in range(steps):
             answers = [self.model.execute(*step, OTHER) for step in operation.send(answers)]
@@ -161,7 +161,7 @@ class TestWithoutMirror(WatchTest):
                 got = outcome(
                     self.model,
                     PLANS[Transaction.type].operation(
-                        self.tree, Transaction([create(D + "/x"), Delete(D + "/none", -1)])
+                        self.context, Transaction([create(D + "/x"), Delete(D + "/none", -1)])
                     ),
                     OTHER,
                 )

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from parkazoo.kazoo_private import Transaction
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import DONE, Placement
 from parkazoo.protocol.plans import OTHER, PLANS
 from parkazoo.protocol.steps import Step
-from parkazoo.protocol.tree import Tree
-from tests.explore.alone import abandon, find_directory, make_tree, outcome, prepared
+from tests.explore.alone import abandon, find_directory, make_context, outcome, prepared
 from tests.explore.model import Model
 
 TRACES = Path(__file__).parent / "traces"
@@ -32,7 +32,7 @@ class TracedTest(unittest.TestCase):
 
     def setUp(self) -> None:
         self.model: Model = prepared(PLACEMENT, [MIRRORED, NATIVE])
-        self.tree: Tree = make_tree(PLACEMENT)
+        self.context: Context = make_context(PLACEMENT)
         self._trace: list[str] = []
 
     def tearDown(self) -> None:
@@ -45,11 +45,11 @@ class TracedTest(unittest.TestCase):
         else:
             self.assertEqual(known.get(name, []), self._trace, f"{path.name} tells otherwise; see traces.py")
 
-    def perform(self, request: Any, tree: Tree | None = None) -> tuple[Any, list[str]]:
+    def perform(self, request: Any, context: Context | None = None) -> tuple[Any, list[str]]:
         """The outcome and the requests, in words; not in the trace."""
         log: list[Step] = []
         plan = PLANS.get(request.type, OTHER)
-        result = outcome(self.model, plan.operation(tree or self.tree, request), log=log)
+        result = outcome(self.model, plan.operation(context or self.context, request), log=log)
         return result, in_words(log)
 
     def expect(self, request: Any, result: Any = ...) -> Any:
@@ -69,7 +69,7 @@ class TracedTest(unittest.TestCase):
 
     def abandon(self, request: Any, steps: int) -> None:
         """Stop an operation of another client after a number of requests."""
-        operation = PLANS[request.type].operation(make_tree(PLACEMENT, "abandoned"), request)
+        operation = PLANS[request.type].operation(make_context(PLACEMENT, "abandoned"), request)
         self._note(f"abandoned: {issued(request)}", in_words(abandon(self.model, operation, steps)))
 
     def _note(self, operation: str, sent: Sequence[str]) -> None:

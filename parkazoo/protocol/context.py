@@ -17,8 +17,8 @@ from parkazoo.protocol.watches import DirectoryWatch
 REFUSED = (BadVersionError, NoAuthError, NoNodeError)  # the answers to CATCH_UP
 
 
-class Tree:
-    """The tree as one client sees it: pure, apart from the functions that the driver passes in.
+class Context:
+    """What one client's operations run with: pure, apart from the functions that the session passes in.
 
     :param names: the ensembles' names by index, for messages.
     :param new_mark: makes a name that is never used twice.
