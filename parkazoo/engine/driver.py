@@ -14,10 +14,10 @@ from typing import Any
 
 from kazoo.exceptions import ConnectionLoss
 
-from parkazoo.engine.ports import Ensemble, Reply
+from parkazoo.engine.ports import Reply, RequestPort
 from parkazoo.kazoo_private import Exists, Sync, Transaction
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.operations import is_whole, whole
+from parkazoo.protocol.operations import complete_answer, is_complete
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
 from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.plans import BRIEF, OTHER, PLANS, Plan
@@ -123,7 +123,7 @@ class _Run(Turn):
         self._driver.leave(self, {})
 
 
-class _Counted:
+class _CountReply:
     """The reply to an operation that counts children, or may: it gives up the claim on their number.
 
     :param path: of the directory; None if nothing is counted.
@@ -141,16 +141,16 @@ class _Counted:
         if self._reply is not None:
             self._reply.set(value)
         if self._path is not None:
-            self._driver.uncount(self._path, self._order)
+            self._driver.release_count(self._path, self._order)
 
     def set_exception(self, exception: Exception) -> None:
         if self._reply is not None:
             self._reply.set_exception(exception)
         if self._path is not None:
-            self._driver.uncount(self._path, self._order)
+            self._driver.release_count(self._path, self._order)
 
 
-class _Brief:
+class _BriefReply:
     """The reply to an operation of one request, unless the znode has children on another ensemble."""
 
     __slots__ = ("_directory", "_driver", "_order", "_reply", "_request")
@@ -166,21 +166,21 @@ class _Brief:
 
     def set(self, value: Any = None) -> None:
         d, driver = self._directory, self._driver
-        if not is_whole(d, self._request, value):
+        if not is_complete(d, self._request, value):
             counted = None if d.is_native else d.path
-            rest = whole(driver.context, self._request, value)
-            driver.run(rest, _Counted(driver, self._order, counted, self._reply))
+            rest = complete_answer(driver.context, self._request, value)
+            driver.run(rest, _CountReply(driver, self._order, counted, self._reply))
             return
         if self._reply is not None:
             self._reply.set(value)
         if not d.is_native:
-            driver.uncount(d.path, self._order)
+            driver.release_count(d.path, self._order)
 
     def set_exception(self, exception: Exception) -> None:
         if self._reply is not None:
             self._reply.set_exception(exception)
         if not self._directory.is_native:
-            self._driver.uncount(self._directory.path, self._order)
+            self._driver.release_count(self._directory.path, self._order)
 
 
 class _Gather:
@@ -227,7 +227,10 @@ class Driver:
     """
 
     def __init__(
-        self, context: Context, members: Sequence[Ensemble], make_lock: Callable[[], AbstractContextManager[Any]]
+        self,
+        context: Context,
+        members: Sequence[RequestPort],
+        make_lock: Callable[[], AbstractContextManager[Any]],
     ) -> None:
         self.context = context
         self.members = members
@@ -261,17 +264,17 @@ class Driver:
             return
         with self._lock:
             order = self.order
-            may_start = order.count(path, not d.is_native)
+            may_start = order.claim_count(path, not d.is_native)
         if not may_start:
             self._call_in_turn(request, reply)
             return
         home = d.home
         if context.resolver.is_promoted(path) or context.past.is_behind(home.ensemble, path):
-            counted = _Counted(self, order, None if d.is_native else path, reply)
+            counted = _CountReply(self, order, None if d.is_native else path, reply)
             self.run(PLANS[request.type].operation(context, request), counted)
         else:
             physical = placed(request, home.path)
-            self.members[home.ensemble].submit(physical, _Brief(self, order, d, request, reply))
+            self.members[home.ensemble].submit(physical, _BriefReply(self, order, d, request, reply))
 
     def _call_in_turn(self, request: Request, reply: Reply | None) -> None:
         plan = PLANS.get(request.type, OTHER)
@@ -285,7 +288,7 @@ class Driver:
                 reply.set_exception(error)
             return
         # Not above: an exception of a signal handler must reach the caller if something may be claimed.
-        may_start = lasting and request.type != Transaction.type and self._trust(run, request.path, lasting)
+        may_start = lasting and request.type != Transaction.type and self._claim_trust(run, request.path, lasting)
         if not may_start and (lasting is None or lasting or self.order):
             try:
                 run.claims = dict(with_prefixes(plan.claims(self.context, request)))
@@ -300,17 +303,17 @@ class Driver:
                     return
         run.advance(None)
 
-    def _trust(self, run: _Run, path: str, lasting: Claims) -> bool:
+    def _claim_trust(self, run: _Run, path: str, lasting: Claims) -> bool:
         """Whether the operation may start at once, with no other claim than TRUST."""
         with self._lock:
-            may_start = run.order is self.order and run.order.trust(run, path, lasting)
+            may_start = run.order is self.order and run.order.claim_trust(run, path, lasting)
         return may_start  # noqa: RET504 - from within, a signal handler's exception could keep the lock
 
-    def uncount(self, path: str, order: Order[_Run]) -> None:
+    def release_count(self, path: str, order: Order[_Run]) -> None:
         with self._lock:
             if order is not self.order:  # what waited there has failed
                 return
-            ready = order.uncount(path)
+            ready = order.release_count(path)
             idle = self._take_idle() if self._when_idle else []
         if ready or idle:
             self._serial(*(run.start for run in ready), *idle)

@@ -35,8 +35,8 @@ class OnAnswer:
         self._call(exception)
 
 
-class Ensemble(Protocol):
-    """The part of a member that operations need."""
+class RequestPort(Protocol):
+    """The part of a member that operations need: it takes requests for one ensemble."""
 
     @property
     def session_id(self) -> int:
@@ -49,7 +49,7 @@ class Ensemble(Protocol):
         """Take a watch on a physical path out of the tables, if it is there."""
 
 
-class Member(Ensemble, Protocol):
+class Member(RequestPort, Protocol):
     """The client of one ensemble, with a ZooKeeper session of its own.
 
     It reports to its :class:`Owner` on the loop. It is made without a connection; :meth:`begin` makes one.

@@ -17,7 +17,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 
 from parkazoo.engine.driver import Driver
-from parkazoo.engine.ports import Client, Ensemble, MemberT, OnAnswer, Reply, Runtime
+from parkazoo.engine.ports import Client, MemberT, OnAnswer, Reply, RequestPort, Runtime
 from parkazoo.engine.watching import Watching
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetData
@@ -388,7 +388,7 @@ class Session(Generic[MemberT]):
         return f"ensemble {member.name}" if self.cluster_map else "the bootstrap ensemble"
 
 
-def with_client_as_owner(bootstrap: Ensemble, members: Sequence[Ensemble], ensemble: int, stat: Any) -> Any:
+def with_client_as_owner(bootstrap: RequestPort, members: Sequence[RequestPort], ensemble: int, stat: Any) -> Any:
     """A stat of a znode on that ensemble. If this client owns it, its owner is the client's session id."""
     if stat.ephemeralOwner and stat.ephemeralOwner == members[ensemble].session_id:
         return stat._replace(ephemeralOwner=bootstrap.session_id)

@@ -14,7 +14,7 @@ from weakref import WeakSet, WeakValueDictionary
 from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo.engine.driver import Driver
-from parkazoo.engine.ports import Ensemble, OnAnswer
+from parkazoo.engine.ports import OnAnswer, RequestPort
 from parkazoo.protocol.operations import look_again
 from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.watches import DirectoryWatch
@@ -31,7 +31,7 @@ class Watching:
 
     driver: Driver  # runs the operations that look again; set before the first watch
 
-    def __init__(self, members: Sequence[Ensemble], dispatch: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, members: Sequence[RequestPort], dispatch: Callable[[Callable[[], None]], None]) -> None:
         self._members = members
         self._dispatch = dispatch
         # By path, also those that are just looking again and so are in no table. Each watch holds its path's set.

@@ -255,11 +255,11 @@ def may_delete(d: Directory) -> Operation[bool]:
     except BadVersionError:
         return True
     except NoNodeError:
-        yield from refuse_strangers(d)
+        yield from verify_no_foreign_child(d)
     return False
 
 
-def refuse_strangers(d: Directory) -> Operation[None]:
+def verify_no_foreign_child(d: Directory) -> Operation[None]:
     """A client that does not know ParKazoo may have made a child below the home: then this is no race.
 
     :raises NotEmptyError: there is one.

@@ -40,7 +40,7 @@ from parkazoo.protocol.directory import (
     verify_may_delete_in,
 )
 from parkazoo.protocol.placement import PIN, ROOT, Directory, join, split
-from parkazoo.protocol.stats import whole_stat, with_mirror
+from parkazoo.protocol.stats import complete_stat, with_mirror
 from parkazoo.protocol.steps import Operation, Request, Step, ask, placed
 from parkazoo.protocol.watches import DirectoryWatch
 
@@ -65,7 +65,7 @@ def at_home(d: Directory, request: Request) -> Step:
     return home.ensemble, placed(request, home.path)
 
 
-def is_whole(d: Directory, request: Request, answer: Any) -> bool:
+def is_complete(d: Directory, request: Request, answer: Any) -> bool:
     """Whether a home's answer, with a stat or None, is complete."""
     stat = answer if isinstance(request, WITH_STAT) else answer[1]
     if stat is None or not (stat.numChildren or stat.ephemeralOwner):
@@ -73,13 +73,13 @@ def is_whole(d: Directory, request: Request, answer: Any) -> bool:
     return not stat.ephemeralOwner and d.is_native and d.path != "/"
 
 
-def whole(context: Context, request: Request, answer: Any) -> Operation[Any]:
-    """A home's answer, with the whole stat; see :func:`whole_stat`."""
+def complete_answer(context: Context, request: Request, answer: Any) -> Operation[Any]:
+    """A home's answer, its stat made complete by :func:`complete_stat`."""
     if answer is None:
         return None
     if isinstance(request, WITH_STAT):
-        return (yield from whole_stat(context, request.path, answer))
-    return answer[0], (yield from whole_stat(context, request.path, answer[1]))
+        return (yield from complete_stat(context, request.path, answer))
+    return answer[0], (yield from complete_stat(context, request.path, answer[1]))
 
 
 def read(context: Context, request: Request) -> Operation[Any]:
@@ -87,7 +87,7 @@ def read(context: Context, request: Request) -> Operation[Any]:
     path, resolver = request.path, context.resolver
     d = resolver.known(path)
     if not resolver.is_promoted(path):
-        return (yield from whole(context, request, (yield from context.ask(path, *at_home(d, request)))))
+        return (yield from complete_answer(context, request, (yield from context.ask(path, *at_home(d, request)))))
     steps = at_home(d, request), (d.mirror.ensemble, Exists(d.mirror.path, None))
     answer, mirror = yield from context.read(path, *steps)
     if isinstance(answer, Exception):
@@ -107,7 +107,7 @@ def read(context: Context, request: Request) -> Operation[Any]:
 
 def set_data(context: Context, request: Request) -> Operation[Any]:
     d = context.resolver.known(request.path)
-    return (yield from whole(context, request, (yield from ask(*at_home(d, request)))))
+    return (yield from complete_answer(context, request, (yield from ask(*at_home(d, request)))))
 
 
 def get_children(context: Context, request: Request) -> Operation[Any]:
@@ -120,7 +120,7 @@ def get_children(context: Context, request: Request) -> Operation[Any]:
         names, stat = answer if has_stat else (answer, None)
         if path == "/":
             names = [name for name in names if name != ROOT[1:]]
-        return (names, (yield from whole_stat(context, path, stat))) if has_stat else names
+        return (names, (yield from complete_stat(context, path, stat))) if has_stat else names
     # If it is known, no claim is left, and a delete may have forgotten it since.
     is_known = context.resolver.is_promoted(path)
     watch: DirectoryWatch | None = None
@@ -238,7 +238,7 @@ def create(context: Context, request: Request) -> Operation[Any]:
         else:
             resolver.remember_childless(path)
     if isinstance(request, Create2):
-        return result[0], (yield from whole_stat(context, request.path, result[1]))
+        return result[0], (yield from complete_stat(context, request.path, result[1]))
     return result
 
 
@@ -295,7 +295,7 @@ def set_acls(context: Context, request: Request) -> Operation[Any]:
     if d.is_native or not stat.numChildren:
         if is_secret(request.acls) and not stat.ephemeralOwner:
             yield from promote_secret(context, path, request.acls, stat.aversion)
-        return (yield from whole_stat(context, path, stat))
+        return (yield from complete_stat(context, path, stat))
     acl, version, mirror = request.acls, stat.aversion, None
     while True:
         yield from bump_fence(d)  # a promotion that read the old ACL must not land after this
@@ -328,12 +328,12 @@ def set_acls(context: Context, request: Request) -> Operation[Any]:
 # ---- what needs no place ------------------------------------------------------------------------
 
 
-def everything_else(context: Context, request: Request) -> Operation[Any]:
+def ask_bootstrap(context: Context, request: Request) -> Operation[Any]:
     """Reconfig, and requests that we do not know: the bootstrap ensemble answers them."""
     return (yield from ask(context.resolver.bootstrap, request))
 
 
-def everywhere(context: Context, request: Request) -> Operation[Any]:
+def add_auth(context: Context, request: Request) -> Operation[Any]:
     """Auth: every ensemble must take the credential."""
     answers = yield tuple((ensemble, request) for ensemble in range(len(context.names)))
     for answer in answers:

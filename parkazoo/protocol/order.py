@@ -139,10 +139,10 @@ class Order(Generic[TurnT]):
         """Whether anything is claimed at all."""
         return bool(self._lines or self._counts or self._trusts)
 
-    def count(self, path: str, is_lasting: bool) -> bool:
+    def claim_count(self, path: str, is_lasting: bool) -> bool:
         """Claim READ on the node, and COUNT on its children, without a turn; False if that is not granted at once.
 
-        :param is_lasting: whether COUNT is held until :meth:`uncount`.
+        :param is_lasting: whether COUNT is held until :meth:`release_count`.
         """
         lines, key = self._lines, path + "/"  # as children() says; this is called for every read
         if lines and (path in lines or key in lines or path[-SEQUENCE_DIGITS:].isdecimal()):
@@ -151,9 +151,9 @@ class Order(Generic[TurnT]):
             self._counts[key] = self._counts.get(key, 0) + 1
         return True
 
-    def uncount(self, path: str) -> list[TurnT]:
-        """Give up what :meth:`count` holds; returns the turns that can start now."""
-        key = path + "/"  # as in count()
+    def release_count(self, path: str) -> list[TurnT]:
+        """Give up what :meth:`claim_count` holds; returns the turns that can start now."""
+        key = path + "/"  # as in claim_count()
         count = self._counts.pop(key, 0)
         if not count:  # it has got a line since then
             return self._release(key, COUNT)
@@ -161,7 +161,7 @@ class Order(Generic[TurnT]):
             self._counts[key] = count - 1
         return []
 
-    def trust(self, turn: TurnT, path: str, lasting: Claims) -> bool:
+    def claim_trust(self, turn: TurnT, path: str, lasting: Claims) -> bool:
         """Start a turn of one path that needs no more than TRUST; False if it has to :meth:`enter`, perhaps."""
         if self._lines or self._counts or path in self._trusts or not is_trust(lasting):
             return False

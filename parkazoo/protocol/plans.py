@@ -28,10 +28,10 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import is_secret
 from parkazoo.protocol.operations import (
+    add_auth,
+    ask_bootstrap,
     create,
     delete,
-    everything_else,
-    everywhere,
     get_children,
     read,
     set_acls,
@@ -164,9 +164,9 @@ PLANS: Mapping[int, Plan] = {
     GetChildren.type: Plan(get_children, _list_claims, _list_lasting),
     GetChildren2.type: Plan(get_children, _list_claims, _list_lasting),
     Sync.type: Plan(sync, _list_claims, _nothing_lasts),
-    Auth.type: Plan(everywhere, _no_claims, _nothing_lasts),
+    Auth.type: Plan(add_auth, _no_claims, _nothing_lasts),
     Transaction.type: Plan(transaction, _transaction_claims, _transaction_lasting),
 }
 # These take one request, unless the znode has children on another ensemble.
 BRIEF = frozenset({Exists.type, GetData.type, GetACL.type, SetData.type})
-OTHER = Plan(everything_else, _no_claims, _nothing_lasts)
+OTHER = Plan(ask_bootstrap, _no_claims, _nothing_lasts)

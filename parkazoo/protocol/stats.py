@@ -11,7 +11,7 @@ from parkazoo.protocol.context import Context
 from parkazoo.protocol.steps import Operation
 
 
-def whole_stat(context: Context, path: str, stat: Any) -> Operation[Any]:
+def complete_stat(context: Context, path: str, stat: Any) -> Operation[Any]:
     """The stat of a home, with cversion, pzxid and numChildren of the znode that its children live under."""
     if stat.ephemeralOwner:
         return context.own(context.resolver.known(path).home.ensemble, stat)

@@ -30,14 +30,14 @@ from parkazoo.protocol.directory import (
     may_delete,
     promote,
     promote_secret,
-    refuse_strangers,
     remove_mirror,
     take_mark,
     verify_may_delete_in,
+    verify_no_foreign_child,
 )
 from parkazoo.protocol.placement import Directory, Place, join, split
 from parkazoo.protocol.reserved import refusal
-from parkazoo.protocol.stats import whole_stat
+from parkazoo.protocol.stats import complete_stat
 from parkazoo.protocol.steps import IMPOSSIBLE, Operation, Request, commit, failure, placed
 
 REFUSALS = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError, NotEmptyError)
@@ -111,7 +111,7 @@ def _transaction(
             return results
     for index, operation in enumerate(operations):
         if isinstance(operation, SetData):
-            results[index] = yield from whole_stat(context, operation.path, results[index])
+            results[index] = yield from complete_stat(context, operation.path, results[index])
         elif isinstance(operation, Create) and not operation.flags and is_secret(operation.acl):
             yield from promote_secret(context, operation.path, operation.acl, 0)
     return results
@@ -214,7 +214,7 @@ def _prepare(
         _, mark, _ = deletes.pop(index)
         yield from take_mark(d, mark)
         if isinstance(error, NotEmptyError):
-            yield from refuse_strangers(d)
+            yield from verify_no_foreign_child(d)
         return isinstance(error, (NoNodeError, NotEmptyError))
     if not isinstance(error, NotEmptyError):
         return False

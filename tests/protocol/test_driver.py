@@ -382,13 +382,13 @@ class TestFailAll(unittest.TestCase):
     def test_an_interrupted_claim(self) -> None:
         """The exception of a signal handler reaches the caller, because what is claimed has to be dropped."""
         self.driver.context.resolver.remember_promoted(D)
-        trust = self.driver.order.trust
+        trust = self.driver.order.claim_trust
 
         def interrupted(*arguments: Any) -> bool:
             trust(*arguments)
             raise TimeoutError
 
-        with mock.patch.object(self.driver.order, "trust", interrupted), self.assertRaises(TimeoutError):
+        with mock.patch.object(self.driver.order, "claim_trust", interrupted), self.assertRaises(TimeoutError):
             self.issue(create(D + "/x"))
 
     def test_an_answer_that_comes_just_then(self) -> None:
