@@ -89,8 +89,8 @@ class Member(RequestPort, Protocol):
     def distrust(self, thread: int) -> None:
         """Drop the connection, on which that thread may have sent half a request."""
 
-    def drop_watches(self) -> None:
-        """Call every watch with the event NONE, once, and forget it."""
+    def drop_watches(self, state: str) -> None:
+        """Call every watch with the event NONE and this KeeperState, once, and forget it."""
 
     def describe_troubles(self) -> str:
         """Each server, and why the last attempt to connect to it failed."""

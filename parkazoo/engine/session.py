@@ -228,7 +228,7 @@ class Session(Generic[MemberT]):
 
     def _open(self, cluster_map: ClusterMap) -> None:
         placement = cluster_map.make_placement()
-        self.watching = watching = Watching(self.members, self._runtime.dispatch)
+        self.watching = watching = Watching(self.members, self._runtime.dispatch, self._client_state)
         context = Context(
             placement,
             cluster_map.names,
@@ -346,6 +346,10 @@ class Session(Generic[MemberT]):
     def _renew(self, member: MemberT, expired: str | None = None) -> None:
         self._states[member] = KeeperState.CONNECTING
         member.renew(expired)
+        member.drop_watches(KeeperState.EXPIRED_SESSION)
+
+    def _client_state(self) -> str:
+        return self._client.client_state
 
     def _report(self) -> None:
         if self.driver is not None and not self.is_stopping:
@@ -359,9 +363,12 @@ class Session(Generic[MemberT]):
             self.drop_watches(state)
 
     def drop_watches(self, state: str) -> None:
-        """Call every watch with the event NONE, once, and forget it."""
+        """Call every watch with the event NONE, once, and forget it.
+
+        :param state: the KeeperState in the event: the client's, whatever the member's is.
+        """
         for member in self.members:
-            member.drop_watches()
+            member.drop_watches(state)
         if self.watching is not None:
             self.watching.drop(WatchedEvent(EventType.NONE, state, None))
 

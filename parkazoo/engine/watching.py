@@ -27,13 +27,20 @@ class Watching:
 
     :param members: indexed as in the placement.
     :param dispatch: :meth:`Runtime.dispatch`.
+    :param client_state: gives the client's KeeperState.
     """
 
     driver: Driver  # runs the operations that look again; set before the first watch
 
-    def __init__(self, members: Sequence[RequestPort], dispatch: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self,
+        members: Sequence[RequestPort],
+        dispatch: Callable[[Callable[[], None]], None],
+        client_state: Callable[[], str],
+    ) -> None:
         self._members = members
         self._dispatch = dispatch
+        self._client_state = client_state
         # By path, also those that are just looking again and so are in no table. Each watch holds its path's set.
         self._armed: WeakValueDictionary[str, WeakSet[DirectoryWatch]] = WeakValueDictionary()
 
@@ -74,7 +81,7 @@ class Watching:
     def _have_looked(self, watch: DirectoryWatch, event: WatchedEvent, answer: Any) -> None:
         """:param answer: the type of the event to fire; None to watch on; or why it is not known."""
         if isinstance(answer, Exception):  # as with kazoo's watches of a lost connection
-            self._dispatch(partial(watch.fire, event._replace(type=EventType.NONE, path=None)))
+            self._dispatch(partial(watch.fire, WatchedEvent(EventType.NONE, self._client_state(), None)))
         elif answer is not None:
             self._dispatch(partial(watch.fire, event._replace(type=answer)))
 

@@ -118,7 +118,6 @@ class Member(KazooClient):
         self._state = KeeperState.CONNECTING
         self._disown_pending()
         self._fail(self._queue, KeeperState.EXPIRED_SESSION)
-        self.drop_watches()
         self._connection.wake()
 
     def begin_stop(self) -> None:
@@ -172,11 +171,11 @@ class Member(KazooClient):
         troubles = dict(self.troubles)  # the loop changes it
         return ", ".join(f"{format_hosts([each])}: {troubles.get(each, 'no answer yet')}" for each in servers)
 
-    def drop_watches(self) -> None:
-        """Call every watch with the event NONE, once, and forget it."""
+    def drop_watches(self, state: str) -> None:
+        """Call every watch with the event NONE and this KeeperState, once, and forget it."""
         tables = self._child_watchers, self._data_watchers
         self._child_watchers, self._data_watchers = defaultdict(set), defaultdict(set)
-        event = WatchedEvent(EventType.NONE, self._state, None)
+        event = WatchedEvent(EventType.NONE, state, None)
         for table in tables:
             for watchers in table.values():
                 for watcher in watchers:
@@ -207,7 +206,7 @@ class Member(KazooClient):
         self._fail(self._pending, state)
         self._fail(self._queue, state)
         if not self.owner.is_leaving:  # otherwise they are called when the client starts again
-            self.drop_watches()
+            self.drop_watches(state)
         if state in CLOSED_ERRORS:
             self._forget_session()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from threading import Lock
 
-from kazoo.protocol.states import EventType, WatchedEvent
+from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import Reply
@@ -135,7 +135,7 @@ class Client:
         self.callbacks: deque[Callable[[], None]] = deque()
         self.members = [FakeMember(self, ensemble) for ensemble in range(placement.ensembles)]
         names = [f"e{ensemble}" for ensemble in range(placement.ensembles)]
-        watching = Watching(self.members, self.callbacks.append)
+        watching = Watching(self.members, self.callbacks.append, lambda: KeeperState.CONNECTED)
         own = partial(with_client_as_owner, self.members[0], self.members)
         self.context = Context(placement, names, Marks(marks), watching.watch, watching.settle, own, Lock())
         self.driver = watching.driver = Driver(self.context, self.members, Lock)

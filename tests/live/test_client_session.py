@@ -19,7 +19,7 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.protocol.states import EventType, KazooState, KeeperState
+from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEvent
 from kazoo.retry import KazooRetry, RetryFailedError
 
 from parkazoo import ParKazooClient
@@ -284,8 +284,9 @@ class TestIdentity(SessionTest):
                 znodes = self.on_each(client, ephemeral=True)
                 seen = Seen()
                 client.add_listener(seen)
-                events = Seen()
-                client.get(self.root, watch=events)
+                watches = [Seen() for _ in znodes]
+                for path, events in zip(znodes, watches, strict=True):
+                    client.exists(f"{path}-missing", watch=events)
                 self.expire(client, ensemble)
                 wait_until(lambda s=seen, c=client: LOST in s and c.connected, "lost and connected")
                 for index, path in enumerate(znodes):
@@ -298,8 +299,12 @@ class TestIdentity(SessionTest):
                     client.create(path, ephemeral=True)
                     self.assertEqual(client.exists(path).ephemeralOwner, client.client_id[0])
                     client.delete(path)
-                events.wait()
-                self.assertEqual([event.type for event in events], [EventType.NONE])
+                for events in watches:
+                    events.wait()
+                self.assertEqual({event.type for events in watches for event in events}, {EventType.NONE})
+                self.assertEqual([len(events) for events in watches], [1, 1, 1])
+                states = {event.state for events in watches for event in events}
+                self.assertIn(states, ({KeeperState.CONNECTING}, {KeeperState.EXPIRED_SESSION}))
                 client.stop()
 
     def test_expiry_while_another_ensemble_is_down(self) -> None:
@@ -311,8 +316,12 @@ class TestIdentity(SessionTest):
         client.add_listener(seen)
         with self.killed(2):
             wait_until(lambda: client.state == SUSPENDED, "suspended")
+            events = Seen()
+            client.exists(f"{znodes[1]}-missing", watch=events)
             self.expire(client, 0)
             wait_until(lambda: LOST in seen, "lost")
+            events.wait()
+            self.assertEqual([*events], [WatchedEvent(EventType.NONE, KeeperState.EXPIRED_SESSION, None)])
             wait_until(lambda: not self.kazoo(1).exists(self.home(znodes[1]).path), "no ephemeral on b")
         wait_until(lambda: client.connected, "connected again")
         self.assertNotEqual(client.client_id[0], old[0])

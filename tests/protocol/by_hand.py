@@ -157,8 +157,8 @@ class Member:
         self.told.append(f"distrust {thread}")
         self._drop()
 
-    def drop_watches(self) -> None:
-        self.told.append("drop watches")
+    def drop_watches(self, state: str) -> None:
+        self.told.append(f"drop watches: {state}")
 
     def forget_watch(self, path: str, watch: Any) -> None:
         self.told.append(f"forget a watch on {path}")

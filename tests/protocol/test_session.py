@@ -211,20 +211,45 @@ class TestStates(SessionTest):
     def test_watches_hear_of_the_end_of_a_connection(self) -> None:
         client = self.started()
         events: list[WatchedEvent] = []
-        assert client.session.driver is not None and client.session.watching is not None
+        watch = self.watch(client, events)
+        assert client.session.watching is not None
+        self.assertEqual(len(client.session.watching), 1)
+        client["b"].lose()
+        self.make_dispatched(client)
+        self.assertEqual(events, [WatchedEvent(EventType.NONE, CONNECTING, None)])
+        told = [client[name].told.count(f"drop watches: {CONNECTING}") for name in "abc"]
+        self.assertEqual(told, [1, 1, 1])
+        del watch
+        self.assertEqual(len(client.session.watching), 0)
+
+    def test_watches_hear_of_an_expiry(self) -> None:
+        """Those that were set while the client was SUSPENDED, also one that is just looking at its directory."""
+        client = self.started()
+        client["b"].lose()
+        self.make_dispatched(client)
+        events: list[WatchedEvent] = []
+        watch = self.watch(client, events)
+        watch(WatchedEvent(EventType.CHILD, CONNECTED, watch.path))
+        self.make_dispatched(client)
+        self.assertEqual(events, [])
+        for name in "abc":
+            client[name].told.clear()
+        client.session.member_changed(client["b"], EXPIRED)
+        self.make_dispatched(client)
+        self.assertEqual(events, [WatchedEvent(EventType.NONE, EXPIRED, None)])
+        for name in "ac":
+            self.assertEqual(client[name].told[:2], ["renew for b", f"drop watches: {EXPIRED}"])
+
+    def watch(self, client: Client, events: list[WatchedEvent]) -> Any:
+        """Leave a watch on the children of a directory without a mirror."""
+        assert client.session.driver is not None
         context = client.session.driver.context
         places = (context.resolver.known(f"/d{number}") for number in range(100))
         d = next(each for each in places if each is not None and not each.is_native)
         watch = context.watch(d, events.append)
         context.settle(watch, True)
         self.make_dispatched(client)
-        self.assertEqual(len(client.session.watching), 1)
-        client["b"].lose()
-        self.make_dispatched(client)
-        self.assertEqual(events, [WatchedEvent(EventType.NONE, CONNECTING, None)])
-        self.assertEqual([client[name].told.count("drop watches") for name in "abc"], [1, 1, 1])
-        del watch
-        self.assertEqual(len(client.session.watching), 0)
+        return watch
 
     def make_dispatched(self, client: Client) -> None:
         while client.runtime.dispatched:
@@ -282,7 +307,7 @@ class TestResume(SessionTest):
         with self.assertLogs("parkazoo.test", "WARNING"):
             client.runtime.turn(START_S)
         self.assertEqual(client.states, [CONNECTED])
-        self.assertEqual(client["a"].told, ["renew for None"])
+        self.assertEqual(client["a"].told, ["renew for None", f"drop watches: {EXPIRED}"])
         self.assertNotIn(5, client.ensembles["a"].sessions)
 
     def test_expired(self) -> None:
