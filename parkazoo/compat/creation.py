@@ -42,7 +42,7 @@ def checked_acl(acl: Any) -> Any:
 
 
 class Unchrooted:
-    """The reply to a request whose answer is a path: `reply` gets it without the chroot."""
+    """The reply to a request whose answer is a path, or a path and a stat: `reply` gets it without the chroot."""
 
     __slots__ = ("_client", "_reply")
 
@@ -52,11 +52,15 @@ class Unchrooted:
 
     def set(self, value: Any = None) -> None:
         try:
-            path = self._client.unchroot(value)
+            if isinstance(value, tuple):
+                path, stat = value
+                answer = self._client.unchroot(path), stat
+            else:
+                answer = self._client.unchroot(value)
         except Exception as error:  # a subclass's
             self._reply.set_exception(error)
         else:
-            self._reply.set(path)
+            self._reply.set(answer)
 
     def set_exception(self, exception: Exception) -> None:
         self._reply.set_exception(exception)
@@ -66,7 +70,6 @@ class Creation(Unchrooted):
     """A create, and the reply to its request.
 
     :param parent: made first if it is missing; None: a missing parent is an error.
-    :param reply: gets the path without the chroot; with the znode's stat if that is the answer.
     """
 
     __slots__ = ("_parent", "_request")
@@ -82,13 +85,6 @@ class Creation(Unchrooted):
             self._client._call(self._request, self)
         except Exception as error:
             self._reply.set_exception(error)
-
-    def set(self, value: Any = None) -> None:
-        if isinstance(value, tuple):
-            path, stat = value
-            self._reply.set((self._client.unchroot(path), stat))
-        else:
-            super().set(value)
 
     def set_exception(self, exception: Exception) -> None:
         if self._parent is None or not isinstance(exception, NoNodeError):

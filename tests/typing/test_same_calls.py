@@ -153,6 +153,30 @@ class TestSameCalls(unittest.TestCase):
 
         self.assertEqual(Client().get("/a", print), ("/a", print))
 
+    def test_a_path_that_cannot_be_named(self) -> None:
+        """The result has what a subclass's `unchroot` raises, not the thread that brings the answer."""
+        for name, options, answer in (
+            ("create_async", {}, "/a"),
+            ("create_async", {"include_data": True}, ("/a", STAT)),
+            ("sync_async", {}, "/a"),
+        ):
+            seen = []
+            for kind in (KazooClient, ParKazooClient):
+                replies: list[Any] = []
+
+                class Client(kind):  # type: ignore[misc, valid-type]
+                    def _call(self, request: Any, async_object: Any, replies: list[Any] = replies) -> None:
+                        replies.append(async_object)
+
+                    def unchroot(self, path: str) -> str:
+                        raise LookupError(path)
+
+                result = getattr(Client(), name)("/a", **options)
+                replies.pop().set(answer)
+                seen.append(outcome(result.get_nowait))
+            with self.subTest(call=name, options=options):
+                self.assertEqual(seen, 2 * [("LookupError", "/a")])
+
     def test_arguments_by_name(self) -> None:
         """A subclass's asynchronous call may take by name alone what kazoo's calls give by name."""
         for name, *arguments in (
