@@ -14,12 +14,12 @@ from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredE
 from kazoo.protocol.states import KeeperState
 
 from parkazoo.kazoo_private import ConnectionHandler, RWServerAvailable
-from parkazoo.wire.handshake import Address, Joined, ask_writer, shake_hands
+from parkazoo.wire.attempt import Attempt
+from parkazoo.wire.handshake import Address, Established, ask_writer, shake_hands
 from parkazoo.wire.link import Link
 from parkazoo.wire.loop import Loop, Timer
 from parkazoo.wire.names import LookUp
 from parkazoo.wire.report import Report
-from parkazoo.wire.talk import Talk
 from parkazoo.wire.workers import BLOCKING, run_on
 
 MOST_DELAY_S = 2.0  # between two rounds of attempts; and at most a third of the session's timeout
@@ -66,18 +66,18 @@ class MemberConnection(ConnectionHandler):
 
     It looks up the servers' names, tries one server after the other, and carries requests over the first that
     accepts. When that connection breaks it goes on with the next server at once; after a round without success it
-    pauses. At each moment it has one of: a look-up under way, an attempt (`_talk`), a link, a pause (`_pause`).
+    pauses. At each moment it has one of: a look-up under way, an attempt (`_attempt`), a link, a pause (`_pause`).
     """
 
     _read_sock: Any
     _write_sock: Any
     _loop: Loop | None = None
     _link: Link | None = None
-    _talk: Talk | None = None
+    _attempt: Attempt | None = None
     _pause: Timer | None = None
-    _search: Talk | None = None  # for a server that can write, while this one cannot
+    _search: Attempt | None = None  # for a server that can write, while this one cannot
     _writer: Address | None = None
-    _joined: Joined | None = None  # until a program's `_connect` has returned
+    _established: Established | None = None  # until a program's `_connect` has returned
 
     # ---- any thread ------------------------------------------------------------------------------
 
@@ -107,12 +107,12 @@ class MemberConnection(ConnectionHandler):
 
     def abandon(self) -> None:
         """In a child process: close the parent's sockets here, without sending anything to the server."""
-        talks = [talk.sock for talk in (self._talk, self._search) if talk is not None]
-        for sock in (self._socket, *talks):
+        attempts = [attempt.sock for attempt in (self._attempt, self._search) if attempt is not None]
+        for sock in (self._socket, *attempts):
             if sock is not None:
                 with suppress(OSError):  # it had been closed
                     os.close(sock.detach())
-        self._link = self._loop = self._talk = self._search = self._read_sock = self._write_sock = None
+        self._link = self._loop = self._attempt = self._search = self._read_sock = self._write_sock = None
         self.connection_stopped = self.handler.event_object()
         self.connection_stopped.set()
 
@@ -181,7 +181,7 @@ class MemberConnection(ConnectionHandler):
         (outcome,) = outcomes
         if isinstance(outcome, Exception):
             raise outcome
-        self._joined = outcome
+        self._established = outcome
         return outcome.read_timeout_s * 1000, outcome.connect_timeout_s * 1000
 
     # ---- the loop: connecting --------------------------------------------------------------------
@@ -232,8 +232,8 @@ class MemberConnection(ConnectionHandler):
         outcome: Any
         try:
             read_timeout_ms, _ = connect(*address)
-            joined = self._joined
-            outcome = joined and joined._replace(read_timeout_s=read_timeout_ms / 1000)
+            established = self._established
+            outcome = established and established._replace(read_timeout_s=read_timeout_ms / 1000)
         except Exception as error:
             outcome = error
         except BaseException as error:  # sys.exit() too
@@ -245,15 +245,15 @@ class MemberConnection(ConnectionHandler):
 
     def _shake_hands(self, address: Address, on_end: Callable[[Any], None]) -> None:
         def end(outcome: Any) -> None:
-            self._talk = None
+            self._attempt = None
             on_end(outcome)
 
         assert self._loop is not None
         self.report.trying(address)
         steps = shake_hands(self.client, address, self._authenticate)
-        talk = Talk(self._loop, self.handler, steps, end)
-        if not talk.has_ended:
-            self._talk = talk
+        attempt = Attempt(self._loop, self.handler, steps, end)
+        if not attempt.has_ended:
+            self._attempt = attempt
 
     def _authenticate(self, sock: Any, host: str, timeout_s: float) -> None:
         """On another thread: kazoo's SASL, which waits for each answer."""
@@ -262,12 +262,12 @@ class MemberConnection(ConnectionHandler):
 
     def _have_tried(self, address: Address, outcome: Any) -> None:
         client = self.client
-        self._joined = None
+        self._established = None
         if self._loop is None:  # it has stopped meanwhile
-            if isinstance(outcome, Joined):
+            if isinstance(outcome, Established):
                 outcome.sock.close()
             return
-        if isinstance(outcome, Joined):
+        if isinstance(outcome, Established):
             client.troubles.clear()
             self._backoff.reset()
             self._begin_link(outcome)
@@ -285,18 +285,18 @@ class MemberConnection(ConnectionHandler):
             self.report.failed(f"{address}: {words}")
         self._loop.call(self._try_next)  # not from here: there may be hundreds of servers
 
-    def _begin_link(self, joined: Joined) -> None:
+    def _begin_link(self, established: Established) -> None:
         assert self._loop is not None
         client = self.client
-        exchange = joined.exchange
-        self._socket, self._xid = joined.sock, 0
+        exchange = established.exchange
+        self._socket, self._xid = established.sock, 0
         client._session_id = exchange.accepted.session_id
         client._session_passwd = exchange.accepted.passwd
         client._protocol_version = exchange.accepted.protocol_version
         client.last_zxid = max(client.last_zxid, exchange.zxid)
         self._ro_mode = exchange.accepted.read_only
-        self.report.connected(joined.address, client._session_id)
-        self._link = Link(client, joined, self._loop, self.logger, self._pinged, self._link_ended)
+        self.report.connected(established.address, client._session_id)
+        self._link = Link(client, established, self._loop, self.logger, self._pinged, self._link_ended)
         self._tell(KeeperState.CONNECTED_RO if self._ro_mode else KeeperState.CONNECTED)
         if self._link is not None:
             self._link.begin()
@@ -338,14 +338,14 @@ class MemberConnection(ConnectionHandler):
             return
         if self._pause is not None:
             self._pause.cancel()
-        if self._talk is not None:
-            self._talk.cancel()
+        if self._attempt is not None:
+            self._attempt.cancel()
         self._finish()
 
     def _finish(self) -> None:
         if self._loop is None:
             return
-        self._talk = self._pause = self._loop = None
+        self._attempt = self._pause = self._loop = None
         self._tell(KeeperState.CLOSED)
         self.connection_stopped.set()
         self.client.owner.member_ended(self.client)  # at last: a thread may wait for all of it
@@ -375,9 +375,9 @@ class MemberConnection(ConnectionHandler):
                 self._backoff.reset()
                 link.end(RWServerAvailable("found a server that can write"))
 
-        talk = Talk(self._loop, self.handler, ask_writer(address, WRITER_LIMIT_S), heard)
-        if not talk.has_ended:
-            self._search = talk
+        attempt = Attempt(self._loop, self.handler, ask_writer(address, WRITER_LIMIT_S), heard)
+        if not attempt.has_ended:
+            self._search = attempt
 
 
 def _words(error: Exception) -> str:

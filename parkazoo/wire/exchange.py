@@ -40,23 +40,23 @@ from parkazoo.wire.frames import ANSWER, LENGTH_BYTES, REPLY, REQUEST, Frames, f
 
 # The states of a connection, and what may happen in each of them, with the state after it.
 CONNECTING = "CONNECTING"  # until the server accepts the session
-GREETING = "GREETING"  # until it answers to the credentials, and says which ensemble it belongs to
+VERIFYING = "VERIFYING"  # until it answers to the credentials, and says which ensemble it belongs to
 OPEN = "OPEN"  # requests are taken
 CLOSING = "CLOSING"  # the last request was to close the session
 TORN = "TORN"  # what was sent may lack a part of a request: nothing more is sent
 ENDED = "ENDED"  # nothing is sent or read
 
-ACCEPT, JOIN, CLOSE, TEAR, END = "accept", "join", "close", "tear", "end"
+ACCEPT, READY, CLOSE, TEAR, END = "accept", "ready", "close", "tear", "end"
 TABLE = {
-    CONNECTING: {ACCEPT: GREETING, END: ENDED},
-    GREETING: {JOIN: OPEN, END: ENDED},
+    CONNECTING: {ACCEPT: VERIFYING, END: ENDED},
+    VERIFYING: {READY: OPEN, END: ENDED},
     OPEN: {CLOSE: CLOSING, TEAR: TORN, END: ENDED},
     CLOSING: {TEAR: TORN, END: ENDED},
     TORN: {TEAR: TORN, END: ENDED},
     ENDED: {TEAR: ENDED, END: ENDED},
 }
 
-MOST_GREETING_BYTES = 1 << 20  # of an answer in the handshake
+MOST_HANDSHAKE_BYTES = 1 << 20  # of an answer in the handshake
 XID_MAX = (1 << 31) - 1
 IDENTITY_XID = 0  # requests have 1 and above
 ANSWER_BYTES = ANSWER.size
@@ -125,7 +125,9 @@ class Exchange:
         body: bytes = asked.serialize()
         return int_struct.pack(len(body)) + body
 
-    def introduce(self, auth_data: Iterable[tuple[str, str]], identity: str, verify: Verify | None) -> bytes:
+    def handshake_requests(
+        self, auth_data: Iterable[tuple[str, str]], identity: str, verify: Verify | None
+    ) -> bytes:
         """The credentials and, if `verify` is there, a read of the ensemble's identity.
 
         :param identity: the path of that.
@@ -139,11 +141,11 @@ class Exchange:
         return b"".join(request_frame(request, xid) for xid, request in requests)
 
     @property
-    def is_greeted(self) -> bool:
+    def is_handshake_over(self) -> bool:
         """Whether all answers of the handshake have come."""
         return self.state != CONNECTING and not self._missing
 
-    def greet(self, data: bytes) -> None:
+    def receive_handshake(self, data: bytes) -> None:
         """Take the answers of the handshake; what comes behind them is kept.
 
         :raises SessionExpiredError: the server does not know the session.
@@ -156,21 +158,21 @@ class Exchange:
         data = frames.take()
         begin = 0
         while (
-            not self.is_greeted
+            not self.is_handshake_over
             and len(data) - begin >= LENGTH_BYTES
             and (end := frame_end(data, begin)) <= len(data)
         ):
-            self._take_greeting(data[begin + LENGTH_BYTES : end])
+            self._take_handshake(data[begin + LENGTH_BYTES : end])
             begin = end
         rest = data[begin:]
-        if self.is_greeted:
+        if self.is_handshake_over:
             frames.add(rest)
         elif rest:
             frames.put_back(rest)
-            if frames.wanted > MOST_GREETING_BYTES:
+            if frames.wanted > MOST_HANDSHAKE_BYTES:
                 raise ConnectionDropped("the server's answer is not ZooKeeper's")
 
-    def _take_greeting(self, frame: bytes) -> None:
+    def _take_handshake(self, frame: bytes) -> None:
         if self.state == CONNECTING:
             try:
                 self.accepted, _ = Connect.deserialize(frame, 0)
@@ -202,9 +204,9 @@ class Exchange:
         if trouble is not None:
             raise WrongEnsemble(str(trouble))
 
-    def join(self) -> None:
+    def open(self) -> None:
         """The handshake is over: requests may be sent."""
-        self._go(JOIN)
+        self._go(READY)
 
     # ---- requests --------------------------------------------------------------------------------
 

@@ -15,9 +15,9 @@ from kazoo.exceptions import ConnectionDropped
 
 from parkazoo.kazoo_private import CloseInstance, Connect
 from parkazoo.protocol.placement import ENSEMBLE
+from parkazoo.wire.attempt import Attempt, Closed, Limit, Steps, connect, receive, secure, send
 from parkazoo.wire.exchange import CONNECTING, Exchange, WrongEnsemble
 from parkazoo.wire.frames import request_frame
-from parkazoo.wire.talk import Closed, Limit, Steps, Talk, connect, receive, secure, send
 from parkazoo.wire.tls import make_context
 
 CLOSE_XID = 1
@@ -36,7 +36,7 @@ class Address(NamedTuple):
         return f"{self.host}:{self.port}"
 
 
-class Joined(NamedTuple):
+class Established(NamedTuple):
     """A connection that may carry requests.
 
     :param exchange: has what has come behind the last answer.
@@ -52,8 +52,10 @@ class Joined(NamedTuple):
 Authenticate = Callable[[Any, str, float], None]
 
 
-def shake_hands(member: Any, address: Address, authenticate: Authenticate) -> Callable[[Talk], Steps[Joined]]:
-    """Steps that return a :class:`Joined`.
+def shake_hands(
+    member: Any, address: Address, authenticate: Authenticate
+) -> Callable[[Attempt], Steps[Established]]:
+    """Steps that return an :class:`Established`.
 
     :param member: the kazoo client whose session it is. Nothing of it is changed here.
     :param authenticate: SASL on a socket with a host, within seconds. It may block. Used if the member has SASL
@@ -66,25 +68,27 @@ def shake_hands(member: Any, address: Address, authenticate: Authenticate) -> Ca
     return partial(_shake_hands, member, address, authenticate)
 
 
-def _shake_hands(member: Any, address: Address, authenticate: Authenticate, talk: Talk) -> Steps[Joined]:
+def _shake_hands(
+    member: Any, address: Address, authenticate: Authenticate, attempt: Attempt
+) -> Steps[Established]:
     share_s = _attempt_limit_s(member)
     yield Limit(share_s, f"no connection within {share_s:.1f} s")
     create = programs_own(member.handler)
     if create is not None:
-        talk.sock = yield partial(_create, create, member, address, share_s)
+        attempt.sock = yield partial(_create, create, member, address, share_s)
     else:
-        yield from connect(talk, address.ip, address.port)
+        yield from connect(attempt, address.ip, address.port)
         if member.use_ssl:
-            yield from secure(talk, partial(make_context, member), address.host)
+            yield from secure(attempt, partial(make_context, member), address.host)
     yield Limit(share_s, f"no answer to Connect within {share_s:.1f} s")
     connection = member._connection
     exchange = Exchange(member, member._pending, connection._read_watch_event, connection.logger)
     is_new = not member._session_id
     try:
-        return (yield from _greet(member, address, authenticate, talk, exchange))
+        return (yield from _open_session(member, address, authenticate, attempt, exchange))
     except WrongEnsemble:
         if is_new:
-            _close_session(talk)
+            _close_session(attempt)
         raise
 
 
@@ -94,9 +98,9 @@ def _attempt_limit_s(member: Any) -> float:
     return float(member._session_timeout) / 1000 / attempts
 
 
-def _greet(
-    member: Any, address: Address, authenticate: Authenticate, talk: Talk, exchange: Exchange
-) -> Steps[Joined]:
+def _open_session(
+    member: Any, address: Address, authenticate: Authenticate, attempt: Attempt, exchange: Exchange
+) -> Steps[Established]:
     asked = Connect(
         0,
         member.last_zxid,
@@ -107,27 +111,27 @@ def _greet(
     )
     has_sasl = member._connection.sasl_options is not None
     opening = exchange.connect(asked)
-    credentials = exchange.introduce(member.auth_data, ENSEMBLE, member.verify)
-    yield from _ask_first(member, talk, exchange, opening if has_sasl else opening + credentials)
+    credentials = exchange.handshake_requests(member.auth_data, ENSEMBLE, member.verify)
+    yield from _ask_first(member, attempt, exchange, opening if has_sasl else opening + credentials)
     time_out_s = exchange.accepted.time_out / 1000
     connect_timeout_s = time_out_s / max(len(member.hosts), 1)
     if has_sasl:
         yield Limit(2 * connect_timeout_s, f"no end of SASL within {2 * connect_timeout_s:.1f} s")
-        yield partial(authenticate, talk.sock, address.host, connect_timeout_s)
+        yield partial(authenticate, attempt.sock, address.host, connect_timeout_s)
         yield Limit(connect_timeout_s, f"no answer within {connect_timeout_s:.1f} s")
-        yield from send(talk, credentials)
-    while not exchange.is_greeted:
-        exchange.greet((yield from receive(talk)))
-    exchange.join()
-    return Joined(talk.sock, address, exchange, time_out_s * 2 / 3, connect_timeout_s)
+        yield from send(attempt, credentials)
+    while not exchange.is_handshake_over:
+        exchange.receive_handshake((yield from receive(attempt)))
+    exchange.open()
+    return Established(attempt.sock, address, exchange, time_out_s * 2 / 3, connect_timeout_s)
 
 
-def _ask_first(member: Any, talk: Talk, exchange: Exchange, opening: bytes) -> Steps[None]:
+def _ask_first(member: Any, attempt: Attempt, exchange: Exchange, opening: bytes) -> Steps[None]:
     """The answer to Connect. There is none if the server has no quorum, or is behind what the client has seen."""
     try:
-        yield from send(talk, opening)
+        yield from send(attempt, opening)
         while exchange.state == CONNECTING:
-            exchange.greet((yield from receive(talk)))
+            exchange.receive_handshake((yield from receive(attempt)))
     except (Closed, ConnectionResetError, BrokenPipeError):
         lost = ", or have lost data that this client has seen" if member.last_zxid else ""
         raise ConnectionDropped(
@@ -159,23 +163,23 @@ def _create(create: Callable[..., Any], member: Any, address: Address, timeout_s
     return sock
 
 
-def _close_session(talk: Talk) -> None:
+def _close_session(attempt: Attempt) -> None:
     """End a session that has just begun on the wrong ensemble."""
     with suppress(OSError):
-        talk.sock.send(request_frame(CloseInstance, CLOSE_XID))
+        attempt.sock.send(request_frame(CloseInstance, CLOSE_XID))
 
 
-def ask_writer(address: Address, limit_s: float) -> Callable[[Talk], Steps[bool]]:
+def ask_writer(address: Address, limit_s: float) -> Callable[[Attempt], Steps[bool]]:
     """Steps that return whether a server says that it can write, and raise if it does not answer."""
     return partial(_ask_writer, address, limit_s)
 
 
-def _ask_writer(address: Address, limit_s: float, talk: Talk) -> Steps[bool]:
+def _ask_writer(address: Address, limit_s: float, attempt: Attempt) -> Steps[bool]:
     yield Limit(limit_s, "no answer to isro")
-    yield from connect(talk, address.ip, address.port)
-    yield from send(talk, b"isro")
+    yield from connect(attempt, address.ip, address.port)
+    yield from send(attempt, b"isro")
     answer = b""
     while len(answer) < len(WRITER):
-        answer += yield from receive(talk)
-    talk.close()
+        answer += yield from receive(attempt)
+    attempt.close()
     return answer == WRITER

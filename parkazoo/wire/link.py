@@ -21,7 +21,7 @@ from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredE
 
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
 from parkazoo.wire.exchange import ENDED, OPEN, TORN, SessionClosed
-from parkazoo.wire.handshake import Joined
+from parkazoo.wire.handshake import Established
 from parkazoo.wire.keep_alive import KeepAlive
 from parkazoo.wire.loop import READ, READ_BYTES, WRITE, Loop, Timer
 
@@ -38,7 +38,7 @@ class Link:
 
     :param client: the member. Its queue holds requests that may not be sent yet; its pending requests wait for
         answers. Answers are kept while the gate is closed: listeners hear of a state before any later answer.
-    :param joined: the connection. It counts as lost when the server has been silent for its read time-out.
+    :param established: the connection. It counts as lost when the server has been silent for its read time-out.
     :param on_ping: called on the loop, after each ping.
     :param on_end: called once, on the loop, with the reason; None if the server has closed the session.
     """
@@ -46,7 +46,7 @@ class Link:
     def __init__(
         self,
         client: Any,
-        joined: Joined,
+        established: Established,
         loop: Loop,
         logger: Any,
         on_ping: Callable[[], None],
@@ -55,8 +55,8 @@ class Link:
         self._client = client
         self._gate = client.runtime.gate
         self._overrides = client.handler.__dict__  # a program may replace its select
-        self._sock = sock = joined.sock
-        self._exchange = joined.exchange
+        self._sock = sock = established.sock
+        self._exchange = established.exchange
         self._pending = client._pending
         self._loop = loop
         self._on_ping = on_ping
@@ -68,8 +68,8 @@ class Link:
         self._sender: int | None = None  # the thread that is writing
         self._is_blocked = False  # the socket takes no more for now
         self._is_signalled = False  # the loop is going to write
-        session_timeout_s = joined.exchange.accepted.time_out / 1000
-        self._alive = KeepAlive(joined.read_timeout_s, session_timeout_s, time.monotonic())
+        session_timeout_s = established.exchange.accepted.time_out / 1000
+        self._alive = KeepAlive(established.read_timeout_s, session_timeout_s, time.monotonic())
         self._timer: Timer | None = None
 
     def begin(self) -> None:

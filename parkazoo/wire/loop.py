@@ -49,7 +49,7 @@ class Timer(list[Any]):
 
 
 class Loop:
-    """Use :func:`join` and :meth:`leave`. All but `call`, `wake` and `is_here` is for the loop's own thread."""
+    """:func:`acquire` makes one. All but `call`, `wake` and `is_here` is for the loop's own thread."""
 
     def __init__(self, handler: Any) -> None:
         self.users = 0
@@ -178,13 +178,13 @@ def _name_of(call: Any) -> str:
     return getattr(call, "__qualname__", type(call).__name__)
 
 
-_loops: dict[Any, Loop] = {}  # by what joins them
+_loops: dict[Any, Loop] = {}  # by the key of what uses them
 _all: WeakSet[Loop] = WeakSet()
 _lock = threading.Lock()
 
 
-def join(handler: Any) -> Loop:
-    """The loop for connections with such a handler. Call :func:`leave` when done.
+def acquire(handler: Any) -> Loop:
+    """The loop for connections with such a handler. Call :func:`release` when done.
 
     :raises RuntimeError: no thread can be started.
     """
@@ -197,7 +197,7 @@ def join(handler: Any) -> Loop:
     try:
         loop.begin()
     except BaseException:
-        leave(loop)
+        release(loop)
         raise
     return loop
 
@@ -207,7 +207,7 @@ def is_here() -> bool:
     return any(loop.is_here() for loop in list(_all))
 
 
-def leave(loop: Loop) -> None:
+def release(loop: Loop) -> None:
     with _lock:
         loop.users -= 1
         if not loop.users:

@@ -31,10 +31,10 @@ class Runtime:
         self._handler = handler
 
     def begin(self) -> None:
-        self.loop = loops.join(self._handler)
+        self.loop = loops.acquire(self._handler)
 
     def end(self) -> None:
-        loops.leave(self.loop)
+        loops.release(self.loop)
 
     def call(self, call: Callable[[], None]) -> None:
         self.loop.call(call)

@@ -616,15 +616,15 @@ class LoopsTest(CallsTest):
         self.addCleanup(self.end_all)
 
     def end_all(self) -> None:
-        """Also those that an interrupted thread has joined without knowing it."""
+        """Also those that an interrupted thread has acquired without knowing it."""
         for loop in set(loops._all) - self.before:
             if loop.users:
                 loop.users = 1
-                loops.leave(loop)
+                loops.release(loop)
 
 
-class TestJoin(LoopsTest):
-    """A member that joins a loop, and is interrupted or gets no thread, does not harm the others."""
+class TestAcquire(LoopsTest):
+    """A runtime that acquires a loop, and is interrupted or gets no thread, does not harm the others."""
 
     def check(self, loop: loops.Loop) -> None:
         is_called = threading.Event()
@@ -632,21 +632,21 @@ class TestJoin(LoopsTest):
         self.assertTrue(is_called.wait(DEADLINE_S))
 
     def check_another(self) -> None:
-        loop = loops.join(Handler())
+        loop = loops.acquire(Handler())
         self.check(loop)
-        loops.leave(loop)
+        loops.release(loop)
 
-    def test_interrupted_join(self) -> None:
+    def test_interrupted_acquire(self) -> None:
         def prepare() -> Callable[[], Any]:
             self.end_all()
-            return lambda: loops.leave(loops.join(Handler()))
+            return lambda: loops.release(loops.acquire(Handler()))
 
         points = each_interruption(prepare, self.check_another, (loops.__file__,), where_signals_come)
         self.assertGreater(points, 10)
 
     def test_no_thread(self) -> None:
         with no_threads(), self.assertRaises(RuntimeError):
-            loops.join(Handler())
+            loops.acquire(Handler())
         self.assertFalse(loops._loops)
         self.check_another()
 
@@ -654,18 +654,18 @@ class TestJoin(LoopsTest):
         others: list[loops.Loop] = []
         begin = loops.Loop.begin
 
-        def join_another_and_fail(_: loops.Loop) -> None:
+        def acquire_another_and_fail(_: loops.Loop) -> None:
             with patch.object(loops.Loop, "begin", begin):
-                others.append(loops.join(Handler()))
+                others.append(loops.acquire(Handler()))
             raise RuntimeError("can't start new thread")
 
-        with patch.object(loops.Loop, "begin", join_another_and_fail), self.assertRaises(RuntimeError):
-            loops.join(Handler())
+        with patch.object(loops.Loop, "begin", acquire_another_and_fail), self.assertRaises(RuntimeError):
+            loops.acquire(Handler())
         self.check(others[0])
-        third = loops.join(Handler())
+        third = loops.acquire(Handler())
         self.check(third)
         for loop in (*others, third):
-            loops.leave(loop)
+            loops.release(loop)
 
 
 class TestLives(LoopsTest):
@@ -686,7 +686,7 @@ class TestLives(LoopsTest):
         """It is about to connect."""
         client.start_async()
         self.assertFalse(client._session.is_leaving)
-        wait_until(lambda: client._session.bootstrap._connection._talk, "an attempt")
+        wait_until(lambda: client._session.bootstrap._connection._attempt, "an attempt")
 
     def check_all(self) -> None:
         """The client starts and stops, and so does another."""

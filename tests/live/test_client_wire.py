@@ -106,16 +106,16 @@ class Disturbed:
 class TestLoop(unittest.TestCase):
     def test_one_that_has_ended_is_nowhere(self) -> None:
         """The number of its thread may be that of a thread which sets results, and may call back."""
-        loop = loops.join(make_handler())
+        loop = loops.acquire(make_handler())
         loop.call(lambda: None)
-        loops.leave(loop)
+        loops.release(loop)
         wait_until(lambda: loop.read_sock.fileno() < 0, "its end")
         self.assertIsNone(loop._thread)
 
     def test_a_call_while_it_takes_the_signal_of_another(self) -> None:
         handler = make_handler()
-        loop = loops.join(handler)
-        self.addCleanup(loops.leave, loop)
+        loop = loops.acquire(handler)
+        self.addCleanup(loops.release, loop)
         calls = Seen()
         meanwhile = [partial(loop.call, partial(calls, "meanwhile"))]
         loop.read_sock = Disturbed(loop.read_sock, lambda: meanwhile.pop()() if meanwhile else None)

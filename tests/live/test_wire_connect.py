@@ -27,8 +27,8 @@ from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.wire import connection as connection_module
 from parkazoo.wire import handshake as handshake_module
 from parkazoo.wire import loop as loops
+from parkazoo.wire.attempt import Attempt, Steps, connect
 from parkazoo.wire.handler import Handler
-from parkazoo.wire.talk import Steps, Talk, connect
 from tests.explore.client import Result
 from tests.live.bare import Owner, make_member
 from tests.live.world import DEADLINE_S, sockets, wait_until
@@ -40,7 +40,7 @@ REFUSED = -115
 SHORT_S = 0.3  # a session time-out that is to pass
 CONNECTED, CONNECTING = KeeperState.CONNECTED, KeeperState.CONNECTING
 OURS = data_answer(0, b"b")
-GREETING = connect_answer() + OURS
+HANDSHAKE_ANSWERS = connect_answer() + OURS
 START = ParKazooClient.start_async.__code__
 
 
@@ -123,11 +123,11 @@ class Session(Owner):
     """An owner with a real loop, which ends with the member."""
 
     def __init__(self) -> None:
-        super().__init__(loops.join(Handler()))
+        super().__init__(loops.acquire(Handler()))
 
     def member_ended(self, member: Any) -> None:
         super().member_ended(member)
-        loops.leave(self.loop)
+        loops.release(self.loop)
 
 
 def verify(found: Any) -> Exception | None:
@@ -141,7 +141,7 @@ def silent(peer: Peer) -> None:
 def good(peer: Peer) -> None:
     """A server of the ensemble, for a member without credentials. It closes the session when it is asked to."""
     peer.read(2)
-    peer.send(GREETING)
+    peer.send(HANDSHAKE_ANSWERS)
     while True:
         xid, kind = HEADER.unpack_from(peer.read())
         peer.send(answer(xid) if kind == CloseInstance.type else data_answer(xid, b"x"))
@@ -217,7 +217,7 @@ class TestHandshake(ConnectTest):
     def test_byte_by_byte(self) -> None:
         def script(peer: Peer) -> None:
             peer.read(2)
-            for byte in GREETING:
+            for byte in HANDSHAKE_ANSWERS:
                 peer.send(bytes([byte]))
             xid, _ = HEADER.unpack_from(peer.read())
             for byte in data_answer(xid, b"x"):
@@ -235,7 +235,7 @@ class TestHandshake(ConnectTest):
         def script(peer: Peer) -> None:
             peer.read(2)
             is_queued.wait(DEADLINE_S)
-            peer.send(GREETING + data_answer(1, b"x"))
+            peer.send(HANDSHAKE_ANSWERS + data_answer(1, b"x"))
             good_end(peer)
 
         with self.connecting(script) as member:
@@ -379,10 +379,10 @@ class TestHandshake(ConnectTest):
     def test_hundreds_of_servers_that_fail_at_once(self) -> None:
         """Without a route to them, the attempts end before they have begun."""
 
-        def refuse(talk: Talk, ip: str, port: int) -> Steps[None]:
+        def refuse(attempt: Attempt, ip: str, port: int) -> Steps[None]:
             if port == 1:
                 raise OSError(errno.ENETUNREACH, "Network is unreachable")
-            return (yield from connect(talk, ip, port))
+            return (yield from connect(attempt, ip, port))
 
         server = Server(good)
         self.addCleanup(server.stop)
@@ -471,7 +471,7 @@ class TestStop(ConnectTest):
                 other.connect_ex(door.getsockname())
             self.before = sockets()
             with self.connecting(hosts=f"127.0.0.1:{door.getsockname()[1]}") as member:
-                wait_until(lambda: member._connection._talk is not None, "an attempt")
+                wait_until(lambda: member._connection._attempt is not None, "an attempt")
 
     def test_no_answer_to_connect(self) -> None:
         with self.connecting() as member:

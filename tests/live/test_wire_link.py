@@ -26,7 +26,7 @@ from parkazoo.wire import connection as connection_module
 from parkazoo.wire import link as link_module
 from parkazoo.wire.exchange import Exchange
 from parkazoo.wire.frames import REQUEST
-from parkazoo.wire.handshake import Address, Joined
+from parkazoo.wire.handshake import Address, Established
 from parkazoo.wire.link import READ_BYTES, Link
 from parkazoo.wire.loop import READ
 from tests.explore.client import Result
@@ -53,14 +53,14 @@ class Line:
         self.ends: list[Exception | None] = []
         self.pings = 0
         exchange = Exchange(self.member, self.member._pending, self._see, self.owner.log)
-        exchange.greet(connect_answer(int(SESSION_S * 1000)) + rest)
-        exchange.join()
-        joined = Joined(near, Address("h", "127.0.0.1", 1), exchange, READ_S, 1.0)
+        exchange.receive_handshake(connect_answer(int(SESSION_S * 1000)) + rest)
+        exchange.open()
+        established = Established(near, Address("h", "127.0.0.1", 1), exchange, READ_S, 1.0)
         self._patch = mock.patch.object(link_module, "time", self.clock)
         self._patch.start()
         self.link = Link(
             self.member,
-            joined,
+            established,
             self.loop,  # type: ignore[arg-type]
             self.owner.log,
             self._pinged,
@@ -430,7 +430,7 @@ class TestReadOnly(unittest.TestCase):
         with (
             Line() as line,
             mock.patch.object(connection_module, "LookUp", lambda *args: found.append(args[-1])),
-            mock.patch.object(connection_module, "Talk") as talk,
+            mock.patch.object(connection_module, "Attempt") as attempt,
         ):
             connection = line.member._connection
             connection._loop, connection._ro_mode = line.loop, True
@@ -438,7 +438,7 @@ class TestReadOnly(unittest.TestCase):
             (told,) = found
             connection._ro_mode = False
             told(servers, {})
-            talk.assert_not_called()
+            attempt.assert_not_called()
             connection._ro_mode = True
             told(servers, {})
-            talk.assert_called_once()
+            attempt.assert_called_once()

@@ -24,12 +24,12 @@ from parkazoo.compat.listeners import Listeners
 from parkazoo.wire import connection as connection_module
 from parkazoo.wire import loop as loops
 from parkazoo.wire import report as report_module
+from parkazoo.wire.attempt import Attempt, Steps
 from parkazoo.wire.connection import Backoff
 from parkazoo.wire.handler import Handler
 from parkazoo.wire.handshake import Address
 from parkazoo.wire.names import LookUp
 from parkazoo.wire.report import REPEAT_S, Report
-from parkazoo.wire.talk import Steps, Talk
 from tests.live.bare import Clock, HandLoop, Owner, make_member
 from tests.live.world import DEADLINE_S, Seen, wait_until
 
@@ -243,11 +243,11 @@ class TestTalk(unittest.TestCase):
             may_return.wait(DEADLINE_S)
             return near
 
-        def steps(talk: Talk) -> Steps[None]:
-            talk.sock = yield make
+        def steps(attempt: Attempt) -> Steps[None]:
+            attempt.sock = yield make
 
-        talk = Talk(loop, Handler(), steps, outcomes.append)  # type: ignore[arg-type]
-        talk.cancel()
+        attempt = Attempt(loop, Handler(), steps, outcomes.append)  # type: ignore[arg-type]
+        attempt.cancel()
         may_return.set()
         wait_until(lambda: loop._calls, "the function has returned")
         loop.make_calls()
@@ -262,11 +262,11 @@ class TestLoop(unittest.TestCase):
         def fail(*_: Any) -> None:
             raise ValueError
 
-        loop = loops.join(Handler())
+        loop = loops.acquire(Handler())
         with self.assertLogs(loops.log, "ERROR") as logs:
             loop.call(partial(partial(fail, b"xyzzy"), {"a": "xyzzy"}))
             wait_until(lambda: logs.output, "the line")
-        loops.leave(loop)
+        loops.release(loop)
         self.assertIn("fail", logs.records[0].getMessage())
         self.assertNotIn("xyzzy", logs.output[0])
 
@@ -274,25 +274,25 @@ class TestLoop(unittest.TestCase):
         """Threads that end leave their number to others."""
         gevent = importlib.import_module("gevent")
         kind = importlib.import_module("kazoo.handlers.gevent").SequentialGeventHandler
-        joined: list[Any] = []
+        acquired: list[Any] = []
 
-        def join() -> None:
-            mine = [loops.join(kind()) for _ in range(2)]
-            joined.append(mine)
+        def acquire() -> None:
+            mine = [loops.acquire(kind()) for _ in range(2)]
+            acquired.append(mine)
             for loop in mine:
-                loops.leave(loop)
+                loops.release(loop)
             gevent.sleep(0)  # the loop ends
             gevent.get_hub().destroy()
 
         numbers = SimpleNamespace(Lock=threading.Lock, get_ident=lambda: 7)
         with mock.patch.object(loops, "threading", numbers):
-            kept = loops.join(kind())
-            thread = threading.Thread(target=join)
+            kept = loops.acquire(kind())
+            thread = threading.Thread(target=acquire)
             thread.start()
             thread.join(DEADLINE_S)
-            loops.leave(kept)
+            loops.release(kept)
             gevent.sleep(0)
-        ((first, second),) = joined
+        ((first, second),) = acquired
         self.assertIs(first, second)
         self.assertIsNot(first, kept)
 

@@ -88,8 +88,8 @@ class Conversation:
         self.told.append(("event", kind, data[offset + 12 : offset + 12 + length].decode()))
 
     def open(self, rest: bytes = b"") -> Conversation:
-        self.exchange.greet(connect_answer() + rest)
-        self.exchange.join()
+        self.exchange.receive_handshake(connect_answer() + rest)
+        self.exchange.open()
         return self
 
     def ask(self, *requests: Any) -> list[int]:
@@ -114,7 +114,11 @@ class Conversation:
         """The end, if it comes to that."""
         try:
             for part in parts:
-                take = self.exchange.receive if self.exchange.state in (OPEN, CLOSING) else self.exchange.greet
+                take = (
+                    self.exchange.receive
+                    if self.exchange.state in (OPEN, CLOSING)
+                    else self.exchange.receive_handshake
+                )
                 take(part)
         except ENDS as error:
             self.exchange.end()

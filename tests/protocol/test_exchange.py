@@ -35,11 +35,11 @@ from parkazoo.wire.exchange import (
     CLOSING,
     CONNECTING,
     ENDED,
-    GREETING,
-    MOST_GREETING_BYTES,
+    MOST_HANDSHAKE_BYTES,
     OPEN,
     TABLE,
     TORN,
+    VERIFYING,
     XID_MAX,
     SessionClosed,
     WrongEnsemble,
@@ -87,9 +87,9 @@ class TestTable(unittest.TestCase):
         exchange = talk.exchange
         states = [exchange.state]
         exchange.connect(Connect(0, 0, 1000, 0, PASSWORD, False))
-        exchange.greet(connect_answer())
+        exchange.receive_handshake(connect_answer())
         states.append(exchange.state)
-        exchange.join()
+        exchange.open()
         states.append(exchange.state)
         exchange.close()
         states.append(exchange.state)
@@ -97,12 +97,12 @@ class TestTable(unittest.TestCase):
             exchange.receive(answer(1))
         exchange.end()
         states.append(exchange.state)
-        self.assertEqual(states, [CONNECTING, GREETING, OPEN, CLOSING, ENDED])
+        self.assertEqual(states, [CONNECTING, VERIFYING, OPEN, CLOSING, ENDED])
 
     def test_what_may_not_be(self) -> None:
         """It is a mistake of the caller."""
         talk = Conversation()
-        for call in (talk.exchange.join, talk.exchange.close, talk.exchange.tear):
+        for call in (talk.exchange.open, talk.exchange.close, talk.exchange.tear):
             with self.subTest(call), self.assertRaises(KeyError):
                 call()
         self.assertEqual(talk.exchange.state, CONNECTING)
@@ -130,12 +130,12 @@ class TestTable(unittest.TestCase):
         self.assertEqual(talk.told, ["ended"])
 
 
-class TestGreeting(unittest.TestCase):
+class TestHandshake(unittest.TestCase):
     def test_what_is_sent(self) -> None:
         talk = Conversation()
         asked = Connect(0, 7, 9000, SESSION, PASSWORD, True)
         self.assertEqual(talk.exchange.connect(asked), framed(bytes(asked.serialize())))
-        sent = talk.exchange.introduce({("digest", "b:b"), ("digest", "a:a")}, PATH, lambda found: None)
+        sent = talk.exchange.handshake_requests({("digest", "b:b"), ("digest", "a:a")}, PATH, lambda found: None)
         kinds = []
         while sent:
             length, xid, kind = REQUEST.unpack_from(sent)
@@ -150,11 +150,11 @@ class TestGreeting(unittest.TestCase):
         for size in range(1, len(whole) + 3):
             with self.subTest(size):
                 talk, found = Conversation(), list[Any]()
-                talk.exchange.introduce([("digest", "a:a")], PATH, found.append)
+                talk.exchange.handshake_requests([("digest", "a:a")], PATH, found.append)
                 for begin in range(0, len(whole), size):
-                    self.assertFalse(talk.exchange.is_greeted)
-                    talk.exchange.greet(whole[begin : begin + size])
-                self.assertTrue(talk.exchange.is_greeted)
+                    self.assertFalse(talk.exchange.is_handshake_over)
+                    talk.exchange.receive_handshake(whole[begin : begin + size])
+                self.assertTrue(talk.exchange.is_handshake_over)
                 self.assertEqual((talk.exchange.accepted.session_id, talk.exchange.zxid), (SESSION, 9))
                 self.assertEqual([each[0] for each in found], [b"b"])
 
@@ -184,7 +184,7 @@ class TestGreeting(unittest.TestCase):
                 b"HTTP/1.1 400 Bad Request\r\n\r\n",
                 int_struct.pack(-1),
                 int_struct.pack(15),
-                int_struct.pack(MOST_GREETING_BYTES + 1),
+                int_struct.pack(MOST_HANDSHAKE_BYTES + 1),
                 framed(bytes(16)),
                 connect_answer() + int_struct.pack(-5),
                 connect_answer() + answer(7),
@@ -195,7 +195,7 @@ class TestGreeting(unittest.TestCase):
             for each in answers:
                 with self.subTest(kind=kind, answer=each):
                     talk = Conversation()
-                    talk.exchange.introduce(
+                    talk.exchange.handshake_requests(
                         [("digest", "a:a")],
                         PATH,
                         lambda found: found if isinstance(found, Exception) else ValueError("another"),
@@ -204,7 +204,7 @@ class TestGreeting(unittest.TestCase):
 
     def test_an_identity_without_a_question(self) -> None:
         talk = Conversation()
-        talk.exchange.introduce([("digest", "a:a")], PATH, None)
+        talk.exchange.handshake_requests([("digest", "a:a")], PATH, None)
         error = talk.feed(connect_answer() + data_answer(0, b"b"))
         self.assertEqual(str(error), "an answer to nothing: xid 0")
 

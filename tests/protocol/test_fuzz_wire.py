@@ -62,7 +62,7 @@ BODIES = st.one_of(
 ANSWERS = st.builds(lambda xid, body, code: answer(xid, body, code=code), XIDS, BODIES, CODES)
 LENGTHS = st.sampled_from([-(1 << 31), -1, 0, 15, 16, 20, 1 << 20, (1 << 31) - 1]).map(int_struct.pack)
 STREAMS = st.lists(st.one_of(ANSWERS, ANSWERS, ANSWERS, LENGTHS, st.binary(max_size=30)), max_size=8).map(b"".join)
-GREETINGS = st.lists(
+HANDSHAKES = st.lists(
     st.one_of(
         st.just(connect_answer()),
         st.just(connect_answer(0, 0)),
@@ -108,9 +108,9 @@ class TestParts(unittest.TestCase):
         self.assertEqual(outcomes[0], outcomes[1])
         self.assertEqual(outcomes[0], outcomes[2])
 
-    @given(st.booleans(), st.booleans(), GREETINGS, CUTS)
+    @given(st.booleans(), st.booleans(), HANDSHAKES, CUTS)
     @fuzzed
-    def test_greeting(self, has_auth: bool, has_verify: bool, stream: bytes, cuts: list[int]) -> None:
+    def test_handshake(self, has_auth: bool, has_verify: bool, stream: bytes, cuts: list[int]) -> None:
         outcomes = []
         for parts in ([stream], cut(stream, cuts), [bytes([each]) for each in stream]):
             talk = Conversation()
@@ -119,8 +119,8 @@ class TestParts(unittest.TestCase):
                 talk.told.append(repr(found))
                 return None if not isinstance(found, Exception) and found[0] == b"b" else ValueError("another")
 
-            talk.exchange.introduce([("digest", "a:a")] * has_auth, PATH, verify if has_verify else None)
-            outcomes.append([*self.outcome(talk, parts), talk.exchange.is_greeted, talk.exchange.zxid])
+            talk.exchange.handshake_requests([("digest", "a:a")] * has_auth, PATH, verify if has_verify else None)
+            outcomes.append([*self.outcome(talk, parts), talk.exchange.is_handshake_over, talk.exchange.zxid])
         self.assertEqual(outcomes[0], outcomes[1])
         self.assertEqual(outcomes[0], outcomes[2])
 

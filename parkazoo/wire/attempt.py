@@ -35,7 +35,7 @@ Wish = int | Limit | Callable[[], Any]
 Steps = Generator[Wish, Any, T]
 
 
-class Talk:
+class Attempt:
     """Runs the generator. All of it is for the loop's own thread.
 
     :param handler: kazoo's; a function that the generator yields runs on what it spawns, or on a thread.
@@ -45,7 +45,7 @@ class Talk:
     """
 
     def __init__(
-        self, loop: Loop, handler: Any, steps: Callable[[Talk], Steps[Any]], on_end: Callable[[Any], None]
+        self, loop: Loop, handler: Any, steps: Callable[[Attempt], Steps[Any]], on_end: Callable[[Any], None]
     ) -> None:
         self.sock: Any = None
         self._loop = loop
@@ -139,13 +139,13 @@ class Talk:
 # ---- what generators are made of ----------------------------------------------------------------
 
 
-def connect(talk: Talk, ip: str, port: int) -> Steps[None]:
+def connect(attempt: Attempt, ip: str, port: int) -> Steps[None]:
     """A TCP connection.
 
     :raises OSError: it is refused.
     """
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
-    talk.sock = sock = socket.socket(family, socket.SOCK_STREAM)
+    attempt.sock = sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     while (code := sock.connect_ex((ip, port))) in CONNECTING:
@@ -154,20 +154,20 @@ def connect(talk: Talk, ip: str, port: int) -> Steps[None]:
         raise OSError(code, os.strerror(code))
 
 
-def secure(talk: Talk, make_context: Callable[[], ssl.SSLContext], host: str) -> Steps[None]:
+def secure(attempt: Attempt, make_context: Callable[[], ssl.SSLContext], host: str) -> Steps[None]:
     """TLS on the connection.
 
     :param make_context: may block: it reads files.
     :raises ssl.SSLError: the two cannot agree, or the server cannot prove its identity.
     """
     context = yield make_context
-    talk.sock = sock = context.wrap_socket(talk.sock, server_hostname=host, do_handshake_on_connect=False)
+    attempt.sock = sock = context.wrap_socket(attempt.sock, server_hostname=host, do_handshake_on_connect=False)
     yield from _until_done(sock.do_handshake, WRITE)
 
 
-def send(talk: Talk, data: bytes) -> Steps[None]:
+def send(attempt: Attempt, data: bytes) -> Steps[None]:
     while data:
-        sent = yield from _until_done(partial(talk.sock.send, data), WRITE)
+        sent = yield from _until_done(partial(attempt.sock.send, data), WRITE)
         data = data[sent:]
 
 
@@ -180,12 +180,12 @@ def _until_done(call: Callable[[], T], events: int) -> Steps[T]:
 
     :param events: what a plain socket waits for.
     """
-    while isinstance(result := _attempt(call, events), _Wait):
+    while isinstance(result := _try_call(call, events), _Wait):
         yield result.events
     return result
 
 
-def _attempt(call: Callable[[], T], events: int) -> T | _Wait:
+def _try_call(call: Callable[[], T], events: int) -> T | _Wait:
     try:
         return call()
     except BlockingIOError:
@@ -200,11 +200,11 @@ class Closed(ConnectionDropped):
     """The server has closed the connection."""
 
 
-def receive(talk: Talk) -> Steps[bytes]:
+def receive(attempt: Attempt) -> Steps[bytes]:
     """
     :raises Closed: the server has closed the connection.
     """
-    data: bytes = yield from _until_done(partial(talk.sock.recv, READ_BYTES), READ)
+    data: bytes = yield from _until_done(partial(attempt.sock.recv, READ_BYTES), READ)
     if not data:
         raise Closed("the server has closed the connection")
     return data
