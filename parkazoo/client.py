@@ -15,7 +15,7 @@ from kazoo.exceptions import AuthFailedError, WriterNotClosedException
 from kazoo.protocol.states import KazooState, KeeperState
 
 from parkazoo.compat.calls import Calls
-from parkazoo.compat.face import Face
+from parkazoo.compat.compatible_client import CompatibleClient
 from parkazoo.engine.ports import Reply
 from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
@@ -35,7 +35,7 @@ SETTLED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO, KeeperState.AUTH_FAI
 MIN_CLOSE_TIMEOUT_S = 10  # kazoo's
 
 
-class ParKazooClient(Face):
+class ParKazooClient(CompatibleClient):
     """A KazooClient over several ensembles.
 
     Takes every argument of :class:`kazoo.client.KazooClient`. `hosts` are servers of the bootstrap ensemble,
@@ -76,7 +76,7 @@ class ParKazooClient(Face):
     def _call(self, request: Request, async_object: Reply | None) -> bool | None:
         """Every request of kazoo's public methods and recipes comes through here, as with kazoo."""
         if self.listeners.is_calling:
-            self.listeners.excuse()
+            self.listeners.before_use()
         session = self._session
         if session is None or self._state in CLOSED_ERRORS:
             if async_object is not None:
@@ -149,7 +149,7 @@ class ParKazooClient(Face):
         :raises RuntimeError: a watch or completion callback of this client cannot start it.
         """
         self.check_process()
-        self.listeners.excuse()
+        self.listeners.before_use()
         with self._starting:
             live = self._start()
         return live  # noqa: RET504 - from within, a signal handler's exception could keep the lock
@@ -207,7 +207,7 @@ class ParKazooClient(Face):
         """
         if self._stopped.is_set() and (self._session is None or self._session.is_stopping):
             return  # otherwise a stop() was interrupted before it could ask for the end
-        self.listeners.excuse()
+        self.listeners.before_use()
         deadline_s = time.monotonic() + self._close_timeout_s
         was_connected = self.connected
         try:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, connect_to_each_server, reasons
 from parkazoo.admin.contents import Contents, has_mirrors, lost_parts, missing_fences, parts_of
 from parkazoo.admin.identity import is_identity
-from parkazoo.admin.reach import SHOWN
 from parkazoo.admin.read import read_map
+from parkazoo.admin.strays import SHOWN
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, parse_hosts
 from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, ROOT
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from parkazoo.admin.clients import AdminClient
 from parkazoo.admin.contents import Contents, lost_parts
-from parkazoo.admin.reach import listings
+from parkazoo.admin.strays import listings
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import FENCES, MAP, MIRRORS, PIN, ROOT, escape, join, logical, unescape
@@ -32,7 +32,7 @@ class Loss(NamedTuple):
 
     def __str__(self) -> str:
         parts = [
-            f"{what} of {len(paths):,} director{'ies' if len(paths) > 1 else 'y'} ({_some(paths)})"
+            f"{what} of {len(paths):,} director{'ies' if len(paths) > 1 else 'y'} ({_shorten(paths)})"
             for what, paths in (("the children", self.childless), ("the data", self.homeless))
             if paths
         ]
@@ -43,7 +43,7 @@ class Loss(NamedTuple):
         )
 
 
-def _some(paths: Sequence[str]) -> str:
+def _shorten(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - LOSSES_SHOWN:,} more" if len(paths) > LOSSES_SHOWN else ""
     return ", ".join(paths[:LOSSES_SHOWN]) + more
 

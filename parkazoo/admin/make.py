@@ -16,7 +16,7 @@ from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unr
 from parkazoo.admin.contents import DRAFT, Contents, has_mirrors, missing_fences, parse_map
 from parkazoo.admin.identity import encode_identity, is_identity, verify_distinct
 from parkazoo.admin.loss import Loss, assess, find_lost, verify_given_up
-from parkazoo.admin.reach import verify_all_in_reach
+from parkazoo.admin.strays import verify_no_strays
 from parkazoo.admin.verify import verify_contents, verify_form, verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record
@@ -74,14 +74,14 @@ def init_map(
             verify_contents(cluster_map, name, states, closed, is_made)
         if lost := find_lost(cluster_map, states, is_made):
             if not is_made:  # with its ensembles in another order, the error would name other losses
-                verify_all_in_reach(cluster_map, clients, is_again=True)
+                verify_no_strays(cluster_map, clients, is_again=True)
             loss = assess(cluster_map, clients, lost)
             verify_given_up(cluster_map, states, loss, replace, is_made)
             tell(loss)
         if any(state.record is None for state in states.values()):
             verify_distinct(clients, options, timeout_s)
         if not is_made and not lost:
-            verify_all_in_reach(cluster_map, clients, is_again=False)
+            verify_no_strays(cluster_map, clients, is_again=False)
         return _write(clients, cluster_map, is_made, acl)
 
 

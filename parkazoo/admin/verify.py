@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from parkazoo.admin.contents import DRAFT, Contents
 from parkazoo.admin.identity import cluster_of, is_identity
-from parkazoo.admin.reach import SHOWN
+from parkazoo.admin.strays import SHOWN
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record
 from parkazoo.protocol.placement import ENSEMBLE, MAP, MIRRORS, ROOT

@@ -37,7 +37,7 @@ class Listeners:
         self._states: deque[str] = deque()
         self._timer: Timer | None = None  # of the patience with them
         self.is_calling = False
-        self._is_excused = False  # since they were idle, one has used the client, or has taken too long
+        self._has_lost_patience = False  # since they were idle, one has used the client, or has taken too long
         self._are_idle = handler.event_object()
         self._are_idle.set()
 
@@ -50,16 +50,16 @@ class Listeners:
             self._states.append(state)
             is_idle = not self.is_calling
             if is_idle:
-                self.is_calling, self._is_excused = True, False
+                self.is_calling, self._has_lost_patience = True, False
                 self._are_idle.clear()
-            if loop is not None and not self._is_excused:
+            if loop is not None and not self._has_lost_patience:
                 self.is_closed = True
                 if self._timer is None:
                     self._timer = loop.call_later(self._patience_s, self._lose_patience)
         if is_idle:
             run_on(CALLBACKS, self._handler, self._run)
 
-    def excuse(self) -> None:
+    def before_use(self) -> None:
         """The client is about to be used. If a listener uses it, nothing waits for that listener any more."""
         if self.is_calling and _called_by.get() is self:
             self._lose_patience()
@@ -77,7 +77,7 @@ class Listeners:
     def _lose_patience(self) -> None:
         """Until all have been called, whatever states come meanwhile."""
         with self._lock:
-            self._is_excused = True
+            self._has_lost_patience = True
             is_opened, self.is_closed = self.is_closed, False
         if is_opened:
             self._on_open()

@@ -11,10 +11,10 @@ from parkazoo.local.addresses import HOST, free_ports
 from parkazoo.local.cluster import LocalCluster
 from parkazoo.local.cluster_error import AlreadyRunningError, LocalClusterError
 from parkazoo.local.detached import ServerStatus, start_detached, status, stop_detached
+from parkazoo.local.four_letter_words import Role, four_letter_word, role_of
 from parkazoo.local.jars import find_zookeeper
 from parkazoo.local.java import find_java
 from parkazoo.local.servers import LocalEnsemble, LocalServer, Machine
-from parkazoo.local.words import Role, four_letter_word, role_of
 
 __all__ = [
     "HOST",

@@ -16,9 +16,9 @@ from parkazoo.local.addresses import HOST
 from parkazoo.local.cluster import START_TIMEOUT_S, LocalCluster
 from parkazoo.local.cluster_error import AlreadyRunningError, LocalClusterError
 from parkazoo.local.folder import LOCK, State, is_locked, verify_shape
+from parkazoo.local.four_letter_words import WORD_TIMEOUT_S, four_letter_word, role_of
 from parkazoo.local.servers import STOP_TIMEOUT_S
 from parkazoo.local.waiting import wait_until
-from parkazoo.local.words import WORD_TIMEOUT_S, four_letter_word, role_of
 
 
 class ServerStatus(NamedTuple):

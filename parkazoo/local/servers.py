@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from parkazoo.local.addresses import HOST, ServerPorts
 from parkazoo.local.cluster_error import LocalClusterError
+from parkazoo.local.four_letter_words import WORD_TIMEOUT_S, Role, role_of
 from parkazoo.local.supervisor import Supervisor
 from parkazoo.local.waiting import POLL_S, wait_until
-from parkazoo.local.words import WORD_TIMEOUT_S, Role, role_of
 
 STOP_TIMEOUT_S = 10.0
 QUORUM_WORD_TIMEOUT_S = 0.5  # a frozen server must not slow down the wait for the others

@@ -368,7 +368,7 @@ class TestListeners(unittest.TestCase):
     def test_a_listener_that_uses_the_client(self) -> None:
         """The gate opens; and stays open for the states that come until it has returned."""
         hold = self.hold("a")
-        self.within["a"] = self.listeners.excuse
+        self.within["a"] = self.listeners.before_use
         self.tell("a")
         self.wait_for("a")
         self.assertFalse(self.listeners.is_closed)
@@ -384,11 +384,11 @@ class TestListeners(unittest.TestCase):
         self.assertTrue(self.listeners.is_closed)
         again.set()
 
-    def test_others_excuse_nothing(self) -> None:
+    def test_others_open_nothing(self) -> None:
         hold = self.hold("a")
         self.tell("a")
         self.wait_for("a")
-        self.listeners.excuse()
+        self.listeners.before_use()
         self.assertTrue(self.listeners.is_closed)
         hold.set()
         self.wait_idle()

@@ -33,7 +33,7 @@ LONG_FILES = {
     "tests/protocol/test_driver.py": "a driver whose members the test plays",
 }
 LONG_FUNCTIONS = {
-    "parkazoo/compat/face.py:__init__": "kazoo's parameters, each with its type",
+    "parkazoo/compat/compatible_client.py:__init__": "kazoo's parameters, each with its type",
     "tests/faults/run.py:run": "the order in which a run of the faults begins and ends",
 }
 SAME_FILE_NAMES = {

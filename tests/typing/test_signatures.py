@@ -1,4 +1,4 @@
-"""The typed face has every public name of the kazoo that is installed, with the same parameters."""
+"""The typed client has every public name of the kazoo that is installed, with the same parameters."""
 
 from __future__ import annotations
 

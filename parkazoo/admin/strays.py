@@ -17,7 +17,7 @@ READS_AT_ONCE = 64
 SHOWN = 5
 
 
-def verify_all_in_reach(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], is_again: bool) -> None:
+def verify_no_strays(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], is_again: bool) -> None:
     """No ensemble has a znode at a place where this map would not look for it.
 
     :param is_again: whether ensembles are of a cluster already, whose map is lost.

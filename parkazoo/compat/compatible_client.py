@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from parkazoo.compat.calls import Calls
-from parkazoo.compat.facade import Connections, Watchers, child_places, data_places
+from parkazoo.compat.internals import Connections, Watchers, child_places, data_places
 from parkazoo.compat.listeners import Listeners
 from parkazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
 from parkazoo.recipe.queue import LockingQueue
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PATIENCE = 1 / 3  # of the session timeout: how long answers may wait for state listeners
 
 
-class Face(Calls):
+class CompatibleClient(Calls):
     """A client as kazoo's programs know it. What it has one of is the bootstrap ensemble's as a rule."""
 
     _session: Any = None  # the engine's, from the first start on
