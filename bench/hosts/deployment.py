@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.hosts.archives import Store
-from bench.hosts.fleet import Fleet, some
+from bench.hosts.fleet import Fleet, shorten
 from bench.hosts.inventory import SERVER, Host
 from bench.hosts.remote import HostError, Remote
 
@@ -65,7 +65,7 @@ def see_reachable(fleet: Fleet) -> None:
 
     def look(remote: Remote) -> None:
         if missing := remote.ask("find_unreachable", places):
-            raise HostError(f"from there {some(missing)} cannot be reached: is the inside address right?")
+            raise HostError(f"from there {shorten(missing)} cannot be reached: is the inside address right?")
 
     fleet.each("looking at the network", look)
 

@@ -25,7 +25,7 @@ SHOWN = 4
 T = TypeVar("T")
 
 
-def some(names: Sequence[str]) -> str:
+def shorten(names: Sequence[str]) -> str:
     """The first ones, and how many more there are."""
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
@@ -46,7 +46,7 @@ class FleetError(LabError, Generic[T]):
 
 
 @contextmanager
-def ending(end: Callable[[], object]) -> Iterator[None]:
+def cleanup(end: Callable[[], object]) -> Iterator[None]:
     """Do that at the end, whatever happens.
 
     :raises LabError: it fails; if something failed before, the message has both.
@@ -158,7 +158,7 @@ class Fleet:
                 if unexpected := [error for error in errors if not isinstance(error, HostError)]:
                     raise unexpected[0]
                 late = [name for task, name in tasks.items() if task in waiting]
-                progress.update(shown, advance=len(ended), late=some(late))
+                progress.update(shown, advance=len(ended), late=shorten(late))
                 if errors and all_or_none:
                     return
         if about:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.hosts import deployment, zookeeper
 from bench.hosts.faults import EmulatedFaults, HostFaults
-from bench.hosts.fleet import Fleet, ending
+from bench.hosts.fleet import Fleet, cleanup
 from bench.hosts.inventory import CLIENT
 from bench.hosts.remote import Remote
 from bench.lab import Ensembles, Lab, ProcessorTimes, Server, Shape
@@ -61,7 +61,7 @@ class HostLab(Lab):
     @contextmanager
     def ensembles(self, shape: Shape) -> Iterator[Ensembles]:
         started = zookeeper.start(self._fleet, shape)
-        with ending(lambda: zookeeper.stop(self._fleet)), ending(self._faults.undo_all):
+        with cleanup(lambda: zookeeper.stop(self._fleet)), cleanup(self._faults.undo_all):
             zookeeper.make_map(self._fleet, started)
             yield started
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.hosts.fleet import Fleet, FleetError, ending
+from bench.hosts.fleet import Fleet, FleetError, cleanup
 from bench.hosts.inventory import SERVER, Host, Inventory
 from bench.hosts.remote import Remote
 from bench.lab import ZOO_CFG, Ensembles, LabError, Server, Shape
@@ -55,7 +55,7 @@ def start(fleet: Fleet, shape: Shape) -> Ensembles:
             raise
         wait_serving(fleet, used)
     except BaseException as error:
-        with ending(lambda: fleet.each("stopping what was started", _stop, started)):
+        with cleanup(lambda: fleet.each("stopping what was started", _stop, started)):
             raise error
     return ensembles
 

@@ -46,7 +46,7 @@ class Account:
     errors: Counter[str]
 
 
-class Crew:
+class Clients:
     """The clients of this process, and the work of each in a thread (or greenlet) of its own."""
 
     def __init__(self, plan: Plan, number: int) -> None:
@@ -207,10 +207,10 @@ def _serve(pipe: Connection, plan: Plan, number: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends this one
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        crew = Crew(plan, number)
-        pipe.send(crew.work())
+        clients = Clients(plan, number)
+        pipe.send(clients.work())
         with suppress(Exception):  # the account is given; sessions that cannot be closed expire
-            crew.close()
+            clients.close()
     except Exception as error:
         with suppress(OSError):
             pipe.send(f"{type(error).__name__}: {error}")

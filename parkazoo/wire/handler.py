@@ -16,7 +16,7 @@ from kazoo.handlers.threading import AsyncResult, KazooTimeoutError, SequentialT
 
 from parkazoo.wire import loop as loops
 from parkazoo.wire.routine import has_ended
-from parkazoo.wire.workers import CALLBACKS, Strand
+from parkazoo.wire.workers import CALLBACKS, CallQueue
 
 log = logging.getLogger(__name__)
 
@@ -133,8 +133,8 @@ class Handler(SequentialThreadingHandler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.callback_queue = Strand()
-        self.completion_queue = Strand()
+        self.callback_queue = CallQueue()
+        self.completion_queue = CallQueue()
         self._workers = [self.callback_queue, self.completion_queue]
 
     def start(self) -> None:
@@ -168,12 +168,14 @@ class Handler(SequentialThreadingHandler):
     def _join(self, timeout_s: float) -> bool:
         deadline_s = time.monotonic() + timeout_s
         is_all = True
-        for strand in (self.completion_queue, self.callback_queue):
-            if not strand.join(max(0.0, deadline_s - time.monotonic())):
+        for call_queue in (self.completion_queue, self.callback_queue):
+            if not call_queue.join(max(0.0, deadline_s - time.monotonic())):
                 is_all = False
-                if not strand.is_current():
+                if not call_queue.is_current():
                     log.warning(
-                        "A callback is still running, it was waited for for %g s: %r", timeout_s, strand.current
+                        "A callback is still running, it was waited for for %g s: %r",
+                        timeout_s,
+                        call_queue.current,
                     )
         return is_all
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from parkazoo.wire.workers import Strand
+from parkazoo.wire.workers import CallQueue
 
 
 def is_current(routine: Any) -> bool:
     """Whether the caller runs in it. Unknown for what other handlers spawn."""
-    if isinstance(routine, Strand):
+    if isinstance(routine, CallQueue):
         return routine.is_current()
     if isinstance(routine, threading.Thread):
         return routine is threading.current_thread()

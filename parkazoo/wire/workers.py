@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 IDLE_S = 2.0
 GREEN = ("sequential_gevent_handler", "sequential_eventlet_handler")  # kazoo's handlers that spawn no threads
 
-_all: WeakSet[Workers | Strand] = WeakSet()
+_all: WeakSet[Workers | CallQueue] = WeakSet()
 
 # Signal handlers run on the main thread, after any call that it makes here. They may raise, and may use clients.
 # So a thread that asks for a call takes no lock and notes nothing: it appends the call, and wakes a thread. The
@@ -144,7 +144,7 @@ def run_on(workers: Workers, handler: Any, call: Callable[[], None]) -> None:
         workers.run(call)
 
 
-class Strand:
+class CallQueue:
     """Makes calls one at a time, in order, on threads. Stands where kazoo's threading handler has a queue."""
 
     def __init__(self) -> None:

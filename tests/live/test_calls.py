@@ -28,7 +28,7 @@ from parkazoo.wire import member as member_module
 from parkazoo.wire import runtime as runtime_module
 from parkazoo.wire import workers as workers_module
 from parkazoo.wire.handler import Handler, Result, start_handler, stop_handler
-from parkazoo.wire.workers import CALLBACKS, Strand, Workers
+from parkazoo.wire.workers import CALLBACKS, CallQueue, Workers
 from tests.live.test_wire_connect import Server, silent
 from tests.live.world import DEADLINE_S, LiveTest, wait_until
 
@@ -240,19 +240,19 @@ def raiser(error: type[BaseException]) -> Callable[..., None]:
 
 class TestStrand(CallsTest):
     def setUp(self) -> None:
-        self.strand = Strand()
+        self.call_queue = CallQueue()
         self.made: list[Any] = []
 
     def put(self, name: Any) -> None:
-        self.strand.put(lambda: self.made.append(name))
+        self.call_queue.put(lambda: self.made.append(name))
 
     def test_what_a_call_raises(self) -> None:
         errors = (ValueError, SystemExit, KeyboardInterrupt, GeneratorExit)
         with self.assertLogs(workers_module.log, "ERROR") as logs:
             for error in errors:
-                self.strand.put(raiser(error))
+                self.call_queue.put(raiser(error))
                 self.put(error)
-            self.assertTrue(self.strand.join(DEADLINE_S))
+            self.assertTrue(self.call_queue.join(DEADLINE_S))
         self.assertEqual(self.made, [*errors])
         self.assertEqual(len(logs.records), len(errors))
 
@@ -261,9 +261,9 @@ class TestStrand(CallsTest):
         with no_threads(), self.assertLogs(workers_module.log, "WARNING"):
             self.put(1)
             self.put(2)
-            self.assertFalse(self.strand.join(SOON_S))
+            self.assertFalse(self.call_queue.join(SOON_S))
         self.put(3)
-        self.assertTrue(self.strand.join(DEADLINE_S))
+        self.assertTrue(self.call_queue.join(DEADLINE_S))
         self.assertEqual(self.made, [1, 2, 3])
 
     def test_interrupted_put(self) -> None:
@@ -274,18 +274,18 @@ class TestStrand(CallsTest):
 
         def check() -> None:
             self.put(next(names))
-            self.assertTrue(self.strand.join(DEADLINE_S))
+            self.assertTrue(self.call_queue.join(DEADLINE_S))
 
         self.assertGreater(each_interruption(prepare, check), 20)
         self.assertEqual(self.made, sorted(set(self.made)))
 
     def test_join(self) -> None:
         block = self.block()
-        self.strand.put(block)
-        self.assertFalse(self.strand.join(SOON_S))
-        self.assertFalse(self.strand.join(0.0))
+        self.call_queue.put(block)
+        self.assertFalse(self.call_queue.join(SOON_S))
+        self.assertFalse(self.call_queue.join(0.0))
         block.may_end.set()
-        self.assertTrue(self.strand.join(DEADLINE_S))
+        self.assertTrue(self.call_queue.join(DEADLINE_S))
 
     def test_join_does_not_wait_for_what_comes_later(self) -> None:
         has_joined = threading.Event()
@@ -293,14 +293,14 @@ class TestStrand(CallsTest):
 
         def again() -> None:
             if not has_joined.is_set():
-                self.strand.put(again)
+                self.call_queue.put(again)
 
         again()
-        self.assertTrue(self.strand.join(DEADLINE_S))
+        self.assertTrue(self.call_queue.join(DEADLINE_S))
 
     def test_join_on_its_own_call(self) -> None:
-        self.strand.put(lambda: self.made.append(self.strand.join(DEADLINE_S)))
-        self.assertTrue(self.strand.join(DEADLINE_S))
+        self.call_queue.put(lambda: self.made.append(self.call_queue.join(DEADLINE_S)))
+        self.assertTrue(self.call_queue.join(DEADLINE_S))
         self.assertEqual(self.made, [False])
 
     def test_many_threads_put(self) -> None:
@@ -314,14 +314,14 @@ class TestStrand(CallsTest):
 
         def put(number: int) -> None:
             for count in range(500):
-                self.strand.put(partial(call, (number, count)))
+                self.call_queue.put(partial(call, (number, count)))
 
         threads = [threading.Thread(target=put, args=(number,)) for number in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertTrue(self.strand.join(DEADLINE_S))
+        self.assertTrue(self.call_queue.join(DEADLINE_S))
         for number in range(4):
             mine = [name for is_alone, name in self.made if is_alone and name[0] == number]
             self.assertEqual(mine, [(number, count) for count in range(500)])
@@ -551,10 +551,10 @@ class TestHandler(CallsTest):
     def test_stop_in_a_callback(self) -> None:
         stopped: list[Any] = []
         self.handler.start()
-        for strand in (self.handler.callback_queue, self.handler.completion_queue):
+        for call_queue in (self.handler.callback_queue, self.handler.completion_queue):
             self.handler.start()
-            strand.put(lambda: stopped.append(self.handler.stop()))
-            self.assertTrue(strand.join(DEADLINE_S))
+            call_queue.put(lambda: stopped.append(self.handler.stop()))
+            self.assertTrue(call_queue.join(DEADLINE_S))
         self.assertEqual(stopped, [False, False])
         self.assertFalse(self.handler.running)
 
