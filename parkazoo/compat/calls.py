@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os.path import split
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 from parkazoo.compat.creation import Creation, checked_acl, ensure_path, prefixed
 from parkazoo.compat.reads import Reads, check_path
@@ -19,10 +19,7 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.operations import EPHEMERAL, SEQUENCE
 from parkazoo.recipe.delete import TreeDelete
 from parkazoo.recipe.transaction import RetriableTransaction
-from parkazoo.types import ACL, ZnodeStat
-
-if TYPE_CHECKING:
-    from parkazoo.types.znodes import ACLs, AsyncResult
+from parkazoo.types import ACL, ACLs, AsyncResult, ZnodeStat
 
 
 class Calls(Reads):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections import deque
 from collections.abc import Iterable
 from functools import partial
@@ -13,16 +14,23 @@ from parkazoo.compat.internals import Connections, Watchers, child_places, data_
 from parkazoo.compat.listeners import Listeners
 from parkazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
 from parkazoo.recipe.queue import LockingQueue
+from parkazoo.types import ACLs, KazooRetry, handlers
+from parkazoo.types.client import Listener
 from parkazoo.wire.handler import Handler
 from parkazoo.wire.member import Member
 from parkazoo.wire.runtime import Runtime
 
+# typing.get_type_hints() needs these names while a program runs, and Python 3.10 has not all of them.
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from parkazoo.types import handlers
-    from parkazoo.types.client import KazooRetry, Listener
-    from parkazoo.types.znodes import ACLs
+    LoggerAdapter = logging.LoggerAdapter[Any]
+else:
+    LoggerAdapter = logging.LoggerAdapter
+    if sys.version_info >= (3, 11):
+        from typing import Unpack
+    else:
+        Unpack = type
 
 PATIENCE = 1 / 3  # of the session timeout: how long answers may wait for state listeners
 
@@ -47,7 +55,7 @@ class CompatibleClient(Calls):
         randomize_hosts: bool = True,
         connection_retry: KazooRetry | dict[str, Any] | None = None,
         command_retry: KazooRetry | dict[str, Any] | None = None,
-        logger: logging.Logger | logging.LoggerAdapter[Any] | None = None,
+        logger: logging.Logger | LoggerAdapter | None = None,
         keyfile: str | None = None,
         keyfile_password: str | None = None,
         certfile: str | None = None,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 from parkazoo.compat.creation import Unchrooted, prefixed
 from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetChildren2, GetData, Sync, prefix_root
-from parkazoo.types import ACL, KazooClient, ZnodeStat
-
-if TYPE_CHECKING:
-    from parkazoo.types.znodes import AsyncResult, Watch
+from parkazoo.types import ACL, AsyncResult, KazooClient, ZnodeStat
+from parkazoo.types.znodes import Watch
 
 
 def check_path(path: object) -> None:

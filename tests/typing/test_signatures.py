@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import typing
 import unittest
 from collections.abc import Iterator
 from functools import partial
@@ -104,6 +105,15 @@ class TestClient(unittest.TestCase):
                 ):
                     self.assertEqual((one.name, one.kind, one.default), (other.name, other.kind, other.default))
         self.assertEqual(parameters_of(ParKazooClient), parameters_of(KazooClient))
+
+    def test_hints_while_a_program_runs(self) -> None:
+        """Frameworks ask for them, and then each name that an annotation uses must be there."""
+        for name in ("__init__", *sorted(public(ParKazooClient))):
+            found = inspect.getattr_static(ParKazooClient, name)
+            call = found.fget if isinstance(found, property) else found
+            if inspect.isfunction(call) and call.__module__.startswith("parkazoo."):
+                with self.subTest(name=name):
+                    self.assertIn("return", typing.get_type_hints(call))
 
     def test_members(self) -> None:
         """`members` says that kazoo's clients have what Calls has."""
