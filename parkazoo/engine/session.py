@@ -384,15 +384,13 @@ class Session(Generic[MemberT]):
 
     def describe_missing(self) -> str:
         """The ensembles that were not reached and why, for the message of a time-out."""
+        name = "ensemble {}" if self.cluster_map else "the bootstrap ensemble"
         missing = [
-            f"{self._describe(member)} ({member.describe_troubles()})"
+            f"{name.format(member.name)} ({member.describe_troubles()})"
             for member in self.members
             if self._states[member] not in CONNECTED_STATES
         ]
         return " and ".join(missing) or "all ensembles at once"
-
-    def _describe(self, member: MemberT) -> str:
-        return f"ensemble {member.name}" if self.cluster_map else "the bootstrap ensemble"
 
 
 def with_client_as_owner(bootstrap: RequestPort, members: Sequence[RequestPort], ensemble: int, stat: Any) -> Any:
