@@ -29,7 +29,7 @@ from parkazoo.wire.member import Member
 from parkazoo.wire.routine import end_after_fork, is_current
 from parkazoo.wire.runtime import Runtime
 from parkazoo.wire.sasl import verify_sasl
-from parkazoo.wire.tls import make_context
+from parkazoo.wire.tls import make_context, tls_options
 
 SETTLED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO, KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 MIN_CLOSE_TIMEOUT_S = 10  # kazoo's
@@ -328,13 +328,7 @@ class ParKazooClient(CompatibleClient):
             randomize_hosts=self.randomize_hosts,
             connection_retry=self._conn_retry.copy(),
             logger=self.logger_for(name),
-            keyfile=self.keyfile,
-            keyfile_password=self.keyfile_password,
-            certfile=self.certfile,
-            ca=self.ca,
-            use_ssl=self.use_ssl,
-            verify_certs=self.verify_certs,
-            check_hostname=self.check_hostname,
+            **tls_options(self),
         )
 
     def logger_for(self, name: str) -> Any:

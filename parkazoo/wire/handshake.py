@@ -18,7 +18,7 @@ from parkazoo.protocol.placement import ENSEMBLE
 from parkazoo.wire.attempt import Attempt, Closed, Limit, Steps, connect, receive, secure, send
 from parkazoo.wire.exchange import CONNECTING, Exchange, WrongEnsemble
 from parkazoo.wire.frames import request_frame
-from parkazoo.wire.tls import make_context
+from parkazoo.wire.tls import make_context, tls_options
 
 CLOSE_XID = 1
 WRITER = b"rw"  # a server's answer to isro
@@ -151,13 +151,7 @@ def _create(create: Callable[..., Any], member: Any, address: Address, timeout_s
         address=(address.ip, address.port),
         hostname=address.host,
         timeout=timeout_s,
-        use_ssl=member.use_ssl,
-        keyfile=member.keyfile,
-        certfile=member.certfile,
-        ca=member.ca,
-        keyfile_password=member.keyfile_password,
-        verify_certs=member.verify_certs,
-        check_hostname=member.check_hostname,
+        **tls_options(member),
     )
     sock.setblocking(False)
     return sock

@@ -1,12 +1,20 @@
-"""The TLS options of a client, tried before any server is asked."""
+"""The TLS options of a client: handed on, and tried before any server is asked."""
 
 from __future__ import annotations
 
 import ssl
 from pathlib import Path
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConfigurationError
+
+OPTIONS = ("use_ssl", "ca", "certfile", "keyfile", "keyfile_password", "verify_certs", "check_hostname")
+
+
+def tls_options(client: KazooClient) -> dict[str, Any]:
+    """A client's TLS options: arguments of a kazoo client, and of a handler's `create_connection`."""
+    return {name: getattr(client, name) for name in OPTIONS}
 
 
 def make_context(client: KazooClient) -> ssl.SSLContext:
