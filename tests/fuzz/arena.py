@@ -149,8 +149,7 @@ class _Run:
             self.counts[f"{call.name}: {_kind(answers.kazoo)}"] += 1
             names = identities_of(self.identities[call.client])
             difference = Difference(self.case, call, answers.kazoo, answers.parkazoo, names, self._acl_of)
-            is_suspect = answers.differ or call.args.get("recursive") or call.name == "LockingQueue.get"
-            rule = rule_for(difference) if is_suspect else None
+            rule = rule_for(difference)
             if rule is not None:
                 self.allowed[rule.sentence] += 1
                 if rule.ends:

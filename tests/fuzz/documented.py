@@ -5,7 +5,7 @@ A rule is a sentence of that document and when it applies. A difference that no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,11 +53,13 @@ class Rule:
     """
     :param sentence: of docs/reference/differences.md.
     :param ends: whether the trees differ from there on, so that nothing more can be compared.
+    :param is_silent: whether it applies to answers that are alike, too.
     """
 
     sentence: str
     ends: bool
     allows: Callable[[Difference], bool]
+    is_silent: bool = False
 
 
 def kazoos_answer(case: Case, call: Call) -> str | None:
@@ -75,8 +77,9 @@ def kazoos_answer(case: Case, call: Call) -> str | None:
 
 
 def rule_for(difference: Difference) -> Rule | None:
-    """The rule that allows the difference, if there is one."""
-    return next((rule for rule in RULES if rule.allows(difference)), None)
+    """The rule that allows the difference, if there is one; where the answers are alike, a silent one."""
+    differ = difference.kazoo != difference.parkazoo
+    return next((rule for rule in RULES if (differ or rule.is_silent) and rule.allows(difference)), None)
 
 
 def _was_refused(difference: Difference) -> bool:
@@ -87,12 +90,15 @@ def _was_refused(difference: Difference) -> bool:
     return bool(ours == NO_AUTH and theirs != ours)
 
 
-def _deleted(difference: Difference) -> Iterator[str]:
+def _of_transaction(difference: Difference, kind: str) -> list[str]:
+    """The paths of a transaction's operations of this kind; none if it is another call."""
     call, case = difference.call, difference.case
-    if call.name == "delete":
-        yield difference.path
-    if call.name == "transaction":
-        yield from (case.full_path(call, path) for kind, path, *_ in call.args["operations"] if kind == "delete")
+    operations = call.args["operations"] if call.name == "transaction" else ()
+    return [case.full_path(call, path) for each, path, *_ in operations if each == kind]
+
+
+def _deleted(difference: Difference) -> list[str]:
+    return [difference.path] if difference.call.name == "delete" else _of_transaction(difference, "delete")
 
 
 def _delete_needs_delete(difference: Difference) -> bool:
@@ -102,12 +108,10 @@ def _delete_needs_delete(difference: Difference) -> bool:
     )
 
 
-def _created(difference: Difference) -> Iterator[str]:
-    call, case = difference.call, difference.case
-    if call.name in ("create", "ensure_path"):
-        yield difference.path.rstrip("/")
-    if call.name == "transaction":
-        yield from (case.full_path(call, path) for kind, path, *_ in call.args["operations"] if kind == "create")
+def _created(difference: Difference) -> list[str]:
+    if difference.call.name in ("create", "ensure_path"):
+        return [difference.path.rstrip("/")]
+    return _of_transaction(difference, "create")
 
 
 def _first_child_needs_acl(difference: Difference) -> bool:
@@ -118,13 +122,8 @@ def _first_child_needs_acl(difference: Difference) -> bool:
 
 
 def _stat_without_read(difference: Difference) -> bool:
-    call, case = difference.call, difference.case
-    if call.name in ("set", "get_acls", "set_acls"):
-        paths = [difference.path]
-    elif call.name == "transaction":
-        paths = [case.full_path(call, path) for kind, path, *_ in call.args["operations"] if kind == "set_data"]
-    else:
-        return False
+    is_single = difference.call.name in ("set", "get_acls", "set_acls")
+    paths = [difference.path] if is_single else _of_transaction(difference, "set_data")
     ours, theirs = without_children(difference.parkazoo), without_children(difference.kazoo)
     return bool(
         ours == theirs
@@ -187,6 +186,7 @@ RULES = (
         "have been done",
         True,
         _is_refused_recursive,
+        is_silent=True,
     ),
     Rule(
         "Deleting a directory that has had children needs the DELETE right on the directory itself",
@@ -208,5 +208,6 @@ RULES = (
         "`LockingQueue.get` of an entry that the client may not read raises NoAuthError, and raises it again",
         True,
         _may_not_read_an_entry,
+        is_silent=True,
     ),
 )

@@ -109,6 +109,14 @@ class TestRules(unittest.TestCase):
         self.assertTrue(self.allowed(transaction, [True], [NO_AUTH], closed))
         self.assertFalse(self.allowed(transaction, [True], [NO_AUTH], open_to_alice))
 
+    def test_answers_that_are_alike(self) -> None:
+        """Some rules apply to them: what is left of the tree differs, or another entry is locked."""
+        path, closed = self.directory(is_native=False), [ACL(ALL & ~DELETE, ANYONE_ID_UNSAFE)]
+        self.assertTrue(self.allowed(Call(0, "delete", path, {"recursive": True}), NO_AUTH, NO_AUTH, closed))
+        self.assertTrue(self.allowed(Call(0, "LockingQueue.get", path), NO_AUTH, NO_AUTH, closed))
+        self.assertFalse(self.allowed(Call(0, "delete", path), NO_AUTH, NO_AUTH, closed))
+        self.assertFalse(self.allowed(Call(0, "set", path), {"version": 1}, {"version": 1}, closed))
+
     def test_a_first_child_that_was_refused(self) -> None:
         call = Call(0, "create", self.directory(is_native=False) + "/x")
         self.assertTrue(self.allowed(call, call.path, NO_AUTH, [ACL(ALL, IDS["bob"])]))
