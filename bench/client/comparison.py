@@ -35,6 +35,8 @@ from bench.client.threads import CLIENTS, SHARING, ClientsGet, ClientsSet, Share
 from bench.client.workload import ClientLoad
 from parkazoo import ParKazooClient
 
+GOALS_WITH_OLD = dict.fromkeys(("async-get", "async-set", "sync-get", "sync-set", "sync-create-delete"), 0.9)
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -84,7 +86,6 @@ def with_old(checkout: str) -> list[Comparison]:
     ]
 
 
-GOALS_WITH_OLD = dict.fromkeys(("async-get", "async-set", "sync-get", "sync-set", "sync-create-delete"), 0.9)
 ASYNC = {RATE: 4.0, CPU: 0.25}
 SYNC = {RATE: 1.3, CPU: 0.75}
 COMPARISONS = (
