@@ -57,7 +57,7 @@ def parse_hosts(hosts: str) -> tuple[tuple[str, int], ...]:
 def _parse_server(server: str, hosts: str) -> tuple[str, int]:
     match = HOST.fullmatch(server)
     if match is not None and 0 < int(match["port"]) < 1 << 16:
-        # What these two refuse would end kazoo's connection thread with a traceback.
+        # What these two refuse cannot be looked up: then every attempt to connect would fail.
         with suppress(ValueError):
             if match["ipv6"]:
                 return str(IPv6Address(match["ipv6"])), int(match["port"])
