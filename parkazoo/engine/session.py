@@ -227,8 +227,8 @@ class Session(Generic[MemberT]):
             self._open(self.cluster_map)
 
     def _open(self, cluster_map: ClusterMap) -> None:
-        placement = cluster_map.make_placement()
-        self.watching = watching = Watching(self.members, self._runtime.dispatch, self._client_state)
+        placement, client = cluster_map.make_placement(), self._client
+        self.watching = watching = Watching(self.members, self._runtime.dispatch, lambda: client.client_state)
         context = Context(
             placement,
             cluster_map.names,
@@ -347,9 +347,6 @@ class Session(Generic[MemberT]):
         self._states[member] = KeeperState.CONNECTING
         member.renew(expired)
         member.drop_watches(KeeperState.EXPIRED_SESSION)
-
-    def _client_state(self) -> str:
-        return self._client.client_state
 
     def _report(self) -> None:
         if self.driver is not None and not self.is_stopping:
