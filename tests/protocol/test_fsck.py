@@ -15,12 +15,13 @@ from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren, SetACL, Transaction
 from parkazoo.protocol import audit, findings
-from parkazoo.protocol.audit import Snapshot, audit_ensemble, audit_mirror, audit_znode, judge, recheck
+from parkazoo.protocol.audit import audit_ensemble, audit_mirror, audit_znode, recheck
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import bump_fence, pin_acl, promote
 from parkazoo.protocol.findings import LOST_CHILDREN, Finding
 from parkazoo.protocol.mend import MENDS, mend
 from parkazoo.protocol.placement import MIRRORS, Place, Placement, escape, logical, split
+from parkazoo.protocol.snapshot import Snapshot, judge
 from parkazoo.protocol.steps import Operation
 from tests.explore.alone import find_directory, make_context, must, prepared, run
 from tests.explore.answers import freeze
