@@ -15,6 +15,7 @@ from kazoo.protocol.states import KeeperState
 
 from parkazoo.kazoo_private import ConnectionHandler, RWServerAvailable
 from parkazoo.wire.attempt import Attempt
+from parkazoo.wire.bodies import serialize
 from parkazoo.wire.handshake import Address, Established, ask_writer, shake_hands
 from parkazoo.wire.link import Link
 from parkazoo.wire.loop import Loop, Timer
@@ -124,7 +125,7 @@ class MemberConnection(ConnectionHandler):
         link = self._link
         if link is not None and hasattr(request, "serialize"):  # kazoo's test hooks have none
             try:
-                body = request.serialize()
+                body = serialize(request)
             except Exception as error:  # a value that kazoo's types let through, such as a version of 2**40
                 if reply is not None:
                     reply.set_exception(error)

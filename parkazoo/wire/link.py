@@ -1,10 +1,9 @@
 """An established connection to a server: any thread sends, the loop reads.
 
 A request gets its xid, joins the pending ones and hands over its bytes in one step, under one lock. While few
-requests are on their way, or have been sent since an answer came, the calling thread writes to the socket itself,
-and takes along what others hand over meanwhile. Otherwise the loop writes, many requests at a time. One thread
-writes at a time, without the lock.
-:class:`~parkazoo.wire.exchange.Exchange` knows what the bytes mean.
+requests are on their way, or few have been sent since an answer came, the calling thread writes to the socket
+itself, and takes along what others hand over meanwhile. Otherwise the loop writes, many requests at a time. One
+thread writes at a time, without the lock. :class:`~parkazoo.wire.exchange.Exchange` knows what the bytes mean.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from typing import Any
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredError
 
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
+from parkazoo.wire.bodies import serialize
 from parkazoo.wire.exchange import ENDED, OPEN, TORN, SessionClosed
 from parkazoo.wire.handshake import Established
 from parkazoo.wire.keep_alive import KeepAlive
@@ -247,7 +247,7 @@ class Link:
             if request is CONNECTION_DROP:
                 raise ConnectionDropped("Connection dropped: Testing")
             try:
-                body = request.serialize()
+                body = serialize(request)
             except Exception as error:  # a value that kazoo's types let through, such as a version of 2**40
                 refused.append((reply, error))
                 continue

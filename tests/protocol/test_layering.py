@@ -48,6 +48,7 @@ PURE = (
     "parkazoo.protocol",
     "parkazoo.engine",
     "parkazoo.wire.exchange",
+    "parkazoo.wire.bodies",
     "parkazoo.wire.frames",
     "parkazoo.wire.keep_alive",
 )
