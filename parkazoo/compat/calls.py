@@ -6,7 +6,7 @@ from os.path import split
 from typing import Any, Literal, overload
 
 from parkazoo.compat.creation import Creation, checked_acl, ensure_path, prefixed
-from parkazoo.compat.reads import Reads, check_path
+from parkazoo.compat.reads import Reads, check_bool, check_path
 from parkazoo.kazoo_private import (
     Auth,
     Create,
@@ -153,14 +153,10 @@ class Calls(Reads):
         acl = checked_acl(self.default_acl or None if acl is None else acl)
         if value is not None and not isinstance(value, bytes):
             raise TypeError("Invalid type for 'value' (must be a byte string)")
-        if not isinstance(ephemeral, bool):
-            raise TypeError("Invalid type for 'ephemeral' (bool expected)")
-        if not isinstance(sequence, bool):
-            raise TypeError("Invalid type for 'sequence' (bool expected)")
-        if not isinstance(makepath, bool):
-            raise TypeError("Invalid type for 'makepath' (bool expected)")
-        if not isinstance(include_data, bool):
-            raise TypeError("Invalid type for 'include_data' (bool expected)")
+        check_bool("ephemeral", ephemeral)
+        check_bool("sequence", sequence)
+        check_bool("makepath", makepath)
+        check_bool("include_data", include_data)
         result = self.handler.async_result()
         try:
             physical = prefixed(self.chroot, path, sequence)
@@ -242,8 +238,7 @@ class Calls(Reads):
         :raises BadVersionError: it has another version.
         :raises NotEmptyError: it has children.
         """
-        if not isinstance(recursive, bool):
-            raise TypeError("Invalid type for 'recursive' (bool expected)")
+        check_bool("recursive", recursive)
         if recursive:
             return TreeDelete(self, path).run()
         return self.delete_async(path, version).get()

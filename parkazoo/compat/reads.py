@@ -1,4 +1,7 @@
-"""kazoo's calls that read: the same arguments, checks and answers, with types and on a shorter way."""
+"""kazoo's calls that read: the same arguments, checks and answers, with types and on a shorter way.
+
+`get_async` here and `set_async` in calls.py repeat the text of checks instead of calling them: that is faster.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,16 @@ def check_path(path: object) -> None:
         raise TypeError("Invalid type for 'path' (string expected)")
 
 
+def check_watch(watch: object) -> None:
+    if watch and not callable(watch):
+        raise TypeError("Invalid type for 'watch' (must be a callable)")
+
+
+def check_bool(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"Invalid type for '{name}' (bool expected)")
+
+
 class Reads(KazooClient):
     """What all calls have in common is said of :class:`~parkazoo.compat.calls.Calls`."""
 
@@ -27,10 +40,8 @@ class Reads(KazooClient):
 
     def exists_async(self, path: str, watch: Watch | None = None) -> AsyncResult[ZnodeStat | None]:
         """See :meth:`exists`."""
-        if not isinstance(path, str):
-            raise TypeError("Invalid type for 'path' (string expected)")
-        if watch and not callable(watch):
-            raise TypeError("Invalid type for 'watch' (must be a callable)")
+        check_path(path)
+        check_watch(watch)
         result: AsyncResult[ZnodeStat | None] = self.handler.async_result()
         self._call(Exists(prefixed(self.chroot, path), watch), result)
         return result
@@ -90,10 +101,8 @@ class Reads(KazooClient):
     def get_children_async(self, path: str, watch: Watch | None = None, include_data: bool = False) -> Any:
         """See :meth:`get_children`."""
         check_path(path)
-        if watch and not callable(watch):
-            raise TypeError("Invalid type for 'watch' (must be a callable)")
-        if not isinstance(include_data, bool):
-            raise TypeError("Invalid type for 'include_data' (bool expected)")
+        check_watch(watch)
+        check_bool("include_data", include_data)
         result = self.handler.async_result()
         kind = GetChildren2 if include_data else GetChildren
         self._call(kind(prefixed(self.chroot, path), watch), result)

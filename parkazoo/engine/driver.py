@@ -126,32 +126,8 @@ class _Run(Turn):
 class _CountReply:
     """The reply to an operation that counts children, or may: it gives up the claim on their number.
 
-    :param path: of the directory; None if nothing is counted.
+    :param directory: whose children; if it is native, nothing is claimed.
     """
-
-    __slots__ = ("_driver", "_order", "_path", "_reply")
-
-    def __init__(self, driver: Driver, order: Order[_Run], path: str | None, reply: Reply | None) -> None:
-        self._driver = driver
-        self._order = order
-        self._path = path
-        self._reply = reply
-
-    def set(self, value: Any = None) -> None:
-        if self._reply is not None:
-            self._reply.set(value)
-        if self._path is not None:
-            self._driver.release_count(self._path, self._order)
-
-    def set_exception(self, exception: Exception) -> None:
-        if self._reply is not None:
-            self._reply.set_exception(exception)
-        if self._path is not None:
-            self._driver.release_count(self._path, self._order)
-
-
-class _BriefReply:
-    """The reply to an operation of one request, unless the znode has children on another ensemble."""
 
     __slots__ = ("_directory", "_driver", "_order", "_reply", "_request")
 
@@ -165,22 +141,33 @@ class _BriefReply:
         self._reply = reply
 
     def set(self, value: Any = None) -> None:
-        d, driver = self._directory, self._driver
-        if not is_complete(d, self._request, value):
-            counted = None if d.is_native else d.path
-            rest = complete_answer(driver.context, self._request, value)
-            driver.run(rest, _CountReply(driver, self._order, counted, self._reply))
-            return
         if self._reply is not None:
             self._reply.set(value)
-        if not d.is_native:
-            driver.release_count(d.path, self._order)
+        if not self._directory.is_native:
+            self._driver.release_count(self._directory.path, self._order)
 
     def set_exception(self, exception: Exception) -> None:
         if self._reply is not None:
             self._reply.set_exception(exception)
         if not self._directory.is_native:
             self._driver.release_count(self._directory.path, self._order)
+
+
+class _BriefReply(_CountReply):
+    """The reply to an operation of one request, unless the znode has children on another ensemble."""
+
+    __slots__ = ()
+
+    def set(self, value: Any = None) -> None:
+        d, driver, request = self._directory, self._driver, self._request
+        if not is_complete(d, request, value):
+            rest = complete_answer(driver.context, request, value)
+            driver.run(rest, _CountReply(driver, self._order, d, request, self._reply))
+            return
+        if self._reply is not None:  # as super() does, which would be one more call
+            self._reply.set(value)
+        if not d.is_native:
+            driver.release_count(d.path, self._order)
 
 
 class _Gather:
@@ -270,7 +257,7 @@ class Driver:
             return
         home = d.home
         if context.resolver.is_promoted(path) or context.past.is_behind(home.ensemble, path):
-            counted = _CountReply(self, order, None if d.is_native else path, reply)
+            counted = _CountReply(self, order, d, request, reply)
             self.run(PLANS[request.type].operation(context, request), counted)
         else:
             physical = placed(request, home.path)
