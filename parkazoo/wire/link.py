@@ -1,9 +1,9 @@
 """An established connection to a server: any thread sends, the loop reads.
 
 A request gets its xid, joins the pending ones and hands over its bytes in one step, under one lock. While few
-requests are on their way, or few have been sent since an answer came, the calling thread writes to the socket
-itself, and takes along what others hand over meanwhile. Otherwise the loop writes, many requests at a time. One
-thread writes at a time, without the lock. :class:`~parkazoo.wire.exchange.Exchange` knows what the bytes mean.
+requests are on their way, the calling thread writes to the socket itself, and takes along what others hand over
+meanwhile. Otherwise the loop writes, many requests at a time. One thread writes at a time, without the lock.
+:class:`~parkazoo.wire.exchange.Exchange` knows what the bytes mean.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from parkazoo.wire.loop import READ, READ_BYTES, WRITE, Loop, Timer
 MOST_IN_FLIGHT = 2000
 MOST_WRITES = 4  # of a thread, before others go on
 FEW_IN_FLIGHT = 32  # with more requests on their way, it is faster to send many at a time
-FEW_IN_A_ROW = 4  # since bytes have come; to wake the loop for so few takes longer than to send them
 MOST_UNSENT_BYTES = 1 << 20
 WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 BROKEN = -1  # stands for a thread that writes: the last write failed, so none may write after it
@@ -67,7 +66,6 @@ class Link:
         self._is_secure = isinstance(sock, ssl.SSLSocket)
         self.lock = threading.Lock()  # of the exchange's state, its xids, and what is unsent
         self._unsent = bytearray()
-        self._sent_since = 0  # requests, since bytes have come
         self._sender: int | None = None  # the thread that is writing
         self._is_blocked = False  # the socket takes no more for now
         self._is_signalled = False  # the loop is going to write
@@ -111,9 +109,9 @@ class Link:
             if self._sender is not None:
                 unsent += data
                 return True  # the sending thread takes it along
-            self._sent_since += 1
-            is_few = in_flight < FEW_IN_FLIGHT or self._sent_since <= FEW_IN_A_ROW
-            is_ours = is_few and not (self._is_secure or self._is_blocked or self._loop.is_here())
+            is_ours = in_flight < FEW_IN_FLIGHT and not (
+                self._is_secure or self._is_blocked or self._loop.is_here()
+            )
             if is_ours:
                 self._sender = threading.get_ident()
             if unsent or not is_ours:
@@ -305,7 +303,6 @@ class Link:
                 return
             if not data:
                 raise ConnectionDropped("socket connection broken")
-            self._sent_since = 0
             self._alive.heard(time.monotonic(), bool(self._pending))
             self._take(data)
             if not self._is_secure or self._exchange.state == ENDED or not self._sock.pending():

@@ -27,7 +27,7 @@ from parkazoo.wire import link as link_module
 from parkazoo.wire.exchange import Exchange
 from parkazoo.wire.frames import REQUEST
 from parkazoo.wire.handshake import Address, Established
-from parkazoo.wire.link import FEW_IN_A_ROW, FEW_IN_FLIGHT, READ_BYTES, Link
+from parkazoo.wire.link import READ_BYTES, Link
 from parkazoo.wire.loop import READ
 from tests.explore.client import Result
 from tests.live.bare import Clock, HandLoop, Owner, make_member
@@ -216,22 +216,6 @@ class TestFrames(unittest.TestCase):
             line.link.resume()
             line.loop.make_calls()
             self.assertEqual(line.xids(), [3, 4])
-
-    def test_who_sends(self) -> None:
-        """The calling thread, while few are on their way or few have been sent since an answer; else the loop."""
-        with Line() as line, mock.patch.object(line.loop, "is_here", lambda: False):
-            line.begin()
-            for number in range(FEW_IN_FLIGHT + FEW_IN_A_ROW):
-                line.member.submit(GetData(f"/{number}", None), Result())
-            self.assertEqual(len(line.xids()), FEW_IN_FLIGHT)
-            line.loop.make_calls()
-            self.assertEqual(len(line.xids()), FEW_IN_A_ROW)
-            line.bring(data_answer(1, b""))
-            for number in range(FEW_IN_A_ROW + 1):
-                line.member.submit(GetData(f"/{number}", None), Result())
-            self.assertEqual(len(line.xids()), FEW_IN_A_ROW)
-            line.loop.make_calls()
-            self.assertEqual(len(line.xids()), 1)
 
     def test_the_server_closes(self) -> None:
         with Line() as line:
