@@ -2,6 +2,6 @@
 
 from parkazoo.client import ParKazooClient
 from parkazoo.errors import ClusterMapError, CrossEnsembleError, ForkError
+from parkazoo.version import __version__ as __version__
 
-__version__ = "0.1.0"
 __all__ = ["ClusterMapError", "CrossEnsembleError", "ForkError", "ParKazooClient"]

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
 import warnings
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from threading import get_ident
 from typing import Any, cast
 from weakref import WeakSet
 
 from kazoo.exceptions import AuthFailedError, WriterNotClosedException
 from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.compat.calls import Calls
 from parkazoo.compat.compatible_client import CompatibleClient
 from parkazoo.engine.ports import Reply
 from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
-from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
+from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED, Create
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts
+from parkazoo.protocol.operations import EPHEMERAL
 from parkazoo.protocol.placement import MAP, logical
+from parkazoo.protocol.registration import encode_registration, registration_path
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
+from parkazoo.version import __version__
 from parkazoo.wire.handler import Handler, start_handler, stop_handler
 from parkazoo.wire.member import Member
 from parkazoo.wire.routine import end_after_fork, is_current
@@ -245,6 +251,19 @@ class ParKazooClient(CompatibleClient):
                 "Writer still open from prior connection and wouldn't close after "
                 f"{self._close_timeout_s:.0f} seconds"
             )
+
+    def registration(self, session: int, client: int, serial: int) -> Request:
+        """See :meth:`parkazoo.engine.ports.Client.registration`."""
+        about = {
+            "serial": serial,
+            "version": __version__,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "since": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        }
+        acl = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE] if self.auth_data else OPEN_ACL_UNSAFE
+        data = encode_registration(client, about)
+        return Create(registration_path(session), data, acl, EPHEMERAL)
 
     def session_changed(self, state: str) -> None:
         """Called by the session, one call at a time, with the KeeperState that all members make up."""

@@ -3,6 +3,7 @@
 /parkazoo/map                  on the bootstrap ensemble
 /parkazoo/draft                the same, while the map is being made
 /parkazoo/ensemble             on every ensemble: which one of which cluster this is
+/parkazoo/clients              on every ensemble: its clients' sessions, which register there
 /parkazoo/mirrors, done        on the ensembles of the placement, if there is more than one
 /parkazoo/fences/0 .. 1023     the same
 """
@@ -12,5 +13,16 @@ from parkazoo.admin.clients import TIMEOUT_S, Auth
 from parkazoo.admin.loss import Loss
 from parkazoo.admin.make import init_map
 from parkazoo.admin.read import read_map
+from parkazoo.admin.registrations import RegisteredClient, list_clients
 
-__all__ = ["TIMEOUT_S", "Auth", "Finding", "Loss", "check_map", "init_map", "read_map"]
+__all__ = [
+    "TIMEOUT_S",
+    "Auth",
+    "Finding",
+    "Loss",
+    "RegisteredClient",
+    "check_map",
+    "init_map",
+    "list_clients",
+    "read_map",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, connect_to_each_server, reasons
@@ -11,7 +11,7 @@ from parkazoo.admin.identity import is_identity
 from parkazoo.admin.read import read_map
 from parkazoo.admin.strays import SHOWN
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, parse_hosts
-from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, ROOT
+from parkazoo.protocol.placement import CLIENTS, DONE, ENSEMBLE, FENCES, MAP, ROOT
 
 MOVED = f"or put its new address into {MAP}, as docs/operations/fsck.md tells"
 
@@ -77,11 +77,16 @@ def _check_ensemble(client: AdminClient, cluster_map: ClusterMap) -> Iterator[Fi
         )
     elif client.name == cluster_map.bootstrap and ENSEMBLE not in parts:
         yield Finding(client.name, f"{ENSEMBLE} is missing", again)
-    if not lost and has_mirrors(cluster_map, client.name):
-        missing = [path for path in (FENCES, DONE) if path not in parts] or missing_fences(client)
-        if missing:
-            more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-            yield Finding(client.name, f"missing: {', '.join(missing[:SHOWN])}{more}", again)
+    if not lost and (missing := _missing(client, cluster_map, parts)):
+        more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+        yield Finding(client.name, f"missing: {', '.join(missing[:SHOWN])}{more}", again)
+
+
+def _missing(client: AdminClient, cluster_map: ClusterMap, parts: Collection[str]) -> list[str]:
+    """What can be made again."""
+    if not has_mirrors(cluster_map, client.name):
+        return [CLIENTS] if CLIENTS not in parts else []
+    return [path for path in (CLIENTS, FENCES, DONE) if path not in parts] or missing_fences(client)
 
 
 def _check_forms(clients: Mapping[str, AdminClient]) -> Iterator[Finding]:

@@ -11,7 +11,19 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from parkazoo.admin.clients import AdminClient
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCE_COUNT, FENCES, MAP, MIRRORS, PROBE, ROOT, join, split
+from parkazoo.protocol.placement import (
+    CLIENTS,
+    DONE,
+    ENSEMBLE,
+    FENCE_COUNT,
+    FENCES,
+    MAP,
+    MIRRORS,
+    PROBE,
+    ROOT,
+    join,
+    split,
+)
 
 DRAFT = ROOT + "/draft"
 
@@ -35,7 +47,7 @@ class Contents(NamedTuple):
             acl = client.call("get_acls", ROOT)[0]
         except NoNodeError:
             return cls(client.hosts, None, None, None, None, (), False, frozenset())
-        own = {split(path)[1] for path in (MAP, DRAFT, ENSEMBLE, MIRRORS, FENCES, DONE)}
+        own = {split(path)[1] for path in (MAP, DRAFT, ENSEMBLE, CLIENTS, MIRRORS, FENCES, DONE)}
         names = client.children(ROOT)
         return cls(
             hosts=client.hosts,

@@ -20,7 +20,7 @@ from parkazoo.admin.strays import verify_no_strays
 from parkazoo.admin.verify import verify_contents, verify_form, verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record
-from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT
+from parkazoo.protocol.placement import CLIENTS, DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT
 
 CREATES_AT_ONCE = 256  # keeps a transaction far below the servers' limit of 1 MiB
 
@@ -121,6 +121,7 @@ def _make_root(client: AdminClient, acl: Any) -> None:
 
 def _make_structure(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> None:
     _make_root(client, acl)
+    client.make(CLIENTS, b"", acl)
     if not has_mirrors(cluster_map, client.name):
         return
     for path in (MIRRORS, FENCES, DONE):

@@ -56,10 +56,13 @@ class Member(RequestPort, Protocol):
 
     :param verify: called at each connection, before any request, with the answer to a read of the ensemble's
         identity; returns why these are the wrong servers. None: the servers are not asked.
+    :param registration: makes the request by which a session registers, for its id. A session that can write sends
+        it, behind `verify`, before any other request. None: it does not register.
     """
 
     name: str
     verify: Callable[[Any], Exception | None] | None
+    registration: Callable[[int], Request] | None
 
     @property
     def session_password(self) -> bytes:
@@ -70,6 +73,12 @@ class Member(RequestPort, Protocol):
 
     def rename(self, name: str) -> None:
         """Take the ensemble's name, which the map gives."""
+
+    def registered(self, session: int, answer: Any) -> None:
+        """Take the answer to the registration of a session of this member. An exception: it is not registered."""
+
+    def go_on(self) -> None:
+        """On the loop: begin the ZooKeeper session that had to wait, see :meth:`Owner.may_begin`."""
 
     def renew(self, expired: str | None = None) -> None:
         """On the loop: close the ZooKeeper session on its servers and begin another. Requests so far fail.
@@ -112,6 +121,9 @@ class Owner(Protocol[MemberT_contra]):
     def member_ended(self, member: MemberT_contra) -> None:
         """Its connection has ended for good; called once after each `begin`."""
 
+    def may_begin(self, member: MemberT_contra) -> bool:
+        """Whether it may begin a ZooKeeper session: the client's first comes first, the others register its id."""
+
     def recover(self) -> None:
         """Drop what an interrupted thread may have left half done, if one has been interrupted."""
 
@@ -152,6 +164,13 @@ class Client(Protocol):
 
     def describe_hosts(self) -> str:
         """The bootstrap ensemble's hosts as ``"h:p,h:p"``."""
+
+    def registration(self, session: int, client: int, serial: int) -> Request:
+        """The request by which a session registers.
+
+        :param client: the client's id.
+        :param serial: of the cluster map.
+        """
 
     def session_changed(self, state: str) -> None:
         """Called on the loop with the KeeperState that all members make up."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic
 
@@ -11,26 +11,25 @@ from kazoo.exceptions import (
     AuthFailedError,
     ConnectionLoss,
     NoAuthError,
+    NodeExistsError,
     NoNodeError,
     SessionExpiredError,
 )
 from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 
 from parkazoo.engine.driver import Driver
-from parkazoo.engine.ports import Client, MemberT, OnAnswer, Reply, RequestPort, Runtime
+from parkazoo.engine.early import Early
+from parkazoo.engine.ports import Client, MemberT, OnAnswer, Reply, Runtime
 from parkazoo.engine.watching import Watching
 from parkazoo.errors import ClusterMapError
-from parkazoo.kazoo_private import GetData
-from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, pack_password, unpack_password
-from parkazoo.protocol.cluster_map import ClusterMap, no_map_error, wrong_ensemble_error
+from parkazoo.kazoo_private import GetData, SetData
+from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, pack_client_id, unpack_password
+from parkazoo.protocol.cluster_map import ClusterMap, identity_error, no_map_error
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.placement import ENSEMBLE, MAP
-from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, state_of
+from parkazoo.protocol.registration import Owners
+from parkazoo.protocol.states import ASKED_AGAIN, CLOSED_ERRORS, CONNECTED_STATES, state_of
 from parkazoo.protocol.steps import Request
-
-# The question is asked again at the next connection. RuntimeError: the answer was another request's, and the
-# connection has ended.
-ASKED_AGAIN = (ConnectionLoss, SessionExpiredError, RuntimeError)
 
 
 class Session(Generic[MemberT]):
@@ -43,6 +42,7 @@ class Session(Generic[MemberT]):
     :param make_member: makes a member from its owner, a name, hosts and a client_id.
     :param resume: the client_id of the session to go on with, if any.
     :ivar call: issues an operation; it waits until the session is open.
+    :ivar number: the client's id, which is that of its session on the bootstrap ensemble; 0 before that begins.
     :ivar interrupted_thread: was interrupted while it issued an operation, see :meth:`recover`.
     """
 
@@ -64,6 +64,7 @@ class Session(Generic[MemberT]):
         self.members: tuple[MemberT, ...] = (self.bootstrap,)
         self.cluster_map: ClusterMap | None = None
         self.failure: Exception | None = None
+        self.number = 0
         self.driver: Driver | None = None  # once the session is open
         self.watching: Watching | None = None  # likewise
         self.interrupted_thread: int | None = None
@@ -75,25 +76,13 @@ class Session(Generic[MemberT]):
         self._states = {self.bootstrap: KeeperState.CONNECTING}
         self._unidentified = {self.bootstrap}  # members that have not yet said which ensemble they are
         self._active = 0  # members whose connection has not ended
-        self._lock = runtime.make_lock()
-        self._early: deque[tuple[Request, Reply | None]] = deque()  # operations issued before the session is open
-        self.call = self._call_early
+        self._early = Early(runtime.make_lock(), self._refusal)
+        self.call = self._early.call
 
     # ---- operations ------------------------------------------------------------------------------
 
-    def _call_early(self, request: Request, reply: Reply | None) -> None:
-        with self._lock:
-            driver = self.driver
-            if driver is None and not self.is_stopping:
-                self._early.append((request, reply))
-                return
-        if driver is not None:
-            driver.call(request, reply)
-        elif reply is not None:
-            reply.set_exception(self._closed_error())
-
-    def _closed_error(self) -> Exception:
-        return self.failure or CLOSED_ERRORS[KeeperState.CLOSED]()
+    def _refusal(self) -> Exception | None:
+        return (self.failure or CLOSED_ERRORS[KeeperState.CLOSED]()) if self.is_stopping else None
 
     def interrupted(self, thread: int) -> None:
         """An exception was raised in a thread while it issued an operation, at an unknown point of it."""
@@ -173,13 +162,12 @@ class Session(Generic[MemberT]):
         by_name = {cluster_map.bootstrap: self.bootstrap}
         for name, client_id in zip(others, resumed, strict=True):
             by_name[name] = member = self._make_member(self, name, cluster_map.ensembles[name], client_id)
-            member.verify = partial(self._verify, member)
+            self._introduce(member)
             self._states[member] = KeeperState.CONNECTING
             self._unidentified.add(member)
-        with self._lock:
-            if self.is_stopping:
-                return
-            self.members = tuple(by_name[name] for name in names)  # from now on start() can name the missing ones
+        if self.is_stopping:
+            return
+        self.members = tuple(by_name[name] for name in names)  # from now on start() can name the missing ones
         for name in others:
             self._begin(by_name[name])
             if self._has_expired:  # the session to resume has ended on the bootstrap ensemble: end it here too
@@ -196,12 +184,37 @@ class Session(Generic[MemberT]):
             self._identified(member)
 
     def _ask(self, member: MemberT, path: str, then: Callable[[Any], None]) -> None:
-        member.submit(GetData(path, None), OnAnswer(lambda answer: self._runtime.call(partial(then, answer))))
+        self._submit(member, GetData(path, None), then)
+
+    def _submit(self, member: MemberT, request: Request, then: Callable[[Any], None]) -> None:
+        member.submit(request, OnAnswer(lambda answer: self._runtime.call(partial(then, answer))))
 
     def _take_identity(self, member: MemberT, answer: Any) -> None:
         if not isinstance(answer, ASKED_AGAIN) and self._verify(member, answer) is None:
-            member.verify = partial(self._verify, member)
-            self._identified(member)
+            self._introduce(member)
+            self._register(member, member.session_id, self._registration(member, member.session_id))
+
+    def _register(self, member: MemberT, session: int, request: Request) -> None:
+        """On a connection that began without: the member knew of no map then. From now on each begins with it."""
+
+        def take(answer: Any) -> None:
+            if isinstance(answer, NodeExistsError):  # the session is resumed
+                self._register(member, session, SetData(request.path, request.data, -1))
+            elif not isinstance(answer, ASKED_AGAIN):
+                member.registered(session, answer)
+                self._identified(member)
+
+        self._submit(member, request, take)
+
+    def _introduce(self, member: MemberT) -> None:
+        """Have its connections verify which ensemble it is, and its sessions register, from now on."""
+        member.verify = partial(self._verify, member)
+        member.registration = partial(self._registration, member)
+
+    def _registration(self, member: MemberT, session: int) -> Request:
+        assert self.cluster_map is not None
+        client = session if member is self.bootstrap else self.number
+        return self._client.registration(session, client, self.cluster_map.epoch)
 
     def _verify(self, member: MemberT, answer: Any) -> Exception | None:
         """Refuse an ensemble that is not the one that the map means, before anything is written there.
@@ -210,12 +223,7 @@ class Session(Generic[MemberT]):
         :returns: what is wrong. Before the session is open, that is its end.
         """
         assert self.cluster_map is not None
-        error: Exception | None
-        if isinstance(answer, Exception) and not isinstance(answer, NoNodeError):
-            error = answer
-        else:
-            record = None if isinstance(answer, NoNodeError) else answer[0] or b""  # kazoo gives None for no data
-            error = wrong_ensemble_error(self.cluster_map, member.name, record)
+        error = identity_error(self.cluster_map, member.name, answer)
         if error is not None and self.driver is None:
             self._fail(error)
         return error
@@ -235,19 +243,13 @@ class Session(Generic[MemberT]):
             self._runtime.new_mark,
             watching.watch,
             watching.settle,
-            partial(with_client_as_owner, self.bootstrap, self.members),
+            Owners(lambda at: self.members[at].session_id, lambda: self.number, is_alone=len(self.members) == 1),
             self._runtime.make_lock(),
         )
         watching.driver = driver = Driver(context, self.members, self._runtime.make_lock)
-        while True:
-            with self._lock:
-                if not self._early:
-                    self.driver = driver
-                    self.call = driver.call
-                    break
-                early, self._early = self._early, deque()
-            for request, reply in early:
-                driver.call(request, reply)
+        self.driver = driver
+        self._early.open(driver.call)
+        self.call = driver.call
         self._report()
 
     def _fail(self, error: Exception) -> None:
@@ -286,12 +288,8 @@ class Session(Generic[MemberT]):
 
     def begin_stop(self) -> None:
         """On the loop: close every member's session, without waiting for it."""
-        with self._lock:
-            self.is_leaving = self.is_stopping = True
-            early, self._early = self._early, deque()
-        for _, reply in early:
-            if reply is not None:
-                reply.set_exception(self._closed_error())
+        self.is_leaving = self.is_stopping = True
+        self._early.fail()
         for member in self.members:
             member.begin_stop()
 
@@ -324,8 +322,11 @@ class Session(Generic[MemberT]):
         self._states[member] = state
         if self.is_stopping:
             return
-        if state in CONNECTED_STATES and member in self._unidentified:
-            self._identify(member)
+        if state in CONNECTED_STATES:
+            if not self.number:
+                self._begin_life(member.session_id)
+            if member in self._unidentified:
+                self._identify(member)
         if state == KeeperState.EXPIRED_SESSION:
             self._expire(member)
         elif state in (KeeperState.AUTH_FAILED, KeeperState.CLOSED):
@@ -334,8 +335,18 @@ class Session(Generic[MemberT]):
         else:
             self._report()
 
+    def may_begin(self, member: MemberT) -> bool:
+        """Called by the members, on the loop."""
+        return member is self.bootstrap or self.number != 0
+
+    def _begin_life(self, number: int) -> None:
+        self.number = number
+        for member in self.members:
+            member.go_on()
+
     def _expire(self, expired: MemberT) -> None:
         self._has_expired = True
+        self.number = 0
         if self.driver is not None:
             self._change(KeeperState.EXPIRED_SESSION)
             self.driver.fail_all(SessionExpiredError)
@@ -344,6 +355,8 @@ class Session(Generic[MemberT]):
                 self._renew(member, expired.name)
 
     def _renew(self, member: MemberT, expired: str | None = None) -> None:
+        if member is self.bootstrap:
+            self.number = 0
         self._states[member] = KeeperState.CONNECTING
         member.renew(expired)
         member.drop_watches(KeeperState.EXPIRED_SESSION)
@@ -374,10 +387,7 @@ class Session(Generic[MemberT]):
         """The first session's id; its password and, packed behind it, the others. None if one has ended."""
         others = [member for member in self.members if member is not self.bootstrap]
         sessions = [(member.session_id, member.session_password) for member in (self.bootstrap, *others)]
-        if not all(number for number, _ in sessions):
-            return None
-        (number, password), *rest = sessions
-        return number, password + pack_password(rest)
+        return pack_client_id(sessions)
 
     def describe_missing(self) -> str:
         """The ensembles that were not reached and why, for the message of a time-out."""
@@ -388,10 +398,3 @@ class Session(Generic[MemberT]):
             if self._states[member] not in CONNECTED_STATES
         ]
         return " and ".join(missing) or "all ensembles at once"
-
-
-def with_client_as_owner(bootstrap: RequestPort, members: Sequence[RequestPort], ensemble: int, stat: Any) -> Any:
-    """A stat of a znode on that ensemble. If this client owns it, its owner is the client's session id."""
-    if stat.ephemeralOwner and stat.ephemeralOwner == members[ensemble].session_id:
-        return stat._replace(ephemeralOwner=bootstrap.session_id)
-    return stat

@@ -38,6 +38,7 @@ from parkazoo.protocol.findings import (
     is_stale,
 )
 from parkazoo.protocol.placement import (
+    CLIENTS,
     DONE,
     ENSEMBLE,
     FENCE_COUNT,
@@ -55,6 +56,7 @@ from parkazoo.protocol.placement import (
     split,
     unescape,
 )
+from parkazoo.protocol.registration import registration_path
 from parkazoo.protocol.snapshot import Snapshot, judge, observe
 from parkazoo.protocol.steps import Operation, ask, ask_synced
 
@@ -100,7 +102,7 @@ def audit_ensemble(context: Context, ensemble: int, now_ms: int) -> Operation[Au
     yield from ask(ensemble, Sync("/"))
     resolver = context.resolver
     carries = resolver.ensembles > 1 and ensemble < resolver.ensembles
-    folders = (MIRRORS, FENCES, DONE) if carries else ()
+    folders = (CLIENTS, MIRRORS, FENCES, DONE) if carries else (CLIENTS,)
     inert = (MAP, ENSEMBLE) if ensemble == resolver.bootstrap else (ENSEMBLE,)
     parts = [(yield from _audit_root(context, ensemble))]
     try:
@@ -132,7 +134,7 @@ def _audit_root(context: Context, ensemble: int) -> Operation[Audit]:
 
 
 def _audit_folder(context: Context, folder: Place, now_ms: int) -> Operation[Audit]:
-    """``/parkazoo/mirrors``, ``fences`` or ``done``."""
+    """``/parkazoo/clients``, ``mirrors``, ``fences`` or ``done``."""
     try:
         names = yield from ask(folder.ensemble, GetChildren(folder.path, None))
     except NoNodeError:
@@ -141,6 +143,8 @@ def _audit_folder(context: Context, folder: Place, now_ms: int) -> Operation[Aud
         return Audit(hidden=[folder])
     if folder.path == MIRRORS:
         return Audit(unvisited=[Unvisited(partial(audit_mirror, context, folder.ensemble), names)])
+    if folder.path == CLIENTS:
+        return Audit(unvisited=[Unvisited(partial(_audit_registration, folder.ensemble), names)])
     if folder.path == DONE:
         strange = [name for name in names if not is_mark(name)]
         own = [name for name in names if is_mark(name)]
@@ -165,6 +169,17 @@ def _audit_childless(folder: Place, name: str) -> Operation[Audit]:
         return NOTHING
     except NoAuthError:
         return Audit(hidden=[place])
+
+
+def _audit_registration(ensemble: int, name: str) -> Operation[Audit]:
+    path = join(CLIENTS, name)
+    try:
+        stat = yield from ask(ensemble, Exists(path, None))
+    except NoAuthError:
+        return Audit(hidden=[Place(ensemble, path)])
+    if stat is None or registration_path(stat.ephemeralOwner) == path:
+        return NOTHING
+    return Audit([Finding(FOREIGN, ensemble, path)])
 
 
 def _audit_done(ensemble: int, now_ms: int, name: str) -> Operation[Audit]:

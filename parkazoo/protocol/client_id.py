@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 ID_BYTES = 8
 SESSION_PASSWORD_BYTES = 16
 SESSION_BYTES = ID_BYTES + SESSION_PASSWORD_BYTES
+
+
+def pack_client_id(sessions: Sequence[tuple[int, bytes]]) -> tuple[int, bytes] | None:
+    """The client_id of a client with these sessions; None if one of them has ended.
+
+    :param sessions: ids, 0 for one that has ended, and passwords; the client's first session first.
+    """
+    if not all(number for number, _ in sessions):
+        return None
+    (number, password), *others = sessions
+    return number, password + pack_password(others)
 
 
 def pack_password(sessions: Iterable[tuple[int, bytes]]) -> bytes:

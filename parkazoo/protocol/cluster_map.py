@@ -28,6 +28,8 @@ from ipaddress import IPv6Address
 from typing import Any
 from weakref import WeakValueDictionary
 
+from kazoo.exceptions import NoNodeError
+
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.placement import ENSEMBLE, MAP, Placement
 
@@ -229,6 +231,17 @@ def wrong_ensemble_error(cluster_map: ClusterMap, name: str, record: bytes | Non
         f"the servers {cluster_map.ensembles[name]} are not ensemble {name} of this cluster: {ENSEMBLE} there "
         f"{told}. See `parkazoo map check`"
     )
+
+
+def identity_error(cluster_map: ClusterMap, name: str, answer: Any) -> Exception | None:
+    """What is wrong with the servers of ensemble `name`, if anything.
+
+    :param answer: to a read of ``/parkazoo/ensemble`` there, which may be an exception.
+    """
+    if isinstance(answer, Exception) and not isinstance(answer, NoNodeError):
+        return answer
+    record = None if isinstance(answer, NoNodeError) else answer[0] or b""  # kazoo gives None for no data
+    return wrong_ensemble_error(cluster_map, name, record)
 
 
 def _quoted(value: Any) -> str:

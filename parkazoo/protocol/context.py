@@ -10,6 +10,7 @@ from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError, NotReadO
 
 from parkazoo.protocol.past import CATCH_UP, Past
 from parkazoo.protocol.placement import Directory, Placement
+from parkazoo.protocol.registration import Owners
 from parkazoo.protocol.resolver import Resolver
 from parkazoo.protocol.steps import Operation, Request, Step
 from parkazoo.protocol.watches import DirectoryWatch
@@ -25,7 +26,7 @@ class Context:
     :param watch: stands in for a user's watch on the children of a directory that has no mirror.
     :param settle: called with such a watch and True when its call has succeeded, False when it has not.
     :param lock: held for a moment while the memory changes; operations run on several threads.
-    :param own: replaces a member's session id in ``ephemeralOwner`` by the client's.
+    :param owners: which client each session belongs to.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Context:
         new_mark: Callable[[], str],
         watch: Callable[[Directory, Callable[[Any], Any]], DirectoryWatch],
         settle: Callable[[DirectoryWatch, bool], None],
-        own: Callable[[int, Any], Any],
+        owners: Owners,
         lock: AbstractContextManager[Any],
     ) -> None:
         self.resolver = Resolver(placement, lock)
@@ -43,7 +44,7 @@ class Context:
         self.new_mark = new_mark
         self.watch = watch
         self.settle = settle
-        self.own = own
+        self.owners = owners
         self.past = Past(len(names), lock)
 
     # ---- this client's own past ------------------------------------------------------------------

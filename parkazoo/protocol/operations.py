@@ -40,7 +40,7 @@ from parkazoo.protocol.directory import (
     verify_may_delete_in,
 )
 from parkazoo.protocol.placement import PIN, ROOT, Directory, join, split
-from parkazoo.protocol.stats import complete_stat, with_mirror
+from parkazoo.protocol.stats import complete_stat, with_mirror, with_owner
 from parkazoo.protocol.steps import Operation, Request, Step, ask, placed
 from parkazoo.protocol.watches import DirectoryWatch
 
@@ -137,7 +137,9 @@ def get_children(context: Context, request: Request) -> Operation[Any]:
                 stat = yield from _no_children(context, d, watch)
                 if stat is not None:
                     has_succeeded = True
-                    return ([], context.own(home.ensemble, with_mirror(stat, None))) if has_stat else []
+                    if not has_stat:
+                        return []
+                    return [], (yield from with_owner(context, home.ensemble, with_mirror(stat, None)))
             else:
                 if not is_known:
                     context.resolver.remember_promoted(path)

@@ -20,6 +20,7 @@ ENSEMBLE = ROOT + "/ensemble"
 MIRRORS = ROOT + "/mirrors"
 FENCES = ROOT + "/fences"
 DONE = ROOT + "/done"
+CLIENTS = ROOT + "/clients"
 PIN = ".parkazoo"
 PROBE = "parkazoo-probe-"  # begins the names of the ephemerals of a `map init` under way
 FENCE_COUNT = 1024

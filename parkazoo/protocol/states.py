@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from kazoo.exceptions import AuthFailedError, ConnectionClosedError, SessionExpiredError
+from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss, SessionExpiredError
 from kazoo.protocol.states import KeeperState
 
 CONNECTED_STATES = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
@@ -26,6 +26,9 @@ CLOSED_ERRORS: Mapping[str, Callable[[], Exception]] = {
     KeeperState.CLOSED: partial(ConnectionClosedError, "Connection has been closed"),
     KeeperState.EXPIRED_SESSION: SessionExpiredError,
 }
+# The question is asked again at the next connection. RuntimeError: the answer was another request's, and the
+# connection has ended.
+ASKED_AGAIN = (ConnectionLoss, SessionExpiredError, RuntimeError)
 TABLE = (
     KeeperState.AUTH_FAILED,
     KeeperState.EXPIRED_SESSION,

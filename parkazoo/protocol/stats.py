@@ -14,7 +14,7 @@ from parkazoo.protocol.steps import Operation
 def complete_stat(context: Context, path: str, stat: Any) -> Operation[Any]:
     """The stat of a home, with cversion, pzxid and numChildren of the znode that its children live under."""
     if stat.ephemeralOwner:
-        return context.own(context.resolver.known(path).home.ensemble, stat)
+        return (yield from with_owner(context, context.resolver.known(path).home.ensemble, stat))
     if not stat.numChildren:
         return stat
     d = context.resolver.known(path)
@@ -27,6 +27,14 @@ def complete_stat(context: Context, path: str, stat: Any) -> Operation[Any]:
     if mirror is not None:
         context.resolver.remember_promoted(path)
     return with_mirror(stat, mirror)
+
+
+def with_owner(context: Context, ensemble: int, stat: Any) -> Operation[Any]:
+    """The stat of a znode on an ensemble. Its owner, if any, is a client, and not that client's session there."""
+    if not stat.ephemeralOwner:
+        return stat
+    owner = yield from context.owners.find(ensemble, stat.ephemeralOwner)
+    return stat._replace(ephemeralOwner=owner)
 
 
 def with_mirror(stat: Any, mirror: Any) -> Any:

@@ -78,6 +78,7 @@ class MemberConnection(ConnectionHandler):
     _pause: Timer | None = None
     _search: Attempt | None = None  # for a server that can write, while this one cannot
     _writer: Address | None = None
+    _has_to_wait = False  # for the client's first session
     _established: Established | None = None  # until a program's `_connect` has returned
 
     # ---- any thread ------------------------------------------------------------------------------
@@ -203,8 +204,11 @@ class MemberConnection(ConnectionHandler):
 
     def _try_next(self) -> None:
         """The next server that has not been tried; after the last of them, a pause."""
-        if self.client._stopped.is_set():
+        client = self.client
+        if client._stopped.is_set():
             self._finish()
+        elif not client._session_id and not client.owner.may_begin(client):
+            self._has_to_wait = True
         elif self._writer is not None:
             address, self._writer = self._writer, None
             self._try(address)
@@ -216,6 +220,11 @@ class MemberConnection(ConnectionHandler):
         else:
             assert self._loop is not None
             self._pause = self._loop.call_later(delay_s, self._look_up)
+
+    def go_on(self) -> None:
+        if self._has_to_wait:
+            self._has_to_wait = False
+            self._try_next()
 
     def _try(self, address: Address) -> None:
         connect = self.client.connect_hook(self._connect)

@@ -30,7 +30,6 @@ from parkazoo.kazoo_private import (
     CloseInstance,
     Connect,
     Exists,
-    GetData,
     PingInstance,
     Transaction,
     int_struct,
@@ -58,20 +57,15 @@ TABLE = {
 
 MOST_HANDSHAKE_BYTES = 1 << 20  # of an answer in the handshake
 XID_MAX = (1 << 31) - 1
-IDENTITY_XID = 0  # requests have 1 and above
+HANDSHAKE_XID = 0  # requests have 1 and above
 ANSWER_BYTES = ANSWER.size
 AUTH_TYPE, CLOSE_TYPE, EXISTS_TYPE, TRANSACTION_TYPE = Auth.type, Close.type, Exists.type, Transaction.type
 
 Pending = tuple[Request, Reply | None, int]  # the int: its xid
-Verify = Callable[[Any], Exception | None]
 
 
 class SessionClosed(Exception):
     """The server has closed the session, as it was asked to."""
-
-
-class WrongEnsemble(ConnectionDropped):
-    """The server belongs to another ensemble than the one that the cluster map means."""
 
 
 class Client(Protocol):
@@ -108,7 +102,8 @@ class Exchange:
         self._read_event = read_event
         self._logger = logger
         self._is_debugging = logger.isEnabledFor(logging.DEBUG)
-        self._verify: Verify | None = None
+        self._asked: Request | None = None  # in the handshake
+        self._take_answer: Callable[[Any], None]
         self._missing = 0  # answers in the handshake, after the first
         self._frames = Frames()
         self._xid = 0
@@ -125,20 +120,20 @@ class Exchange:
         body: bytes = asked.serialize()
         return int_struct.pack(len(body)) + body
 
-    def handshake_requests(
-        self, auth_data: Iterable[tuple[str, str]], identity: str, verify: Verify | None
-    ) -> bytes:
-        """The credentials and, if `verify` is there, a read of the ensemble's identity.
+    def credentials(self, auth_data: Iterable[tuple[str, str]]) -> bytes:
+        """The credentials."""
+        requests = [Auth(0, scheme, auth) for scheme, auth in sorted(auth_data)]
+        self._missing += len(requests)
+        return b"".join(request_frame(request, AUTH_XID) for request in requests)
 
-        :param identity: the path of that.
-        :param verify: takes the answer, and returns what is wrong with it.
+    def ask(self, request: Request, take: Callable[[Any], None]) -> bytes:
+        """A request of the handshake, behind the answer to the one before.
+
+        :param take: is called with the answer, which may be an exception; what it raises ends the handshake.
         """
-        requests = [(AUTH_XID, Auth(0, scheme, auth)) for scheme, auth in sorted(auth_data)]
-        if verify is not None:
-            self._verify = verify
-            requests.append((IDENTITY_XID, GetData(identity, None)))
-        self._missing = len(requests)
-        return b"".join(request_frame(request, xid) for xid, request in requests)
+        self._asked, self._take_answer = request, take
+        self._missing += 1
+        return request_frame(request, HANDSHAKE_XID)
 
     @property
     def is_handshake_over(self) -> bool:
@@ -150,7 +145,6 @@ class Exchange:
 
         :raises SessionExpiredError: the server does not know the session.
         :raises AuthFailedError: it refuses the credentials.
-        :raises WrongEnsemble: `verify` says so.
         :raises ConnectionDropped: it is no ZooKeeper server.
         """
         frames = self._frames
@@ -188,21 +182,19 @@ class Exchange:
         if xid == AUTH_XID:
             if code:
                 raise AuthFailedError()
-        elif xid == IDENTITY_XID and self._verify is not None:
-            self._take_identity(self._verify, frame, code)
+        elif xid == HANDSHAKE_XID and self._asked is not None:
+            self._take_asked(self._asked, frame, code)
         else:
             raise ConnectionDropped(f"an answer to nothing: xid {xid}")
         self._missing -= 1
         self.zxid = max(self.zxid, zxid)
 
-    def _take_identity(self, verify: Verify, frame: bytes, code: int) -> None:
+    def _take_asked(self, asked: Request, frame: bytes, code: int) -> None:
         try:
-            found = _error(code) if code else GetData.deserialize(frame, REPLY.size)
+            answer = _error(code) if code else asked.deserialize(frame, REPLY.size)
         except Exception:
             raise ConnectionDropped("the server's answer is not ZooKeeper's") from None
-        trouble = verify(found)
-        if trouble is not None:
-            raise WrongEnsemble(str(trouble))
+        self._take_answer(answer)
 
     def open(self) -> None:
         """The handshake is over: requests may be sent."""

@@ -1,7 +1,8 @@
 """How a session begins or goes on with a server: everything before the first request.
 
-Connect; SASL, if wanted; then, together, the credentials and a read of the ensemble's identity. Requests follow
-only if this is the ensemble that the cluster map means, because its address may now belong to another one.
+Connect; SASL, if wanted; then, together, the credentials and a read of the ensemble's identity. What follows is
+sent only if this is the ensemble that the cluster map means, because its address may now belong to another one. A
+new session then registers.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from kazoo.exceptions import ConnectionDropped
+from kazoo.exceptions import ConnectionDropped, NodeExistsError
 
-from parkazoo.kazoo_private import CloseInstance, Connect
+from parkazoo.kazoo_private import CloseInstance, Connect, GetData, SetData
 from parkazoo.protocol.placement import ENSEMBLE
+from parkazoo.protocol.steps import Request
 from parkazoo.wire.attempt import Attempt, Closed, Limit, Steps, connect, receive, secure, send
-from parkazoo.wire.exchange import CONNECTING, Exchange, WrongEnsemble
+from parkazoo.wire.exchange import CONNECTING, Exchange
 from parkazoo.wire.frames import request_frame
 from parkazoo.wire.tls import make_context, tls_options
 
@@ -34,6 +36,10 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
+
+
+class WrongEnsemble(ConnectionDropped):
+    """The server belongs to another ensemble than the one that the cluster map means."""
 
 
 class Established(NamedTuple):
@@ -111,7 +117,9 @@ def _open_session(
     )
     has_sasl = member._connection.sasl_options is not None
     opening = exchange.connect(asked)
-    credentials = exchange.handshake_requests(member.auth_data, ENSEMBLE, member.verify)
+    credentials = exchange.credentials(member.auth_data)
+    if member.verify is not None:
+        credentials += exchange.ask(GetData(ENSEMBLE, None), partial(_verify, member.verify))
     yield from _ask_first(member, attempt, exchange, opening if has_sasl else opening + credentials)
     time_out_s = exchange.accepted.time_out / 1000
     connect_timeout_s = time_out_s / max(len(member.hosts), 1)
@@ -120,10 +128,34 @@ def _open_session(
         yield partial(authenticate, attempt.sock, address.host, connect_timeout_s)
         yield Limit(connect_timeout_s, f"no answer within {connect_timeout_s:.1f} s")
         yield from send(attempt, credentials)
-    while not exchange.is_handshake_over:
-        exchange.receive_handshake((yield from receive(attempt)))
+    yield from _receive_all(attempt, exchange)
+    session = exchange.accepted.session_id
+    if member.must_register(session) and not exchange.accepted.read_only:
+        member.registered(session, (yield from _register(attempt, exchange, member.registration(session))))
     exchange.open()
     return Established(attempt.sock, address, exchange, time_out_s * 2 / 3, connect_timeout_s)
+
+
+def _receive_all(attempt: Attempt, exchange: Exchange) -> Steps[None]:
+    while not exchange.is_handshake_over:
+        exchange.receive_handshake((yield from receive(attempt)))
+
+
+def _verify(verify: Callable[[Any], Exception | None], answer: Any) -> None:
+    trouble = verify(answer)
+    if trouble is not None:
+        raise WrongEnsemble(str(trouble))
+
+
+def _register(attempt: Attempt, exchange: Exchange, create: Request) -> Steps[Any]:
+    """The answer to the registration of a session. It is there already if another client's session is resumed."""
+    answers: list[Any] = []
+    yield from send(attempt, exchange.ask(create, answers.append))
+    yield from _receive_all(attempt, exchange)
+    if isinstance(answers[0], NodeExistsError):
+        yield from send(attempt, exchange.ask(SetData(create.path, create.data, -1), answers.append))
+        yield from _receive_all(attempt, exchange)
+    return answers[-1]
 
 
 def _ask_first(member: Any, attempt: Attempt, exchange: Exchange, opening: bytes) -> Steps[None]:

@@ -10,6 +10,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import (
     AuthFailedError,
     ConnectionLoss,
+    NotReadOnlyCallError,
     SessionExpiredError,
 )
 from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
@@ -71,7 +72,9 @@ class Member(KazooClient):
         self.connect_hook = connect_hook
         self.auth_data = auth_data
         self.verify = verify
+        self.registration: Callable[[int], Request] | None = None
         self.is_renewing = False
+        self._registered = 0  # the session that is
         self.troubles: dict[tuple[str, int], str] = {}  # why the last attempt failed, by host and port
         self._connection = MemberConnection(
             self, self._conn_retry.copy(), logger=DiscreetLog(self.logger), sasl_options=sasl_options
@@ -106,6 +109,20 @@ class Member(KazooClient):
     def session_password(self) -> bytes:
         password: bytes = self._session_passwd
         return password
+
+    def must_register(self, session: int) -> bool:
+        return self.registration is not None and not self.is_renewing and self._registered != session
+
+    def registered(self, session: int, answer: Any) -> None:
+        """See :meth:`parkazoo.engine.ports.Member.registered`."""
+        if not isinstance(answer, Exception):
+            self._registered = session
+        elif not isinstance(answer, NotReadOnlyCallError):  # it will, on a server that can write
+            self._connection.report.not_registered(answer)
+
+    def go_on(self) -> None:
+        """On the loop: begin the session that had to wait for the client's first."""
+        self._connection.go_on()
 
     def renew(self, expired: str | None = None) -> None:
         """On the loop: close the session on its servers and begin another. Earlier requests expire.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from parkazoo.protocol.placement import CLIENTS
+
 REPEAT_S = 30.0
 
 
@@ -72,6 +74,16 @@ class Report:
             "ensemble %s: the session ends, because that on ensemble %s has expired; a new one begins",
             self._member.name,
             other,
+        )
+
+    def not_registered(self, why: Exception) -> None:
+        """The cluster was made by an older ParKazoo, or is closed to this client."""
+        self._member.logger.warning(
+            "ensemble %s: the session is not registered (%r): other clients see the session's id as the owner of "
+            "its ephemerals there, and not the client's. `parkazoo map init` makes %s where it is missing",
+            self._member.name,
+            why,
+            CLIENTS,
         )
 
     def refused(self, server: object) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import TypeVar
 
-from kazoo.protocol.states import ZnodeStat
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, ROOT, Placement
 from parkazoo.protocol.plans import PLANS
+from parkazoo.protocol.registration import Owners
 from parkazoo.protocol.steps import Operation, Step
 from tests.explore.model import Model
 from tests.explore.znodes import ANYONE, Answer, Request, Who
@@ -50,18 +50,15 @@ def prepared(placement: Placement, directories: Iterable[str] = (), has_lag: boo
 
 
 def make_context(placement: Placement, marks: str = "mark", who: Who = ANYONE, **others: object) -> Context:
-    """A context whose ``ephemeralOwner`` is the session's on the first ensemble."""
-
-    def own(ensemble: int, stat: ZnodeStat) -> ZnodeStat:
-        is_ours = stat.ephemeralOwner and stat.ephemeralOwner == who.owners[ensemble]
-        return stat._replace(ephemeralOwner=who.owners[0]) if is_ours else stat
+    """A context without watches, whose client has the id of its session on the first ensemble."""
 
     def unwatched(*args: object) -> object:
         raise AssertionError("this test has no watches")
 
     names = [f"e{index}" for index in range(placement.ensembles)]
+    owners = Owners(lambda ensemble: who.owners[ensemble], lambda: who.owners[0], is_alone=len(names) == 1)
     watches = {"watch": unwatched, "settle": unwatched} | others
-    return Context(placement, names, Marks(marks), own=own, lock=nullcontext(), **watches)  # type: ignore[arg-type]
+    return Context(placement, names, Marks(marks), owners=owners, lock=nullcontext(), **watches)  # type: ignore[arg-type]
 
 
 def must(answer: T) -> T:

@@ -12,10 +12,10 @@ from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import Reply
-from parkazoo.engine.session import with_client_as_owner
 from parkazoo.engine.watching import Watching
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.placement import Placement, logical
+from parkazoo.protocol.registration import Owners
 from tests.explore.alone import Marks
 from tests.explore.model import Model
 from tests.explore.znodes import ANYONE, Answer, Request, Who, has_watch, watch_kind
@@ -136,8 +136,8 @@ class Client:
         self.members = [FakeMember(self, ensemble) for ensemble in range(placement.ensembles)]
         names = [f"e{ensemble}" for ensemble in range(placement.ensembles)]
         watching = Watching(self.members, self.callbacks.append, lambda: KeeperState.CONNECTED)
-        own = partial(with_client_as_owner, self.members[0], self.members)
-        self.context = Context(placement, names, Marks(marks), watching.watch, watching.settle, own, Lock())
+        owners = Owners(lambda ensemble: who.owners[ensemble], lambda: who.owners[0], is_alone=len(names) == 1)
+        self.context = Context(placement, names, Marks(marks), watching.watch, watching.settle, owners, Lock())
         self.driver = watching.driver = Driver(self.context, self.members, Lock)
         others = model.on_event
 

@@ -103,6 +103,9 @@ class Owner:
     def member_ended(self, member: Any) -> None:
         self.ended.append(member)
 
+    def may_begin(self, member: Any) -> bool:
+        return True
+
     def recover(self) -> None:
         """No thread is interrupted here."""
 

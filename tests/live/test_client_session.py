@@ -228,7 +228,7 @@ class TestIdentity(SessionTest):
             transaction = client.transaction()
             transaction.set_data(path, b"newer")
             self.assertEqual(transaction.commit()[0].ephemeralOwner, number)
-            self.assertNotIn(self.watcher.exists(path).ephemeralOwner, (0, self.watcher.client_id[0]))
+            self.assertEqual(self.watcher.exists(path).ephemeralOwner, number)
             self.assertEqual(self.watcher.exists(parent).ephemeralOwner, 0)
 
     def test_resume(self) -> None:

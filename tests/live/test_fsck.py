@@ -11,7 +11,7 @@ from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.protocol import findings
 from parkazoo.protocol.directory import pin_acl
-from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, PIN, escape, join
+from parkazoo.protocol.placement import CLIENTS, DONE, FENCES, MIRRORS, PIN, escape, join
 from tests.live.fsck_case import OURS_AND_MORE, FsckCase, new_mark
 
 DAY_S = 24 * 3600
@@ -152,7 +152,7 @@ class FsckTest(FsckCase):
         self.assertEqual(self.at_home(d).get_acls(d.pin)[0], pin_acl(OURS_AND_MORE))
 
     def test_missing_structure(self) -> None:
-        paths = sorted([f"{FENCES}/17", f"{FENCES}/4", DONE])
+        paths = sorted([CLIENTS, f"{FENCES}/17", f"{FENCES}/4", DONE])
         for path in paths:
             self.plain[1].delete(path, recursive=True)
         self.is_repaired("missing-structure", [("b", path) for path in paths])

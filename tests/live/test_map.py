@@ -35,7 +35,7 @@ class InitTest(MapCase):
         for name, client in zip("abc", self.plain, strict=True):
             self.assertEqual(json.loads(client.get(ENSEMBLE)[0]), {"cluster": made.cluster, "name": name})
             self.assertEqual(sorted(map(int, client.get_children(FENCES))), list(range(FEW_FENCES)))
-            expected = {"ensemble", "mirrors", "fences", "done"} | ({"map"} if name == "a" else set())
+            expected = {"clients", "ensemble", "mirrors", "fences", "done"} | ({"map"} if name == "a" else set())
             self.assertEqual(set(client.get_children(ROOT)), expected)
             self.assertEqual(set(client.get_children("/")), {"parkazoo", "zookeeper"})
             self.assertEqual(client.get_acls(MIRRORS)[0], OPEN_ACL_UNSAFE)
@@ -57,7 +57,7 @@ class InitTest(MapCase):
         self.assertEqual(
             (made.placement, made.names, made.bootstrap), (("a", "b"), ("a", "b", "bootstrap"), "bootstrap")
         )
-        self.assertEqual(set(self.plain[2].get_children(ROOT)), {"ensemble", "map"})
+        self.assertEqual(set(self.plain[2].get_children(ROOT)), {"clients", "ensemble", "map"})
         self.assertEqual(check_map(self.c), [])
         self.assertEqual(init_map(self.c, {"a": self.a, "b": self.b}), made)
 
@@ -69,7 +69,7 @@ class InitTest(MapCase):
         self.assertEqual(made.names, ("only",))
         after = dump(client)
         self.assertEqual({path: after[path] for path in before}, before)
-        self.assertEqual(set(client.get_children(ROOT)), {"ensemble", "map"})
+        self.assertEqual(set(client.get_children(ROOT)), {"clients", "ensemble", "map"})
         self.assertEqual(check_map(self.a), [])
 
     def test_repeated(self) -> None:

@@ -71,8 +71,8 @@ class CrashTest(MapCase):
                 self.assertEqual(check_map(self.a), [])
                 self.assertIsNone(self.plain[0].exists(DRAFT))
                 clusters.add(made.cluster)
-        # ROOT and the draft; ROOT, three, two of fences and the record on each of three; the map
-        self.assertEqual(writes, 2 + 3 * 7 + 1)
+        # ROOT and the draft; ROOT, four, two of fences and the record on each of three; the map
+        self.assertEqual(writes, 2 + 3 * 8 + 1)
         self.assertEqual(len(clusters), writes)
 
     def test_crash_and_other_arguments(self) -> None:

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from kazoo.exceptions import ConnectionLoss, NoNodeError, SessionExpiredError
+from kazoo.exceptions import ConnectionLoss, NodeExistsError, NoNodeError, SessionExpiredError
 from kazoo.protocol.states import KeeperState
 
 from parkazoo.engine.session import Session
-from parkazoo.kazoo_private import GetData
+from parkazoo.kazoo_private import Create, GetData
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, MAP
+from parkazoo.protocol.registration import encode_registration, registration_path
 from parkazoo.protocol.states import CLOSED_ERRORS
 
 CONNECT_S = 1.0  # an attempt to connect
@@ -81,7 +82,7 @@ class Ensemble:
         self.name = name
         self.data = data
         self.is_up = True
-        self.refuses_credentials = False
+        self.refuses_credentials = self.loses_registrations = False
         self.sessions: set[int] = set()
         self.seen: list[Any] = []  # requests
 
@@ -96,7 +97,16 @@ class Ensemble:
         found = self.data.get(path, NoNodeError())
         return found if isinstance(found, Exception) else (found, None)
 
+    def register(self, request: Any) -> Any:
+        """Create a registration."""
+        if request.path in self.data:
+            return NodeExistsError()
+        self.data[request.path] = request.data
+        return ConnectionLoss() if self.loses_registrations else request.path
+
     def answer(self, request: Any) -> Any:
+        if isinstance(request, Create):
+            return self.register(request)
         self.seen.append(request)
         return self.read(request.path) if isinstance(request, GetData) else "/"
 
@@ -109,6 +119,8 @@ class Member:
     ) -> None:
         self.name = name
         self.verify: Callable[[Any], Exception | None] | None = None
+        self.registration: Callable[[int], Any] | None = None
+        self.registrations: list[tuple[int, Any]] = []  # sessions, and the answers
         self.state = KeeperState.CLOSED
         self.session_id, self.session_password = client_id or (0, PASSWORD)
         self.begun_s: list[float] = []
@@ -118,6 +130,7 @@ class Member:
         self._runtime = runtime
         self._queue: deque[tuple[Any, Any]] = deque()
         self._is_stopping = False
+        self._has_to_wait = False
 
     def begin(self) -> None:
         self.begun_s.append(self._runtime.now_s)
@@ -130,6 +143,14 @@ class Member:
             return
         self._queue.append((request, reply))
         self._runtime.call(self._serve)
+
+    def registered(self, session: int, answer: Any) -> None:
+        self.registrations.append((session, answer))
+
+    def go_on(self) -> None:
+        if self._has_to_wait:
+            self._has_to_wait = False
+            self._try()
 
     def rename(self, name: str) -> None:
         self.name = name
@@ -186,6 +207,9 @@ class Member:
     def _try(self) -> None:
         if self._is_stopping or self.state != KeeperState.CONNECTING:
             return
+        if not self.session_id and not self._owner.may_begin(self):
+            self._has_to_wait = True
+            return
         if self.ensemble.refuses_credentials:
             self._change(KeeperState.AUTH_FAILED)
             self._finish()
@@ -199,6 +223,8 @@ class Member:
             else:
                 self.session_id = session_id
                 if self.verify is None or self.verify(self.ensemble.read(ENSEMBLE)) is None:
+                    if self.registration is not None:
+                        self.registered(session_id, self.ensemble.register(self.registration(session_id)))
                     self._change(KeeperState.CONNECTED)
                     self._serve()
                     return
@@ -254,6 +280,9 @@ class Client:
 
     def describe_hosts(self) -> str:
         return self.map.ensembles[self.map.bootstrap]
+
+    def registration(self, session: int, client: int, serial: int) -> Any:
+        return Create(registration_path(session), encode_registration(client, {"serial": serial}), [], 0)
 
     def make_member(self, session: Any, name: str, hosts: str, client_id: Any) -> Member:
         ensemble = self.ensembles[hosts.partition(":")[0]]

@@ -42,7 +42,6 @@ from parkazoo.wire.exchange import (
     VERIFYING,
     XID_MAX,
     SessionClosed,
-    WrongEnsemble,
 )
 from parkazoo.wire.frames import REQUEST, Frames
 from tests.protocol.conversation import (
@@ -64,6 +63,14 @@ from tests.protocol.conversation import (
 )
 
 PART = 1 << 16  # bytes that a socket gives at a time
+
+
+class Refused(ConnectionDropped):
+    """What the taker of an answer raises."""
+
+
+def refuse(found: Any) -> None:
+    raise Refused(found)
 
 
 class TestTable(unittest.TestCase):
@@ -135,7 +142,8 @@ class TestHandshake(unittest.TestCase):
         talk = Conversation()
         asked = Connect(0, 7, 9000, SESSION, PASSWORD, True)
         self.assertEqual(talk.exchange.connect(asked), framed(bytes(asked.serialize())))
-        sent = talk.exchange.handshake_requests({("digest", "b:b"), ("digest", "a:a")}, PATH, lambda found: None)
+        sent = talk.exchange.credentials({("digest", "b:b"), ("digest", "a:a")})
+        sent += talk.exchange.ask(GetData(PATH, None), lambda found: None)
         kinds = []
         while sent:
             length, xid, kind = REQUEST.unpack_from(sent)
@@ -150,7 +158,8 @@ class TestHandshake(unittest.TestCase):
         for size in range(1, len(whole) + 3):
             with self.subTest(size):
                 talk, found = Conversation(), list[Any]()
-                talk.exchange.handshake_requests([("digest", "a:a")], PATH, found.append)
+                talk.exchange.credentials([("digest", "a:a")])
+                talk.exchange.ask(GetData(PATH, None), found.append)
                 for begin in range(0, len(whole), size):
                     self.assertFalse(talk.exchange.is_handshake_over)
                     talk.exchange.receive_handshake(whole[begin : begin + size])
@@ -175,7 +184,7 @@ class TestHandshake(unittest.TestCase):
         cases: dict[type[Exception], list[bytes]] = {
             SessionExpiredError: [connect_answer(0, 0)],
             AuthFailedError: [connect_answer() + auth_answer(REFUSED)],
-            WrongEnsemble: [
+            Refused: [
                 connect_answer() + auth_answer() + data_answer(0, b"c"),
                 connect_answer() + auth_answer() + answer(0, code=NoNodeError.code),
                 connect_answer() + auth_answer() + answer(0, code=-999),
@@ -195,16 +204,13 @@ class TestHandshake(unittest.TestCase):
             for each in answers:
                 with self.subTest(kind=kind, answer=each):
                     talk = Conversation()
-                    talk.exchange.handshake_requests(
-                        [("digest", "a:a")],
-                        PATH,
-                        lambda found: found if isinstance(found, Exception) else ValueError("another"),
-                    )
+                    talk.exchange.credentials([("digest", "a:a")])
+                    talk.exchange.ask(GetData(PATH, None), refuse)
                     self.assertIs(type(talk.feed(each)), kind)
 
     def test_an_identity_without_a_question(self) -> None:
         talk = Conversation()
-        talk.exchange.handshake_requests([("digest", "a:a")], PATH, None)
+        talk.exchange.credentials([("digest", "a:a")])
         error = talk.feed(connect_answer() + data_answer(0, b"b"))
         self.assertEqual(str(error), "an answer to nothing: xid 0")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import ConnectionDropped, NoNodeError
 
 from parkazoo.kazoo_private import (
     AUTH_XID,
@@ -110,17 +110,20 @@ class TestParts(unittest.TestCase):
 
     @given(st.booleans(), st.booleans(), HANDSHAKES, CUTS)
     @fuzzed
-    def test_handshake(self, has_auth: bool, has_verify: bool, stream: bytes, cuts: list[int]) -> None:
+    def test_greeting(self, has_auth: bool, has_question: bool, stream: bytes, cuts: list[int]) -> None:
         outcomes = []
         for parts in ([stream], cut(stream, cuts), [bytes([each]) for each in stream]):
             talk = Conversation()
 
-            def verify(found: Any, talk: Conversation = talk) -> Exception | None:
+            def take(found: Any, talk: Conversation = talk) -> None:
                 talk.told.append(repr(found))
-                return None if not isinstance(found, Exception) and found[0] == b"b" else ValueError("another")
+                if isinstance(found, Exception) or found[0] != b"b":
+                    raise ConnectionDropped("another")
 
-            talk.exchange.handshake_requests([("digest", "a:a")] * has_auth, PATH, verify if has_verify else None)
-            outcomes.append([*self.outcome(talk, parts), talk.exchange.is_handshake_over, talk.exchange.zxid])
+            talk.exchange.credentials([("digest", "a:a")] * has_auth)
+            if has_question:
+                talk.exchange.ask(GetData(PATH, None), take)
+            outcomes.append([*self.outcome(talk, parts), talk.exchange.is_greeted, talk.exchange.zxid])
         self.assertEqual(outcomes[0], outcomes[1])
         self.assertEqual(outcomes[0], outcomes[2])
 

@@ -1,0 +1,105 @@
+"""The clients of a cluster, from what they have registered on its ensembles."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from kazoo.exceptions import NoNodeError
+
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, for_each, unreachable
+from parkazoo.admin.read import read_map
+from parkazoo.admin.verify import verify_names
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.placement import CLIENTS
+from parkazoo.protocol.registration import CLIENT, decode_registration, parse_session
+
+AT_ONCE = 256  # requests without an answer
+
+
+class RegisteredClient(NamedTuple):
+    """A client, as it has registered; None for what its registrations do not say.
+
+    :param client: its id, as ZooKeeper's servers write session ids; None if the registration is damaged.
+    :param host: where it runs, as it says.
+    :param pid: its process there.
+    :param version: of ParKazoo.
+    :param serial: of the cluster map by which it works.
+    :param since: when its session began, in UTC.
+    :param sessions: the id of its session on each ensemble.
+    """
+
+    client: str | None
+    host: Any
+    pid: Any
+    version: Any
+    serial: Any
+    since: Any
+    sessions: Mapping[str, str]
+
+
+def list_clients(
+    hosts: str, ensembles: Collection[str] = (), *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **options: Any
+) -> list[RegisteredClient]:
+    """The clients that have a session on one of `ensembles`, none for all; the oldest first.
+
+    Plain kazoo clients do not register. Arguments as for `init_map`; nothing is written.
+
+    :raises ClusterMapError: as `read_map`; there is no such ensemble; one cannot be reached.
+    """
+    cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **options)
+    verify_names(ensembles, cluster_map)
+    asked = {name: cluster_map.ensembles[name] for name in cluster_map.names if not ensembles or name in ensembles}
+    with connect_to(asked, {**options, "auth_data": list(auth)}, timeout_s) as (clients, absent):
+        if absent:
+            raise ClusterMapError(unreachable(absent))
+        found = for_each(list(clients.values()), _read)
+    by_client: dict[Any, dict[str, tuple[str, Mapping[str, Any]]]] = defaultdict(dict)
+    for name, registrations in zip(clients, found, strict=True):
+        for session, said in registrations:
+            is_whole = parse_session(said.get(CLIENT)) is not None
+            by_client[said[CLIENT] if is_whole else (name, session)][name] = session, said
+    return sorted((_describe(key, sessions) for key, sessions in by_client.items()), key=_age)
+
+
+def _read(client: AdminClient) -> list[tuple[str, Mapping[str, Any]]]:
+    """Each session that is registered on an ensemble, and what it says."""
+    sessions = client.children(CLIENTS)
+    found = []
+    for start in range(0, len(sessions), AT_ONCE):
+        asked = [(name, client.zk.get_async(f"{CLIENTS}/{name}")) for name in sessions[start : start + AT_ONCE]]
+        found += [(name, decode_registration(data)) for name, data in _answers(client, asked)]
+    return found
+
+
+def _answers(client: AdminClient, asked: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, bytes]]:
+    for name, answer in asked:
+        with suppress(NoNodeError):  # its session has ended meanwhile
+            yield name, client.wait(f"{CLIENTS}/{name}", answer)[0]
+
+
+def _describe(key: Any, sessions: Mapping[str, tuple[str, Mapping[str, Any]]]) -> RegisteredClient:
+    said = next(iter(sessions.values()))[1]
+    about = partial(_one_word, said)
+    return RegisteredClient(
+        client=key if isinstance(key, str) else None,
+        host=about("host"),
+        pid=about("pid"),
+        version=about("version"),
+        serial=about("serial"),
+        since=about("since"),
+        sessions={name: session for name, (session, _) in sessions.items()},
+    )
+
+
+def _one_word(said: Mapping[str, Any], key: str) -> Any:
+    """What a registration says, unless it is nothing to print: any client may write there."""
+    found = said.get(key)
+    return found if isinstance(found, int) or (isinstance(found, str) and found.isprintable()) else None
+
+
+def _age(client: RegisteredClient) -> tuple[str, str]:
+    return str(client.since or "~"), client.client or "~"

@@ -1,0 +1,57 @@
+"""Operations that are issued before the session is open."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from parkazoo.engine.ports import Reply
+from parkazoo.protocol.steps import Request
+
+Call = Callable[[Request, Reply | None], None]
+
+
+class Early:
+    """Keeps operations in their order until it may pass them on. Any thread may call.
+
+    :param refusal: why none is kept any more; None as long as they are.
+    """
+
+    def __init__(self, lock: AbstractContextManager[Any], refusal: Callable[[], Exception | None]) -> None:
+        self._lock = lock
+        self._refusal = refusal
+        self._kept: deque[tuple[Request, Reply | None]] = deque()
+        self._pass_on: Call | None = None
+
+    def call(self, request: Request, reply: Reply | None) -> None:
+        error: Exception | None = None
+        with self._lock:
+            pass_on = self._pass_on
+            if pass_on is None and (error := self._refusal()) is None:
+                self._kept.append((request, reply))
+                return
+        if pass_on is not None:
+            pass_on(request, reply)
+        elif reply is not None and error is not None:
+            reply.set_exception(error)
+
+    def open(self, pass_on: Call) -> None:
+        """Pass on what has been kept, and from then on all calls."""
+        while True:
+            with self._lock:
+                if not self._kept:
+                    self._pass_on = pass_on
+                    return
+                kept, self._kept = self._kept, deque()
+            for request, reply in kept:
+                pass_on(request, reply)
+
+    def fail(self) -> None:
+        """Answer what is kept with the refusal, which is there by now."""
+        with self._lock:
+            kept, self._kept = self._kept, deque()
+        for _, reply in kept:
+            if reply is not None and (error := self._refusal()) is not None:
+                reply.set_exception(error)

@@ -1,0 +1,101 @@
+"""Which client a session belongs to.
+
+On each ensemble a client registers its session by an ephemeral znode, before it sends anything else there:
+``/parkazoo/clients/0x1000a3b2c0004``. The name is the session's id, as the servers list it. The data is a JSON
+object, and its ``client`` is the id of the client's first session. So all clients see one owner of a client's
+ephemerals, whichever ensembles they are on.
+
+A session without a registration is one of plain kazoo, or of a client that could not register.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from kazoo.exceptions import NoAuthError, NoNodeError
+
+from parkazoo.kazoo_private import GetData
+from parkazoo.protocol.placement import CLIENTS
+from parkazoo.protocol.steps import Operation, ask
+
+CLIENT = "client"
+SESSION_BITS = 64  # signed
+SESSION = re.compile(r"0x[0-9a-f]{1,16}")
+MOST_KNOWN = 1 << 16
+
+
+def format_session(session: int) -> str:
+    """A session id as ZooKeeper's servers write it."""
+    return f"0x{session % (1 << SESSION_BITS):x}"
+
+
+def parse_session(text: Any) -> int | None:
+    """The inverse of :func:`format_session`; None for anything else."""
+    if not isinstance(text, str) or not SESSION.fullmatch(text):
+        return None
+    number = int(text, 16)
+    return number - (1 << SESSION_BITS) if number >> (SESSION_BITS - 1) else number
+
+
+def registration_path(session: int) -> str:
+    return f"{CLIENTS}/{format_session(session)}"
+
+
+def encode_registration(client: int, about: Mapping[str, Any]) -> bytes:
+    """What a client registers with.
+
+    :param client: the id of its first session.
+    :param about: what else there is to say, for people.
+    """
+    return json.dumps({CLIENT: format_session(client), **about}).encode()
+
+
+def decode_registration(data: bytes | None) -> Mapping[str, Any]:
+    """What a registration says; nothing if it is damaged: any client may write there."""
+    with suppress(ValueError, RecursionError):
+        found = json.loads(data or b"")
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+class Owners:
+    """Which client each session belongs to, as far as one client knows: it asks for each foreign session once.
+
+    An ensemble does not use a session id again, so what is known stays true.
+
+    :param session_on: the id of this client's session on an ensemble; 0 if there is none.
+    :param client: the id that this client registers with.
+    :param is_alone: whether there is one ensemble; then a client's id is that of its session.
+    """
+
+    def __init__(self, session_on: Callable[[int], int], client: Callable[[], int], is_alone: bool) -> None:
+        self._session_on = session_on
+        self._client = client
+        self._is_alone = is_alone
+        self._known: dict[tuple[int, int], int] = {}
+
+    def find(self, ensemble: int, session: int) -> Operation[int]:
+        """The id of the client that has a session on an ensemble; the session's own if it is not registered."""
+        if self._is_alone:
+            return session
+        if session == self._session_on(ensemble):
+            return self._client()
+        known = self._known.get((ensemble, session))
+        if known is not None:
+            return known
+        try:
+            data, _ = yield from ask(ensemble, GetData(registration_path(session), None))
+        except NoNodeError:
+            data = None
+        except NoAuthError:
+            return session
+        client = parse_session(decode_registration(data).get(CLIENT)) or session
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known[ensemble, session] = client
+        return client

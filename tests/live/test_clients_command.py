@@ -1,0 +1,95 @@
+"""`parkazoo clients`."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from kazoo.client import KazooClient
+
+import parkazoo
+from parkazoo import ParKazooClient
+from parkazoo.admin import init_map, list_clients
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.placement import CLIENTS
+from parkazoo.protocol.registration import format_session, registration_path
+from tests.live.map_case import MapCase, run_command
+from tests.live.world import DEADLINE_S
+
+
+class ClientsTest(MapCase):
+    def setUp(self) -> None:
+        super().setUp()
+        init_map(self.a, self.all)
+
+    def client(self) -> ParKazooClient:
+        client = ParKazooClient(self.a)
+        self.addCleanup(client.close)
+        self.addCleanup(client.stop)
+        client.start(DEADLINE_S)
+        return client
+
+    def test_nobody(self) -> None:
+        self.assertEqual(list_clients(self.a), [])
+        self.assertEqual(run_command("clients", "--hosts", self.a)[:2], (0, "no client is registered\n"))
+
+    def test_clients(self) -> None:
+        clients = [self.client(), self.client()]
+        found = {each.client: each for each in list_clients(self.a)}
+        self.assertEqual({*found}, {format_session(client.client_id[0]) for client in clients})
+        for client in clients:
+            each = found[format_session(client.client_id[0])]
+            self.assertEqual((each.pid, each.version, each.serial), (os.getpid(), parkazoo.__version__, 1))
+            sessions = {name: format_session(member.client_id[0]) for name, member in client.members.items()}
+            self.assertEqual(each.sessions, sessions)
+        status, out, _ = run_command("clients", "--hosts", self.a)
+        self.assertEqual(status, 0)
+        self.assertIn("2 clients", out)
+        for each in found.values():
+            self.assertRegex(out, f"{each.client} .*{os.getpid()}.*a {each.sessions['a']}")
+        status, out, _ = run_command("clients", "--hosts", self.a, "--ensemble", "b", "--json")
+        self.assertEqual(status, 0)
+        self.assertEqual({*json.loads(out)[0]["sessions"]}, {"b"})
+        clients[0].stop()
+        self.assertEqual([each.client for each in list_clients(self.a)], [format_session(clients[1].client_id[0])])
+
+    def test_a_wrong_name(self) -> None:
+        with self.assertRaisesRegex(ClusterMapError, "no ensemble of the map is called 'x': there are a, b, c"):
+            list_clients(self.a, ["x"])
+        status, _, err = run_command("clients", "--hosts", self.a, "--ensemble", "x")
+        self.assertEqual(status, 1)
+        self.assertIn("no ensemble of the map is called 'x'", err)
+
+    def test_rubbish(self) -> None:
+        """What anybody has written there is shown as unknown, and never as a command to the terminal."""
+        client = self.client()
+        session = format_session(list(client.members.values())[1].client_id[0])
+        path = f"{CLIENTS}/{session}"
+        for data in (b"", b"\xff", b"[]", b'{"client": 7, "host": "\\u001b[2J", "pid": [1], "since": {}}'):
+            with self.subTest(data):
+                self.plain[1].set(path, data)
+                found = [each for each in list_clients(self.a) if each.client is None]
+                self.assertEqual([(*each[:6], each.sessions) for each in found], [(None,) * 6 + ({"b": session},)])
+                status, out, _ = run_command("clients", "--hosts", self.a)
+                self.assertEqual(status, 0)
+                self.assertNotIn("\x1b[2J", out)
+        self.plain[1].delete(path)
+        self.assertEqual(len(list_clients(self.a)), 1)
+
+    def test_fsck_and_check_know_them(self) -> None:
+        client = self.client()
+        self.assertEqual(run_command("map", "check", "--hosts", self.a)[0], 0)
+        self.assertNotIn(CLIENTS, run_command("fsck", "--hosts", self.a)[1])
+        session = next(iter(client.members.values())).client_id[0]
+        forged = registration_path(session + 99)
+        self.plain[0].create(forged)
+        self.assertIn(forged, run_command("fsck", "--hosts", self.a)[1])
+        self.plain[0].delete(forged)
+        plain: KazooClient = self.plain[2]
+        client.stop()
+        plain.delete(CLIENTS, recursive=True)
+        status, out, _ = run_command("map", "check", "--hosts", self.a)
+        self.assertEqual(status, 1)
+        self.assertRegex(out, f"c .*missing: {CLIENTS} .*map init")
+        init_map(self.a, self.all)
+        self.assertEqual(run_command("map", "check", "--hosts", self.a)[0], 0)
