@@ -178,7 +178,7 @@ class Member(KazooClient):
 
     def register(self, request: Request) -> None:
         """The server keeps the watch of this request: it has answered."""
-        if not self._stopped.is_set():
+        if not self._stopped.is_set() and not self.is_renewing:  # else its call has failed
             is_child = isinstance(request, (GetChildren, GetChildren2))
             (self._child_watchers if is_child else self._data_watchers)[request.path].add(request.watcher)
 

@@ -250,6 +250,17 @@ class TestAnswers(unittest.TestCase):
             self.assertEqual([first.value[0], second.value[0], other.value], [b"1", b"2", True])
             self.assertEqual(line.ends, [])
 
+    def test_a_watch_whose_call_has_expired(self) -> None:
+        """Its answer still comes before the old session is closed, and leaves no watch."""
+        with Line() as line:
+            line.member._stopped.clear()
+            line.begin()
+            (read,) = line.submit(GetData("/1", lambda event: None))
+            line.member.renew()
+            self.assertIsInstance(read.value, SessionExpiredError)
+            line.bring(data_answer(1, b"1"))
+            self.assertEqual((line.ends, dict(line.member._data_watchers)), ([], {}))
+
     def test_auth_refused(self) -> None:
         with Line() as line:
             line.begin()
