@@ -14,10 +14,12 @@ from parkazoo.admin.loss import Loss
 from parkazoo.admin.make import init_map
 from parkazoo.admin.read import read_map
 from parkazoo.admin.registrations import RegisteredClient, list_clients
+from parkazoo.admin.status import ClusterStatus, read_status
 
 __all__ = [
     "TIMEOUT_S",
     "Auth",
+    "ClusterStatus",
     "Finding",
     "Loss",
     "RegisteredClient",
@@ -25,4 +27,5 @@ __all__ = [
     "init_map",
     "list_clients",
     "read_map",
+    "read_status",
 ]

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from parkazoo import __version__
-from parkazoo.cli import clients_command, fsck_command, local_commands, map_commands
+from parkazoo.cli import clients_command, fsck_command, local_commands, map_commands, status_command
 from parkazoo.local import LocalClusterError
 
 
@@ -33,6 +33,7 @@ def make_app() -> typer.Typer:
 
     local_commands.register(app)
     map_commands.register(app)
+    status_command.register(app)
     clients_command.register(app)
     fsck_command.register(app)
     return app

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, Loss, check_map, init_map, read_map
+from parkazoo.cli.findings import findings_table
 from parkazoo.cli.options import (
     FILE,
     Auth,
@@ -132,16 +133,8 @@ def check(
     if not findings:
         console.print(Text("the map and the ensembles agree", style="green"))
         return
-    is_wrong = not all(finding.is_warning for finding in findings)
-    title = (
-        "cluster map and ensembles differ" if is_wrong else "warnings: all ensembles serve, but not all servers"
-    )
-    table = Table("ensemble", "problem", "what to do", title=title, title_justify="left")
-    for finding in findings:
-        style = "yellow" if finding.is_warning else ""
-        table.add_row(finding.ensemble, Text(finding.problem), Text(finding.remedy), style=style)
-    console.print(table)
-    if is_wrong:
+    console.print(findings_table(findings))
+    if not all(finding.is_warning for finding in findings):
         raise typer.Exit(1)
 
 

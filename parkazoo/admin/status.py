@@ -1,0 +1,111 @@
+"""A cluster at one moment: what is wrong, what its servers say of themselves, and its clients."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from parkazoo.admin.check import Finding, check_map
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, connect_to_each_server, for_each
+from parkazoo.admin.read import read_map
+from parkazoo.admin.registrations import RegisteredClient, list_clients
+from parkazoo.protocol.cluster_map import ClusterMap
+
+LATENCY = re.compile(r"^Latency min/avg/max: [0-9.]+/([0-9.]+)/([0-9.]+)$", re.MULTILINE)
+
+
+class ServerStatus(NamedTuple):
+    """What a server says of itself, by ``srvr``; None for what it does not say.
+
+    :param role: ``leader``, ``follower``, ``observer``, ``standalone``, ``read-only``; or why it does not serve.
+    :param latency_ms: of the requests since its start: in the mean, and the longest.
+    :param connections: of clients, this command's included.
+    :param znodes: ParKazoo's own included.
+    """
+
+    ensemble: str
+    server: str
+    role: str
+    serves: bool
+    version: str | None = None
+    latency_ms: tuple[float, float] | None = None
+    connections: int | None = None
+    znodes: int | None = None
+
+
+class ClusterStatus(NamedTuple):
+    """:param findings: as `check_map` returns them.
+    :param clients: those with a session on an ensemble that could be reached.
+    """
+
+    cluster_map: ClusterMap
+    findings: Sequence[Finding]
+    servers: Sequence[ServerStatus]
+    clients: Sequence[RegisteredClient]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "cluster": self.cluster_map.cluster,
+            "epoch": self.cluster_map.epoch,
+            "findings": [finding._asdict() for finding in self.findings],
+            "servers": [server._asdict() for server in self.servers],
+            "clients": [client._asdict() for client in self.clients],
+        }
+
+
+def read_status(
+    hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
+) -> ClusterStatus:
+    """Ask every server of the cluster at `hosts`; nothing is written. Arguments as for `init_map`.
+
+    :raises ClusterMapError: as `read_map`. What is wrong elsewhere is in the findings.
+    """
+    cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+    findings = check_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+    servers = _ask_servers(cluster_map, {**client_options, "auth_data": list(auth)}, timeout_s)
+    reached = {server.ensemble for server in servers if server.serves}
+    clients = list_clients(hosts, reached, auth=auth, timeout_s=timeout_s, **client_options) if reached else []
+    return ClusterStatus(cluster_map, findings, servers, clients)
+
+
+def _ask_servers(cluster_map: ClusterMap, options: Mapping[str, Any], timeout_s: float) -> list[ServerStatus]:
+    with connect_to(cluster_map.ensembles, options, timeout_s) as (clients, absent):
+        every = {**clients, **{client.name: client for client in absent}}
+        with connect_to_each_server(every, options, timeout_s) as (connected, failed):
+            asked = [(server, name, client) for server, (name, client) in connected.items()]
+            found = for_each(asked, lambda each: _ask(*each))
+    found += [ServerStatus(name, server, reason, serves=False) for server, (name, reason) in failed.items()]
+    order = {name: at for at, name in enumerate(cluster_map.names)}
+    return sorted(found, key=lambda each: (order[each.ensemble], each.server))
+
+
+def _ask(server: str, ensemble: str, client: AdminClient) -> ServerStatus:
+    try:
+        said = client.zk.command(b"srvr")
+    except Exception as error:  # it was lost meanwhile; kazoo raises all kinds here
+        return ServerStatus(ensemble, server, str(error) or type(error).__name__, serves=False)
+    mode = _line(said, "Mode")
+    if mode is None:
+        return ServerStatus(ensemble, server, "serves; srvr is not in its 4lw.commands.whitelist", serves=True)
+    latency = LATENCY.search(said)
+    return ServerStatus(
+        ensemble,
+        server,
+        mode,
+        serves=True,
+        version=(_line(said, "Zookeeper version") or "").partition("-")[0] or None,
+        latency_ms=(float(latency[1]), float(latency[2])) if latency else None,
+        connections=_number(said, "Connections"),
+        znodes=_number(said, "Node count"),
+    )
+
+
+def _line(said: str, name: str) -> str | None:
+    found = re.search(rf"^{name}: ([ -~]+)$", said, re.MULTILINE)
+    return found[1] if found else None
+
+
+def _number(said: str, name: str) -> int | None:
+    found = _line(said, name)
+    return int(found) if found and found.isdecimal() else None

@@ -1,0 +1,22 @@
+"""How commands show what is wrong with a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from parkazoo.admin import Finding
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    is_wrong = not all(finding.is_warning for finding in findings)
+    title = (
+        "cluster map and ensembles differ" if is_wrong else "warnings: all ensembles serve, but not all servers"
+    )
+    table = Table("ensemble", "problem", "what to do", title=title, title_justify="left")
+    for finding in findings:
+        style = "yellow" if finding.is_warning else ""
+        table.add_row(finding.ensemble, Text(finding.problem), Text(finding.remedy), style=style)
+    return table

@@ -1,0 +1,163 @@
+"""`parkazoo status`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from contextlib import suppress
+from typing import Any
+
+from parkazoo import ParKazooClient
+from parkazoo.admin import init_map, read_status
+from parkazoo.admin.status import _ask
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.placement import DONE, MAP
+from tests.live.map_case import COMMAND_TIMEOUT_S, MapCase, free_port, run_command
+from tests.live.world import DEADLINE_S, shared_cluster
+
+SRVR = """Zookeeper version: 3.9.5-b1f3f2, built on 2026-01-05 20:10 UTC
+Latency min/avg/max: 0/0.5185/13
+Received: 27
+Sent: 26
+Connections: 2
+Outstanding: 0
+Zxid: 0x100000b6f
+Mode: follower
+Node count: 1037
+"""
+
+
+class StatusTest(MapCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.map = init_map(self.a, self.all)
+
+    def change_map(self, **ensembles: str) -> None:
+        changed = ClusterMap(self.map.cluster, {**self.map.ensembles, **ensembles}, self.map.placement, "a")
+        self.plain[0].set(MAP, changed.to_json())
+
+    def test_all_is_well(self) -> None:
+        client = ParKazooClient(self.a)
+        self.addCleanup(client.close)
+        self.addCleanup(client.stop)
+        client.start(DEADLINE_S)
+        found = read_status(self.a)
+        self.assertEqual(found.cluster_map, self.map)
+        self.assertEqual(found.findings, [])
+        self.assertEqual([(each.ensemble, each.server) for each in found.servers], [*self.all.items()])
+        for each in found.servers:
+            self.assertEqual((each.role, each.serves), ("standalone", True))
+            self.assertRegex(str(each.version), r"^3\.\d+\.\d+$")
+            assert each.latency_ms is not None and each.connections is not None and each.znodes is not None
+            self.assertGreaterEqual(each.latency_ms[1], each.latency_ms[0])
+            self.assertGreaterEqual(each.connections, 2)  # the client's and this one
+            self.assertGreater(each.znodes, 4)
+        self.assertEqual(len(found.clients), 1)
+
+        status, out, _ = run_command("status", "--hosts", self.a)
+        self.assertEqual(status, 0)
+        for name, server in self.all.items():
+            self.assertRegex(out, rf"{name} .*{server} .*standalone .*3\.\d+\.\d+ ")
+        self.assertIn("registered clients: 1; by version: ", out)
+        status, out, _ = run_command("status", "--hosts", self.a, "--json")
+        self.assertEqual(status, 0)
+        printed = json.loads(out)
+        self.assertEqual(printed["cluster"], self.map.cluster)
+        self.assertEqual([each["role"] for each in printed["servers"]], ["standalone"] * 3)
+        self.assertEqual(printed["findings"], [])
+
+    def test_what_is_wrong_comes_first(self) -> None:
+        closed = f"127.0.0.1:{free_port()}"
+        self.plain[2].delete(DONE)
+        self.change_map(b=closed)
+        status, out, _ = run_command("status", "--hosts", self.a)
+        self.assertEqual(status, 1)
+        self.assertRegex(
+            out, rf"(?s)cannot be reached: {closed}.*{DONE}.*standalone.*{closed} .*Connection refused"
+        )
+        self.assertIn("registered clients: none", out)
+
+    def test_a_server_down_is_a_warning(self) -> None:
+        closed = f"127.0.0.1:{free_port()}"
+        self.change_map(b=f"{self.b},{closed}")
+        status, out, _ = run_command("status", "--hosts", self.a)
+        self.assertEqual(status, 0)
+        self.assertRegex(out, rf"{closed} .*Connection refused")
+
+    def test_no_map(self) -> None:
+        closed = f"127.0.0.1:{free_port()}"
+        with self.assertRaisesRegex(ClusterMapError, "Connection refused"):
+            read_status(closed)
+        status, _, err = run_command("status", "--hosts", closed)
+        self.assertEqual(status, 1)
+        self.assertIn(f"{closed}: Connection refused", err)
+        self.assertEqual(run_command("status", "--hosts", self.a, "--json", "--watch", "1")[0], 2)
+
+    def test_watch(self) -> None:
+        """A screen again and again, until ^C; it ends well."""
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "parkazoo", "status", "--hosts", self.a, "--watch", "0.5"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "COLUMNS": "200"},
+        )
+        self.addCleanup(process.kill)
+        assert process.stdout is not None
+        seen = 0
+        deadline = time.monotonic() + COMMAND_TIMEOUT_S
+        while seen < 2 and time.monotonic() < deadline:
+            seen += f"cluster {self.map.cluster}" in process.stdout.readline()
+        while process.poll() is None and time.monotonic() < deadline:  # kazoo's client ignores a ^C now and then
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=2)
+        self.assertEqual((seen, process.returncode), (2, 0))
+
+
+class RoleTest(unittest.TestCase):
+    def test_roles(self) -> None:
+        cluster = shared_cluster(1, 3)
+        found = read_status(cluster.hosts)
+        self.assertEqual(sorted(each.role for each in found.servers), ["follower", "follower", "leader"])
+
+
+class Answers:
+    """Stands for a connected AdminClient: a server that says that."""
+
+    def __init__(self, said: Any) -> None:
+        self.zk = self
+        self._said = said
+
+    def command(self, word: bytes) -> Any:
+        if isinstance(self._said, Exception):
+            raise self._said
+        return self._said
+
+
+class AnswerTest(unittest.TestCase):
+    def ask(self, said: Any) -> Any:
+        return _ask("h:1", "a", Answers(said))  # type: ignore[arg-type]
+
+    def test_srvr(self) -> None:
+        self.assertEqual(self.ask(SRVR), ("a", "h:1", "follower", True, "3.9.5", (0.5185, 13.0), 2, 1037))
+
+    def test_not_allowed(self) -> None:
+        found = self.ask("srvr is not executed because it is not in the whitelist.\n")
+        self.assertEqual((found.serves, found.version), (True, None))
+        self.assertIn("4lw.commands.whitelist", found.role)
+
+    def test_lost(self) -> None:
+        found = self.ask(ConnectionResetError(104, "Connection reset by peer"))
+        self.assertEqual((found.serves, found.role), (False, "[Errno 104] Connection reset by peer"))
+
+    def test_parts(self) -> None:
+        """What another version does not say is not known."""
+        found = self.ask("Mode: observer\nConnections: many\nLatency min/avg/max: 1\nNode count: \x1b[2J\n")
+        self.assertEqual(found, ("a", "h:1", "observer", True, None, None, None, None))
