@@ -300,7 +300,9 @@ class TestOneShot(WatchTest):
 
         def make_late(*arguments: Any) -> Any:
             """After the watches that have been called too early."""
-            self.client.handler.callback_queue.join(DEADLINE_S)
+            are_called = self.client.handler.event_object()
+            self.client.handler.dispatch_callback(Callback("watch", are_called.set, ()))
+            are_called.wait(DEADLINE_S)
             return make(*arguments)
 
         with mock.patch.object(self.client, "_make_member", make_late):
