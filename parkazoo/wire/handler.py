@@ -111,8 +111,7 @@ class Result(AsyncResult):
         for _ in self._callbacks.copy():
             self._put(self._call_next)
         for waiter in self._waiters.copy():
-            with suppress(RuntimeError):  # it has been released
-                waiter.release()
+            _wake(waiter)
 
     def _put(self, call: Callable[[], None]) -> None:
         if self._handler.running or loops.is_here():
@@ -218,6 +217,13 @@ def start_handler(handler: Any) -> None:
     if not isinstance(handler, Handler):
         atexit.unregister(handler.stop)  # it would wait for ever
         _stop_at_exit(handler)
+
+
+def _wake(waiter: threading.Lock) -> None:
+    try:  # noqa: SIM105 - suppress() takes three calls more, for each synchronous call of a program
+        waiter.release()
+    except RuntimeError:  # it has been released
+        pass
 
 
 def stop_handler(handler: Any, timeout_s: float | None = None) -> bool:

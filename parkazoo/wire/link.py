@@ -287,7 +287,8 @@ class Link:
             self.flush()
         if events & READ and self._exchange.state != ENDED:
             self._guard(self._receive)
-        self._go_on_sending()
+        if self._client._queue:
+            self._go_on_sending()
 
     def _go_on_sending(self) -> None:
         if self._client._queue and self._exchange.state != ENDED:
