@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, Loss, check_map, init_map, read_map
-from parkazoo.cli.findings import findings_table
+from parkazoo.cli.findings_table import findings_table
 from parkazoo.cli.options import (
     FILE,
     Auth,

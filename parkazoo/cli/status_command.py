@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, ClusterStatus, read_status
-from parkazoo.cli.findings import findings_table
+from parkazoo.cli.findings_table import findings_table
 from parkazoo.cli.options import Auth, Ca, Cert, Hosts, Key, Timeout, connection_options, split_hosts
 from parkazoo.errors import ClusterMapError
 

@@ -184,9 +184,9 @@ class Session(Generic[MemberT]):
             self._identified(member)
 
     def _ask(self, member: MemberT, path: str, then: Callable[[Any], None]) -> None:
-        self._submit(member, GetData(path, None), then)
+        self._ask_with(member, GetData(path, None), then)
 
-    def _submit(self, member: MemberT, request: Request, then: Callable[[Any], None]) -> None:
+    def _ask_with(self, member: MemberT, request: Request, then: Callable[[Any], None]) -> None:
         member.submit(request, OnAnswer(lambda answer: self._runtime.call(partial(then, answer))))
 
     def _take_identity(self, member: MemberT, answer: Any) -> None:
@@ -204,7 +204,7 @@ class Session(Generic[MemberT]):
                 member.registered(session, answer)
                 self._identified(member)
 
-        self._submit(member, request, take)
+        self._ask_with(member, request, take)
 
     def _introduce(self, member: MemberT) -> None:
         """Have its connections verify which ensemble it is, and its sessions register, from now on."""

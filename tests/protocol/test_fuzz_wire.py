@@ -123,7 +123,7 @@ class TestParts(unittest.TestCase):
             talk.exchange.credentials([("digest", "a:a")] * has_auth)
             if has_question:
                 talk.exchange.ask(GetData(PATH, None), take)
-            outcomes.append([*self.outcome(talk, parts), talk.exchange.is_greeted, talk.exchange.zxid])
+            outcomes.append([*self.outcome(talk, parts), talk.exchange.is_handshake_over, talk.exchange.zxid])
         self.assertEqual(outcomes[0], outcomes[1])
         self.assertEqual(outcomes[0], outcomes[2])
 
