@@ -57,13 +57,18 @@ class Attempt:
         self._steps = steps(self)
         self._step(None)
 
-    def cancel(self) -> None:
-        """Close the socket, without sending anything; ends with a ConnectionDropped."""
+    def cancel(self, error: ConnectionDropped) -> None:
+        """Close the socket, and end with this error. The generator gets GeneratorExit before."""
         if not self.has_ended:
             self._end()
             self._steps.close()
             self.close()
-            self._on_end(ConnectionDropped("not wanted any more"))
+            self._on_end(error)
+
+    def look(self) -> None:
+        """What it waits for may have come while this process did not run."""
+        if self._is_watched:
+            self._on_ready(0)
 
     def close(self) -> None:
         if self.sock is not None:
@@ -118,8 +123,7 @@ class Attempt:
 
     def _give_up(self, message: str) -> None:
         timer = self._timer
-        if self._is_watched:  # what it waits for may have come while this process did not run
-            self._on_ready(0)
+        self.look()
         if self._timer is timer:
             self._forget()
             self._step(ConnectionDropped(message))

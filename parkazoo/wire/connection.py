@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
@@ -16,70 +15,35 @@ from kazoo.protocol.states import KeeperState
 from parkazoo.kazoo_private import ConnectionHandler, RWServerAvailable
 from parkazoo.wire.attempt import Attempt
 from parkazoo.wire.bodies import serialize
-from parkazoo.wire.handshake import Address, Established, ask_writer, shake_hands
+from parkazoo.wire.handshake import Address, Established, ask_writer, programs_own
 from parkazoo.wire.link import Link
-from parkazoo.wire.loop import Loop, Timer
+from parkazoo.wire.loop import Loop
 from parkazoo.wire.names import LookUp
+from parkazoo.wire.race import NotWanted, Race
 from parkazoo.wire.report import Report
+from parkazoo.wire.rounds import Rounds
 from parkazoo.wire.workers import BLOCKING, run_on
 
-MOST_DELAY_S = 2.0  # between two rounds of attempts; and at most a third of the session's timeout
-LEAST_DELAY = 0.5  # of the delay: this much is certain, the rest is random
 WRITER_LIMIT_S = 2.0
-
-
-class Backoff:
-    """The pauses of a KazooRetry between attempts, but never so long that the session expires.
-
-    :param most_s: the longest delay, whatever the policy says.
-    """
-
-    def __init__(self, retry: Any, most_s: float) -> None:
-        self._policy = retry
-        self._most_s = most_s
-        self.reset()
-
-    def reset(self) -> None:
-        self._attempts = 0
-        self._delay_s = self._policy.delay
-        self._began_s: float | None = None  # the first attempt has failed
-
-    def next_delay_s(self) -> float | None:
-        """None if there is not to be another attempt."""
-        retry = self._policy
-        self._attempts += 1
-        delay_s = self._delay_s * random.uniform(1 - retry.max_jitter, 1 + retry.max_jitter)
-        self._delay_s = min(self._delay_s * retry.backoff, retry.max_delay)
-        if delay_s > self._most_s:
-            delay_s = self._most_s * random.uniform(LEAST_DELAY, 1)
-        if self._attempts == retry.max_tries:
-            return None
-        now_s = time.monotonic()
-        if self._began_s is None:
-            self._began_s = now_s
-        if retry.deadline is not None and now_s + delay_s >= self._began_s + retry.deadline:
-            return None
-        return float(delay_s)
 
 
 class MemberConnection(ConnectionHandler):
     """The connection of a :class:`~parkazoo.wire.member.Member`, which is its ``client``, from start to stop.
 
-    It looks up the servers' names, tries one server after the other, and carries requests over the first that
-    accepts. When that connection breaks it goes on with the next server at once; after a round without success it
-    pauses. At each moment it has one of: a look-up under way, an attempt (`_attempt`), a link, a pause (`_pause`).
+    It tries servers, as :class:`Rounds` and :class:`Race` say, and carries requests over the first that
+    accepts. When that connection breaks it goes on with the next server at once.
     """
 
+    connection_stopped: Any
     _read_sock: Any
     _write_sock: Any
     _loop: Loop | None = None
     _link: Link | None = None
-    _attempt: Attempt | None = None
-    _pause: Timer | None = None
     _search: Attempt | None = None  # for a server that can write, while this one cannot
     _writer: Address | None = None
     _has_to_wait = False  # for the client's first session
     _established: Established | None = None  # until a program's `_connect` has returned
+    _is_held = False  # a program's `_connect` is under way
 
     # ---- any thread ------------------------------------------------------------------------------
 
@@ -89,12 +53,13 @@ class MemberConnection(ConnectionHandler):
         self.connection_closed.clear()
         self.connection_stopped.clear()
         client = self.client
-        self._backoff = Backoff(self.retry_sleeper, min(MOST_DELAY_S, client._session_timeout / 1000 / 3))
         self.report = Report(client)
-        self._servers: list[Address] = []
-        self._loop = loop = client.runtime.loop
+        loop = client.runtime.loop
+        self._race = Race(client, loop, self._authenticate, self._try_next)
+        self._rounds = Rounds(client, loop, self.retry_sleeper, self._try_next)
+        self._loop = loop
         self._read_sock, self._write_sock = loop.read_sock, loop.write_sock
-        loop.call(self._look_up)
+        loop.call(self._rounds.begin)
 
     def stop(self, timeout: float | None = None) -> bool:
         """Whether it has stopped within the time."""
@@ -109,12 +74,14 @@ class MemberConnection(ConnectionHandler):
 
     def abandon(self) -> None:
         """In a child process: close the parent's sockets here, without sending anything to the server."""
-        attempts = [attempt.sock for attempt in (self._attempt, self._search) if attempt is not None]
-        for sock in (self._socket, *attempts):
+        socks = [] if self._loop is None else self._race.sockets()
+        if self._search is not None:
+            socks.append(self._search.sock)
+        for sock in (self._socket, *socks):
             if sock is not None:
                 with suppress(OSError):  # it had been closed
                     os.close(sock.detach())
-        self._link = self._loop = self._attempt = self._search = self._read_sock = self._write_sock = None
+        self._link = self._loop = self._search = self._read_sock = self._write_sock = None
         self.connection_stopped = self.handler.event_object()
         self.connection_stopped.set()
 
@@ -178,7 +145,7 @@ class MemberConnection(ConnectionHandler):
         loop = self._loop
         if loop is None:
             raise ConnectionDropped("the client has stopped")
-        loop.call(partial(self._shake_hands, Address(host, ip, port), end))
+        loop.call(partial(self._try_alone, Address(host, ip, port), end))
         has_ended.wait()
         (outcome,) = outcomes
         if isinstance(outcome, Exception):
@@ -188,38 +155,23 @@ class MemberConnection(ConnectionHandler):
 
     # ---- the loop: connecting --------------------------------------------------------------------
 
-    def _look_up(self) -> None:
-        assert self._loop is not None
-        self._pause = None
-        LookUp(self._loop, self.handler, self.client.hosts, self._have_looked_up)
-
-    def _have_looked_up(self, addresses: list[Address], troubles: dict[tuple[str, int], str]) -> None:
-        self.client.troubles.update(troubles)
-        for trouble in troubles.values():
-            self.report.failed(trouble)
-        if self.client.randomize_hosts:
-            random.shuffle(addresses)
-        self._servers = addresses
-        self._try_next()
-
     def _try_next(self) -> None:
-        """The next server that has not been tried; after the last of them, a pause."""
-        client = self.client
+        """Try the next server, unless it is too early. After the last of them, a pause."""
+        client, race, rounds = self.client, self._race, self._rounds
+        if self._loop is None or self._link is not None:
+            return
         if client._stopped.is_set():
             self._finish()
+        elif self._is_held or rounds.is_waiting or race.is_promising():
+            return
         elif not client._session_id and not client.owner.may_begin(client):
             self._has_to_wait = True
-        elif self._writer is not None:
-            address, self._writer = self._writer, None
+        elif (address := self._writer or rounds.next_server(race)) is not None:
+            self._writer = None
             self._try(address)
-        elif self._servers:
-            self._try(self._servers.pop(0))
-        elif (delay_s := self._backoff.next_delay_s()) is None:
+        elif rounds.is_over(race) and not rounds.begin_later() and race.is_idle():
             self.report.gave_up()
             self._finish()
-        else:
-            assert self._loop is not None
-            self._pause = self._loop.call_later(delay_s, self._look_up)
 
     def go_on(self) -> None:
         if self._has_to_wait:
@@ -229,13 +181,14 @@ class MemberConnection(ConnectionHandler):
     def _try(self, address: Address) -> None:
         connect = self.client.connect_hook(self._connect)
         if connect is None:
-            self._shake_hands(address, partial(self._have_tried, address))
-        else:
-            call = partial(self._try_by, connect, address)
-            try:
-                run_on(BLOCKING, self.handler, call)
-            except Exception as error:  # no thread can be started
-                self._have_tried(address, ConnectionDropped(str(error)))
+            is_alone = programs_own(self.handler) is not None
+            self._race.begin(address, partial(self._have_tried, address), is_alone=is_alone)
+            return
+        self._is_held = True
+        try:
+            run_on(BLOCKING, self.handler, partial(self._try_by, connect, address))
+        except Exception as error:  # no thread can be started
+            self._program_has_tried(address, ConnectionDropped(str(error)))
 
     def _try_by(self, connect: Callable[..., tuple[float, float]], address: Address) -> None:
         """On another thread: call the function that a program has put in place of `_connect`."""
@@ -251,19 +204,19 @@ class MemberConnection(ConnectionHandler):
         if outcome is None:
             outcome = ConnectionDropped("the program's _connect did not call the original")
         if (loop := self._loop) is not None:
-            loop.call(partial(self._have_tried, address, outcome))
+            loop.call(partial(self._program_has_tried, address, outcome))
 
-    def _shake_hands(self, address: Address, on_end: Callable[[Any], None]) -> None:
-        def end(outcome: Any) -> None:
-            self._attempt = None
-            on_end(outcome)
+    def _program_has_tried(self, address: Address, outcome: Any) -> None:
+        self._is_held = False
+        self._established = None
+        self._have_tried(address, outcome)
 
-        assert self._loop is not None
-        self.report.trying(address)
-        steps = shake_hands(self.client, address, self._authenticate)
-        attempt = Attempt(self._loop, self.handler, steps, end)
-        if not attempt.has_ended:
-            self._attempt = attempt
+    def _try_alone(self, address: Address, on_end: Callable[[Any], None]) -> None:
+        """For a program that waits for it."""
+        if self._loop is None:
+            on_end(NotWanted("the client has stopped"))
+        else:
+            self._race.begin(address, on_end, is_alone=True)
 
     def _authenticate(self, sock: Any, host: str, timeout_s: float) -> None:
         """On another thread: kazoo's SASL, which waits for each answer."""
@@ -272,14 +225,15 @@ class MemberConnection(ConnectionHandler):
 
     def _have_tried(self, address: Address, outcome: Any) -> None:
         client = self.client
-        self._established = None
         if self._loop is None:  # it has stopped meanwhile
             if isinstance(outcome, Established):
                 outcome.sock.close()
             return
+        if isinstance(outcome, NotWanted):
+            return
         if isinstance(outcome, Established):
             client.troubles.clear()
-            self._backoff.reset()
+            self._rounds.succeeded(address)
             self._begin_link(outcome)
             return
         if isinstance(outcome, AuthFailedError):
@@ -289,8 +243,10 @@ class MemberConnection(ConnectionHandler):
             self._finish()
             return
         if isinstance(outcome, SessionExpiredError):
+            self._race.cancel()  # the new session may have to wait
             self._expired()
         elif not client._stopped.is_set():
+            self._rounds.failed(address)
             client.troubles[address.host, address.port] = words = _words(outcome)
             self.report.failed(f"{address}: {words}")
         self._loop.call(self._try_next)  # not from here: there may be hundreds of servers
@@ -299,7 +255,7 @@ class MemberConnection(ConnectionHandler):
         assert self._loop is not None
         client = self.client
         exchange = established.exchange
-        self._socket, self._xid = established.sock, 0
+        self._address, self._socket, self._xid = established.address, established.sock, 0
         client._session_id = exchange.accepted.session_id
         client._session_passwd = exchange.accepted.passwd
         client._protocol_version = exchange.accepted.protocol_version
@@ -316,7 +272,7 @@ class MemberConnection(ConnectionHandler):
     def _link_ended(self, error: Exception | None) -> None:
         self._link = None
         if self._search is not None:
-            self._search.cancel()
+            self._search.cancel(NotWanted("not wanted any more"))
             self._search = None
         if error is None:
             self._finish()
@@ -325,15 +281,21 @@ class MemberConnection(ConnectionHandler):
             self._finish()
         elif isinstance(error, SessionExpiredError):
             self._expired()
-            self._try_next()
+            self._try_others()
         else:
             self.report.lost(_words(error))
+            self._rounds.failed(self._address)
             self._tell(KeeperState.CONNECTING)
-            self._try_next()
+            self._try_others()
+
+    def _try_others(self) -> None:
+        self._try_next()
+        if self._loop is not None:
+            self._rounds.look_again()
 
     def _expired(self) -> None:
         if self.client._session_id:  # else a server refuses a new session, again and again perhaps
-            self._backoff.reset()
+            self._rounds.reset()
         if not self.client.is_renewing:
             self.report.expired()
         self._tell(KeeperState.EXPIRED_SESSION)
@@ -344,18 +306,15 @@ class MemberConnection(ConnectionHandler):
 
     def _give_up(self) -> None:
         """The client stops, and there is no session to close."""
-        if self._link is not None or self._loop is None:
-            return
-        if self._pause is not None:
-            self._pause.cancel()
-        if self._attempt is not None:
-            self._attempt.cancel()
-        self._finish()
+        if self._link is None:
+            self._finish()
 
     def _finish(self) -> None:
         if self._loop is None:
             return
-        self._attempt = self._pause = self._loop = None
+        self._rounds.cancel()
+        self._race.cancel()
+        self._loop = None
         self._tell(KeeperState.CLOSED)
         self.connection_stopped.set()
         self.client.owner.member_ended(self.client)  # at last: a thread may wait for all of it
@@ -382,7 +341,7 @@ class MemberConnection(ConnectionHandler):
             self._search = None
             if outcome is True and self._link is link:
                 self._writer = address
-                self._backoff.reset()
+                self._rounds.reset()
                 link.end(RWServerAvailable("found a server that can write"))
 
         attempt = Attempt(self._loop, self.handler, ask_writer(address, WRITER_LIMIT_S), heard)

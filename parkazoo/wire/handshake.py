@@ -58,12 +58,36 @@ class Established(NamedTuple):
 Authenticate = Callable[[Any, str, float], None]
 
 
+def reach(member: Any, address: Address) -> Callable[[Attempt], Steps[Any]]:
+    """Steps that return a connected socket, with TLS if the member wants that.
+
+    :param member: the kazoo client that is to be connected.
+    :raises ConnectionDropped: the server does not accept in time. OSError means that it refuses.
+    """
+    return partial(_reach, member, address)
+
+
+def _reach(member: Any, address: Address, attempt: Attempt) -> Steps[Any]:
+    limit_s = _limit_s(member)
+    yield Limit(limit_s, f"no connection within {limit_s:.1f} s")
+    create = programs_own(member.handler)
+    if create is not None:
+        attempt.sock = yield partial(_create, create, member, address, limit_s)
+    else:
+        yield from connect(attempt, address.ip, address.port)
+        if member.use_ssl:
+            yield from secure(attempt, partial(make_context, member), address.host)
+    return attempt.sock
+
+
 def shake_hands(
-    member: Any, address: Address, authenticate: Authenticate
+    member: Any, address: Address, sock: Any, exchange: Exchange, authenticate: Authenticate
 ) -> Callable[[Attempt], Steps[Established]]:
     """Steps that return an :class:`Established`.
 
     :param member: the kazoo client whose session it is. Nothing of it is changed here.
+    :param sock: what :func:`reach` has returned.
+    :param exchange: a new one of this member.
     :param authenticate: SASL on a socket with a host, within seconds. It may block. Used if the member has SASL
         options.
     :raises SessionExpiredError: the server does not know the session.
@@ -71,34 +95,25 @@ def shake_hands(
     :raises ConnectionDropped: it refuses, closes, is too slow, or is not a server of the member's ensemble. The
         message says which. OSError means the same.
     """
-    return partial(_shake_hands, member, address, authenticate)
+    return partial(_shake_hands, member, address, sock, exchange, authenticate)
 
 
 def _shake_hands(
-    member: Any, address: Address, authenticate: Authenticate, attempt: Attempt
+    member: Any, address: Address, sock: Any, exchange: Exchange, authenticate: Authenticate, attempt: Attempt
 ) -> Steps[Established]:
-    share_s = _attempt_limit_s(member)
-    yield Limit(share_s, f"no connection within {share_s:.1f} s")
-    create = programs_own(member.handler)
-    if create is not None:
-        attempt.sock = yield partial(_create, create, member, address, share_s)
-    else:
-        yield from connect(attempt, address.ip, address.port)
-        if member.use_ssl:
-            yield from secure(attempt, partial(make_context, member), address.host)
-    yield Limit(share_s, f"no answer to Connect within {share_s:.1f} s")
-    connection = member._connection
-    exchange = Exchange(member, member._pending, connection._read_watch_event, connection.logger)
+    attempt.sock = sock
+    limit_s = _limit_s(member)
+    yield Limit(limit_s, f"no answer to Connect within {limit_s:.1f} s")
     is_new = not member._session_id
     try:
         return (yield from _open_session(member, address, authenticate, attempt, exchange))
-    except WrongEnsemble:
+    except BaseException:  # GeneratorExit too: another server is asked
         if is_new:
             _close_session(attempt)
         raise
 
 
-def _attempt_limit_s(member: Any) -> float:
+def _limit_s(member: Any) -> float:
     """A server that starts may accept and never answer. Another attempt must find the session still alive."""
     attempts = max(len(member.hosts), LEAST_ATTEMPTS if member._session_id else 1)
     return float(member._session_timeout) / 1000 / attempts
@@ -190,7 +205,7 @@ def _create(create: Callable[..., Any], member: Any, address: Address, timeout_s
 
 
 def _close_session(attempt: Attempt) -> None:
-    """End a session that has just begun on the wrong ensemble."""
+    """End a session that has just begun, or is about to begin, and is not wanted: the server reads this next."""
     with suppress(OSError):
         attempt.sock.send(request_frame(CloseInstance, CLOSE_XID))
 

@@ -24,9 +24,9 @@ from parkazoo.engine.session import Session as ClientSession
 from parkazoo.kazoo_private import CloseInstance, GetData, int_struct
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, MAP
-from parkazoo.wire import connection as connection_module
 from parkazoo.wire import handshake as handshake_module
 from parkazoo.wire import loop as loops
+from parkazoo.wire import rounds as rounds_module
 from parkazoo.wire.attempt import Attempt, Steps, connect
 from parkazoo.wire.handler import Handler
 from tests.explore.client import Result
@@ -92,11 +92,12 @@ class Peer:
 class Server:
     """Plays a script with each who connects; after the last script that again."""
 
-    def __init__(self, *scripts: Callable[[Peer], None]) -> None:
+    def __init__(self, *scripts: Callable[[Peer], None], host: str = "127.0.0.1", port: int = 0) -> None:
         self.peers: list[Peer] = []
         self._scripts = scripts
-        self._door = socket.create_server(("127.0.0.1", 0), backlog=100)
-        self.address = f"127.0.0.1:{self._door.getsockname()[1]}"
+        self._door = socket.create_server((host, port), backlog=100)
+        self.port = self._door.getsockname()[1]
+        self.address = f"{host}:{self.port}"
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
 
@@ -111,12 +112,28 @@ class Server:
                 self._threads.append(thread)
                 thread.start()
 
-    def stop(self) -> None:
+    def refuse(self) -> None:
+        """From now on."""
         with suppress(OSError):
             self._door.shutdown(socket.SHUT_RDWR)
         self._door.close()
+
+    def stop(self) -> None:
+        self.refuse()
         for thread in self._threads:
             thread.join(DEADLINE_S)
+
+
+def swallowing(test: unittest.TestCase, host: str = "127.0.0.1", port: int = 0) -> str:
+    """The address of a server whose kernel does not answer any more: too many wait to be accepted."""
+    door = socket.create_server((host, port), backlog=0)
+    test.addCleanup(door.close)
+    for _ in range(5):
+        filler = socket.socket()
+        test.addCleanup(filler.close)
+        filler.setblocking(False)
+        filler.connect_ex(door.getsockname())
+    return f"{host}:{door.getsockname()[1]}"
 
 
 class Session(Owner):
@@ -367,7 +384,7 @@ class TestHandshake(ConnectTest):
         self.addCleanup(other.stop)
         with socket.create_server(("127.0.0.1", 0)) as closed:
             refusing = f"127.0.0.1:{closed.getsockname()[1]}"
-        with mock.patch.object(connection_module.Backoff, "next_delay_s", side_effect=AssertionError):
+        with mock.patch.object(rounds_module.Backoff, "next_delay_s", side_effect=AssertionError):
             server = Server(good)
             self.addCleanup(server.stop)
             self.before = sockets()
@@ -393,7 +410,7 @@ class TestHandshake(ConnectTest):
             self.connecting(hosts=hosts, randomize_hosts=False) as member,
         ):
             self.check_good(member)
-            self.assertEqual(member._connection._backoff._attempts, 0)
+            self.assertEqual(member._connection._rounds._backoff._attempts, 0)
 
 
 class TestProgramsOwn(ConnectTest):
@@ -462,16 +479,10 @@ class TestStop(ConnectTest):
 
     def test_before_the_connection(self) -> None:
         """The server's kernel does not answer."""
-        with socket.create_server(("127.0.0.1", 0), backlog=0) as door, socket.socket() as filler:
-            filler.connect(door.getsockname())
-            others = [socket.socket() for _ in range(4)]
-            for other in others:
-                self.addCleanup(other.close)
-                other.setblocking(False)
-                other.connect_ex(door.getsockname())
-            self.before = sockets()
-            with self.connecting(hosts=f"127.0.0.1:{door.getsockname()[1]}") as member:
-                wait_until(lambda: member._connection._attempt is not None, "an attempt")
+        hosts = swallowing(self)
+        self.before = sockets()
+        with self.connecting(hosts=hosts) as member:
+            wait_until(lambda: not member._connection._race.is_idle(), "an attempt")
 
     def test_no_answer_to_connect(self) -> None:
         with self.connecting() as member:
@@ -522,9 +533,9 @@ class TestStop(ConnectTest):
     def test_a_pause(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as closed:
             refusing = f"127.0.0.1:{closed.getsockname()[1]}"
-        pauses = mock.patch.object(connection_module.Backoff, "next_delay_s", lambda backoff: 600.0)
+        pauses = mock.patch.object(rounds_module.Backoff, "next_delay_s", lambda backoff: 600.0)
         with pauses, self.connecting(hosts=refusing) as member:
-            wait_until(lambda: member._connection._pause is not None, "a pause")
+            wait_until(lambda: member._connection._rounds._pause is not None, "a pause")
 
     def test_a_program_s_connect(self) -> None:
         """It blocks; when it goes on, the connection that it makes is not kept."""

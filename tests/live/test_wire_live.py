@@ -1,4 +1,4 @@
-"""One ensemble is lost for a moment, or credentials come late: what a client of all of them sees."""
+"""An ensemble is lost for a moment, a server is frozen, credentials come late: what a client sees."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kazoo.protocol.states import EventType, KazooState
 from parkazoo.admin import init_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import HOST, LocalCluster
+from parkazoo.wire.race import PATIENCE_S
 from tests.live.test_client_watches import NONE, WatchTest
 from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
 from tests.relay import Relay
@@ -170,3 +171,38 @@ class TestOutage(LiveTest):
         others = [text for _, text in lines if text not in (*lost, *back)]
         self.assertEqual(len(others), len({*others}), lines)  # each reason once
         self.assertIn(f"ensemble b: {named[1]}: Connection refused", others)
+
+
+class TestFrozen(LiveTest):
+    """One of three servers is stopped in its tracks: it accepts and never answers."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.cluster = LocalCluster(ensembles=1, servers=3)
+        cls.addClassCleanup(cls.cluster.stop)
+        cls.cluster.start()
+
+    def test_start_and_reconnect(self) -> None:
+        """It was asked, was too slow, and the next server was asked. The session goes on."""
+        ensemble = self.cluster.ensembles[0]
+        leader = ensemble.leader()
+        frozen, other = (each for each in ensemble.servers if each is not leader)
+        frozen.freeze()
+        self.addCleanup(frozen.thaw)
+        overtaken = f"{frozen.address}: no answer to Connect within {PATIENCE_S} s"
+        for first, *rest in ([frozen, other, leader], [other, frozen, leader]):
+            with self.assertLogs("parkazoo", "WARNING") as logged:
+                hosts = ",".join(each.address for each in (first, *rest))
+                client = self.parkazoo(hosts=hosts, randomize_hosts=False, timeout=60.0)
+                states = Seen()
+                client.add_listener(states)
+                session = client.client_id
+                client.create("/ours", ephemeral=True)
+                if first is not frozen:
+                    client.members["a"]._connection._socket.shutdown(socket.SHUT_RDWR)
+                    states.wait(2)
+                    self.assertEqual([*states], [SUSPENDED, CONNECTED])
+            self.assertIn(overtaken, "\n".join(logged.output))
+            self.assertEqual(client.client_id, session)
+            self.assertEqual(client.exists("/ours").ephemeralOwner, session[0])
+            client.stop()

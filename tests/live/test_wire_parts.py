@@ -21,15 +21,15 @@ from kazoo.retry import ForceRetryError, KazooRetry, RetryFailedError
 
 from parkazoo import ParKazooClient
 from parkazoo.compat.listeners import Listeners
-from parkazoo.wire import connection as connection_module
 from parkazoo.wire import loop as loops
 from parkazoo.wire import report as report_module
+from parkazoo.wire import rounds as rounds_module
 from parkazoo.wire.attempt import Attempt, Steps
-from parkazoo.wire.connection import Backoff
 from parkazoo.wire.handler import Handler
 from parkazoo.wire.handshake import Address
 from parkazoo.wire.names import LookUp
 from parkazoo.wire.report import REPEAT_S, Report
+from parkazoo.wire.rounds import Backoff
 from tests.live.bare import Clock, HandLoop, Owner, make_member
 from tests.live.world import DEADLINE_S, Seen, wait_until
 
@@ -48,7 +48,7 @@ POLICIES = st.fixed_dictionaries(
 class TestBackoff(unittest.TestCase):
     def setUp(self) -> None:
         self.clock = Clock()
-        patch = mock.patch.object(connection_module, "time", self.clock)
+        patch = mock.patch.object(rounds_module, "time", self.clock)
         patch.start()
         self.addCleanup(patch.stop)
 
@@ -106,7 +106,7 @@ class TestBackoff(unittest.TestCase):
             retry = KazooRetry(max_tries=-1, delay=500.0, max_delay=500.0)
             member = make_member(Owner(HandLoop()), timeout=timeout_s, connection_retry=retry)
             member.begin()
-            self.assertLessEqual(max(self.delays(member._connection._backoff, 100)), most_s)
+            self.assertLessEqual(max(self.delays(member._connection._rounds._backoff, 100)), most_s)
 
 
 class CallLoop:
@@ -247,7 +247,7 @@ class TestTalk(unittest.TestCase):
             attempt.sock = yield make
 
         attempt = Attempt(loop, Handler(), steps, outcomes.append)  # type: ignore[arg-type]
-        attempt.cancel()
+        attempt.cancel(ConnectionDropped("x"))
         may_return.set()
         wait_until(lambda: loop._calls, "the function has returned")
         loop.make_calls()

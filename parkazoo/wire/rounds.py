@@ -1,0 +1,155 @@
+"""Which server a member tries next, and when it tries all of them again."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Container
+from typing import Any
+
+from parkazoo.wire.handshake import Address
+from parkazoo.wire.loop import Loop, Timer
+from parkazoo.wire.names import LookUp
+
+MOST_DELAY_S = 2.0  # between two rounds of attempts; and at most a third of the session's timeout
+LEAST_DELAY = 0.5  # of the delay: this much is certain, the rest is random
+FAILED_S = 10.0  # so long a server that has failed is tried after the others
+
+
+class Backoff:
+    """The pauses of a KazooRetry between attempts, but never so long that the session expires.
+
+    :param most_s: the longest delay, whatever the policy says.
+    """
+
+    def __init__(self, retry: Any, most_s: float) -> None:
+        self._policy = retry
+        self._most_s = most_s
+        self.reset()
+
+    def reset(self) -> None:
+        self._attempts = 0
+        self._delay_s = self._policy.delay
+        self._began_s: float | None = None  # the first attempt has failed
+
+    def next_delay_s(self) -> float | None:
+        """None if there is not to be another attempt."""
+        retry = self._policy
+        self._attempts += 1
+        delay_s = self._delay_s * random.uniform(1 - retry.max_jitter, 1 + retry.max_jitter)
+        self._delay_s = min(self._delay_s * retry.backoff, retry.max_delay)
+        if delay_s > self._most_s:
+            delay_s = self._most_s * random.uniform(LEAST_DELAY, 1)
+        if self._attempts == retry.max_tries:
+            return None
+        now_s = time.monotonic()
+        if self._began_s is None:
+            self._began_s = now_s
+        if retry.deadline is not None and now_s + delay_s >= self._began_s + retry.deadline:
+            return None
+        return float(delay_s)
+
+
+class Rounds:
+    """A round begins with a look-up of the names. When each address has been tried, comes a pause, then the next.
+
+    Attempts of earlier rounds may still be under way then. All of it is for the loop's own thread.
+
+    :param retry: a KazooRetry.
+    :param on_ready: called when the names have been looked up.
+    """
+
+    def __init__(self, member: Any, loop: Loop, retry: Any, on_ready: Callable[[], None]) -> None:
+        self._member = member
+        self._loop = loop
+        self._on_ready = on_ready
+        self._backoff = Backoff(retry, min(MOST_DELAY_S, member._session_timeout / 1000 / 3))
+        self._pause: Timer | None = None
+        self._is_looking_up = False
+        self._is_last = False  # by connection_retry
+        self._known: list[Address] = []
+        self._untried: list[Address] = []
+        self._failed_s: dict[Address, float] = {}  # when
+
+    @property
+    def is_waiting(self) -> bool:
+        """For the end of a pause, or of a look-up."""
+        return self._is_looking_up or self._pause is not None
+
+    def begin(self) -> None:
+        self._pause = None
+        self._is_looking_up = True
+        LookUp(self._loop, self._member.handler, self._member.hosts, self._have_looked_up)
+
+    def begin_later(self) -> bool:
+        """False if there is not to be another round."""
+        delay_s = None if self._is_last else self._backoff.next_delay_s()
+        if delay_s is not None:
+            self._pause = self._loop.call_later(delay_s, self.begin)
+        self._is_last = delay_s is None
+        return not self._is_last
+
+    def next_server(self, busy: Container[Address]) -> Address | None:
+        """
+        :param busy: these are being tried.
+        """
+        while self._untried:
+            address = self._untried.pop(0)
+            if address not in busy:
+                return address
+        return None
+
+    def is_over(self, busy: Container[Address]) -> bool:
+        """Whether another round would try any server: not while all of them are being tried."""
+        return not self._known or any(each not in busy for each in self._known)
+
+    def failed(self, address: Address) -> None:
+        self._failed_s[address] = time.monotonic()
+
+    def succeeded(self, address: Address) -> None:
+        self._failed_s.pop(address, None)
+        self.reset()
+        self.cancel()
+
+    def reset(self) -> None:
+        """The pauses are short again."""
+        self._backoff.reset()
+        self._is_last = False
+
+    def cancel(self) -> None:
+        """No other round begins."""
+        self._is_looking_up = False
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
+
+    def look_again(self) -> None:
+        """In the middle of a round: have all addresses changed?"""
+        if not self._is_looking_up:
+            LookUp(self._loop, self._member.handler, self._member.hosts, self._have_looked_again)
+
+    def _have_looked_up(self, addresses: list[Address], troubles: dict[tuple[str, int], str]) -> None:
+        if not self._is_looking_up:  # cancelled
+            return
+        self._is_looking_up = False
+        self._member.troubles.update(troubles)
+        for trouble in troubles.values():
+            self._member._connection.report.failed(trouble)
+        self._known = self._shuffled(addresses)
+        since_s = time.monotonic() - FAILED_S
+        self._failed_s = {each: at_s for each, at_s in self._failed_s.items() if at_s > since_s}
+        self._untried = sorted(self._known, key=self._failed_s.__contains__)
+        self._on_ready()
+
+    def _have_looked_again(self, addresses: list[Address], troubles: dict[tuple[str, int], str]) -> None:
+        """Addresses that are new come first. Those that have gone are not tried."""
+        new = [each for each in self._shuffled(addresses) if each not in self._known]
+        if new and not self._is_looking_up:
+            self._known = [*new, *self._known] if troubles else addresses
+            self._untried = [*new, *(each for each in self._untried if each in self._known)]
+            self._on_ready()
+
+    def _shuffled(self, addresses: list[Address]) -> list[Address]:
+        if self._member.randomize_hosts:
+            random.shuffle(addresses)
+        return addresses
