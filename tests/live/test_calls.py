@@ -238,7 +238,7 @@ def raiser(error: type[BaseException]) -> Callable[..., None]:
     return call
 
 
-class TestStrand(CallsTest):
+class TestCallQueue(CallsTest):
     def setUp(self) -> None:
         self.call_queue = CallQueue()
         self.made: list[Any] = []

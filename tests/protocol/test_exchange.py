@@ -90,8 +90,8 @@ class TestTable(unittest.TestCase):
                 self.assertGreaterEqual(order.index(after), order.index(state))
 
     def test_a_life(self) -> None:
-        talk = Conversation()
-        exchange = talk.exchange
+        conversation = Conversation()
+        exchange = conversation.exchange
         states = [exchange.state]
         exchange.connect(Connect(0, 0, 1000, 0, PASSWORD, False))
         exchange.receive_handshake(connect_answer())
@@ -108,77 +108,78 @@ class TestTable(unittest.TestCase):
 
     def test_what_may_not_be(self) -> None:
         """It is a mistake of the caller."""
-        talk = Conversation()
-        for call in (talk.exchange.open, talk.exchange.close, talk.exchange.tear):
+        conversation = Conversation()
+        for call in (conversation.exchange.open, conversation.exchange.close, conversation.exchange.tear):
             with self.subTest(call), self.assertRaises(KeyError):
                 call()
-        self.assertEqual(talk.exchange.state, CONNECTING)
+        self.assertEqual(conversation.exchange.state, CONNECTING)
 
     def test_torn(self) -> None:
         """What was asked before may still be answered, until the end."""
-        talk = Conversation().open()
-        talk.get(1)
-        talk.exchange.tear()
-        self.assertEqual(talk.exchange.state, TORN)
-        talk.exchange.receive(data_answer(1, b"x"))
-        self.assertEqual(talk.values(), [b"x"])
-        talk.exchange.end()
-        talk.exchange.tear()
-        self.assertEqual(talk.exchange.state, ENDED)
+        conversation = Conversation().open()
+        conversation.get(1)
+        conversation.exchange.tear()
+        self.assertEqual(conversation.exchange.state, TORN)
+        conversation.exchange.receive(data_answer(1, b"x"))
+        self.assertEqual(conversation.values(), [b"x"])
+        conversation.exchange.end()
+        conversation.exchange.tear()
+        self.assertEqual(conversation.exchange.state, ENDED)
 
     def test_after_the_end(self) -> None:
         """Nothing is looked at, not even what came along with the last answer."""
-        talk = Conversation().open()
-        talk.get(3)
-        with mock.patch.object(Reply, "set", lambda *_: (talk.told.append("ended"), talk.exchange.end())):
-            talk.exchange.receive(data_answer(1, b"1") + data_answer(2, b"2") + b"garbage")
+        conversation = Conversation().open()
+        conversation.get(3)
+        told, exchange = conversation.told, conversation.exchange
+        with mock.patch.object(Reply, "set", lambda *_: (told.append("ended"), exchange.end())):
+            exchange.receive(data_answer(1, b"1") + data_answer(2, b"2") + b"garbage")
         for more in (data_answer(2, b"2"), int_struct.pack(-1)):
-            talk.exchange.receive(more)
-        self.assertEqual(talk.told, ["ended"])
+            exchange.receive(more)
+        self.assertEqual(told, ["ended"])
 
 
 class TestHandshake(unittest.TestCase):
     def test_what_is_sent(self) -> None:
-        talk = Conversation()
+        conversation = Conversation()
         asked = Connect(0, 7, 9000, SESSION, PASSWORD, True)
-        self.assertEqual(talk.exchange.connect(asked), framed(bytes(asked.serialize())))
-        sent = talk.exchange.credentials({("digest", "b:b"), ("digest", "a:a")})
-        sent += talk.exchange.ask(GetData(PATH, None), lambda found: None)
+        self.assertEqual(conversation.exchange.connect(asked), framed(bytes(asked.serialize())))
+        sent = conversation.exchange.credentials({("digest", "b:b"), ("digest", "a:a")})
+        sent += conversation.exchange.ask(GetData(PATH, None), lambda found: None)
         kinds = []
         while sent:
             length, xid, kind = REQUEST.unpack_from(sent)
             kinds.append((xid, kind))
             sent = sent[4 + length :]
         self.assertEqual(kinds, [(AUTH_XID, Auth.type), (AUTH_XID, Auth.type), (0, GetData.type)])
-        self.assertFalse(talk.pending)
+        self.assertFalse(conversation.pending)
 
     def test_in_any_parts(self) -> None:
         others = answer(PING_XID) + event(1, "/a")
         whole = connect_answer() + auth_answer() + others + answer(0, framed(b"b") + STAT, zxid=9)
         for size in range(1, len(whole) + 3):
             with self.subTest(size):
-                talk, found = Conversation(), list[Any]()
-                talk.exchange.credentials([("digest", "a:a")])
-                talk.exchange.ask(GetData(PATH, None), found.append)
+                exchange, found = Conversation().exchange, list[Any]()
+                exchange.credentials([("digest", "a:a")])
+                exchange.ask(GetData(PATH, None), found.append)
                 for begin in range(0, len(whole), size):
-                    self.assertFalse(talk.exchange.is_handshake_over)
-                    talk.exchange.receive_handshake(whole[begin : begin + size])
-                self.assertTrue(talk.exchange.is_handshake_over)
-                self.assertEqual((talk.exchange.accepted.session_id, talk.exchange.zxid), (SESSION, 9))
+                    self.assertFalse(exchange.is_handshake_over)
+                    exchange.receive_handshake(whole[begin : begin + size])
+                self.assertTrue(exchange.is_handshake_over)
+                self.assertEqual((exchange.accepted.session_id, exchange.zxid), (SESSION, 9))
                 self.assertEqual([each[0] for each in found], [b"b"])
 
     def test_what_comes_behind_it(self) -> None:
         """It is kept, a part of an answer too, until requests are open."""
-        talk = Conversation()
+        conversation = Conversation()
         rest = event(1, "/a") + event(2, "/b")[:9]
-        talk.open(rest)
-        self.assertTrue(talk.exchange.has_kept)
-        self.assertEqual(talk.told, [])
-        talk.exchange.receive()
-        self.assertEqual(talk.told, [("event", 1, "/a")])
-        talk.exchange.receive(event(2, "/b")[9:])
-        self.assertEqual(talk.told[1:], [("event", 2, "/b")])
-        self.assertFalse(talk.exchange.has_kept)
+        conversation.open(rest)
+        self.assertTrue(conversation.exchange.has_kept)
+        self.assertEqual(conversation.told, [])
+        conversation.exchange.receive()
+        self.assertEqual(conversation.told, [("event", 1, "/a")])
+        conversation.exchange.receive(event(2, "/b")[9:])
+        self.assertEqual(conversation.told[1:], [("event", 2, "/b")])
+        self.assertFalse(conversation.exchange.has_kept)
 
     def test_how_it_fails(self) -> None:
         cases: dict[type[Exception], list[bytes]] = {
@@ -203,49 +204,49 @@ class TestHandshake(unittest.TestCase):
         for kind, answers in cases.items():
             for each in answers:
                 with self.subTest(kind=kind, answer=each):
-                    talk = Conversation()
-                    talk.exchange.credentials([("digest", "a:a")])
-                    talk.exchange.ask(GetData(PATH, None), refuse)
-                    self.assertIs(type(talk.feed(each)), kind)
+                    conversation = Conversation()
+                    conversation.exchange.credentials([("digest", "a:a")])
+                    conversation.exchange.ask(GetData(PATH, None), refuse)
+                    self.assertIs(type(conversation.feed(each)), kind)
 
     def test_an_identity_without_a_question(self) -> None:
-        talk = Conversation()
-        talk.exchange.credentials([("digest", "a:a")])
-        error = talk.feed(connect_answer() + data_answer(0, b"b"))
+        conversation = Conversation()
+        conversation.exchange.credentials([("digest", "a:a")])
+        error = conversation.feed(connect_answer() + data_answer(0, b"b"))
         self.assertEqual(str(error), "an answer to nothing: xid 0")
 
 
 class TestRequests(unittest.TestCase):
     def test_xids(self) -> None:
         """They go round; credentials have one of their own."""
-        talk = Conversation().open()
-        self.assertEqual(talk.ask(Sync("/"), AUTH, Sync("/")), [1, AUTH_XID, 2])
-        talk.exchange._xid = XID_MAX - 1
-        self.assertEqual(talk.ask(Sync("/"), Sync("/")), [XID_MAX, 1])
-        self.assertEqual([xid for _, _, xid in talk.pending], [1, AUTH_XID, 2, XID_MAX, 1])
+        conversation = Conversation().open()
+        self.assertEqual(conversation.ask(Sync("/"), AUTH, Sync("/")), [1, AUTH_XID, 2])
+        conversation.exchange._xid = XID_MAX - 1
+        self.assertEqual(conversation.ask(Sync("/"), Sync("/")), [XID_MAX, 1])
+        self.assertEqual([xid for _, _, xid in conversation.pending], [1, AUTH_XID, 2, XID_MAX, 1])
 
     def test_a_ping(self) -> None:
         """It waits for no answer."""
-        talk = Conversation().open()
-        self.assertEqual(REQUEST.unpack(talk.exchange.ping())[1], PING_XID)
-        self.assertFalse(talk.pending)
-        talk.exchange.receive(answer(PING_XID))
-        self.assertEqual(talk.told, [])
+        conversation = Conversation().open()
+        self.assertEqual(REQUEST.unpack(conversation.exchange.ping())[1], PING_XID)
+        self.assertFalse(conversation.pending)
+        conversation.exchange.receive(answer(PING_XID))
+        self.assertEqual(conversation.told, [])
 
     def test_the_last(self) -> None:
         """A close from either side; answers to earlier requests are taken."""
-        talk = Conversation().open()
-        talk.get(1)
-        talk.ask(Close())
-        self.assertEqual(talk.exchange.state, CLOSING)
-        self.assertIsInstance(talk.feed(data_answer(1, b"x") + answer(2)), SessionClosed)
-        self.assertEqual(talk.values(), [b"x"])
+        conversation = Conversation().open()
+        conversation.get(1)
+        conversation.ask(Close())
+        self.assertEqual(conversation.exchange.state, CLOSING)
+        self.assertIsInstance(conversation.feed(data_answer(1, b"x") + answer(2)), SessionClosed)
+        self.assertEqual(conversation.values(), [b"x"])
 
     def test_debug(self) -> None:
         with self.assertLogs(LOG, "DEBUG") as logs:
-            talk = Conversation().open()
-            talk.get(2)
-            talk.exchange.receive(data_answer(1, b"x") + answer(2, code=NoNodeError.code))
+            conversation = Conversation().open()
+            conversation.get(2)
+            conversation.exchange.receive(data_answer(1, b"x") + answer(2, code=NoNodeError.code))
         words = [
             "Sending request(xid=1): GetData",
             "Sending request(xid=2)",
@@ -259,51 +260,52 @@ class TestRequests(unittest.TestCase):
 class TestAnswers(unittest.TestCase):
     def test_zxid(self) -> None:
         """Of answers; those to credentials and errors without one have none."""
-        talk = Conversation().open()
-        talk.get(2)
-        talk.exchange.receive(answer(1, framed(b"") + STAT, zxid=5) + answer(2, code=NoNodeError.code, zxid=-1))
-        self.assertEqual(talk.last_zxid, 5)
+        conversation = Conversation().open()
+        conversation.get(2)
+        answers = answer(1, framed(b"") + STAT, zxid=5), answer(2, code=NoNodeError.code, zxid=-1)
+        conversation.exchange.receive(b"".join(answers))
+        self.assertEqual(conversation.last_zxid, 5)
 
     def test_watches(self) -> None:
         """They are registered before the reply, and by an exists of what is not there too."""
-        talk = Conversation().open()
+        conversation = Conversation().open()
 
         def watch(_: Any) -> None:
             """Not called."""
 
-        talk.ask(GetData("/a", watch), Exists("/b", watch), GetData("/c", watch), Exists("/d", None))
+        conversation.ask(GetData("/a", watch), Exists("/b", watch), GetData("/c", watch), Exists("/d", None))
         no_node = NoNodeError.code
-        talk.exchange.receive(data_answer(1, b"x") + answer(2, code=no_node) + answer(3, code=no_node))
-        talk.exchange.receive(answer(4, code=no_node))
-        self.assertEqual(talk.told[0], ("watch", "/a"))
-        self.assertEqual(talk.told[2:4], [("watch", "/b"), (1, None)])
-        self.assertEqual(talk.told[4:], [(2, NoNodeError, "about /c"), (3, None)])
+        conversation.exchange.receive(data_answer(1, b"x") + answer(2, code=no_node) + answer(3, code=no_node))
+        conversation.exchange.receive(answer(4, code=no_node))
+        self.assertEqual(conversation.told[0], ("watch", "/a"))
+        self.assertEqual(conversation.told[2:4], [("watch", "/b"), (1, None)])
+        self.assertEqual(conversation.told[4:], [(2, NoNodeError, "about /c"), (3, None)])
 
     def test_errors(self) -> None:
-        talk = Conversation().open()
-        talk.ask(SetData("/a", b"", 3), SetData("/a", b"", 3))
-        talk.exchange.receive(answer(1, code=BadVersionError.code) + answer(2, code=-999))
+        conversation = Conversation().open()
+        conversation.ask(SetData("/a", b"", 3), SetData("/a", b"", 3))
+        conversation.exchange.receive(answer(1, code=BadVersionError.code) + answer(2, code=-999))
         self.assertEqual(
-            talk.told, [(0, BadVersionError, "about /a"), (1, ZookeeperError, "error -999: about /a")]
+            conversation.told, [(0, BadVersionError, "about /a"), (1, ZookeeperError, "error -999: about /a")]
         )
 
     def test_paths_of_a_transaction(self) -> None:
-        talk = Conversation().open()
-        talk.ask(Transaction([Create("/a", b"", [], 0)]))
+        conversation = Conversation().open()
+        conversation.ask(Transaction([Create("/a", b"", [], 0)]))
         done = int_struct.pack(-1) + b"\1" + int_struct.pack(-1)
-        talk.exchange.receive(answer(1, int_struct.pack(Create.type) + bytes(5) + framed(b"/a") + done))
-        self.assertEqual(talk.told, [(0, ["unchrooted /a"])])
+        conversation.exchange.receive(answer(1, int_struct.pack(Create.type) + bytes(5) + framed(b"/a") + done))
+        self.assertEqual(conversation.told, [(0, ["unchrooted /a"])])
 
     def test_an_answer_ends_with_its_frame(self) -> None:
         """What it says itself is longer: it does not get bytes of the next."""
         short = answer(1, int_struct.pack(1000) + b"x")
         for parts in ((short, data_answer(2, bytes(2000))), (short + data_answer(2, bytes(2000)),)):
             with self.subTest(len(parts)), self.assertLogs(LOG, "ERROR"):
-                talk = Conversation().open()
-                talk.get(2)
-                talk.feed(*parts)
-                self.assertEqual(talk.told[0], (0, struct.error, None))
-                self.assertEqual(talk.told[1][1][0], bytes(2000))
+                conversation = Conversation().open()
+                conversation.get(2)
+                conversation.feed(*parts)
+                self.assertEqual(conversation.told[0], (0, struct.error, None))
+                self.assertEqual(conversation.told[1][1][0], bytes(2000))
 
     def test_what_is_owed_when_it_ends(self) -> None:
         """Replies do not hear of the end; the request with the wrong answer gets the reason."""
@@ -317,15 +319,15 @@ class TestAnswers(unittest.TestCase):
         }
         for text, data in cases.items():
             with self.subTest(text):
-                talk = Conversation().open()
-                talk.get(2)
+                conversation = Conversation().open()
+                conversation.get(2)
                 LOG.disabled = "event" in text
-                error = talk.feed(data)
+                error = conversation.feed(data)
                 LOG.disabled = False
                 self.assertIs(type(error), ConnectionDropped)
                 self.assertIn(text, str(error))
                 is_answered = "nothing" in text
-                self.assertEqual(len(talk.pending), 0 if is_answered else 1 if "expected" in text else 2)
+                self.assertEqual(len(conversation.pending), 0 if is_answered else 1 if "expected" in text else 2)
 
 
 class TestSize(unittest.TestCase):
@@ -348,12 +350,12 @@ class TestSize(unittest.TestCase):
             put_back(frames, rest)
 
         with mock.patch.multiple(Frames, take=count_taken, put_back=count_put_back):
-            talk = Conversation().open()
-            talk.get(count)
+            conversation = Conversation().open()
+            conversation.get(count)
             for begin in range(0, len(stream), size):
-                talk.exchange.receive(stream[begin : begin + size])
-        self.assertEqual(len(talk.told), count)
-        self.assertFalse(talk.exchange.has_kept)
+                conversation.exchange.receive(stream[begin : begin + size])
+        self.assertEqual(len(conversation.told), count)
+        self.assertFalse(conversation.exchange.has_kept)
         return total / len(stream)
 
     def test_one_large_answer(self) -> None:
@@ -375,24 +377,24 @@ class TestSize(unittest.TestCase):
 
     def test_kept_after_a_large_one(self) -> None:
         """What is whole is taken, however large the last answer was."""
-        talk = Conversation().open()
-        talk.get(2)
+        conversation = Conversation().open()
+        conversation.get(2)
         large = data_answer(1, bytes(PART))
-        talk.feed(large[:-1], large[-1:])
-        talk.exchange.keep(data_answer(2, b"small"))
-        talk.exchange.receive()
-        self.assertEqual(talk.values()[1:], [b"small"])
+        conversation.feed(large[:-1], large[-1:])
+        conversation.exchange.keep(data_answer(2, b"small"))
+        conversation.exchange.receive()
+        self.assertEqual(conversation.values()[1:], [b"small"])
 
     def test_behind_a_gate(self) -> None:
         """What was kept is joined when it is taken, and not before."""
-        talk = Conversation().open()
-        talk.get(1)
+        conversation = Conversation().open()
+        conversation.get(1)
         stream = data_answer(1, bytes(PART * 5))
         with mock.patch.object(Frames, "take", autospec=True, side_effect=Frames.take) as take:
             for begin in range(0, len(stream), 1000):
-                talk.exchange.keep(stream[begin : begin + 1000])
+                conversation.exchange.keep(stream[begin : begin + 1000])
             take.assert_not_called()
-            self.assertEqual(talk.told, [])
-            talk.exchange.receive()
+            self.assertEqual(conversation.told, [])
+            conversation.exchange.receive()
             take.assert_called_once()
-        self.assertEqual(len(talk.values()[0]), PART * 5)
+        self.assertEqual(len(conversation.values()[0]), PART * 5)

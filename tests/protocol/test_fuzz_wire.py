@@ -87,11 +87,11 @@ class TestParts(unittest.TestCase):
         LOG.disabled = True  # it tells of each answer that cannot be read
         self.addCleanup(setattr, LOG, "disabled", False)
 
-    def outcome(self, talk: Conversation, parts: list[bytes]) -> list[Any]:
-        error = talk.feed(*parts)
-        self.assertEqual(talk.exchange.state == ENDED, error is not None)
-        waiting = [(request, xid) for request, _, xid in talk.pending]
-        return [talk.told, type(error), str(error), talk.last_zxid, waiting]
+    def outcome(self, conversation: Conversation, parts: list[bytes]) -> list[Any]:
+        error = conversation.feed(*parts)
+        self.assertEqual(conversation.exchange.state == ENDED, error is not None)
+        waiting = [(request, xid) for request, _, xid in conversation.pending]
+        return [conversation.told, type(error), str(error), conversation.last_zxid, waiting]
 
     @given(st.lists(st.sampled_from(REQUESTS), max_size=6), STREAMS, CUTS, st.booleans())
     @example([GetData("/a", None)] * 2, answer(1, int_struct.pack(1000)) + data_answer(2, b"x"), [40], False)
@@ -100,30 +100,31 @@ class TestParts(unittest.TestCase):
         """The same bytes have the same answers and the same end, in whatever parts they come."""
         outcomes = []
         for parts in ([stream], cut(stream, cuts), [bytes([each]) for each in stream]):
-            talk = Conversation().open()
-            talk.ask(*requests)
+            conversation = Conversation().open()
+            conversation.ask(*requests)
             if is_closing:
-                talk.exchange.close()
-            outcomes.append(self.outcome(talk, parts))
+                conversation.exchange.close()
+            outcomes.append(self.outcome(conversation, parts))
         self.assertEqual(outcomes[0], outcomes[1])
         self.assertEqual(outcomes[0], outcomes[2])
 
     @given(st.booleans(), st.booleans(), HANDSHAKES, CUTS)
     @fuzzed
-    def test_greeting(self, has_auth: bool, has_question: bool, stream: bytes, cuts: list[int]) -> None:
+    def test_handshake(self, has_auth: bool, has_question: bool, stream: bytes, cuts: list[int]) -> None:
         outcomes = []
         for parts in ([stream], cut(stream, cuts), [bytes([each]) for each in stream]):
-            talk = Conversation()
+            conversation = Conversation()
 
-            def take(found: Any, talk: Conversation = talk) -> None:
-                talk.told.append(repr(found))
+            def take(found: Any, conversation: Conversation = conversation) -> None:
+                conversation.told.append(repr(found))
                 if isinstance(found, Exception) or found[0] != b"b":
                     raise ConnectionDropped("another")
 
-            talk.exchange.credentials([("digest", "a:a")] * has_auth)
+            conversation.exchange.credentials([("digest", "a:a")] * has_auth)
             if has_question:
-                talk.exchange.ask(GetData(PATH, None), take)
-            outcomes.append([*self.outcome(talk, parts), talk.exchange.is_handshake_over, talk.exchange.zxid])
+                conversation.exchange.ask(GetData(PATH, None), take)
+            outcome, exchange = self.outcome(conversation, parts), conversation.exchange
+            outcomes.append([*outcome, exchange.is_handshake_over, exchange.zxid])
         self.assertEqual(outcomes[0], outcomes[1])
         self.assertEqual(outcomes[0], outcomes[2])
 
@@ -131,5 +132,5 @@ class TestParts(unittest.TestCase):
     @fuzzed
     def test_any_bytes(self, stream: bytes) -> None:
         """Of whatever is no ZooKeeper server."""
-        for talk in (Conversation(), Conversation().open()):
-            self.outcome(talk, [stream])
+        for conversation in (Conversation(), Conversation().open()):
+            self.outcome(conversation, [stream])
