@@ -1,7 +1,7 @@
 """Where things are, as one client knows it. Nothing else in the package asks the placement.
 
 Today the placement is a function of the path, so every location is known without asking. Callers must not rely on
-that. They may send a request to the place that :meth:`Resolver.known` returns. Before a step that decides
+that. They may send a request to the place that :attr:`Resolver.known` returns. Before a step that decides
 something (the first child of a directory, its delete) they call :meth:`Resolver.find`, which may ask.
 """
 
