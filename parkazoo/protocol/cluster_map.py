@@ -4,7 +4,7 @@ It is stored as JSON in the znode ``/parkazoo/map`` of the bootstrap ensemble:
 
     {
       "format": 1,
-      "epoch": 1,
+      "epoch": 1,                                    a number that each change of the map is to raise; none has yet
       "cluster": "5d3c...",                          a name for this cluster that no other has
       "bootstrap": "a",                              the ensemble that holds the map
       "ensembles": {"a": "h1:2181,h2:2181", ...},    every ensemble by name, with its servers
