@@ -252,10 +252,10 @@ class ParKazooClient(CompatibleClient):
                 f"{self._close_timeout_s:.0f} seconds"
             )
 
-    def registration(self, session: int, client: int, serial: int) -> Request:
+    def registration(self, session: int, client: int, epoch: int) -> Request:
         """See :meth:`parkazoo.engine.ports.Client.registration`."""
         about = {
-            "serial": serial,
+            "epoch": epoch,
             "version": __version__,
             "host": socket.gethostname(),
             "pid": os.getpid(),

@@ -13,12 +13,13 @@ from parkazoo.admin.clients import TIMEOUT_S, Auth
 from parkazoo.admin.loss import Loss
 from parkazoo.admin.make import init_map
 from parkazoo.admin.read import read_map
-from parkazoo.admin.registrations import RegisteredClient, list_clients
+from parkazoo.admin.registrations import ClientList, RegisteredClient, list_clients
 from parkazoo.admin.status import ClusterStatus, read_status
 
 __all__ = [
     "TIMEOUT_S",
     "Auth",
+    "ClientList",
     "ClusterStatus",
     "Finding",
     "Loss",

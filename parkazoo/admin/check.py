@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, connect_to_each_server, reasons
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, Connections, connect_to_all, reasons
 from parkazoo.admin.contents import Contents, has_mirrors, lost_parts, missing_fences, parts_of
 from parkazoo.admin.identity import is_identity
 from parkazoo.admin.read import read_map
@@ -40,15 +40,20 @@ def check_map(
     """
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     options = {**client_options, "auth_data": list(auth)}
-    remedy = f"start its servers, {MOVED}"
-    with connect_to(cluster_map.ensembles, options, timeout_s) as (clients, absent):
-        return [
-            *_check_hosts(hosts, cluster_map),
-            *(Finding(client.name, f"cannot be reached: {reasons(client)}", remedy) for client in absent),
-            *(finding for client in clients.values() for finding in _check_ensemble(client, cluster_map)),
-            *_check_forms(clients),
-            *_check_servers(clients, cluster_map, options, timeout_s),
-        ]
+    with connect_to_all(cluster_map.ensembles, options, timeout_s) as connections:
+        return find_wrong(hosts, cluster_map, connections)
+
+
+def find_wrong(hosts: str, cluster_map: ClusterMap, connections: Connections) -> list[Finding]:
+    """What `check_map` returns."""
+    clients, remedy = connections.clients, f"start its servers, {MOVED}"
+    return [
+        *_check_hosts(hosts, cluster_map),
+        *(Finding(client.name, f"cannot be reached: {reasons(client)}", remedy) for client in connections.absent),
+        *(finding for client in clients.values() for finding in _check_ensemble(client, cluster_map)),
+        *_check_forms(clients),
+        *_check_servers(connections, cluster_map),
+    ]
 
 
 def _check_hosts(hosts: str, cluster_map: ClusterMap) -> Iterator[Finding]:
@@ -96,22 +101,25 @@ def _check_forms(clients: Mapping[str, AdminClient]) -> Iterator[Finding]:
         yield Finding(open_ones, f"{ROOT} is open there and closed elsewhere", f"set the ACLs of {ROOT} and below")
 
 
-def _check_servers(
-    clients: Mapping[str, AdminClient], cluster_map: ClusterMap, options: Mapping[str, Any], timeout_s: float
-) -> Iterator[Finding]:
+def _check_servers(connections: Connections, cluster_map: ClusterMap) -> Iterator[Finding]:
+    """Of the ensembles that serve."""
+    clients = connections.clients
     wrong_server = f"start the ensemble's own server at this address, {MOVED}"
-    with connect_to_each_server(clients, options, timeout_s) as (connected, failed):
-        for server, (name, reason) in failed.items():
-            remedy = f"start it, {MOVED}"
-            if name in clients and lost_parts(cluster_map, name, parts_of(clients[name])):
-                remedy = (
-                    "do not start it beside the emptied ones, which would overwrite its data: "
-                    "see docs/operations/fsck.md"
-                )
-            yield Finding(name, f"server {server}: {reason}", remedy, is_warning=name in clients)
-        for server, (name, client) in connected.items():
-            record = client.read(ENSEMBLE)
-            if record is not None and not is_identity(record, cluster_map, name):
-                yield Finding(name, f"server {server} is {describe_record(record)}", wrong_server)
-            elif record is None and clients[name].read(ENSEMBLE) is not None:
-                yield Finding(name, f"server {server} is in another ensemble", wrong_server)
+    for server, (name, reason) in connections.failed.items():
+        if name not in clients:
+            continue
+        remedy = f"start it if it does not run, see why it does not answer, {MOVED}"
+        if lost_parts(cluster_map, name, parts_of(clients[name])):
+            remedy = (
+                "do not start it beside the emptied ones, which would overwrite its data: "
+                "see docs/operations/fsck.md"
+            )
+        yield Finding(name, f"server {server}: {reason}", remedy, is_warning=True)
+    for server, (name, client) in connections.servers.items():
+        if name not in clients:
+            continue
+        record = client.read(ENSEMBLE)
+        if record is not None and not is_identity(record, cluster_map, name):
+            yield Finding(name, f"server {server} is {describe_record(record)}", wrong_server)
+        elif record is None and clients[name].read(ENSEMBLE) is not None:
+            yield Finding(name, f"server {server} is in another ensemble", wrong_server)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -152,27 +152,63 @@ def connect_to(
         for_each(started, AdminClient.stop)
 
 
+Servers = Mapping[
+    str, tuple[str, AdminClient]
+]  # by address: the ensemble's name, and a client of this server alone
+Failures = Mapping[str, tuple[str, str]]  # by address: the ensemble's name, and why there is no client
+
+
 @contextmanager
 def connect_to_each_server(
     clients: Mapping[str, AdminClient], options: Mapping[str, Any], timeout_s: float
-) -> Iterator[tuple[dict[str, tuple[str, AdminClient]], dict[str, tuple[str, str]]]]:
-    """A client for each server alone, or why there is none: both by server, with the ensemble's name."""
-    servers = {
-        format_hosts([server]): (name, server)
-        for name, client in clients.items()
-        for server in parse_hosts(client.hosts)
-    }
-    any_client = next(iter(clients.values())).zk
-    refusals = for_each([server for _, server in servers.values()], partial(_refusal, any_client))
+) -> Iterator[tuple[Servers, Failures]]:
+    """A client for each server alone."""
+    hosts = {name: client.hosts for name, client in clients.items()}
+    with connect_to_all(hosts, options, timeout_s, has_ensembles=False) as connections:
+        yield connections.servers, connections.failed
+
+
+class Connections(NamedTuple):
+    """To all of a cluster.
+
+    :param clients: by name, for the ensembles that serve.
+    :param absent: the others.
+    """
+
+    clients: Mapping[str, AdminClient]
+    absent: Sequence[AdminClient]
+    servers: Servers
+    failed: Failures
+
+
+@contextmanager
+def connect_to_all(
+    ensembles: Mapping[str, str], options: Mapping[str, Any], timeout_s: float, *, has_ensembles: bool = True
+) -> Iterator[Connections]:
+    """Clients for each ensemble and for each server alone, connected at the same time.
+
+    :param has_ensembles: whether the ensembles' own clients are wanted.
+    """
+    servers = [(name, server) for name, hosts in ensembles.items() for server in parse_hosts(hosts)]
+    any_client = AdminClient("", next(iter(ensembles.values())), options, timeout_s).zk
+    refusals = for_each([server for _, server in servers], partial(_refusal, any_client))
+    ensemble_of = {format_hosts([server]): name for name, server in servers}
     failed = {
         address: (name, refusal)
-        for (address, (name, _)), refusal in zip(servers.items(), refusals, strict=True)
+        for (address, name), refusal in zip(ensemble_of.items(), refusals, strict=True)
         if refusal
     }
-    hosts = {address: address for address in servers if address not in failed}
-    with connect_to(hosts, options, timeout_s) as (connected, absent):
-        failed |= {client.name: (servers[client.name][0], "serves no requests") for client in absent}
-        yield {address: (servers[address][0], client) for address, client in connected.items()}, failed
+    asked = {address: address for address in ensemble_of if address not in failed}
+    with connect_to({**(ensembles if has_ensembles else {}), **asked}, options, timeout_s) as (connected, absent):
+        failed |= {
+            each.name: (ensemble_of[each.name], "serves no requests") for each in absent if each.name in asked
+        }
+        yield Connections(
+            {name: client for name, client in connected.items() if name in ensembles},
+            [client for client in absent if client.name in ensembles],
+            {name: (ensemble_of[name], client) for name, client in connected.items() if name in asked},
+            failed,
+        )
 
 
 def for_each(items: Sequence[Any], function: Callable[[Any], T]) -> list[T]:

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 from kazoo.exceptions import NoNodeError
 
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, for_each, unreachable
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, for_each, reasons
 from parkazoo.admin.read import read_map
 from parkazoo.admin.verify import verify_names
-from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.placement import CLIENTS
 from parkazoo.protocol.registration import CLIENT, decode_registration, parse_session
 
@@ -27,7 +26,7 @@ class RegisteredClient(NamedTuple):
     :param host: where it runs, as it says.
     :param pid: its process there.
     :param version: of ParKazoo.
-    :param serial: of the cluster map by which it works.
+    :param epoch: of the cluster map by which it works.
     :param since: when its session began, in UTC.
     :param sessions: the id of its session on each ensemble.
     """
@@ -36,27 +35,39 @@ class RegisteredClient(NamedTuple):
     host: Any
     pid: Any
     version: Any
-    serial: Any
+    epoch: Any
     since: Any
     sessions: Mapping[str, str]
 
 
+class ClientList(NamedTuple):
+    """:param clients: the oldest first.
+    :param absent: ensembles that cannot be reached, and why; clients may have sessions there too.
+    """
+
+    clients: list[RegisteredClient]
+    absent: dict[str, str]
+
+
 def list_clients(
     hosts: str, ensembles: Collection[str] = (), *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **options: Any
-) -> list[RegisteredClient]:
-    """The clients that have a session on one of `ensembles`, none for all; the oldest first.
+) -> ClientList:
+    """The clients that have a session on one of `ensembles`, none for all.
 
     Plain kazoo clients do not register. Arguments as for `init_map`; nothing is written.
 
-    :raises ClusterMapError: as `read_map`; there is no such ensemble; one cannot be reached.
+    :raises ClusterMapError: as `read_map`; there is no such ensemble.
     """
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **options)
     verify_names(ensembles, cluster_map)
     asked = {name: cluster_map.ensembles[name] for name in cluster_map.names if not ensembles or name in ensembles}
     with connect_to(asked, {**options, "auth_data": list(auth)}, timeout_s) as (clients, absent):
-        if absent:
-            raise ClusterMapError(unreachable(absent))
-        found = for_each(list(clients.values()), _read)
+        return ClientList(read_registrations(clients), {client.name: reasons(client) for client in absent})
+
+
+def read_registrations(clients: Mapping[str, AdminClient]) -> list[RegisteredClient]:
+    """What is registered on these ensembles, by client; the oldest first."""
+    found = for_each(list(clients.values()), _read)
     by_client: dict[Any, dict[str, tuple[str, Mapping[str, Any]]]] = defaultdict(dict)
     for name, registrations in zip(clients, found, strict=True):
         for session, said in registrations:
@@ -89,7 +100,7 @@ def _describe(key: Any, sessions: Mapping[str, tuple[str, Mapping[str, Any]]]) -
         host=about("host"),
         pid=about("pid"),
         version=about("version"),
-        serial=about("serial"),
+        epoch=about("epoch"),
         since=about("since"),
         sessions={name: session for name, (session, _) in sessions.items()},
     )

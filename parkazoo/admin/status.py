@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from parkazoo.admin.check import Finding, check_map
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, connect_to_each_server, for_each
+from parkazoo.admin.check import Finding, find_wrong
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, Connections, connect_to_all, for_each
 from parkazoo.admin.read import read_map
-from parkazoo.admin.registrations import RegisteredClient, list_clients
+from parkazoo.admin.registrations import RegisteredClient, read_registrations
 from parkazoo.protocol.cluster_map import ClusterMap
 
 LATENCY = re.compile(r"^Latency min/avg/max: [0-9.]+/([0-9.]+)/([0-9.]+)$", re.MULTILINE)
@@ -18,7 +18,8 @@ LATENCY = re.compile(r"^Latency min/avg/max: [0-9.]+/([0-9.]+)/([0-9.]+)$", re.M
 class ServerStatus(NamedTuple):
     """What a server says of itself, by ``srvr``; None for what it does not say.
 
-    :param role: ``leader``, ``follower``, ``observer``, ``standalone``, ``read-only``; or why it does not serve.
+    :param trouble: why it does not serve, or says nothing.
+    :param role: ``leader``, ``follower``, ``observer``, ``standalone``, ``read-only``.
     :param latency_ms: of the requests since its start: in the mean, and the longest.
     :param connections: of clients, this command's included.
     :param znodes: ParKazoo's own included.
@@ -26,8 +27,9 @@ class ServerStatus(NamedTuple):
 
     ensemble: str
     server: str
-    role: str
     serves: bool
+    trouble: str | None = None
+    role: str | None = None
     version: str | None = None
     latency_ms: tuple[float, float] | None = None
     connections: int | None = None
@@ -62,20 +64,22 @@ def read_status(
     :raises ClusterMapError: as `read_map`. What is wrong elsewhere is in the findings.
     """
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
-    findings = check_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
-    servers = _ask_servers(cluster_map, {**client_options, "auth_data": list(auth)}, timeout_s)
-    reached = {server.ensemble for server in servers if server.serves}
-    clients = list_clients(hosts, reached, auth=auth, timeout_s=timeout_s, **client_options) if reached else []
-    return ClusterStatus(cluster_map, findings, servers, clients)
+    options = {**client_options, "auth_data": list(auth)}
+    with connect_to_all(cluster_map.ensembles, options, timeout_s) as connections:
+        return ClusterStatus(
+            cluster_map,
+            find_wrong(hosts, cluster_map, connections),
+            _ask_servers(cluster_map, connections),
+            read_registrations(connections.clients),
+        )
 
 
-def _ask_servers(cluster_map: ClusterMap, options: Mapping[str, Any], timeout_s: float) -> list[ServerStatus]:
-    with connect_to(cluster_map.ensembles, options, timeout_s) as (clients, absent):
-        every = {**clients, **{client.name: client for client in absent}}
-        with connect_to_each_server(every, options, timeout_s) as (connected, failed):
-            asked = [(server, name, client) for server, (name, client) in connected.items()]
-            found = for_each(asked, lambda each: _ask(*each))
-    found += [ServerStatus(name, server, reason, serves=False) for server, (name, reason) in failed.items()]
+def _ask_servers(cluster_map: ClusterMap, connections: Connections) -> list[ServerStatus]:
+    asked = [(server, name, client) for server, (name, client) in connections.servers.items()]
+    found = for_each(asked, lambda each: _ask(*each))
+    found += [
+        ServerStatus(name, server, serves=False, trouble=why) for server, (name, why) in connections.failed.items()
+    ]
     order = {name: at for at, name in enumerate(cluster_map.names)}
     return sorted(found, key=lambda each: (order[each.ensemble], each.server))
 
@@ -84,16 +88,16 @@ def _ask(server: str, ensemble: str, client: AdminClient) -> ServerStatus:
     try:
         said = client.zk.command(b"srvr")
     except Exception as error:  # it was lost meanwhile; kazoo raises all kinds here
-        return ServerStatus(ensemble, server, str(error) or type(error).__name__, serves=False)
+        return ServerStatus(ensemble, server, serves=False, trouble=str(error) or type(error).__name__)
     mode = _line(said, "Mode")
     if mode is None:
-        return ServerStatus(ensemble, server, "serves; srvr is not in its 4lw.commands.whitelist", serves=True)
+        return ServerStatus(ensemble, server, serves=True, trouble="srvr is not in its 4lw.commands.whitelist")
     latency = LATENCY.search(said)
     return ServerStatus(
         ensemble,
         server,
-        mode,
         serves=True,
+        role=mode,
         version=(_line(said, "Zookeeper version") or "").partition("-")[0] or None,
         latency_ms=(float(latency[1]), float(latency[2])) if latency else None,
         connections=_number(said, "Connections"),

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json as json_format
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, RegisteredClient, list_clients
 from parkazoo.cli.options import Auth, Ca, Cert, Hosts, Key, Timeout, connection_options, split_hosts
+
+
+MINUTES = len("2026-11-22T10:21")
 
 
 def register(app: typer.Typer) -> None:
@@ -23,35 +28,43 @@ def clients(
     ensemble: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only clients with a session there. Repeatable.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document, with each session's id.")] = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
     ca: Ca = None,
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """List the clients of the cluster, as they have registered. Plain kazoo clients do not register."""
+    """List the clients of the cluster, as they have registered. Status 1 if an ensemble cannot be reached."""
     servers, _ = split_hosts(hosts)
     console = Console()
     with console.status("reading the registrations"):
         found = list_clients(servers, ensemble or (), **connection_options(auth, timeout, ca, cert, key))
     if json:
-        typer.echo(json_format.dumps([each._asdict() for each in found], indent=2))
-    elif not found:
-        console.print("no client is registered")
+        document = {"clients": [each._asdict() for each in found.clients], "absent": found.absent}
+        typer.echo(json_format.dumps(document, indent=2))
     else:
-        console.print(_table(found))
+        console.print(_table(found.clients) if found.clients else "no client is registered")
+        for name, why in found.absent.items():
+            told = f"ensemble {name} cannot be reached, and may have more: {why}"
+            console.print(Text(told, style="red"), soft_wrap=True)
+    if found.absent:
+        raise typer.Exit(1)
 
 
-def _table(found: list[RegisteredClient]) -> Table:
-    table = Table("client", "host", "pid", "version", "map", "since", "sessions")
-    table.title, table.title_justify = f"{len(found)} client{'s' if len(found) > 1 else ''}", "left"
+def _table(found: Sequence[RegisteredClient]) -> Table:
+    table = Table(
+        box=SIMPLE, padding=(0, 1, 0, 0), title=f"registered clients: {len(found)}", title_justify="left"
+    )
+    table.add_column("client", no_wrap=True)
+    for name in ("host", "pid", "version", "epoch", "since", "ensembles"):
+        table.add_column(name, overflow="fold")
     for each in found:
-        sessions = "\n".join(f"{name} {session}" for name, session in each.sessions.items())
-        shown = (each.client, each.host, each.pid, each.version, each.serial, each.since, sessions)
-        table.add_row(*(_cell(value) for value in shown))
+        since = str(each.since)[:MINUTES].replace("T", " ")
+        about = (each.client, each.host, each.pid, each.version, each.epoch, since)
+        table.add_row(*(_cell(value) for value in about), Text(" ".join(each.sessions)))
     return table
 
 
 def _cell(value: Any) -> Text:
-    return Text("?" if value is None else str(value), overflow="fold")
+    return Text("?" if value is None else str(value))

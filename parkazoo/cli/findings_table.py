@@ -12,9 +12,7 @@ from parkazoo.admin import Finding
 
 def findings_table(findings: Sequence[Finding]) -> Table:
     is_wrong = not all(finding.is_warning for finding in findings)
-    title = (
-        "cluster map and ensembles differ" if is_wrong else "warnings: all ensembles serve, but not all servers"
-    )
+    title = "what is wrong" if is_wrong else "warnings: all ensembles serve, but not all servers"
     table = Table("ensemble", "problem", "what to do", title=title, title_justify="left")
     for finding in findings:
         style = "yellow" if finding.is_warning else ""

@@ -7,12 +7,11 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -45,11 +44,8 @@ def status(
     options = connection_options(auth, timeout, ca, cert, key)
     console = Console()
     if watch is not None:
-        with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False) as live:
-            show = partial(live.update, refresh=True) if console.is_terminal else console.print
-            while True:
-                show(_current_screen(servers, options))
-                time.sleep(watch)
+        with suppress(KeyboardInterrupt):
+            _watch(console, watch, servers, options)
         return
     with console.status("asking every server"):
         found = read_status(servers, **options)
@@ -61,32 +57,47 @@ def status(
         raise typer.Exit(1)
 
 
-def _current_screen(servers: str, options: dict[str, Any]) -> RenderableType:
-    """With the time; an error instead if the map cannot be read, which may be over the next time."""
+def _watch(console: Console, seconds: float, servers: str, options: dict[str, Any]) -> None:
     screen: RenderableType
-    try:
-        screen = _screen(read_status(servers, **options))
-    except ClusterMapError as error:
-        screen = Text(str(error), style="red")
-    return Group(screen, Text(time.strftime("%H:%M:%S"), style="dim"))
+    console.print("asking every server ...")
+    while True:
+        began_s = time.monotonic()
+        try:
+            screen = _screen(read_status(servers, **options))
+        except ClusterMapError as error:  # it may be over the next time
+            screen = Text(str(error), style="red")
+        if console.is_terminal:
+            console.clear()
+        console.print(screen, Text(time.strftime("%H:%M:%S"), style="dim"))
+        time.sleep(max(0.0, began_s + seconds - time.monotonic()))
 
 
 def _screen(found: ClusterStatus) -> RenderableType:
-    parts: list[RenderableType] = [findings_table(found.findings), Text()] if found.findings else []
-    return Group(*parts, _servers(found), Text(), _clients(found))
+    parts: list[RenderableType] = [findings_table(found.findings)] if found.findings else []
+    return Group(*parts, _servers(found), _clients(found))
 
 
 def _servers(found: ClusterStatus) -> Table:
-    table = Table("ensemble", "server", "role", "version", "latency", "connections", "znodes")
-    table.title, table.title_justify = f"cluster {found.cluster_map.cluster}", "left"
-    table.caption, table.caption_justify = "latency: mean and longest since the server's start, in ms", "left"
+    table = Table(
+        box=SIMPLE, padding=(0, 1, 0, 0), title=f"cluster {found.cluster_map.cluster}", title_justify="left"
+    )
+    table.add_column("ensemble", overflow="fold")
+    table.add_column("server", no_wrap=True)
+    for name in ("role", "version"):
+        table.add_column(name, overflow="fold")
+    for name in ("latency", "clients", "znodes"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.caption, table.caption_justify = (
+        "latency: mean and longest in ms, since the server's start; clients: connections; znodes: ParKazoo's own too",
+        "left",
+    )
     last = ""
     for each in found.servers:
-        latency = "" if each.latency_ms is None else f"{each.latency_ms[0]:.1f} / {each.latency_ms[1]:g}"
+        latency = "" if each.latency_ms is None else f"{each.latency_ms[0]:.1f}, {each.latency_ms[1]:g}"
         counts = ("" if count is None else f"{count:,}" for count in (each.connections, each.znodes))
         name = each.ensemble if each.ensemble != last else ""
-        cells = (name, each.server, each.role, each.version or "", latency, *counts)
-        table.add_row(*(Text(cell, overflow="fold") for cell in cells), style="" if each.serves else "red")
+        cells = (name, each.server, each.role or each.trouble or "", each.version or "", latency, *counts)
+        table.add_row(*(Text(cell) for cell in cells), style="" if each.serves else "red")
         last = each.ensemble
     return table
 
@@ -95,10 +106,8 @@ def _clients(found: ClusterStatus) -> Text:
     if not found.clients:
         return Text("registered clients: none")
     versions = _counted(client.version for client in found.clients)
-    serials = _counted(client.serial for client in found.clients)
-    return Text(
-        f"registered clients: {len(found.clients)}; by version: {versions}; by serial of the map: {serials}"
-    )
+    epochs = _counted(client.epoch for client in found.clients)
+    return Text(f"registered clients: {len(found.clients)}; by version: {versions}; by epoch of the map: {epochs}")
 
 
 def _counted(values: Iterable[Any]) -> str:

@@ -165,11 +165,11 @@ class Client(Protocol):
     def describe_hosts(self) -> str:
         """The bootstrap ensemble's hosts as ``"h:p,h:p"``."""
 
-    def registration(self, session: int, client: int, serial: int) -> Request:
+    def registration(self, session: int, client: int, epoch: int) -> Request:
         """The request by which a session registers.
 
         :param client: the client's id.
-        :param serial: of the cluster map.
+        :param epoch: of the cluster map.
         """
 
     def session_changed(self, state: str) -> None:

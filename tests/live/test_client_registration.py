@@ -50,7 +50,7 @@ class TestRegistration(SessionTest):
                 found,
                 {
                     "client": format_session(client.client_id[0]),
-                    "serial": client.cluster_map.epoch,
+                    "epoch": client.cluster_map.epoch,
                     "version": parkazoo.__version__,
                     "host": socket.gethostname(),
                     "pid": os.getpid(),

@@ -11,16 +11,17 @@ import parkazoo
 from parkazoo import ParKazooClient
 from parkazoo.admin import init_map, list_clients
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.placement import CLIENTS
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.placement import CLIENTS, MAP
 from parkazoo.protocol.registration import format_session, registration_path
-from tests.live.map_case import MapCase, run_command
+from tests.live.map_case import MapCase, free_port, run_command
 from tests.live.world import DEADLINE_S
 
 
 class ClientsTest(MapCase):
     def setUp(self) -> None:
         super().setUp()
-        init_map(self.a, self.all)
+        self.map = init_map(self.a, self.all)
 
     def client(self) -> ParKazooClient:
         client = ParKazooClient(self.a)
@@ -30,28 +31,44 @@ class ClientsTest(MapCase):
         return client
 
     def test_nobody(self) -> None:
-        self.assertEqual(list_clients(self.a), [])
+        self.assertEqual(list_clients(self.a), ([], {}))
         self.assertEqual(run_command("clients", "--hosts", self.a)[:2], (0, "no client is registered\n"))
 
     def test_clients(self) -> None:
         clients = [self.client(), self.client()]
-        found = {each.client: each for each in list_clients(self.a)}
+        found = {each.client: each for each in list_clients(self.a).clients}
         self.assertEqual({*found}, {format_session(client.client_id[0]) for client in clients})
         for client in clients:
             each = found[format_session(client.client_id[0])]
-            self.assertEqual((each.pid, each.version, each.serial), (os.getpid(), parkazoo.__version__, 1))
+            self.assertEqual((each.pid, each.version, each.epoch), (os.getpid(), parkazoo.__version__, 1))
             sessions = {name: format_session(member.client_id[0]) for name, member in client.members.items()}
             self.assertEqual(each.sessions, sessions)
         status, out, _ = run_command("clients", "--hosts", self.a)
         self.assertEqual(status, 0)
-        self.assertIn("2 clients", out)
+        self.assertIn("registered clients: 2", out)
         for each in found.values():
-            self.assertRegex(out, f"{each.client} .*{os.getpid()}.*a {each.sessions['a']}")
+            self.assertRegex(out, rf"{each.client} .*{os.getpid()} .* a b c\s")
         status, out, _ = run_command("clients", "--hosts", self.a, "--ensemble", "b", "--json")
         self.assertEqual(status, 0)
-        self.assertEqual({*json.loads(out)[0]["sessions"]}, {"b"})
+        self.assertEqual([{*each["sessions"]} for each in json.loads(out)["clients"]], [{"b"}] * 2)
         clients[0].stop()
-        self.assertEqual([each.client for each in list_clients(self.a)], [format_session(clients[1].client_id[0])])
+        self.assertEqual(
+            [each.client for each in list_clients(self.a).clients], [format_session(clients[1].client_id[0])]
+        )
+
+    def test_an_ensemble_is_away(self) -> None:
+        """The others' clients are listed, and it is named."""
+        client = self.client()
+        closed = f"127.0.0.1:{free_port()}"
+        changed = ClusterMap(self.map.cluster, {**self.map.ensembles, "b": closed}, self.map.placement, "a")
+        self.plain[0].set(MAP, changed.to_json())
+        found = list_clients(self.a)
+        self.assertEqual([*found.clients[0].sessions], ["a", "c"])
+        self.assertEqual(found.absent, {"b": f"{closed}: Connection refused"})
+        status, out, _ = run_command("clients", "--hosts", self.a)
+        self.assertEqual(status, 1)
+        self.assertIn(format_session(client.client_id[0]), out)
+        self.assertIn(f"ensemble b cannot be reached, and may have more: {closed}: Connection refused", out)
 
     def test_a_wrong_name(self) -> None:
         with self.assertRaisesRegex(ClusterMapError, "no ensemble of the map is called 'x': there are a, b, c"):
@@ -68,13 +85,13 @@ class ClientsTest(MapCase):
         for data in (b"", b"\xff", b"[]", b'{"client": 7, "host": "\\u001b[2J", "pid": [1], "since": {}}'):
             with self.subTest(data):
                 self.plain[1].set(path, data)
-                found = [each for each in list_clients(self.a) if each.client is None]
+                found = [each for each in list_clients(self.a).clients if each.client is None]
                 self.assertEqual([(*each[:6], each.sessions) for each in found], [(None,) * 6 + ({"b": session},)])
                 status, out, _ = run_command("clients", "--hosts", self.a)
                 self.assertEqual(status, 0)
                 self.assertNotIn("\x1b[2J", out)
         self.plain[1].delete(path)
-        self.assertEqual(len(list_clients(self.a)), 1)
+        self.assertEqual(len(list_clients(self.a).clients), 1)
 
     def test_fsck_and_check_know_them(self) -> None:
         client = self.client()

@@ -52,7 +52,7 @@ class StatusTest(MapCase):
         self.assertEqual(found.findings, [])
         self.assertEqual([(each.ensemble, each.server) for each in found.servers], [*self.all.items()])
         for each in found.servers:
-            self.assertEqual((each.role, each.serves), ("standalone", True))
+            self.assertEqual((each.role, each.serves, each.trouble), ("standalone", True, None))
             self.assertRegex(str(each.version), r"^3\.\d+\.\d+$")
             assert each.latency_ms is not None and each.connections is not None and each.znodes is not None
             self.assertGreaterEqual(each.latency_ms[1], each.latency_ms[0])
@@ -125,7 +125,7 @@ class RoleTest(unittest.TestCase):
     def test_roles(self) -> None:
         cluster = shared_cluster(1, 3)
         found = read_status(cluster.hosts)
-        self.assertEqual(sorted(each.role for each in found.servers), ["follower", "follower", "leader"])
+        self.assertEqual(sorted(str(each.role) for each in found.servers), ["follower", "follower", "leader"])
 
 
 class Answers:
@@ -146,18 +146,18 @@ class AnswerTest(unittest.TestCase):
         return _ask("h:1", "a", Answers(said))  # type: ignore[arg-type]
 
     def test_srvr(self) -> None:
-        self.assertEqual(self.ask(SRVR), ("a", "h:1", "follower", True, "3.9.5", (0.5185, 13.0), 2, 1037))
+        self.assertEqual(self.ask(SRVR), ("a", "h:1", True, None, "follower", "3.9.5", (0.5185, 13.0), 2, 1037))
 
     def test_not_allowed(self) -> None:
         found = self.ask("srvr is not executed because it is not in the whitelist.\n")
-        self.assertEqual((found.serves, found.version), (True, None))
-        self.assertIn("4lw.commands.whitelist", found.role)
+        self.assertEqual((found.serves, found.role), (True, None))
+        self.assertIn("4lw.commands.whitelist", found.trouble)
 
     def test_lost(self) -> None:
         found = self.ask(ConnectionResetError(104, "Connection reset by peer"))
-        self.assertEqual((found.serves, found.role), (False, "[Errno 104] Connection reset by peer"))
+        self.assertEqual((found.serves, found.trouble), (False, "[Errno 104] Connection reset by peer"))
 
     def test_parts(self) -> None:
         """What another version does not say is not known."""
         found = self.ask("Mode: observer\nConnections: many\nLatency min/avg/max: 1\nNode count: \x1b[2J\n")
-        self.assertEqual(found, ("a", "h:1", "observer", True, None, None, None, None))
+        self.assertEqual(found, ("a", "h:1", True, None, "observer", None, None, None, None))

@@ -281,8 +281,8 @@ class Client:
     def describe_hosts(self) -> str:
         return self.map.ensembles[self.map.bootstrap]
 
-    def registration(self, session: int, client: int, serial: int) -> Any:
-        return Create(registration_path(session), encode_registration(client, {"serial": serial}), [], 0)
+    def registration(self, session: int, client: int, epoch: int) -> Any:
+        return Create(registration_path(session), encode_registration(client, {"epoch": epoch}), [], 0)
 
     def make_member(self, session: Any, name: str, hosts: str, client_id: Any) -> Member:
         ensemble = self.ensembles[hosts.partition(":")[0]]
