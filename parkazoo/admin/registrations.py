@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import NoNodeError
 
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, for_each, reasons
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, NoRightError, connect_to, for_each, reasons
 from parkazoo.admin.read import read_map
 from parkazoo.admin.verify import verify_names
 from parkazoo.protocol.placement import CLIENTS
@@ -88,8 +87,13 @@ def _read(client: AdminClient) -> list[tuple[str, Mapping[str, Any]]]:
 
 def _answers(client: AdminClient, asked: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, bytes]]:
     for name, answer in asked:
-        with suppress(NoNodeError):  # its session has ended meanwhile
-            yield name, client.wait(f"{CLIENTS}/{name}", answer)[0]
+        try:
+            data = client.wait(f"{CLIENTS}/{name}", answer)[0]
+        except NoNodeError:  # its session has ended meanwhile
+            continue
+        except NoRightError:
+            data = b""
+        yield name, data
 
 
 def _describe(key: Any, sessions: Mapping[str, tuple[str, Mapping[str, Any]]]) -> RegisteredClient:

@@ -15,7 +15,6 @@ from rich.text import Text
 from parkazoo.admin import TIMEOUT_S, RegisteredClient, list_clients
 from parkazoo.cli.options import Auth, Ca, Cert, Hosts, Key, Timeout, connection_options, split_hosts
 
-
 MINUTES = len("2026-11-22T10:21")
 
 

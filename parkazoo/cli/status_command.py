@@ -88,7 +88,7 @@ def _servers(found: ClusterStatus) -> Table:
     for name in ("latency", "clients", "znodes"):
         table.add_column(name, justify="right", no_wrap=True)
     table.caption, table.caption_justify = (
-        "latency: mean and longest in ms, since the server's start; clients: connections; znodes: ParKazoo's own too",
+        "latency: mean and longest in ms since the start; clients: connections; znodes: ParKazoo's own too",
         "left",
     )
     last = ""

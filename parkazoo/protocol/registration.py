@@ -26,6 +26,7 @@ CLIENT = "client"
 SESSION_BITS = 64  # signed
 SESSION = re.compile(r"0x[0-9a-f]{1,16}")
 MOST_KNOWN = 1 << 16
+UNKNOWN_FOR = 100  # stats, before a session without a registration is asked for again
 
 
 def format_session(session: int) -> str:
@@ -66,7 +67,8 @@ def decode_registration(data: bytes | None) -> Mapping[str, Any]:
 class Owners:
     """Which client each session belongs to, as far as one client knows: it asks for each foreign session once.
 
-    An ensemble does not use a session id again, so what is known stays true.
+    An ensemble does not use a session id again, so what is registered stays true. A session that is not registered
+    may be later, when the operator has made the place for it: that is asked again now and then.
 
     :param session_on: the id of this client's session on an ensemble; 0 if there is none.
     :param client: the id that this client registers with.
@@ -78,6 +80,7 @@ class Owners:
         self._client = client
         self._is_alone = is_alone
         self._known: dict[tuple[int, int], int] = {}
+        self._unknown: dict[tuple[int, int], int] = {}  # how often that is still believed
 
     def find(self, ensemble: int, session: int) -> Operation[int]:
         """The id of the client that has a session on an ensemble; the session's own if it is not registered."""
@@ -85,17 +88,28 @@ class Owners:
             return session
         if session == self._session_on(ensemble):
             return self._client()
-        known = self._known.get((ensemble, session))
+        key = ensemble, session
+        known = self._known.get(key)
         if known is not None:
             return known
+        if believed := self._unknown.get(key, 0):
+            self._unknown[key] = believed - 1
+            return session
         try:
             data, _ = yield from ask(ensemble, GetData(registration_path(session), None))
         except NoNodeError:
             data = None
         except NoAuthError:
             return session
-        client = parse_session(decode_registration(data).get(CLIENT)) or session
-        if len(self._known) >= MOST_KNOWN:
-            self._known.clear()
-        self._known[ensemble, session] = client
-        return client
+        client = parse_session(decode_registration(data).get(CLIENT))
+        if client:
+            _remember(self._known, key, client)
+            return client
+        _remember(self._unknown, key, UNKNOWN_FOR)
+        return session
+
+
+def _remember(memory: dict[tuple[int, int], int], key: tuple[int, int], value: int) -> None:
+    if len(memory) >= MOST_KNOWN:
+        memory.clear()
+    memory[key] = value

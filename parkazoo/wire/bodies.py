@@ -21,7 +21,9 @@ def _write_read(request: Request) -> bytes:
 def _write_set(request: Request) -> bytes:
     path, data = request.path.encode(), request.data
     size = -1 if data is None else len(data)
-    return b"".join((pack_int(len(path)), path, pack_int(size), data or b"", pack_int(request.version)))
+    return b"".join(
+        (pack_int(len(path)), path, pack_int(size), b"" if data is None else data, pack_int(request.version))
+    )
 
 
 WRITERS: Mapping[type, Callable[[Request], bytes]] = {

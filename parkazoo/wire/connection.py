@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
@@ -41,6 +43,7 @@ class MemberConnection(ConnectionHandler):
     _link: Link | None = None
     _search: Attempt | None = None  # for a server that can write, while this one cannot
     _writer: Address | None = None
+    _away_since_s = math.inf
     _has_to_wait = False  # for the client's first session
     _established: Established | None = None  # until a program's `_connect` has returned
     _is_held = False  # a program's `_connect` is under way
@@ -52,6 +55,7 @@ class MemberConnection(ConnectionHandler):
             raise Exception("Unable to start, connection routine already active.")
         self.connection_closed.clear()
         self.connection_stopped.clear()
+        self._away_since_s = time.monotonic()
         client = self.client
         self.report = Report(client)
         loop = client.runtime.loop
@@ -173,6 +177,10 @@ class MemberConnection(ConnectionHandler):
             self.report.gave_up()
             self._finish()
 
+    def may_session_live(self) -> bool:
+        """Whether the server may still have the session: it was heard of not longer ago than its time-out."""
+        return time.monotonic() < self._away_since_s + self.client._session_timeout / 1000
+
     def go_on(self) -> None:
         if self._has_to_wait:
             self._has_to_wait = False
@@ -271,6 +279,7 @@ class MemberConnection(ConnectionHandler):
 
     def _link_ended(self, error: Exception | None) -> None:
         self._link = None
+        self._away_since_s = time.monotonic()
         if self._search is not None:
             self._search.cancel(NotWanted("not wanted any more"))
             self._search = None

@@ -115,7 +115,8 @@ def _shake_hands(
 
 def _limit_s(member: Any) -> float:
     """A server that starts may accept and never answer. Another attempt must find the session still alive."""
-    attempts = max(len(member.hosts), LEAST_ATTEMPTS if member._session_id else 1)
+    may_live = member._session_id and member._connection.may_session_live()
+    attempts = max(len(member.hosts), LEAST_ATTEMPTS if may_live else 1)
     return float(member._session_timeout) / 1000 / attempts
 
 
@@ -146,6 +147,8 @@ def _open_session(
     yield from _receive_all(attempt, exchange)
     session = exchange.accepted.session_id
     if member.must_register(session) and not exchange.accepted.read_only:
+        limit_s = _limit_s(member)
+        yield Limit(limit_s, f"no answer to the registration of the session within {limit_s:.1f} s")
         member.registered(session, (yield from _register(attempt, exchange, member.registration(session))))
     exchange.open()
     return Established(attempt.sock, address, exchange, time_out_s * 2 / 3, connect_timeout_s)

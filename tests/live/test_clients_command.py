@@ -6,6 +6,7 @@ import json
 import os
 
 from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
 
 import parkazoo
 from parkazoo import ParKazooClient
@@ -90,6 +91,11 @@ class ClientsTest(MapCase):
                 status, out, _ = run_command("clients", "--hosts", self.a)
                 self.assertEqual(status, 0)
                 self.assertNotIn("\x1b[2J", out)
+        self.plain[1].add_auth("digest", "a:b")
+        self.plain[1].set_acls(path, [make_digest_acl("a", "b", all=True)])  # may not be read
+        self.assertEqual(
+            [each.sessions for each in list_clients(self.a).clients if not each.client], [{"b": session}]
+        )
         self.plain[1].delete(path)
         self.assertEqual(len(list_clients(self.a).clients), 1)
 

@@ -21,7 +21,7 @@ from kazoo.protocol.states import KeeperState
 from parkazoo import ParKazooClient
 from parkazoo import client as client_module
 from parkazoo.engine.session import Session as ClientSession
-from parkazoo.kazoo_private import CloseInstance, GetData, int_struct
+from parkazoo.kazoo_private import CloseInstance, Create, GetData, int_struct
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.wire import handshake as handshake_module
@@ -177,11 +177,14 @@ class ConnectTest(unittest.TestCase):
         self.before = sockets()
 
     @contextmanager
-    def connecting(self, *scripts: Callable[[Peer], None], hosts: str = "", **options: Any) -> Iterator[Any]:
+    def connecting(
+        self, *scripts: Callable[[Peer], None], hosts: str = "", registration: Any = None, **options: Any
+    ) -> Iterator[Any]:
         """A member that connects to a server with these scripts; in the end it is stopped, and nothing is left."""
         self.server = Server(*(scripts or (silent,)))
         self.owner = Session()
         member = make_member(self.owner, hosts or self.server.address, **{"verify": verify, **options})
+        member.registration = registration
         member.begin()
         try:
             yield member
@@ -265,10 +268,26 @@ class TestHandshake(ConnectTest):
         with self.connecting(silent, timeout=SHORT_S) as member:
             self.wait_attempts(member, 3, "no answer to Connect within 0.3 s")
 
+    def test_a_registration_has_time_of_its_own(self) -> None:
+        """An ensemble may be slow for Connect and for the registration, which are two writes."""
+
+        def script(peer: Peer) -> None:
+            peer.read(2)
+            peer.send(HANDSHAKE_ANSWERS)
+
+        def register(session: int) -> Any:
+            return Create(f"/parkazoo/clients/{session}", b"", [], 1)
+
+        with self.connecting(script, timeout=SHORT_S, registration=register) as member:
+            self.wait_attempts(member, 2, "no answer to the registration of the session within 0.3 s")
+            wait_until(lambda: len(self.server.peers[0].frames) == 4, "the end of the session that is not wanted")
+
     def test_silent_to_a_session(self) -> None:
         """The only server says nothing while it starts: that must not take all of the session's time."""
         with self.connecting(silent, timeout=3 * SHORT_S, client_id=(7, PASSWORD)) as member:
             self.wait_attempts(member, 2, "no answer to Connect within 0.3 s")
+            # When the session is over anyway, a slow server may take its time to say so.
+            wait_until(lambda: "within 0.9 s" in member.describe_troubles(), "more patience")
 
     def test_never_the_identity(self) -> None:
         def script(peer: Peer) -> None:
