@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from kazoo.protocol.states import EventType
+
 from tests.explore.judge import Judge
 from tests.explore.scenario import Bounds, Scenario, Violation
 from tests.explore.scheduler import Scheduler
@@ -107,6 +109,9 @@ class Explorer:
         """By client, the events of its watches; without clients that may not know yet."""
         if not self.scenario.promises.of_watches:
             return {}
+        told = [each for client in world.clients for each in client.position.told]
+        if not world.losses and any(each.event == EventType.NONE for each in told):
+            raise Violation("a watch is called with NONE, and no connection was lost")
         return {
             index: client.position.told
             for index, client in enumerate(world.clients)
