@@ -10,9 +10,13 @@ from rich.text import Text
 from parkazoo.admin import Finding
 
 
+def is_wrong(findings: Sequence[Finding]) -> bool:
+    """Whether there is more than a warning."""
+    return not all(finding.is_warning for finding in findings)
+
+
 def findings_table(findings: Sequence[Finding]) -> Table:
-    is_wrong = not all(finding.is_warning for finding in findings)
-    title = "what is wrong" if is_wrong else "warnings: all ensembles serve, but not all servers"
+    title = "what is wrong" if is_wrong(findings) else "warnings: all ensembles serve, but not all servers"
     table = Table("ensemble", "problem", "what to do", title=title, title_justify="left")
     for finding in findings:
         style = "yellow" if finding.is_warning else ""

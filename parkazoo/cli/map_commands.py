@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, Loss, check_map, init_map, read_map
-from parkazoo.cli.findings_table import findings_table
+from parkazoo.cli.findings_table import findings_table, is_wrong
 from parkazoo.cli.options import (
     FILE,
     Auth,
@@ -134,7 +134,7 @@ def check(
         console.print(Text("the map and the ensembles agree", style="green"))
         return
     console.print(findings_table(findings))
-    if not all(finding.is_warning for finding in findings):
+    if is_wrong(findings):
         raise typer.Exit(1)
 
 

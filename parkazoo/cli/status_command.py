@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, ClusterStatus, read_status
-from parkazoo.cli.findings_table import findings_table
+from parkazoo.cli.findings_table import findings_table, is_wrong
 from parkazoo.cli.options import Auth, Ca, Cert, Hosts, Key, Timeout, connection_options, split_hosts
 from parkazoo.errors import ClusterMapError
 
@@ -53,7 +53,7 @@ def status(
         typer.echo(json_format.dumps(found.to_json(), indent=2))
     else:
         console.print(_screen(found))
-    if not all(finding.is_warning for finding in found.findings):
+    if is_wrong(found.findings):
         raise typer.Exit(1)
 
 
