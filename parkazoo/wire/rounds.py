@@ -67,6 +67,8 @@ class Rounds:
         self._pause: Timer | None = None
         self._is_looking_up = False
         self._is_last = False  # by connection_retry
+        self._changes = 0  # of the servers
+        self._are_new = False  # the servers: they have not been looked up yet
         self._known: list[Address] = []
         self._untried: list[Address] = []
         self._failed_s: dict[Address, float] = {}  # when
@@ -79,10 +81,13 @@ class Rounds:
     def begin(self) -> None:
         self._pause = None
         self._is_looking_up = True
-        LookUp(self._loop, self._member.handler, self._member.hosts, self._have_looked_up)
+        self._look_up(self._have_looked_up)
 
     def begin_later(self) -> bool:
-        """False if there is not to be another round."""
+        """After a pause; at once if the servers have changed. False if there is not to be another round."""
+        if self._are_new:
+            self.begin()
+            return True
         delay_s = None if self._is_last else self._backoff.next_delay_s()
         if delay_s is not None:
             self._pause = self._loop.call_later(delay_s, self.begin)
@@ -126,12 +131,34 @@ class Rounds:
     def look_again(self) -> None:
         """In the middle of a round: have all addresses changed?"""
         if not self._is_looking_up:
-            LookUp(self._loop, self._member.handler, self._member.hosts, self._have_looked_again)
+            self._look_up(self._have_looked_again)
+
+    def take_hosts(self) -> None:
+        """The member's `hosts` have changed. Only they are tried from now on.
+
+        Attempts that are under way go on. A pause or a look-up ends, and a round begins at once.
+        """
+        self._changes += 1
+        self._are_new = True
+        self._known, self._untried = [], []
+        if self.is_waiting:
+            self.cancel()
+            self.begin()
+
+    def _look_up(self, on_end: Callable[[list[Address], dict[tuple[str, int], str]], None]) -> None:
+        """Look up the member's servers. The answer does not count if they change meanwhile."""
+        changes = self._changes
+
+        def end(addresses: list[Address], troubles: dict[tuple[str, int], str]) -> None:
+            if changes == self._changes:
+                on_end(addresses, troubles)
+
+        LookUp(self._loop, self._member.handler, self._member.hosts, end)
 
     def _have_looked_up(self, addresses: list[Address], troubles: dict[tuple[str, int], str]) -> None:
         if not self._is_looking_up:  # cancelled
             return
-        self._is_looking_up = False
+        self._is_looking_up = self._are_new = False
         self._member.troubles.update(troubles)
         for trouble in troubles.values():
             self._member._connection.report.failed(trouble)

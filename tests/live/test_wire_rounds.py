@@ -211,6 +211,19 @@ class TestInTime(AttemptsTest):
             self.assertEqual(sorted(asked), [0, SESSION])
             self.end(by_hand)
 
+    def test_other_servers(self) -> None:
+        """The next attempt, when it is due, is at one of them."""
+        left, untried, server = self.swallowing(), self.swallowing(), self.serve(good)
+        with ByHand(left, untried, verify=verify) as by_hand:
+            began_s = by_hand.clock.now_s
+            by_hand.member.hosts = [("127.0.0.1", server.port)]
+            by_hand.connection._rounds.take_hosts()
+            self.assertEqual(by_hand.tried, [left])
+            by_hand.loop.go_to(began_s + STAGGER_S)
+            self.assertEqual(by_hand.tried, [left, server.address])
+            by_hand.turn_until(lambda: by_hand.owner.states == [CONNECTED], "connected")
+            self.end(by_hand)
+
     def end(self, by_hand: ByHand) -> None:
         """Close the session."""
         by_hand.member.begin_stop()
@@ -225,15 +238,28 @@ class TestRounds(unittest.TestCase):
         self.addCleanup(patch.stop)
         hosts = ",".join(f"127.0.0.{number}:1" for number in range(1, 4))
         self.member = make_member(Owner(HandLoop(self.clock)), hosts, randomize_hosts=False)
-        self.rounds = Rounds(self.member, self.member.runtime.loop, KazooRetry(max_tries=-1), lambda: None)
+        self.ready = 0
+        self.rounds = Rounds(self.member, self.member.runtime.loop, KazooRetry(max_tries=-1), self.is_ready)
+
+    def is_ready(self) -> None:
+        self.ready += 1
 
     def round(self) -> list[int]:
         """The servers' numbers, in the order in which they are tried."""
         self.rounds.begin()
+        return self.rest()
+
+    def rest(self) -> list[int]:
+        """Those that the round has not tried yet."""
         numbers = []
         while (address := self.rounds.next_server(())) is not None:
             numbers.append(int(address.ip[-1]))
         return numbers
+
+    def take(self, *numbers: int) -> None:
+        """The member has other servers."""
+        self.member.hosts = [(f"127.0.0.{number}", 1) for number in numbers]
+        self.rounds.take_hosts()
 
     def failed(self, *numbers: int) -> None:
         for number in numbers:
@@ -261,3 +287,57 @@ class TestRounds(unittest.TestCase):
         self.assertIsNone(self.rounds.next_server(()))
         self.assertTrue(self.rounds.is_over(addresses[:2]))
         self.assertFalse(self.rounds.is_over(addresses))
+
+    def test_other_servers(self) -> None:
+        """Those that have left are not tried in this round either. The new ones are, without a pause, once."""
+        self.rounds.begin()
+        self.rounds.next_server(())
+        self.take(3, 4)
+        self.assertEqual((self.ready, self.rest()), (1, []))
+        self.assertTrue(self.rounds.is_over(()))
+        self.assertTrue(self.rounds.begin_later())
+        self.assertEqual((self.ready, self.rest()), (2, [3, 4]))
+        self.assertTrue(self.rounds.begin_later())
+        self.assertTrue(self.rounds.is_waiting)
+
+    def test_other_servers_after_the_last_round(self) -> None:
+        """What `connection_retry` allows has been used up for the earlier ones."""
+        retry = KazooRetry(max_tries=1)
+        self.rounds = Rounds(self.member, self.member.runtime.loop, retry, self.is_ready)
+        self.assertEqual(self.round(), [1, 2, 3])
+        self.assertFalse(self.rounds.begin_later())
+        self.take(4)
+        self.assertTrue(self.rounds.begin_later())
+        self.assertEqual(self.rest(), [4])
+        self.assertFalse(self.rounds.begin_later())
+
+    def test_other_servers_in_a_pause(self) -> None:
+        self.round()
+        self.rounds.begin_later()
+        pause = self.rounds._pause
+        self.take(4)
+        self.assertFalse(self.rounds.is_waiting)
+        self.assertEqual((self.ready, self.rest()), (2, [4]))
+        assert pause is not None
+        self.assertIsNone(pause[2], "it has been cancelled")
+
+    def test_other_servers_while_names_are_looked_up(self) -> None:
+        """What is found out about the earlier ones does not count, in the middle of a round either."""
+        with mock.patch.object(rounds_module, "LookUp") as look_up:
+            self.rounds.begin()
+            self.take(4)
+            self.assertTrue(self.rounds.is_waiting)
+            self.rounds.cancel()
+            self.rounds.look_again()
+            self.take(5)
+            self.rounds.begin()
+            *earlier, (_, _, hosts, end) = [each.args for each in look_up.call_args_list]
+        self.assertEqual(len(earlier), 3)
+        self.assertEqual(hosts, self.member.hosts)
+        for _, _, ((host, port), *_), end_earlier in earlier:
+            end_earlier([Address(host, host, port)], {})
+        self.assertEqual((self.ready, self.rest()), (0, []))
+        end([Address("127.0.0.5", "127.0.0.5", 1)], {})
+        for _, _, ((host, port), *_), end_earlier in earlier:
+            end_earlier([Address(host, host, port)], {})
+        self.assertEqual((self.ready, self.rest()), (1, [5]))
