@@ -53,6 +53,7 @@ from parkazoo.protocol.placement import (
     logical,
     unescape,
 )
+from parkazoo.protocol.server_list import parse_config
 from tests.explore.alone import must, prepared
 from tests.explore.client import Client
 
@@ -83,7 +84,16 @@ JSON = st.recursive(
 )
 MAP = ClusterMap("test", {"a": "h1:2181,h2:2181", "b": "[::1]:2181", "c": "h3:1"}, ("a", "b"), "c")
 VALID = json.loads(MAP.to_json())
-
+SERVER_PARTS = (
+    ["server.1=", "server.2=", "server.2"],
+    ["a", "b", "[::1]", "0.0.0.0", "[a]", "é"],
+    [":1:2", ":1:2|c:1:2", ":1"],
+    ["", ":participant", ":observer", ":leader"],
+    [";", ""],
+    ["", "d:", "[::]:", "0.0.0.0:", "[b]:"],
+    ["3", "4", "70000", "x"],
+)
+SERVER_LINE = st.tuples(*map(st.sampled_from, SERVER_PARTS)).map("".join)
 
 PLACES: list[tuple[Any, ...]] = [(key,) for key in VALID]
 PLACES += [("ensembles", name) for name in VALID["ensembles"]] + [("placement", 0), ("placement", 1)]
@@ -104,6 +114,12 @@ def damaged_bytes(draw: Any) -> bytes:
     good = MAP.to_json()
     start = draw(st.integers(0, len(good)))
     return good[:start] + draw(st.binary(max_size=8)) + good[start + draw(st.integers(0, 20)) :]
+
+
+def server_lines(drawn: tuple[list[str], str]) -> bytes:
+    """What looks like a configuration of ZooKeeper."""
+    servers, rest = drawn
+    return "\n".join([*servers, "version=1f", rest]).encode(errors="ignore")
 
 
 @st.composite
@@ -167,6 +183,15 @@ class TestHosts(unittest.TestCase):
         except ClusterMapError:
             return
         self.assertEqual(parse_hosts(format_hosts(servers)), servers)
+
+    @given(st.binary() | st.tuples(st.lists(SERVER_LINE, max_size=3), TEXT).map(server_lines))
+    @fuzzed
+    def test_config(self, data: bytes) -> None:
+        """What the servers say at /zookeeper/config: hosts that can be looked up, or None."""
+        found = parse_config(data)
+        if found is not None:
+            self.assertGreaterEqual(found.version, 0)
+            self.assertEqual(parse_hosts(format_hosts(found.servers)), found.servers)
 
     @given(TEXT, st.dictionaries(TEXT, st.one_of(TEXT, st.sampled_from(["h:1", "h:1,g:2", "i:3"]))))
     @fuzzed
