@@ -6,51 +6,16 @@ import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, islice
-from struct import Struct
 
+from bench.bare_requests import CLOSE, INT, REPLY, BareError, connect, create, delete, frame, get_data, set_data
 from bench.client.paths import MOST_IN_FLIGHT, VALUE
 from bench.client.threads import shares
 from bench.client.workload import Load
-from parkazoo.protocol.directory import ANY_VERSION
 from parkazoo.wire.loop import READ_BYTES
 
-CREATE, DELETE, GET_DATA, SET_DATA, CLOSE = 1, 2, 4, 5, -11
-NODE_EXISTS = -110
-ANYBODY = "world", "anyone"
-ALL_RIGHTS = 31
 SESSION_TIMEOUT_MS = 60_000
+NODE_EXISTS = -110
 LEAVES = 240
-
-INT = Struct("!i")
-HEADER = Struct("!iii")  # length, xid, type
-REPLY = Struct("!iiqi")  # length, xid, zxid, error
-CONNECT = Struct("!iqiqi16s?")  # protocol, last zxid, time-out, session id, password and its length, read-only
-
-
-def text(value: str | bytes) -> bytes:
-    data = value.encode() if isinstance(value, str) else value
-    return INT.pack(len(data)) + data
-
-
-def get_data(path: str) -> tuple[int, bytes]:
-    return GET_DATA, text(path) + b"\0"  # no watch
-
-
-def set_data(path: str) -> tuple[int, bytes]:
-    return SET_DATA, text(path) + text(VALUE) + INT.pack(ANY_VERSION)
-
-
-def create(path: str) -> tuple[int, bytes]:
-    acl = INT.pack(1) + INT.pack(ALL_RIGHTS) + b"".join(map(text, ANYBODY))
-    return CREATE, text(path) + text(VALUE) + acl + INT.pack(0)
-
-
-def delete(path: str) -> tuple[int, bytes]:
-    return DELETE, text(path) + INT.pack(ANY_VERSION)
-
-
-class BareError(Exception):
-    """A server answered with an error, or not at all."""
 
 
 def take_answers(data: bytes) -> tuple[bytes, int]:
@@ -77,7 +42,7 @@ class BareClient:
         host, _, port = hosts.partition(",")[0].rpartition(":")
         self._sock = socket.create_connection((host, int(port)))
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._sock.sendall(text(CONNECT.pack(0, 0, SESSION_TIMEOUT_MS, 0, 16, bytes(16), False)))
+        self._sock.sendall(connect(SESSION_TIMEOUT_MS))
         self._receive_frame()
         self._xid = 0
 
@@ -95,7 +60,7 @@ class BareClient:
 
     def _frame(self, kind: int, body: bytes) -> bytes:
         self._xid += 1
-        return HEADER.pack(len(body) + 8, self._xid, kind) + body
+        return frame(self._xid, kind, body)
 
     def call(self, kind: int, body: bytes) -> int:
         """Send a request and wait for the answer.
@@ -163,7 +128,7 @@ class BareLoad(Load):
 def make_leaves(client: BareClient) -> list[str]:
     paths = [f"/bench-bare/n{number}" for number in range(LEAVES)]
     for path in ("/bench-bare", *paths):
-        if (error := client.call(*create(path))) not in (0, NODE_EXISTS):
+        if (error := client.call(*create(path, VALUE))) not in (0, NODE_EXISTS):
             raise BareError(f"error {error}")
     return paths
 
@@ -177,13 +142,13 @@ class BareSyncGet(BareLoad):
 class BareSyncSet(BareLoad):
     def run(self, operations: int) -> None:
         for path in self.some_paths(operations):
-            self.client.do(*set_data(path))
+            self.client.do(*set_data(path, VALUE))
 
 
 class BareSyncCreateDelete(BareLoad):
     def run(self, operations: int) -> None:
         for path in self.some_paths(operations // 2):
-            self.client.do(*create(path + "-new"))
+            self.client.do(*create(path + "-new", VALUE))
             self.client.do(*delete(path + "-new"))
 
 
@@ -226,7 +191,7 @@ class BareAsyncGet(BareLoad):
 
 class BareAsyncSet(BareLoad):
     def run(self, operations: int) -> None:
-        self.client.pipeline([set_data(path) for path in self.some_paths(operations)])
+        self.client.pipeline([set_data(path, VALUE) for path in self.some_paths(operations)])
 
 
 class BareThreadsGet(BareLoad):
@@ -260,4 +225,4 @@ class BareThreadsGet(BareLoad):
 class BareThreadsSet(BareThreadsGet):
     def work(self, client: BareClient, paths: Sequence[str]) -> None:
         for path in paths:
-            client.do(*set_data(path))
+            client.do(*set_data(path, VALUE))

@@ -14,7 +14,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import parkazoo
-from bench.client.bare_socket import REPLY, BareError, take_answers
+from bench.bare_requests import REPLY, BareError
+from bench.client.bare_socket import take_answers
 from bench.client.comparison import COMPARISONS, Comparison
 from bench.client.crowd import Crowd
 from bench.client.measure import CPU, LATENCY, RATE, Measure, Spread, ratios, spread
