@@ -19,6 +19,7 @@ LAYERS = {
     "bench.machine": (),
     "bench.statistics": (),
     "bench.client": BASE,
+    "bench.scale": BASE,
     "bench.load": BASE,
     "bench.hosts": BASE,
     "bench.report": BASE,
