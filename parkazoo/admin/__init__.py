@@ -1,7 +1,7 @@
 """Make, read and check the cluster map and what the protocol needs on each ensemble. Nothing is printed.
 
-/parkazoo/map                  on the bootstrap ensemble
-/parkazoo/draft                the same, while the map is being made
+/parkazoo/map                  the primary on the bootstrap ensemble, a copy on each other one
+/parkazoo/draft                on the bootstrap ensemble, while the map is being made
 /parkazoo/ensemble             on every ensemble: which one of which cluster this is
 /parkazoo/clients              on every ensemble: its clients' sessions, which register there
 /parkazoo/mirrors, done        on the ensembles of the placement, if there is more than one

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from parkazoo.admin.contents import DRAFT, Contents, parse_map
-from parkazoo.admin.identity import cluster_of
+from parkazoo.admin.identity import cluster_of, is_identity
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
 from parkazoo.protocol.placement import MAP, MIRRORS, ROOT
@@ -47,7 +47,10 @@ def agree_on_map(wanted: ClusterMap, states: Mapping[str, Contents]) -> tuple[Cl
     """
     state = states[wanted.bootstrap]
     if state.map is not None:
-        return same_map(wanted, parse_map(state.map, MAP, state.hosts), MAP), True
+        found = parse_map(state.map, MAP, state.hosts)
+        if _is_copy(found, state):
+            raise _other_bootstrap(found, wanted.bootstrap, state)
+        return same_map(wanted, found, MAP), True
     if state.draft is not None:
         return same_map(wanted, parse_map(state.draft, DRAFT, state.hosts), DRAFT), False
     clusters = {cluster_of(each.record) for each in states.values() if each.record is not None}
@@ -56,17 +59,45 @@ def agree_on_map(wanted: ClusterMap, states: Mapping[str, Contents]) -> tuple[Cl
     return wanted, False
 
 
+def _is_copy(found: ClusterMap, state: Contents) -> bool:
+    """Whether this is an ensemble of that map other than its bootstrap ensemble."""
+    others = (name for name in found.names if name != found.bootstrap)
+    return state.record is not None and any(is_identity(state.record, found, name) for name in others)
+
+
+def _other_bootstrap(found: ClusterMap, name: str, state: Contents) -> ClusterMapError:
+    return ClusterMapError(
+        f"ensemble {found.bootstrap} ({found.ensembles[found.bootstrap]}) is the bootstrap ensemble of cluster "
+        f"{found.cluster}, says the map on ensemble {name} ({state.hosts}): give its hosts as --bootstrap"
+    )
+
+
+def agree_with_copies(wanted: ClusterMap, states: Mapping[str, Contents]) -> ClusterMap:
+    """The map to go on with where the primary is lost, and copies of its cluster are left, if they are.
+
+    Its epoch is that of the newest copy, or the next one if other servers are wanted. So no copy is newer, or
+    says something else in the same epoch.
+    """
+    copies = {name: ClusterMap.from_json(state.map) for name, state in states.items() if state.map is not None}
+    if not copies:
+        return wanted
+    name = max(copies, key=lambda each: copies[each].epoch)
+    found = copies[name]
+    if found.bootstrap != wanted.bootstrap:
+        raise _other_bootstrap(found, name, states[name])
+    if found.placement != wanted.placement:
+        raise ClusterMapError(
+            f"there is no cluster map on ensemble {wanted.bootstrap}, and the copy of it on ensemble {name} "
+            f"({states[name].hosts}) is another map: {'; '.join(_other_parts(wanted, found))}"
+        )
+    if not _other_hosts(wanted, found):
+        return found
+    return dataclasses.replace(wanted, epoch=found.epoch + 1)
+
+
 def same_map(wanted: ClusterMap, found: ClusterMap, path: str) -> ClusterMap:
     """`found`, unless it is another map than the one wanted."""
-    differences = []
-    if found.bootstrap != wanted.bootstrap:
-        differences.append(f"its bootstrap ensemble is {found.bootstrap}, not {wanted.bootstrap}")
-    if found.placement != wanted.placement:
-        differences.append(f"its placement is {', '.join(found.placement)}, not {', '.join(wanted.placement)}")
-    for name, hosts in wanted.ensembles.items():
-        theirs = found.ensembles.get(name)
-        if theirs is not None and set(parse_hosts(theirs)) != set(parse_hosts(hosts)):
-            differences.append(f"its ensemble {name} is {theirs}, not {hosts}")
+    differences = [*_other_parts(wanted, found), *_other_hosts(wanted, found)]
     if not differences:
         return found
     where = f"{path} on {found.ensembles[found.bootstrap]}"
@@ -80,3 +111,18 @@ def same_map(wanted: ClusterMap, found: ClusterMap, path: str) -> ClusterMap:
         f"a map with other arguments was begun and not finished at {where}: {told}. Finish it with its own "
         f"arguments; or, if none of its ensembles has znodes below {MIRRORS}, delete {ROOT} on each"
     )
+
+
+def _other_parts(wanted: ClusterMap, found: ClusterMap) -> Iterator[str]:
+    if found.bootstrap != wanted.bootstrap:
+        yield f"its bootstrap ensemble is {found.bootstrap}, not {wanted.bootstrap}"
+    if found.placement != wanted.placement:
+        yield f"its placement is {', '.join(found.placement)}, not {', '.join(wanted.placement)}"
+
+
+def _other_hosts(wanted: ClusterMap, found: ClusterMap) -> list[str]:
+    return [
+        f"its ensemble {name} is {found.ensembles[name]}, not {hosts}"
+        for name, hosts in wanted.ensembles.items()
+        if name in found.ensembles and set(parse_hosts(found.ensembles[name])) != set(parse_hosts(hosts))
+    ]

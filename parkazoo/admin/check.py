@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, Connections, connect_to_all, reasons
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, Connections, reasons
 from parkazoo.admin.contents import Contents, has_mirrors, lost_parts, missing_fences, parts_of
+from parkazoo.admin.copies import AGAIN, MEND_PRIMARY, mend_copy
 from parkazoo.admin.identity import is_identity
-from parkazoo.admin.read import read_map
+from parkazoo.admin.read import connect_by_newest, read_map
 from parkazoo.admin.strays import SHOWN
-from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, parse_hosts
+from parkazoo.protocol.cluster_map import ClusterMap, describe_record
+from parkazoo.protocol.map_copies import CopyKind, judge_copy
 from parkazoo.protocol.placement import CLIENTS, DONE, ENSEMBLE, FENCES, MAP, ROOT
 
 MOVED = f"or put its new address into {MAP}, as docs/operations/fsck.md tells"
@@ -40,15 +42,14 @@ def check_map(
     """
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     options = {**client_options, "auth_data": list(auth)}
-    with connect_to_all(cluster_map.ensembles, options, timeout_s) as connections:
-        return find_wrong(hosts, cluster_map, connections)
+    with connect_by_newest(cluster_map, options, timeout_s) as (cluster_map, connections):
+        return find_wrong(cluster_map, connections)
 
 
-def find_wrong(hosts: str, cluster_map: ClusterMap, connections: Connections) -> list[Finding]:
+def find_wrong(cluster_map: ClusterMap, connections: Connections) -> list[Finding]:
     """What `check_map` returns."""
     clients, remedy = connections.clients, f"start its servers, {MOVED}"
     return [
-        *_check_hosts(hosts, cluster_map),
         *(Finding(client.name, f"cannot be reached: {reasons(client)}", remedy) for client in connections.absent),
         *(finding for client in clients.values() for finding in _check_ensemble(client, cluster_map)),
         *_check_forms(clients),
@@ -56,35 +57,36 @@ def find_wrong(hosts: str, cluster_map: ClusterMap, connections: Connections) ->
     ]
 
 
-def _check_hosts(hosts: str, cluster_map: ClusterMap) -> Iterator[Finding]:
-    """With servers of two ensembles a client finds the map or not, by chance."""
-    given = set(parse_hosts(hosts))
-    for name, theirs in cluster_map.ensembles.items():
-        if name != cluster_map.bootstrap and (strays := given & set(parse_hosts(theirs))):
-            told = f"{format_hosts(sorted(strays))} is among the hosts that were given"
-            yield Finding(name, told, f"give servers of ensemble {cluster_map.bootstrap} alone, to clients too")
-
-
 def _check_ensemble(client: AdminClient, cluster_map: ClusterMap) -> Iterator[Finding]:
-    again = "run `parkazoo map init` again with the arguments of the map"
-    if client.name != cluster_map.bootstrap and client.read(MAP) is not None:
-        yield Finding(client.name, f"it carries a map too, at {MAP}", "it may be in another cluster: see that map")
-    if client.name == cluster_map.bootstrap and client.read(MAP) != cluster_map.to_json():
-        yield Finding(client.name, "its map is not the one that was read", "give the hosts that the map names")
     parts = parts_of(client)
     if lost := lost_parts(cluster_map, client.name, parts):
         yield Finding(
             client.name,
             f"{' and '.join(lost)} {'are' if len(lost) > 1 else 'is'} missing: it has lost its data, or these are "
             "new servers",
-            "bring back the old servers or a backup; `parkazoo map init` with the arguments of the map says what "
-            f"is lost, and with --replace {client.name} gives it up",
+            "bring back the old servers or a backup; `parkazoo map init` with the arguments of the map (`parkazoo "
+            f"map show` prints them) says what is lost, and with --replace {client.name} gives it up",
         )
     elif client.name == cluster_map.bootstrap and ENSEMBLE not in parts:
-        yield Finding(client.name, f"{ENSEMBLE} is missing", again)
+        yield Finding(client.name, f"{ENSEMBLE} is missing", AGAIN)
+    if MAP in parts or not lost:
+        yield from _check_map(client, cluster_map)
     if not lost and (missing := _missing(client, cluster_map, parts)):
         more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-        yield Finding(client.name, f"missing: {', '.join(missing[:SHOWN])}{more}", again)
+        yield Finding(client.name, f"missing: {', '.join(missing[:SHOWN])}{more}", AGAIN)
+
+
+def _check_map(client: AdminClient, published: ClusterMap) -> Iterator[Finding]:
+    """The map there, compared with what is published; nothing of one that is missing."""
+    copy = judge_copy(client.read(MAP), published)
+    if client.name == published.bootstrap:
+        if copy.is_wrong or copy.kind is CopyKind.OLDER:
+            yield Finding(client.name, f"its map is not the newest of its cluster: {copy.about}", MEND_PRIMARY)
+    elif copy.is_wrong:
+        yield Finding(client.name, f"its copy of the map is wrong: {copy.about}", mend_copy(client.name))
+    elif copy.kind in {CopyKind.OLDER, CopyKind.MISSING}:
+        remedy = f"if no command is changing the map just now, {AGAIN}"
+        yield Finding(client.name, f"its copy of the map: {copy.about}", remedy, is_warning=True)
 
 
 def _missing(client: AdminClient, cluster_map: ClusterMap, parts: Collection[str]) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
     AuthFailedError,
+    BadVersionError,
     InvalidACLError,
     KazooException,
     NoAuthError,
@@ -69,13 +70,13 @@ class AdminClient:
             self.zk.close()
 
     def call(self, method: str, path: str, *arguments: Any) -> Any:
-        """What kazoo's `method` answers; NoNodeError and NodeExistsError as they come."""
+        """What kazoo's `method` answers; NoNodeError, NodeExistsError and BadVersionError as they come."""
         return self.wait(path, getattr(self.zk, method + "_async")(path, *arguments))
 
     def wait(self, path: str, answer: Any) -> Any:
         try:
             return answer.get(timeout=self.timeout_s)
-        except (NoNodeError, NodeExistsError):
+        except (NoNodeError, NodeExistsError, BadVersionError):
             raise
         except NoAuthError:
             raise NoRightError(
@@ -91,12 +92,16 @@ class AdminClient:
 
     def read(self, path: str) -> bytes | None:
         """The data of `path`, not older than this call; None if there is no such znode."""
+        found = self.read_with_version(path)
+        return found and found[0]
+
+    def read_with_version(self, path: str) -> tuple[bytes, int] | None:
         try:
             self.call("sync", path)
-            data: bytes = self.call("get", path)[0]
+            data, stat = self.call("get", path)
         except NoNodeError:
             return None
-        return data or b""
+        return data or b"", stat.version
 
     def is_there(self, path: str) -> bool:
         try:
@@ -116,6 +121,14 @@ class AdminClient:
         try:
             self.call("create", path, data, acl)
         except NodeExistsError:
+            return False
+        return True
+
+    def set(self, path: str, data: bytes, version: int) -> bool:
+        """Whether `path` had that version, and has the data now."""
+        try:
+            self.call("set", path, data, version)
+        except (BadVersionError, NoNodeError):
             return False
         return True
 

@@ -65,16 +65,11 @@ def verify_given_up(
 ) -> None:
     """Every ensemble that has lost its data is to be replaced, and can be."""
     if kept := [name for name in loss.ensembles if name not in replaced]:
-        first, found = cluster_map.bootstrap, [n for n in cluster_map.names if states[n].record is not None]
         lost = " and ".join(f"ensemble {name} ({states[name].hosts})" for name in kept)
         told = f"the data of this cluster on {lost} is lost"
         options = " ".join(f"--replace {name}" for name in kept)
         if not is_made:
-            told = (
-                f"no cluster map at {MAP} on ensemble {first} ({states[first].hosts}), but ensemble "
-                f"{', '.join(found)} {'are' if len(found) > 1 else 'is'} of cluster {cluster_map.cluster}. If "
-                f"{first} was not its bootstrap ensemble, give that one as --bootstrap. If it was, {told}"
-            )
+            told = f"{_no_map(cluster_map, states)}{told}"
         raise ClusterMapError(
             f"{told}: {loss}. Bring back the old servers or a backup, or give up what was there with {options}"
         )
@@ -84,6 +79,23 @@ def verify_given_up(
                 f"ensemble {name} ({states[name].hosts}) has lost {MIRRORS} but not {FENCES}: stop the clients, "
                 f"delete {FENCES} there with what is below it, and try again"
             )
+
+
+def _no_map(cluster_map: ClusterMap, states: Mapping[str, Contents]) -> str:
+    """What the other ensembles say, where the bootstrap ensemble has no map: a copy says more than a mark."""
+    first = cluster_map.bootstrap
+    told = f"no cluster map at {MAP} on ensemble {first} ({states[first].hosts}), "
+    if copies := [name for name in cluster_map.names if states[name].map is not None]:
+        return (
+            f"{told}which is the bootstrap ensemble of cluster {cluster_map.cluster}, says the copy of its map on "
+            f"{' and '.join(copies)}: "
+        )
+    found = [name for name in cluster_map.names if states[name].record is not None]
+    return (
+        f"{told}but ensemble {', '.join(found)} {'are' if len(found) > 1 else 'is'} of cluster "
+        f"{cluster_map.cluster}. If {first} was not its bootstrap ensemble, give that one as --bootstrap. If it "
+        "was, "
+    )
 
 
 def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Sequence[str]) -> Loss:

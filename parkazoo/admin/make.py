@@ -1,7 +1,7 @@
 """The cluster map, made.
 
 The draft makes `init_map` safe to repeat. It is created first, so that all clients that make a map at the same
-time, or after a crash, agree on one. The last transaction turns it into the map.
+time, or after a crash, agree on one. A transaction turns it into the map; the copies come last.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Any
 
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
-from parkazoo.admin.agreement import agree_on_map, plan_map, same_map
+from parkazoo.admin.agreement import agree_on_map, agree_with_copies, plan_map, same_map
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unreachable
 from parkazoo.admin.contents import DRAFT, Contents, has_mirrors, missing_fences, parse_map
+from parkazoo.admin.copies import update_copies
 from parkazoo.admin.identity import encode_identity, is_identity, verify_distinct
 from parkazoo.admin.loss import Loss, assess, find_lost, verify_given_up
 from parkazoo.admin.strays import verify_no_strays
@@ -72,6 +73,8 @@ def init_map(
         cluster_map, is_made = agree_on_map(wanted, states)
         for name in states:
             verify_contents(cluster_map, name, states, closed, is_made)
+        if not is_made:
+            cluster_map = agree_with_copies(cluster_map, states)
         if lost := find_lost(cluster_map, states, is_made):
             if not is_made:  # with its ensembles in another order, the error would name other losses
                 verify_no_strays(cluster_map, clients, is_again=True)
@@ -95,7 +98,7 @@ def _write(clients: Mapping[str, AdminClient], cluster_map: ClusterMap, is_made:
         _make_identity(client, cluster_map, acl)
     if not is_made:
         _publish(bootstrap, cluster_map, acl)
-    return cluster_map
+    return update_copies(clients, cluster_map.bootstrap).map
 
 
 def _write_draft(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> ClusterMap:

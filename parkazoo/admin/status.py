@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from parkazoo.admin.check import Finding, find_wrong
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, Connections, connect_to_all, for_each
-from parkazoo.admin.read import read_map
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, Connections, for_each
+from parkazoo.admin.read import connect_by_newest, read_map
 from parkazoo.admin.registrations import RegisteredClient, read_registrations
 from parkazoo.protocol.cluster_map import ClusterMap
 
@@ -65,10 +65,10 @@ def read_status(
     """
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     options = {**client_options, "auth_data": list(auth)}
-    with connect_to_all(cluster_map.ensembles, options, timeout_s) as connections:
+    with connect_by_newest(cluster_map, options, timeout_s) as (cluster_map, connections):
         return ClusterStatus(
             cluster_map,
-            find_wrong(hosts, cluster_map, connections),
+            find_wrong(cluster_map, connections),
             _ask_servers(cluster_map, connections),
             read_registrations(connections.clients),
         )

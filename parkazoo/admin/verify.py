@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from parkazoo.admin.contents import DRAFT, Contents
-from parkazoo.admin.identity import cluster_of, is_identity
+from parkazoo.admin.copies import mend_copy
+from parkazoo.admin.identity import is_identity
 from parkazoo.admin.strays import SHOWN
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record
+from parkazoo.protocol.map_copies import Copy, CopyKind, judge_copy
 from parkazoo.protocol.placement import ENSEMBLE, MAP, MIRRORS, ROOT
 
 
@@ -25,17 +27,6 @@ def verify_contents(
 ) -> None:
     state = states[name]
     where = f"ensemble {name} ({state.hosts})"
-    if state.map is not None and name != cluster_map.bootstrap:
-        if not is_made and cluster_of(state.map) == cluster_map.cluster:
-            raise ClusterMapError(
-                f"{where} is the bootstrap ensemble of this cluster: give its hosts as --bootstrap"
-            )
-        raise ClusterMapError(f"{where} carries another cluster map, at {MAP}: an ensemble is in one cluster")
-    if state.draft is not None and name != cluster_map.bootstrap:
-        raise ClusterMapError(
-            f"a map was begun and not finished at {DRAFT} on {where}: finish it with its own arguments, which "
-            "have its hosts as --bootstrap"
-        )
     if state.record is not None and not is_identity(state.record, cluster_map, name):
         told = f"{where} is {describe_record(state.record)}: an ensemble is in one cluster, under one name. "
         if state.has_mirrors:
@@ -43,6 +34,13 @@ def verify_contents(
         else:
             told += f"Use other servers; or, if that cluster is given up, delete {ROOT} there"
         raise ClusterMapError(told)
+    if name != cluster_map.bootstrap and state.map is not None:
+        _verify_copy(judge_copy(state.map, cluster_map), where, name)
+    if state.draft is not None and name != cluster_map.bootstrap:
+        raise ClusterMapError(
+            f"a map was begun and not finished at {DRAFT} on {where}: finish it with its own arguments, which "
+            "have its hosts as --bootstrap"
+        )
     if state.is_open is not None:
         verify_form(where, state.is_open, closed)
     if state.strange:
@@ -53,6 +51,18 @@ def verify_contents(
             f"{where} has znodes below {MIRRORS}, but no {ENSEMBLE}: it has been an ensemble of a cluster. Use "
             "other servers; or make that znode again as the other ensembles of its cluster have it, with this "
             "one's name"
+        )
+
+
+def _verify_copy(copy: Copy, where: str, name: str) -> None:
+    """It is of this cluster, or the ensemble is not."""
+    if copy.kind is CopyKind.FOREIGN:
+        raise ClusterMapError(
+            f"{where} carries another cluster map, at {MAP}: {copy.about}, and an ensemble is in one cluster"
+        )
+    if copy.kind is CopyKind.DAMAGED:
+        raise ClusterMapError(
+            f"cannot use the copy of the cluster map at {MAP} on {where}: {copy.about}. {mend_copy(name)}"
         )
 
 

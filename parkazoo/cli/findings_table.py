@@ -16,7 +16,7 @@ def is_wrong(findings: Sequence[Finding]) -> bool:
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
-    title = "what is wrong" if is_wrong(findings) else "warnings: all ensembles serve, but not all servers"
+    title = "what is wrong" if is_wrong(findings) else "warnings: the cluster serves"
     table = Table("ensemble", "problem", "what to do", title=title, title_justify="left")
     for finding in findings:
         style = "yellow" if finding.is_warning else ""

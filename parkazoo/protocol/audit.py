@@ -103,7 +103,7 @@ def audit_ensemble(context: Context, ensemble: int, now_ms: int) -> Operation[Au
     resolver = context.resolver
     carries = resolver.ensembles > 1 and ensemble < resolver.ensembles
     folders = (CLIENTS, MIRRORS, FENCES, DONE) if carries else (CLIENTS,)
-    inert = (MAP, ENSEMBLE) if ensemble == resolver.bootstrap else (ENSEMBLE,)
+    inert = (MAP, ENSEMBLE)
     parts = [(yield from _audit_root(context, ensemble))]
     try:
         names = yield from ask(ensemble, GetChildren(ROOT, None))

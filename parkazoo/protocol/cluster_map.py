@@ -1,12 +1,13 @@
 """The cluster map: which ensembles there are and which of them carry znodes.
 
-It is stored as JSON in the znode ``/parkazoo/map`` of the bootstrap ensemble:
+It is stored as JSON in the znode ``/parkazoo/map`` of every ensemble. That of the bootstrap ensemble is the
+primary: a change is published when it is set there. Then it is written to the copies, which the others hold.
 
     {
       "format": 1,
-      "epoch": 1,                                    a number that each change of the map is to raise; none has yet
+      "epoch": 1,                                    a number that each change of the map raises by one
       "cluster": "5d3c...",                          a name for this cluster that no other has
-      "bootstrap": "a",                              the ensemble that holds the map
+      "bootstrap": "a",                              the ensemble that holds the primary
       "ensembles": {"a": "h1:2181,h2:2181", ...},    every ensemble by name, with its servers
       "hash": "sha256",
       "placement": ["a", "b", "c"]                   the ensembles that carry znodes; the order counts

@@ -19,7 +19,8 @@ from kazoo.exceptions import NoNodeError
 from parkazoo.cli import main
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
-from parkazoo.protocol.placement import FENCES
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.placement import FENCES, MAP
 
 FEW_FENCES = 8
 UNREACHABLE_TIMEOUT_S = 3.0
@@ -55,6 +56,11 @@ class MapCase(unittest.TestCase):
         fences = mock.patch("parkazoo.admin.contents.FENCE_COUNT", FEW_FENCES)
         fences.start()
         self.addCleanup(fences.stop)
+
+    def publish(self, changed: ClusterMap) -> None:
+        """Write that map to all ensembles, of the same epoch or not."""
+        for client in self.plain:
+            client.set(MAP, changed.to_json())
 
     @contextlib.contextmanager
     def refused(self, pattern: str) -> Iterator[None]:

@@ -13,7 +13,7 @@ from parkazoo import ParKazooClient
 from parkazoo.admin import init_map, list_clients
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.placement import CLIENTS, MAP
+from parkazoo.protocol.placement import CLIENTS
 from parkazoo.protocol.registration import format_session, registration_path
 from tests.live.map_case import MapCase, free_port, run_command
 from tests.live.world import DEADLINE_S
@@ -62,7 +62,7 @@ class ClientsTest(MapCase):
         client = self.client()
         closed = f"127.0.0.1:{free_port()}"
         changed = ClusterMap(self.map.cluster, {**self.map.ensembles, "b": closed}, self.map.placement, "a")
-        self.plain[0].set(MAP, changed.to_json())
+        self.publish(changed)
         found = list_clients(self.a)
         self.assertEqual([*found.clients[0].sessions], ["a", "c"])
         self.assertEqual(found.absent, {"b": f"{closed}: Connection refused"})

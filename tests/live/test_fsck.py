@@ -190,7 +190,7 @@ class FsckTest(FsckCase):
         home = self.home(native)
         places = [
             (0, "/parkazoo/strange"),
-            (1, "/parkazoo/map"),
+            (1, "/parkazoo/map/below"),
             (2, f"{FENCES}/1024"),
             (0, f"{FENCES}/5/below"),
             (1, f"{DONE}/strange"),

@@ -35,8 +35,9 @@ class InitTest(MapCase):
         for name, client in zip("abc", self.plain, strict=True):
             self.assertEqual(json.loads(client.get(ENSEMBLE)[0]), {"cluster": made.cluster, "name": name})
             self.assertEqual(sorted(map(int, client.get_children(FENCES))), list(range(FEW_FENCES)))
-            expected = {"clients", "ensemble", "mirrors", "fences", "done"} | ({"map"} if name == "a" else set())
+            expected = {"clients", "ensemble", "mirrors", "fences", "done", "map"}
             self.assertEqual(set(client.get_children(ROOT)), expected)
+            self.assertEqual(client.get(MAP)[0], made.to_json())
             self.assertEqual(set(client.get_children("/")), {"parkazoo", "zookeeper"})
             self.assertEqual(client.get_acls(MIRRORS)[0], OPEN_ACL_UNSAFE)
         self.assertEqual(check_map(self.a), [])
@@ -115,24 +116,41 @@ class InitTest(MapCase):
         with self.refused(rf"ensemble x .* is ensemble b of cluster {made.cluster}"):
             init_map(self.c, {"c": self.c, "x": self.b})
         with self.refused(
+            rf"^ensemble a \({self.a}\) is the bootstrap ensemble of cluster {made.cluster}, says the map on "
+            rf"ensemble b \({self.b}\): give its hosts as --bootstrap$"
+        ):  # though the name fits
+            init_map(self.c, {"c": self.c, "b": self.b})
+        self.plain[1].delete(MAP)
+        with self.refused(
             rf"no cluster map at {MAP} on ensemble c \({self.c}\), but ensemble b is of cluster {made.cluster}\. "
             r"If c was not its bootstrap ensemble, give that one as --bootstrap\. If it was, "
-        ):  # though the name fits
+        ):
             init_map(self.c, {"c": self.c, "b": self.b})
 
     def test_the_bootstrap_ensemble_is_another(self) -> None:
         init_map(self.a, {"a": self.a, "b": self.b})
-        with self.refused(
-            "^ensemble a .* is the bootstrap ensemble of this cluster: give its hosts as --bootstrap$"
-        ):
+        right = "^ensemble a .* is the bootstrap ensemble of cluster .*: give its hosts as --bootstrap$"
+        with self.refused(right):
+            init_map(self.b, {"a": self.a, "b": self.b})
+        self.plain[1].delete(MAP)
+        with self.refused(right):
             init_map(self.b, {"a": self.a, "b": self.b})
         wipe(self.plain[1])
-        init_map(self.c, {"b": self.b})  # of another cluster
-        with self.refused("^ensemble a .* carries another cluster map"):
+        other = init_map(self.c, {"b": self.b})
+        with self.refused(
+            f"^ensemble bootstrap .{self.c}. is the bootstrap ensemble of cluster {other.cluster}, "
+        ):
+            init_map(self.b, {"a": self.a, "b": self.b})
+        self.plain[1].delete(MAP)
+        with self.refused("^ensemble a .* is ensemble a of cluster "):
             init_map(self.b, {"a": self.a, "b": self.b})
 
     def test_members_of_a_cluster_with_its_bootstrap_apart(self) -> None:
         init_map(self.c, {"a": self.a, "b": self.b})
+        with self.refused(f"^ensemble bootstrap .{self.c}. is the bootstrap ensemble of"):
+            init_map(self.a, {"a": self.a, "b": self.b})
+        for client in self.plain[:2]:
+            client.delete(MAP)
         with self.refused("If a was not its bootstrap ensemble, give that one"):
             init_map(self.a, {"a": self.a, "b": self.b})
 

@@ -12,6 +12,7 @@ from parkazoo.admin.clients import AdminClient
 from parkazoo.admin.contents import DRAFT
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.placement import MAP
 from tests.live.map_case import (
     COMMAND_TIMEOUT_S,
     FEW_FENCES,
@@ -19,6 +20,9 @@ from tests.live.map_case import (
     MapCase,
     wipe,
 )
+
+# ROOT and the draft; ROOT, four, two of fences and the record on each of three; the map
+WRITES = 2 + 3 * 8 + 1
 
 
 class Crash(BaseException):
@@ -59,8 +63,10 @@ class CrashTest(MapCase):
                 wipe(client)
             if not self.crash_after(writes):
                 break
-            with self.assertRaisesRegex(ClusterMapError, "no cluster map at"):
-                read_map(self.a)
+            is_published = self.plain[0].exists(MAP) is not None
+            self.assertEqual(is_published, writes >= WRITES)
+            has_copy = [client.exists(MAP) is not None for client in self.plain[1:]]
+            self.assertEqual(sum(has_copy), max(0, writes - WRITES))
             begun = None
             if self.plain[0].exists(DRAFT):
                 begun = ClusterMap.from_json(self.plain[0].get(DRAFT)[0])
@@ -71,8 +77,7 @@ class CrashTest(MapCase):
                 self.assertEqual(check_map(self.a), [])
                 self.assertIsNone(self.plain[0].exists(DRAFT))
                 clusters.add(made.cluster)
-        # ROOT and the draft; ROOT, four, two of fences and the record on each of three; the map
-        self.assertEqual(writes, 2 + 3 * 8 + 1)
+        self.assertEqual(writes, WRITES + 2)  # the copies
         self.assertEqual(len(clusters), writes)
 
     def test_crash_and_other_arguments(self) -> None:

@@ -80,6 +80,13 @@ class LostTest(MapCase):
     def test_bootstrap(self) -> None:
         """It has lost the map: made again, from the same arguments, it is the same cluster."""
         loss = self.lose("a")
+        with self.refused(
+            f"^no cluster map at {MAP} on ensemble a .*, which is the bootstrap ensemble of cluster "
+            f"{self.made.cluster}, says the copy of its map on b and c: the data of this cluster on"
+        ):
+            init_map(self.a, self.all)
+        for client in self.plain[1:]:  # as in a cluster that was made without copies
+            client.delete(MAP)
         for replaced in ((), ("b",)):
             with self.refused(
                 rf"^no cluster map at {MAP} on ensemble a .*, but ensemble b, c are of cluster "
@@ -117,7 +124,7 @@ class LostTest(MapCase):
 
     def test_only_the_map(self) -> None:
         self.plain[0].delete(MAP)
-        with self.refused("no cluster map .* ensemble a, b, c are .* is lost: nothing that the other"):
+        with self.refused("no cluster map .* the copy of its map on b and c: .* is lost: nothing that the other"):
             init_map(self.a, self.all)
         with self.refused("these servers are ensemble a .*If they are those, the map is lost"):
             read_map(self.a)

@@ -17,7 +17,7 @@ from parkazoo.admin import init_map, read_status
 from parkazoo.admin.status import _ask
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.placement import DONE, MAP
+from parkazoo.protocol.placement import DONE
 from tests.live.map_case import COMMAND_TIMEOUT_S, MapCase, free_port, run_command
 from tests.live.world import DEADLINE_S, shared_cluster
 
@@ -40,7 +40,7 @@ class StatusTest(MapCase):
 
     def change_map(self, **ensembles: str) -> None:
         changed = ClusterMap(self.map.cluster, {**self.map.ensembles, **ensembles}, self.map.placement, "a")
-        self.plain[0].set(MAP, changed.to_json())
+        self.publish(changed)
 
     def test_all_is_well(self) -> None:
         client = ParKazooClient(self.a)

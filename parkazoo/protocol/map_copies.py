@@ -1,0 +1,63 @@
+"""The map as an ensemble holds it, compared with the one that is published."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap
+
+
+class CopyKind(Enum):
+    SAME = "same"
+    MISSING = "missing"
+    OLDER = "older"
+    NEWER = "newer"
+    DIFFERING = "differing"
+    FOREIGN = "foreign"
+    DAMAGED = "damaged"
+
+
+class Copy(NamedTuple):
+    """What an ensemble holds at ``/parkazoo/map``.
+
+    :param about: what is to be said of it, as "it is of cluster 5d3c".
+    :param map: None if it is missing or damaged.
+    """
+
+    kind: CopyKind
+    about: str
+    map: ClusterMap | None = None
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether no command has written that: a copy holds what is published, or was."""
+        return self.kind in {CopyKind.DIFFERING, CopyKind.FOREIGN, CopyKind.DAMAGED}
+
+
+def judge_copy(data: bytes | None, published: ClusterMap) -> Copy:
+    """:param data: of ``/parkazoo/map``; None if there is no such znode."""
+    if data is None:
+        return Copy(CopyKind.MISSING, "it is missing")
+    try:
+        found = ClusterMap.from_json(data)
+    except ClusterMapError as error:
+        return Copy(CopyKind.DAMAGED, str(error))
+    if found.cluster != published.cluster:
+        return Copy(CopyKind.FOREIGN, f"it is of cluster {found.cluster}", found)
+    if found.epoch != published.epoch:
+        kind = CopyKind.OLDER if found.epoch < published.epoch else CopyKind.NEWER
+        return Copy(kind, f"it has epoch {found.epoch}, {kind.value} than {published.epoch}", found)
+    if found != published:
+        return Copy(CopyKind.DIFFERING, f"it has epoch {found.epoch} too, and says something else", found)
+    return Copy(CopyKind.SAME, "it is the published one", found)
+
+
+def newest(first: ClusterMap, *copies: bytes | None) -> ClusterMap:
+    """The newest of a map and of those of its cluster among `copies`, the data of ``/parkazoo/map``."""
+    for data in copies:
+        copy = judge_copy(data, first)
+        if copy.map is not None and copy.kind is CopyKind.NEWER:
+            first = copy.map
+    return first
