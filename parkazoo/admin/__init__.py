@@ -1,4 +1,4 @@
-"""Make, read and check the cluster map and what the protocol needs on each ensemble. Nothing is printed.
+"""Make, read, change and check the cluster map and what the protocol needs on each ensemble. Nothing is printed.
 
 /parkazoo/map                  the primary on the bootstrap ensemble, a copy on each other one
 /parkazoo/draft                on the bootstrap ensemble, while the map is being made
@@ -8,6 +8,7 @@
 /parkazoo/fences/0 .. 1023     the same
 """
 
+from parkazoo.admin.change_hosts import change_hosts
 from parkazoo.admin.check import Finding, check_map
 from parkazoo.admin.clients import TIMEOUT_S, Auth
 from parkazoo.admin.loss import Loss
@@ -24,6 +25,7 @@ __all__ = [
     "Finding",
     "Loss",
     "RegisteredClient",
+    "change_hosts",
     "check_map",
     "init_map",
     "list_clients",

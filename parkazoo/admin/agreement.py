@@ -105,7 +105,7 @@ def same_map(wanted: ClusterMap, found: ClusterMap, path: str) -> ClusterMap:
     if path == MAP:
         raise ClusterMapError(
             f"there is another cluster map at {where}: {told}. See it with `parkazoo map show`; "
-            "docs/operations/fsck.md says how to change a server's address in it"
+            "`parkazoo map hosts` changes servers' addresses in it"
         )
     raise ClusterMapError(
         f"a map with other arguments was begun and not finished at {where}: {told}. Finish it with its own "

@@ -15,7 +15,7 @@ from parkazoo.protocol.cluster_map import ClusterMap, describe_record
 from parkazoo.protocol.map_copies import CopyKind, judge_copy
 from parkazoo.protocol.placement import CLIENTS, DONE, ENSEMBLE, FENCES, MAP, ROOT
 
-MOVED = f"or put its new address into {MAP}, as docs/operations/fsck.md tells"
+MOVED = "or put its new address into the map with `parkazoo map hosts`"
 
 
 class Finding(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ from kazoo.exceptions import (
     NodeExistsError,
     NoNodeError,
 )
-from kazoo.protocol.states import KeeperState
+from kazoo.protocol.states import KazooState, KeeperState
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
@@ -55,7 +56,7 @@ class AdminClient:
         self.zk = KazooClient(hosts=hosts, logger=DiscreetLog(log), **{"timeout": session_timeout_s, **options})
 
     def __str__(self) -> str:
-        return f"ensemble {self.name} ({self.hosts})" if self.name else self.hosts
+        return f"ensemble {self.name} ({self.hosts})" if self.name != self.hosts else f"server {self.hosts}"
 
     def start(self) -> Any:
         if self.zk.use_ssl:
@@ -144,17 +145,29 @@ class AdminClient:
 
 @contextmanager
 def connect_to(
-    hosts_by_name: Mapping[str, str], options: Mapping[str, Any], timeout_s: float
+    hosts_by_name: Mapping[str, str], options: Mapping[str, Any], timeout_s: float, soon_s: float | None = None
 ) -> Iterator[tuple[dict[str, AdminClient], list[AdminClient]]]:
-    """Clients by name, connected in parallel, and those that were not connected in time."""
+    """Clients by name, connected in parallel, and those that were not connected in time.
+
+    :param soon_s: how long to wait for the others when the first is connected; by default the whole time.
+    """
     clients = [AdminClient(name, hosts, options, timeout_s) for name, hosts in hosts_by_name.items()]
     deadline = time.monotonic() + timeout_s
+    is_any_connected = threading.Event()
+
+    def note(state: str) -> None:
+        if state == KazooState.CONNECTED:
+            is_any_connected.set()
+
     started: list[AdminClient] = []  # kazoo cannot stop one whose start was interrupted
     try:
         lives = []
         for client in clients:
+            client.zk.add_listener(note)
             lives.append(client.start())
             started.append(client)
+        if soon_s is not None and is_any_connected.wait(timeout_s):
+            deadline = min(deadline, time.monotonic() + soon_s)
         for live in lives:
             live.wait(max(0.0, deadline - time.monotonic()))
         yield (

@@ -6,28 +6,67 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from parkazoo.admin.clients import TIMEOUT_S, Auth, Connections, connect_to, connect_to_all, reasons
+from parkazoo.admin.clients import (
+    TIMEOUT_S,
+    AdminClient,
+    Auth,
+    Connections,
+    connect_to,
+    connect_to_all,
+    for_each,
+    reasons,
+)
 from parkazoo.admin.contents import parse_map
+from parkazoo.admin.identity import cluster_of
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.cluster_map import ClusterMap, no_map_error, parse_hosts
+from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, no_map_error, parse_hosts
 from parkazoo.protocol.map_copies import CopyKind, judge_copy, newest
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 
+SOON_S = 0.5
+
 
 def read_map(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any) -> ClusterMap:
-    """The cluster map on the bootstrap ensemble at `hosts`; arguments as for `init_map`.
+    """The newest cluster map that the servers at `hosts` have, which may be of any of its ensembles.
 
-    :raises ClusterMapError: if there is none, it can't be read or used, or no server answers at `hosts`.
+    Those count that answer with the first one, or soon after it. Other arguments as for `init_map`.
+
+    :raises ClusterMapError: if there is none, one can't be read or used, they are of several clusters, or no
+        server answers at `hosts`.
     """
-    parse_hosts(hosts)
-    with connect_to({"": hosts}, {**client_options, "auth_data": list(auth)}, timeout_s) as (clients, absent):
-        if absent:
-            raise ClusterMapError(f"no ZooKeeper answers within {timeout_s:g} s: {reasons(absent[0])}")
-        (client,) = clients.values()
-        found = client.read(MAP)
-        if found is None:
-            raise no_map_error(hosts, client.read(ENSEMBLE))
-        return parse_map(found, MAP, hosts)
+    servers = [format_hosts([server]) for server in parse_hosts(hosts)]
+    options = {**client_options, "auth_data": list(auth)}
+    with connect_to(dict(zip(servers, servers, strict=True)), options, timeout_s, SOON_S) as (clients, absent):
+        if not clients:
+            told = ", ".join(dict.fromkeys(for_each(absent, reasons)))
+            raise ClusterMapError(f"no ZooKeeper answers within {timeout_s:g} s: {told}")
+        found = dict(zip(clients, for_each(list(clients.values()), _read), strict=True))
+    maps = {server: cluster_map for server, (cluster_map, _) in found.items() if cluster_map is not None}
+    if not maps:
+        raise no_map_error(hosts, next((record for _, record in found.values() if record is not None), None))
+    first, *others = maps
+    for server in others:
+        if maps[server].cluster != maps[first].cluster:
+            raise ClusterMapError(
+                f"server {first} is of cluster {maps[first].cluster}, server {server} of {maps[server].cluster}: "
+                "give those of one"
+            )
+    return max(maps.values(), key=lambda each: each.epoch)
+
+
+def _read(client: AdminClient) -> tuple[ClusterMap | None, bytes | None]:
+    """The map there, and whose server it says that it is."""
+    data, record = client.read(MAP), client.read(ENSEMBLE)
+    if data is None:
+        return None, record
+    found = parse_map(data, MAP, client.hosts)
+    cluster = cluster_of(record or b"")
+    if cluster and cluster != found.cluster:
+        raise ClusterMapError(
+            f"the map at {MAP} on {client} is of cluster {found.cluster}, but this is "
+            f"{describe_record(record or b'')}: see docs/operations/map.md"
+        )
+    return found, record
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``parkazoo map init``, ``show``, ``check``, and ``parkazoo where``: the cluster map, what it says of a path."""
+"""``parkazoo map`` and ``parkazoo where``: the cluster map, and what it says of a path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from parkazoo.admin import TIMEOUT_S, Loss, check_map, init_map, read_map
+from parkazoo.admin import TIMEOUT_S, Loss, change_hosts, check_map, init_map, read_map
 from parkazoo.cli.findings_table import findings_table, is_wrong
 from parkazoo.cli.options import (
     FILE,
@@ -40,6 +40,7 @@ def register(app: typer.Typer) -> None:
     group.command()(init)
     group.command()(show)
     group.command()(check)
+    group.command("hosts")(change)
     app.add_typer(group, name="map")
     app.command()(where)
 
@@ -75,7 +76,7 @@ def init(
     if file is not None and not bootstrap and not ensemble:
         bootstrap, ensembles = _read_plan(file)
     elif file is None and bootstrap and ensemble:
-        ensembles = _parse_ensembles(ensemble)
+        ensembles = _parse_ensembles("--ensemble ", ensemble)
     else:
         raise typer.BadParameter("give --bootstrap and --ensemble, or --file alone")
     servers, chroot = split_hosts(bootstrap)
@@ -138,6 +139,26 @@ def check(
         raise typer.Exit(1)
 
 
+def change(
+    ensemble: Annotated[
+        list[str], typer.Argument(metavar="NAME=H:P,H:P", help="An ensemble, and all its servers from now on.")
+    ],
+    hosts: Hosts,
+    auth: Auth = None,
+    timeout: Timeout = TIMEOUT_S,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: Key = None,
+) -> None:
+    """Change the addresses of ensembles in the map. Each server must run, in that ensemble. Safe to repeat."""
+    servers, _ = split_hosts(hosts)
+    changes = {name: with_ports(each) for name, each in _parse_ensembles("", ensemble).items()}
+    console = Console()
+    with console.status("changing the cluster map"):
+        cluster_map = change_hosts(servers, changes, **connection_options(auth, timeout, ca, cert, key))
+    _print_map(console, cluster_map)
+
+
 def where(
     path: Annotated[
         str, typer.Argument(help="A znode's path, below the chroot if --hosts has one; it need not exist.")
@@ -177,14 +198,15 @@ def _read(hosts: str, connection: dict[str, Any]) -> ClusterMap:
         return read_map(hosts, **connection)
 
 
-def _parse_ensembles(options: Iterable[str]) -> dict[str, str]:
+def _parse_ensembles(what: str, options: Iterable[str]) -> dict[str, str]:
+    """:param what: what the user has written before each."""
     ensembles: dict[str, str] = {}
     for option in options:
         name, separator, hosts = option.partition("=")
         if not separator:
-            raise typer.BadParameter(f"--ensemble must be NAME=H:P,H:P, not {option!r}")
+            raise typer.BadParameter(f"{what}must be NAME=H:P,H:P, not {option!r}")
         if name in ensembles:
-            raise typer.BadParameter(f"--ensemble {name} is given twice")
+            raise typer.BadParameter(f"{what}{name} is given twice")
         ensembles[name] = hosts
     return ensembles
 

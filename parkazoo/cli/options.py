@@ -22,7 +22,7 @@ Hosts = Annotated[
     typer.Option(
         envvar="PARKAZOO_HOSTS",
         metavar="H:P,H:P",
-        help=f"Servers of the bootstrap ensemble, as a client takes them: H,H/CHROOT with port {PORT} is fine.",
+        help=f"Servers of any of the cluster's ensembles; H,H/CHROOT with port {PORT} is fine.",
     ),
 ]
 Auth = Annotated[

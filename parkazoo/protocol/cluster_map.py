@@ -24,7 +24,7 @@ import re
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address
 from typing import Any
 from weakref import WeakValueDictionary
@@ -124,6 +124,16 @@ class ClusterMap:
         """What ``/parkazoo/ensemble`` of the ensemble `name` holds, as JSON."""
         return {"cluster": self.cluster, "name": name}
 
+    def with_hosts(self, changes: Mapping[str, str]) -> ClusterMap:
+        """The map with these hosts, by name, and the next epoch; this one if it names these servers already."""
+        servers = {name: parse_hosts(hosts) for name, hosts in changes.items()}
+        changed = {
+            name: format_hosts(new)
+            for name, new in servers.items()
+            if set(new) != set(parse_hosts(self.ensembles[name]))
+        }
+        return replace(self, ensembles={**self.ensembles, **changed}, epoch=self.epoch + 1) if changed else self
+
     def make_placement(self) -> Placement:
         """Where znodes live by this map; the ensembles' indexes are those of :attr:`names`.
 
@@ -206,8 +216,8 @@ def no_map_error(hosts: str, record: bytes | None) -> ClusterMapError:
         )
     else:
         hint = (
-            f"these servers are {describe_record(record)}: give the hosts of its bootstrap ensemble. If they are "
-            "those, the map is lost: `parkazoo map init` with all ensembles names what is lost with it"
+            f"these servers are {describe_record(record)}: give servers of its other ensembles too. If none has "
+            "the map, it is lost: `parkazoo map init` with all ensembles names what is lost with it"
         )
     return ClusterMapError(f"no cluster map at {MAP} on {hosts}: {hint}")
 

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.security import CREATOR_ALL_ACL
 
 from parkazoo import ParKazooClient
-from parkazoo.admin import check_map, init_map, read_map
+from parkazoo.admin import change_hosts, check_map, init_map, read_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.cluster_map import ClusterMap, no_map_error
@@ -158,9 +158,11 @@ class CheckTest(MapCase):
         self.assert_found(("b", "is ensemble c of"), ("c", "is ensemble b of"))
 
     def test_new_address(self) -> None:
-        """As docs/operations/fsck.md says: the map gets the new address; check and clients then verify it."""
+        """The map gets the new address, by hand; check and clients then verify it."""
         moved = other_spelling(self.b)
-        with self.refused(f"another cluster map .*ensemble b is {self.b}, not {moved}.*docs/operations/fsck.md"):
+        with self.refused(
+            f"another cluster map .*ensemble b is {self.b}, not {moved}.*`parkazoo map hosts` changes"
+        ):
             init_map(self.a, {**self.all, "b": moved})
         changed = dataclasses.replace(self.map, ensembles={**self.all, "b": moved}, epoch=2)
         self.plain[0].set(MAP, changed.to_json())
@@ -218,7 +220,16 @@ class ThreeServersTest(unittest.TestCase):
             self.assertRegex(findings[0].problem, f"{follower.address}: (serves no requests|timed out)")
             self.assertTrue(findings[0].is_warning)
             self.assertEqual(init_map(a.hosts, {"a": a.hosts, "b": b.hosts}), made)
+            frozen = (
+                f"server {follower.address} does not answer as one of ensemble a: (serves no requests|timed out)"
+            )
+            with self.assertRaisesRegex(ClusterMapError, frozen):
+                change_hosts(b.hosts, {"a": f"{a.hosts},{other_spelling(a1)}"}, timeout_s=UNREACHABLE_TIMEOUT_S)
             follower.thaw()
+            for hosts, epoch in ((f"{b1},{b2}", 2), (b.hosts, 3)):
+                changed = change_hosts(b2, {"b": hosts})
+                self.assertEqual((changed.ensembles["b"], changed.epoch), (hosts, epoch))
+                self.assertEqual(check_map(f"{b3},{a3}"), [])
 
             for server in b.servers[:2]:
                 server.kill()

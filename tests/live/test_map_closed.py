@@ -48,7 +48,7 @@ class ClosedTest(MapCase):
     def test_without_the_identity(self) -> None:
         init_map(self.a, self.all, auth=[IDENTITY], closed=True)
         for auth in ([], [("digest", "admin:wrong-one")]):
-            with self.refused(f"no right to use {MAP} on {self.a}: give the identity"):
+            with self.refused(f"no right to use {MAP} on server {self.a}: give the identity"):
                 read_map(self.a, auth=auth)
             with self.refused(f"no right to use {ROOT} on ensemble b"):
                 init_map(self.a, self.all, auth=auth)

@@ -2,87 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import itertools
-from collections.abc import Callable, Iterator
-from typing import Any
 from unittest import mock
 
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_digest_acl
 
 from parkazoo.admin import check_map, init_map, read_status
-from parkazoo.admin.clients import AdminClient, connect_to
+from parkazoo.admin.clients import connect_to
 from parkazoo.admin.copies import update_copies
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, MAP
-from tests.live.map_case import IDENTITY, MapCase, run_command, wipe
+from tests.live.copies_case import CopiesCase, CrashError, crash_at_write, overtaken_at
+from tests.live.map_case import IDENTITY, run_command, wipe
 
 WAIT_S = 15.0
-
-
-class CrashError(Exception):
-    """The process that changes the map ends here."""
-
-
-@contextlib.contextmanager
-def crash_at_write(number: int) -> Iterator[None]:
-    """Before that write to a map, counted from 0."""
-    writes = itertools.count()
-
-    def make_crash(write: Callable[..., bool]) -> Callable[..., bool]:
-        def write_or_crash(client: AdminClient, path: str, *rest: Any) -> bool:
-            if path == MAP and next(writes) == number:
-                raise CrashError
-            return write(client, path, *rest)
-
-        return write_or_crash
-
-    with (
-        mock.patch.object(AdminClient, "make", make_crash(AdminClient.make)),
-        mock.patch.object(AdminClient, "set", make_crash(AdminClient.set)),
-    ):
-        yield
-
-
-@contextlib.contextmanager
-def overtaken_at(name: str, act: Callable[[], None]) -> Iterator[None]:
-    """Right after the map on that ensemble has been read for the first time."""
-    read, reads = AdminClient.read_with_version, itertools.count()
-
-    def read_and_act(client: AdminClient, path: str) -> tuple[bytes, int] | None:
-        found = read(client, path)
-        if path == MAP and client.name == name and next(reads) == 0:
-            act()
-        return found
-
-    with mock.patch.object(AdminClient, "read_with_version", read_and_act):
-        yield
-
-
-class CopiesCase(MapCase):
-    def setUp(self) -> None:
-        super().setUp()
-        self.map = init_map(self.a, self.all)
-
-    def epoch(self, number: int, **changes: str) -> ClusterMap:
-        return dataclasses.replace(self.map, epoch=number, ensembles={**self.all, **changes})
-
-    def write(self, **maps: ClusterMap | bytes | None) -> None:
-        """Write to ensembles, by name; None deletes."""
-        for name, found in maps.items():
-            client = self.plain["abc".index(name)]
-            if found is None:
-                client.delete(MAP)
-            else:
-                client.set(MAP, found if isinstance(found, bytes) else found.to_json())
-
-    def stored(self) -> list[bytes | None]:
-        return [client.get(MAP)[0] if client.exists(MAP) else None for client in self.plain]
-
-    def assert_stored(self, expected: ClusterMap) -> None:
-        self.assertEqual(self.stored(), [expected.to_json()] * 3)
 
 
 class InitTest(CopiesCase):

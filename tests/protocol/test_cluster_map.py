@@ -242,6 +242,29 @@ class HostsTest(unittest.TestCase):
                 parse_hosts(hosts)  # type: ignore[arg-type] - that is the point
 
 
+class WithHostsTest(unittest.TestCase):
+    MAP = ClusterMap("5d3c", {"a": "h1:1,h2:1", "b": "h3:1", "c": "h4:1"}, ("b", "a"), "c", 3)
+
+    def test_changed(self) -> None:
+        changed = self.MAP.with_hosts({"b": "H5:1, h6:1", "c": "h4:1"})
+        ensembles = {"a": "h1:1,h2:1", "b": "h5:1,h6:1", "c": "h4:1"}
+        self.assertEqual(changed, ClusterMap("5d3c", ensembles, ("b", "a"), "c", 4))
+        self.assertEqual(list(changed.ensembles), ["a", "b", "c"])
+        self.assertIs(changed.make_placement(), self.MAP.make_placement())
+
+    def test_the_same_servers(self) -> None:
+        self.assertIs(self.MAP.with_hosts({"a": "h2:1,h1:1"}), self.MAP)
+        self.assertIs(self.MAP.with_hosts({}), self.MAP)
+
+    def test_exchanged(self) -> None:
+        self.assertEqual(self.MAP.with_hosts({"b": "h4:1", "c": "h3:1"}).ensembles["b"], "h4:1")
+
+    def test_refused(self) -> None:
+        for hosts, pattern in (("h1:1", "in ensemble a and in b"), ("h", "not host:port"), ("", "no server")):
+            with self.subTest(hosts), self.assertRaisesRegex(ClusterMapError, pattern):
+                self.MAP.with_hosts({"b": hosts})
+
+
 class NoMapTest(unittest.TestCase):
     """The error for an operator who names servers without a map."""
 
@@ -258,7 +281,7 @@ class NoMapTest(unittest.TestCase):
         self.assertEqual(
             str(no_map_error("h:1", b'{"cluster": "5d3c", "name": "b"}')),
             "no cluster map at /parkazoo/map on h:1: these servers are ensemble b of cluster 5d3c: "
-            "give the hosts of its bootstrap ensemble. If they are those, the map is lost: `parkazoo map init` "
+            "give servers of its other ensembles too. If none has the map, it is lost: `parkazoo map init` "
             "with all ensembles names what is lost with it",
         )
         for record in (b"", b"{", b"1", b"{}", b"[" * 100_000, b"\xff"):

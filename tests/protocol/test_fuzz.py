@@ -295,7 +295,7 @@ class TestCommand(unittest.TestCase):
     @fuzzed
     def test_ensembles(self, options: list[str]) -> None:
         try:
-            ensembles = _parse_ensembles(options)
+            ensembles = _parse_ensembles("--ensemble ", options)
             plan_map("h:1", ensembles)
         except (typer.BadParameter, ClusterMapError):
             pass

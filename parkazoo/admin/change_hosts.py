@@ -1,0 +1,132 @@
+"""The addresses of ensembles, changed in the map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, connect_to_all, unreachable
+from parkazoo.admin.copies import read_primary, update_copies
+from parkazoo.admin.identity import is_identity, verify_distinct
+from parkazoo.admin.read import read_map
+from parkazoo.admin.verify import verify_names
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, parse_hosts
+from parkazoo.protocol.placement import ENSEMBLE, MAP
+
+
+def change_hosts(
+    hosts: str,
+    changes: Mapping[str, str],
+    *,
+    auth: Auth = (),
+    timeout_s: float = TIMEOUT_S,
+    **client_options: Any,
+) -> ClusterMap:
+    """Change the addresses of ensembles in the map, and nothing else; return the map.
+
+    Before it writes anything, it verifies that each new server answers and is in that very ensemble. Then all
+    copies get the present map, the new one is published with the next epoch, and the copies get that. It may be
+    repeated, interrupted anywhere, and run by several at once.
+
+    :param hosts: servers of any ensembles of the cluster, by their old or new addresses.
+    :param changes: hosts (``"h:p,h:p"``) by name of the ensemble. An ensemble that is not named keeps its own.
+    :param auth: identities as ``(scheme, credential)``.
+    :param client_options: as for `init_map`.
+    :raises ClusterMapError: a server is not as it must be, an ensemble cannot be reached, or a copy cannot be
+        written. It says what to do.
+    """
+    options = {**client_options, "auth_data": list(auth)}
+    known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+    while True:
+        changed, is_done = _change(known, changes, options, timeout_s)
+        if is_done:
+            return changed
+        known = changed
+
+
+def _change(
+    known: ClusterMap, changes: Mapping[str, str], options: Mapping[str, Any], timeout_s: float
+) -> tuple[ClusterMap, bool]:
+    """The map as it is changed; or the one to begin with again, if `known` was not what is published."""
+    verify_names(changes, known)
+    wanted = known.with_hosts(changes)
+    for name, hosts in wanted.ensembles.items():
+        if hosts != known.ensembles[name]:
+            _verify_servers(known, name, hosts, options, timeout_s)
+    with connect_to(wanted.ensembles, options, timeout_s) as (clients, absent):
+        bootstrap = clients.get(known.bootstrap)
+        if bootstrap is None:
+            raise ClusterMapError(
+                f"the map is not changed: {unreachable(absent)}\nA change begins on the bootstrap ensemble, "
+                f"{known.bootstrap}: start it, or give its new servers too"
+            )
+        for client in clients.values():
+            _verify_identity(client, known, client.name)
+        published = read_primary(bootstrap).map
+        if published != known:
+            return published, False
+        if wanted != known:
+            if absent:
+                raise ClusterMapError(
+                    f"the map is not changed: {unreachable(absent)}\nBefore a change, each copy gets the present "
+                    "map: start the ensemble, or give its new servers too"
+                )
+            primary = update_copies(clients, known.bootstrap)
+            if primary.map != known or not bootstrap.set(MAP, wanted.to_json(), primary.version):
+                return read_primary(bootstrap).map, False
+        _finish_copies(clients, wanted, absent)
+        return wanted, True
+
+
+def _verify_servers(
+    known: ClusterMap, name: str, hosts: str, options: Mapping[str, Any], timeout_s: float
+) -> None:
+    """Each of `hosts` answers, and is in one ensemble with the others and with those that the map names now.
+
+    Of these, only those count that say that they are this ensemble: another one may have got an old address.
+    """
+    new = [format_hosts([server]) for server in parse_hosts(hosts)]
+    old = [format_hosts([server]) for server in parse_hosts(known.ensembles[name])]
+    both = ",".join(dict.fromkeys([*new, *old]))
+    with connect_to_all({name: both}, options, timeout_s, has_ensembles=False) as connections:
+        servers = {server: client for server, (_, client) in connections.servers.items()}
+        for server in new:
+            if server not in servers:
+                raise ClusterMapError(
+                    f"server {server} does not answer as one of ensemble {name}: {connections.failed[server][1]}. "
+                    "Start it, or leave it out until it runs"
+                )
+            _verify_identity(servers[server], known, name)
+        members = [
+            server
+            for server, client in servers.items()
+            if server in new or is_identity(client.read(ENSEMBLE) or b"", known, name)
+        ]
+    with connect_to({name: ",".join(members)}, options, timeout_s) as (clients, absent):
+        if absent:
+            raise ClusterMapError(unreachable(absent))
+        verify_distinct(clients, options, timeout_s)
+
+
+def _verify_identity(client: AdminClient, known: ClusterMap, name: str) -> None:
+    record = client.read(ENSEMBLE)
+    if record is None:
+        raise ClusterMapError(
+            f"{client} is not ensemble {name} of this cluster, or has lost its data: {ENSEMBLE} is missing there"
+        )
+    if not is_identity(record, known, name):
+        raise ClusterMapError(f"{client} is {describe_record(record)}, not ensemble {name} of {known.cluster}")
+
+
+def _finish_copies(clients: Mapping[str, AdminClient], published: ClusterMap, absent: list[AdminClient]) -> None:
+    troubles = [unreachable(absent)] if absent else []
+    try:
+        update_copies(clients, published.bootstrap)
+    except ClusterMapError as error:
+        troubles.append(str(error))
+    if troubles:
+        raise ClusterMapError(
+            f"the map is changed (epoch {published.epoch}), but not every copy: {'; '.join(troubles)}\n"
+            "Run the same command again when that is mended: until then no other change is possible"
+        )
