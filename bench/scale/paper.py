@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.scale.costs import (
     ALONE,
     EVENT,
     HOME,
+    LEADER,
     OF_THREE,
+    OTHER,
     PINGED,
     REGISTRATION,
     RESUMED,
@@ -101,23 +103,21 @@ class Measured:
         """On three servers; on one where three were not measured."""
         return self._costs.get((OF_THREE, step, role)) or self._costs[ALONE, step, HOME]
 
-    def _most(self, step: str, role_of: Callable[[Cost], bool]) -> float:
-        found = [cost.heap_bytes for cost in self._costs.values() if cost.step == step and role_of(cost)]
-        return max(found, default=0.0)
+    def _elsewhere_bytes(self, step: str) -> float:
+        """On the servers of the ensemble that the session is not connected to; 0 if there was none."""
+        found = [self._costs.get((OF_THREE, step, role)) for role in (LEADER, OTHER)]
+        return max((cost.heap_bytes for cost in found if cost), default=0.0)
 
     @property
     def connection_bytes(self) -> float:
-        """Of a session, on the server that it is connected to."""
-        return self.of(RESUMED).heap_bytes
+        """Of a session, on the server that it is connected to, beside what every server has of it."""
+        return self.of(SESSION).heap_bytes - self._elsewhere_bytes(SESSION)
 
     @property
     def session_bytes(self) -> float:
         """Of a session, on every server of the ensemble, with its registration."""
-        return sum(
-            self._most(step, lambda cost: cost.layout == OF_THREE and cost.role != HOME)
-            or self._costs[ALONE, step, HOME].heap_bytes
-            for step in (SESSION, REGISTRATION)
-        )
+        registered = self._elsewhere_bytes(REGISTRATION) or self.of(REGISTRATION).heap_bytes
+        return self._elsewhere_bytes(SESSION) + registered
 
     def rates(self) -> Rates:
         opened, registered = self.of(SESSION).per_s, self.of(REGISTRATION).per_s

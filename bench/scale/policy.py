@@ -16,14 +16,9 @@ JITTER = 0.4  # more or less
 class Policy:
     """
     :param time_out_s: of the session.
-    :param spread_s: up to so long a client waits before its first attempt. ParKazoo's does not wait.
     """
 
     time_out_s: float
-    spread_s: float = 0.0
-
-    def first_s(self, chance: random.Random) -> float:
-        return chance.uniform(0, self.spread_s)
 
     def pause_s(self, rounds: int, chance: random.Random) -> float:
         """Behind so many rounds in which every server refused."""

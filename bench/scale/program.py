@@ -38,7 +38,6 @@ SMALL = 100  # so many times fewer clients are simulated
 STORM_AWAY_S = 2.0
 RESTART = Outage(10.0)
 CUT = Outage(3 * TIME_OUT_S, is_silent=True)
-SPREAD_S = 10.0
 FOLLOWED = 10_000  # clients
 
 
@@ -143,12 +142,11 @@ def extrapolate(costs: Sequence[Cost], storms: Sequence[Storm], seed: int, is_sm
         "loads": [asdict(load(use, servers, measured)) for use in USES for servers in SERVERS],
         "storms_simulated": [asdict(simulate_storm(each, costs, seed)) for each in storms],
         "comebacks": [
-            {"use": use.name, "hosts": use.hosts, "servers": SERVERS[0], **asdict(outage), "spread_s": spread_s}
-            | asdict(comeback(round(use.of_ensemble) // shrunk, measured.rates(), outage, spread_s, seed))
+            {"use": use.name, "hosts": use.hosts, "servers": SERVERS[0], **asdict(outage)}
+            | asdict(comeback(round(use.of_ensemble) // shrunk, measured.rates(), outage, seed))
             for use in USES
             if use.hosts != ONE  # as many as where all use all
             for outage in (RESTART, CUT)
-            for spread_s in (0.0, SPREAD_S)
         ],
         "fates": [
             asdict(simulate_year(held, ENSEMBLES, FOLLOWED // shrunk, assumed, seed))
@@ -157,8 +155,8 @@ def extrapolate(costs: Sequence[Cost], storms: Sequence[Storm], seed: int, is_sm
     }
 
 
-def comeback(sessions: int, rates: Rates, outage: Outage, spread_s: float, seed: int) -> Comeback:
-    return simulate(sessions, SERVERS[0], WATCHES, rates, outage, Policy(TIME_OUT_S, spread_s), seed)
+def comeback(sessions: int, rates: Rates, outage: Outage, seed: int) -> Comeback:
+    return simulate(sessions, SERVERS[0], WATCHES, rates, outage, Policy(TIME_OUT_S), seed)
 
 
 def simulate_storm(storm: Storm, costs: Sequence[Cost], seed: int) -> Comeback:

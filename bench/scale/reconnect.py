@@ -46,7 +46,7 @@ class Comeback:
     :param half_s: from when the servers serve until half of the clients have a session; no more than `all_s`.
     :param all_s: until the last one has, of those that have one at the end.
     :param at_work_s: until the last watch is set again.
-    :param expired: sessions.
+    :param expired: sessions, those of the clients that are missing too.
     :param attempts: that reached a server which served.
     :param abandoned: of them, whose answer came too late.
     :param missing: clients without a session at the end, 20 s after the servers serve.
@@ -87,28 +87,27 @@ class _World:
         self._chance = chance
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._ticket = count(1)
-        self._free_s = [outage.away_s] * servers  # when each has done all that it was asked
+        self._waiting: list[list[Callable[[], float]]] = [[] for _ in range(servers)]
+        self.free_s = [0.0] * servers  # when each has done what it does
         self.now_s = 0.0
         self.back_s: list[float] = []
         self.expired = self.attempts = self.abandoned = 0
 
-    @property
-    def at_work_s(self) -> float:
-        return max(self._free_s)
-
     def run(self, sessions: int) -> None:
         outage, policy = self._outage, self._policy
         expires_s = policy.time_out_s + (0.0 if outage.is_silent else outage.away_s)
-        for _ in range(sessions):
-            client, self.now_s = _Client(expires_s), policy.first_s(self._chance)
-            if outage.is_silent or self.now_s >= outage.away_s:
-                self._at(self.now_s, partial(self._try, client))
+        clients = [_Client(expires_s) for _ in range(sessions)]
+        for client in clients:
+            if outage.is_silent:
+                self._try(client)
             else:
                 self._rest(client)
-        self.now_s = 0.0
-        while self._events and self.now_s < outage.away_s + END_S:
+        while self._events and self._events[0][0] <= outage.away_s + END_S:
             self.now_s, _, event = heapq.heappop(self._events)
             event()
+        self.expired += sum(
+            bool(each.attempt) and not each.has_expired and each.expires_s < self.now_s for each in clients
+        )
 
     def _at(self, at_s: float, event: Callable[[], None]) -> None:
         heapq.heappush(self._events, (at_s, next(self._ticket), event))
@@ -147,24 +146,41 @@ class _World:
         self._at(until_s, partial(self._try, client))
 
     def _ask(self, client: _Client, server: int) -> None:
-        """The server does what it is asked in its turn, also if the client has gone by then."""
-        begin_s = max(self.now_s, self._free_s[server])
-        has_expired = client.has_expired or begin_s > client.expires_s
-        end_s = begin_s + (self._open_s if has_expired else self._resume_s)
-        self._free_s[server] = end_s
-        self._at(end_s, partial(self._answer, client, client.attempt, server, begin_s))
+        """The server does what it is asked also if the client has gone by then."""
+        self._add(server, partial(self._serve, client, client.attempt, server))
 
-    def _answer(self, client: _Client, attempt: int, server: int, begun_s: float) -> None:
-        if client.attempt and not client.has_expired and begun_s > client.expires_s:
+    def _add(self, server: int, work: Callable[[], float]) -> None:
+        """Let a server do something, which returns the seconds that it takes."""
+        self._waiting[server].append(work)
+        if len(self._waiting[server]) == 1 and self.free_s[server] <= self.now_s:
+            self._go_on(server)
+
+    def _go_on(self, server: int) -> None:
+        """It does not keep the order in which it is asked: it has many connections, and looks at all."""
+        waiting = self._waiting[server]
+        if waiting:
+            chosen = self._chance.randrange(len(waiting))
+            waiting[chosen], waiting[-1] = waiting[-1], waiting[chosen]
+            self.free_s[server] = self.now_s + waiting.pop()()
+            self._at(self.free_s[server], partial(self._go_on, server))
+
+    def _serve(self, client: _Client, attempt: int, server: int) -> float:
+        if client.attempt and not client.has_expired and self.now_s > client.expires_s:
             client.has_expired = True
             self.expired += 1
+        took_s = self._open_s if client.has_expired else self._resume_s
         client.expires_s = max(client.expires_s, self.now_s + self._policy.time_out_s)
-        if client.attempt == attempt:
-            client.attempt = 0
-            self.back_s.append(self.now_s)
-            self._free_s[server] = max(self.now_s, self._free_s[server]) + self._watches_s
-        else:
+        self._at(self.now_s + took_s, partial(self._answer, client, attempt, server))
+        return took_s
+
+    def _answer(self, client: _Client, attempt: int, server: int) -> None:
+        if client.attempt != attempt:
             self.abandoned += 1
+            return
+        client.attempt = 0
+        self.back_s.append(self.now_s)
+        if self._watches_s:
+            self._add(server, lambda: self._watches_s)
 
 
 def simulate(
@@ -181,7 +197,7 @@ def simulate(
         sessions,
         back[min((sessions - 1) // 2, len(back) - 1)],
         back[-1],
-        world.at_work_s - outage.away_s,
+        max(world.free_s) - outage.away_s,
         world.expired,
         world.attempts,
         world.abandoned,

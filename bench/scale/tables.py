@@ -129,14 +129,13 @@ def _comebacks(comebacks: Rows, title: str) -> Table:
     table = _table(
         title,
         ("uses", "begins on", "outage"),
-        ("spread s", "sessions", "half back s", "all back s", "watches set s", "expired", "too late", "missing"),
+        ("sessions", "half back s", "all back s", "watches set s", "expired", "too late", "missing"),
     )
     for each in comebacks:
         table.add_row(
             each["use"],
             each["hosts"],
             f"{'cut' if each['is_silent'] else 'restart'} {each['away_s']:g} s",
-            f"{each['spread_s']:g}",
             f"{each['sessions']:,}",
             "-" if 2 * each["missing"] > each["sessions"] else f"{each['half_s']:.1f}",
             "-" if each["missing"] else f"{each['all_s']:.1f}",
