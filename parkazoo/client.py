@@ -7,23 +7,26 @@ import socket
 import sys
 import time
 import warnings
-from collections.abc import Mapping
 from datetime import datetime, timezone
+from functools import partial
 from threading import get_ident
-from typing import Any, cast
+from typing import Any
 from weakref import WeakSet
 
-from kazoo.exceptions import AuthFailedError, WriterNotClosedException
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionLoss,
+    WriterNotClosedException,
+)
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from parkazoo.compat.calls import Calls
-from parkazoo.compat.compatible_client import CompatibleClient
+from parkazoo.compat.ensembles import Ensembles, time_out
 from parkazoo.engine.ports import Reply
 from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED, Create
-from parkazoo.protocol.cluster_map import ClusterMap, format_hosts
+from parkazoo.protocol.cluster_map import format_hosts
 from parkazoo.protocol.operations import EPHEMERAL
 from parkazoo.protocol.placement import MAP, logical
 from parkazoo.protocol.registration import encode_registration, registration_path
@@ -39,19 +42,22 @@ from parkazoo.wire.tls import make_context, tls_options
 
 SETTLED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO, KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 MIN_CLOSE_TIMEOUT_S = 10  # kazoo's
+CHROOT_TIMEOUT_S = 1.0
 
 
-class ParKazooClient(CompatibleClient):
+class ParKazooClient(Ensembles):
     """A KazooClient over several ensembles.
 
-    Takes every argument of :class:`kazoo.client.KazooClient`. `hosts` are servers of the bootstrap ensemble,
-    with a chroot if wanted; the cluster map found there, at ``/parkazoo/map``, names the ensembles. Credentials,
-    TLS and retry options hold for all of them. What differs from kazoo is listed in docs/reference/differences.md.
+    Takes every argument of :class:`kazoo.client.KazooClient`. `hosts` are servers of any of the ensembles, with a
+    chroot if wanted; the cluster map found there, at ``/parkazoo/map``, names all of them. Credentials, TLS and
+    retry options hold for all. What differs from kazoo is listed in docs/reference/differences.md.
 
-    One session of this client is one ZooKeeper session on each ensemble. It is CONNECTED while all of them are,
-    SUSPENDED while one is not (operations on the others go on), and LOST when one has expired. Then the client
-    closes the others on their servers, and all start anew. After a ConnectionLoss an operation may or may not have
-    been done, as with kazoo. The next operation on that directory mends what an interrupted one left behind.
+    The client has a ZooKeeper session on each ensemble that it uses: it joins one when a request needs it. It is
+    SUSPENDED while one is away on which it has an ephemeral or a watch (operations on the others go on), and LOST
+    when its session has expired where it may have an ephemeral. Then it closes its sessions on all servers, and
+    begins anew. An ensemble on which it has neither may go and come back: requests that need it wait for the
+    session timeout, then raise ConnectionLoss. After a ConnectionLoss an operation may or may not have been done,
+    as with kazoo. The next operation on that directory mends what an interrupted one left behind.
     """
 
     session_number = 0
@@ -59,23 +65,6 @@ class ParKazooClient(CompatibleClient):
     _session: Session[Member] | None = None
     _fork_error: ForkError | None = None  # in a child process
     _workers: tuple[Any, ...] = ()  # the handler's, which call watches and completion callbacks
-
-    # ---- what is new ---------------------------------------------------------------------------
-
-    @property
-    def cluster_map(self) -> ClusterMap | None:
-        """The map this client works by; None before it has been read."""
-        return self._session.cluster_map if self._session else None
-
-    @property
-    def members(self) -> Mapping[str, Calls]:
-        """The kazoo client of each ensemble, by name, for what concerns its servers.
-
-        ``client.members["b"].reconfig(...)``, ``.command(b"srvr")``, ``.server_version()``. They see physical
-        paths, so use the ParKazooClient for znodes. It also starts and stops them.
-        """
-        members = {member.name: member for member in self._members()}
-        return cast("Mapping[str, Calls]", members)  # kazoo's calls have the same types
 
     # ---- requests ------------------------------------------------------------------------------
 
@@ -93,10 +82,9 @@ class ParKazooClient(CompatibleClient):
             session.recover()
         try:
             if request is CONNECTION_DROP:  # kazoo's test hooks
-                for member in session.members:
-                    member.submit(request, None)
+                self._runtime.call(session.drop_connections)
             elif request is SESSION_EXPIRED:
-                session.bootstrap.submit(request, None)
+                self._runtime.call(partial(session.expire, "a test wants it"))
             else:
                 session.call(request, async_object)
         except BaseException:  # raised by a signal handler, or by gevent
@@ -111,14 +99,14 @@ class ParKazooClient(CompatibleClient):
     # ---- the session ---------------------------------------------------------------------------
 
     def start(self, timeout: float = 15) -> None:
-        """Connect to the bootstrap ensemble, read the cluster map, connect to every ensemble.
+        """Connect to the first ensemble that answers, and read the cluster map there.
 
-        :param timeout: seconds to wait for all of it.
+        :param timeout: seconds to wait for that.
         :raises ClusterMapError: no map, a damaged one, one of a newer format, or servers that are not the
             ensemble that the map means; at once.
-        :raises AuthFailedError: an ensemble refuses the credentials.
+        :raises AuthFailedError: the servers refuse the credentials.
         :raises ConfigurationError: the TLS or SASL options cannot be used; at once.
-        :raises: the handler's ``timeout_exception``, which names the ensembles that were not reached, and why.
+        :raises: the handler's ``timeout_exception``, which names what was not reached, and why.
             After an error nothing is left running.
         """
         self.start_async()
@@ -130,26 +118,32 @@ class ParKazooClient(CompatibleClient):
             if error is None and self._state == KeeperState.AUTH_FAILED:
                 error = AuthFailedError()
             if error is None:
-                error = _timeout(
+                error = time_out(
                     self.handler,
                     f"Connection time-out: no session with {session.describe_missing()} within {timeout} s: "
                     f"are the servers running and reachable, and is {MAP} right? See `parkazoo map check`",
+                    timeout,
                 )
-                if not str(error):
-                    error.seconds = timeout  # gevent's shows its message only beside a number of seconds
             self.stop()
             self.close()
             raise error
-        if self.chroot and not self.exists("/"):
+        if self.chroot and self._lacks_chroot():
             warnings.warn(
                 "No chroot path exists, the chroot path should be created before normal use.", stacklevel=2
             )
 
+    def _lacks_chroot(self) -> bool:
+        """Whether it is certain: a start does not wait long for an ensemble that is away."""
+        try:
+            return self.exists_async("/").get(timeout=CHROOT_TIMEOUT_S) is None
+        except (ConnectionLoss, self.handler.timeout_exception):
+            return False
+
     def start_async(self) -> Any:
         """Begin to connect; operations issued from now on are queued.
 
-        :returns: an event that is set while the client is connected to every ensemble. If the cluster map
-            cannot be used, the client ends up CLOSED, logs why, and every operation raises it.
+        :returns: an event that is set while the client is connected. If the cluster map cannot be used, the
+            client ends up CLOSED, logs why, and every operation raises it.
         :raises ConfigurationError: the TLS or SASL options cannot be used.
         :raises ForkError: this is a child of the process that has started the client.
         :raises RuntimeError: a watch or completion callback of this client cannot start it.
@@ -222,6 +216,7 @@ class ParKazooClient(CompatibleClient):
             self._stopped.set()
             if self._session is not None and self._session.driver is not None and was_connected:
                 is_idle = self.handler.event_object()
+                self._runtime.call(self._session.fail_away)
                 self._session.driver.when_idle(is_idle.set)
                 is_idle.wait(self._session_timeout / 1000)
         finally:  # also if that is interrupted, by ^C for one
@@ -307,24 +302,31 @@ class ParKazooClient(CompatibleClient):
 
     @property
     def client_id(self) -> tuple[int, bytes] | None:
-        """The session's id and password, as with kazoo: ``ParKazooClient(client_id=...)`` resumes it whole.
+        """The client's id and password, as with kazoo: ``ParKazooClient(client_id=...)`` resumes it whole.
 
-        The id is that of the bootstrap ensemble's session, and the ``ephemeralOwner`` of this client's
-        ephemerals on every ensemble. The password is longer than one ensemble's: it resumes the others too.
+        The id stays the same until the client is LOST. It is the ``ephemeralOwner`` of this client's ephemerals on
+        every ensemble. If there is one ensemble, both are those of the session there. Otherwise the id is a number
+        of the client's own, and the password holds its sessions on the ensembles that it has joined by now.
         """
         return self._session.client_id if self._session and self.connected else None
 
     def set_hosts(self, hosts: str | list[str], randomize_hosts: bool | None = None) -> None:
-        """As kazoo's, for the bootstrap ensemble; the others' hosts stand in the cluster map."""
+        """As kazoo's: where to begin. If there are several ensembles, their hosts stand in the cluster map."""
         super().set_hosts(hosts, randomize_hosts)
-        if self._session is not None:
-            self._session.bootstrap.hosts = self.hosts
-            for member in self._session.members:
+        session = self._session
+        if session is not None:
+            if session.cluster_map is None or len(session.cluster_map.names) == 1:
+                session.first.hosts = self.hosts
+            for member in session.members:
                 member.randomize_hosts = self.randomize_hosts
 
     def describe_hosts(self) -> str:
-        """The bootstrap ensemble's hosts as ``"h:p,h:p"``."""
+        """The hosts to begin with as ``"h:p,h:p"``."""
         return format_hosts(self.hosts)
+
+    @property
+    def session_timeout_s(self) -> float:
+        return float(self._session_timeout) / 1000
 
     def _make_member(
         self, session: Session[Member], name: str, hosts: str, client_id: tuple[int, bytes] | None
@@ -338,7 +340,6 @@ class ParKazooClient(CompatibleClient):
             self._connection.connect_hook,
             self._connection.sasl_options,
             self.auth_data,
-            None,
             hosts=hosts,
             timeout=self._session_timeout / 1000,
             client_id=client_id,
@@ -353,14 +354,6 @@ class ParKazooClient(CompatibleClient):
     def logger_for(self, name: str) -> Any:
         """The log of an ensemble's connection."""
         return self.logger.getChild(name) if hasattr(self.logger, "getChild") else self.logger
-
-
-def _timeout(handler: Any, message: str) -> Any:
-    """The handler's timeout_exception, with a message that can be read: gevent's shows none."""
-    kind = handler.timeout_exception
-    if str(kind(message)) != message:
-        kind = type(kind.__name__, (kind,), {"__str__": lambda self: message})
-    return kind(message)
 
 
 _started: WeakSet[ParKazooClient] = WeakSet()

@@ -314,6 +314,7 @@ def connected(hosts: str) -> Iterator[ParKazooClient]:
     client = ParKazooClient(hosts)
     try:
         client.start(TIMEOUT_S)
+        client.join(timeout=TIMEOUT_S)
         yield client
     finally:
         client.stop()

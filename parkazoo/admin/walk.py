@@ -77,6 +77,7 @@ def check(
     )
     try:
         client.start(timeout_s)
+        client.join(timeout=session_timeout_s)  # not longer: its requests would fail, and say less
         report = Report(cluster_map.cluster)
         began = time.monotonic()
         _Walk(client, report, repair, accept_loss, timeout_s, grace_s, progress).run(len(cluster_map.names))
@@ -187,10 +188,10 @@ class _Walk:
             raise KazooTimeoutError(
                 f"no answer within {self._timeout_s:g} s ({told}); it is safe to try again"
             ) from None
-        self._under_way -= 1
         if isinstance(answer, (ConnectionLoss, SessionExpiredError)):
-            self._start(task.begin, task.then)  # what it has done, it need not do again
+            self._driver.run(task.begin(), task)  # what it has done, it need not do again
             return
+        self._under_way -= 1
         self._heard_at = now = time.monotonic()
         task.then(answer)
         if now > self._told_at + PROGRESS_EVERY_S:

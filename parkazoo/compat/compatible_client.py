@@ -36,7 +36,7 @@ PATIENCE = 1 / 3  # of the session timeout: how long answers may wait for state 
 
 
 class CompatibleClient(Calls):
-    """A client as kazoo's programs know it. What it has one of is the bootstrap ensemble's as a rule."""
+    """A client as kazoo's programs know it. What it has one of is the first ensemble's as a rule."""
 
     _session: Any = None  # the engine's, from the first start on
     _runtime: Runtime  # the session's
@@ -63,10 +63,12 @@ class CompatibleClient(Calls):
         use_ssl: bool = False,
         verify_certs: bool = True,
         check_hostname: bool = False,
+        *,
+        give_up_after: float | None = None,
         **kwargs: Unpack[handlers.DeprecatedRetryOptions],
     ) -> None:
         """
-        :param hosts: ``"host:port,host:port/chroot"``, or a list of these parts.
+        :param hosts: ``"host:port,host:port/chroot"``, or a list of these parts: servers of any ensembles.
         :param timeout: of the session, in seconds; servers have limits of their own.
         :param client_id: that of an earlier client, whose session is to go on; see :attr:`client_id`.
         :param handler: kazoo's for gevent or eventlet, an object of its own for each client. Threads by default.
@@ -79,6 +81,8 @@ class CompatibleClient(Calls):
         :param command_retry: the attempts of :meth:`retry`, and the pauses between them.
         :param keyfile: with `certfile`, this client's key and certificate for TLS; PEM files.
         :param ca: a PEM file with the certificates to trust; without it, the system's.
+        :param give_up_after: after so many seconds of SUSPENDED the client is LOST: it lets go of everything, also
+            on the ensembles that it reaches. Without it, the client stays SUSPENDED until the ensemble is back.
         :raises ConfigurationError: the options contradict each other.
         """
         super().__init__(
@@ -103,6 +107,7 @@ class CompatibleClient(Calls):
             check_hostname,
             **kwargs,
         )
+        self.give_up_after_s = give_up_after
         self._connection: Any = Connections(self._members, self._connection.sasl_options)
         self._data_watchers = Watchers(partial(self._places, data_places))
         self._child_watchers = Watchers(partial(self._places, child_places))
@@ -116,35 +121,35 @@ class CompatibleClient(Calls):
     # ---- what programs and recipes reach for --------------------------------------------------
 
     def _members(self) -> tuple[Member, ...]:
-        """All members, the bootstrap ensemble's first."""
+        """All members, first the one with which the session began."""
         session = self._session
         if session is None:
             return ()
-        return (session.bootstrap, *(member for member in session.members if member is not session.bootstrap))
+        return (session.first, *(member for member in session.members if member is not session.first))
 
     def _places(self, find: Any, path: str) -> list[tuple[dict[str, set[Any]], str]]:
         session = self._session
         if session is None or session.driver is None:
             return []
-        places: list[tuple[dict[str, set[Any]], str]] = find(session.driver.context, session.members, path)
+        places: list[tuple[dict[str, set[Any]], str]] = find(session.driver.context, session.ports, path)
         return places
 
     @property
     def last_zxid(self) -> int:
-        """The bootstrap ensemble's; zxids of different ensembles cannot be compared."""
-        return int(self._session.bootstrap.last_zxid) if self._session else 0
+        """The first ensemble's; zxids of different ensembles cannot be compared."""
+        return int(self._session.first.last_zxid) if self._session else 0
 
     @property
     def _queue(self) -> Any:
-        return self._session.bootstrap._queue if self._session else deque()
+        return self._session.first._queue if self._session else deque()
 
     @property
     def _pending(self) -> Any:
-        return self._session.bootstrap._pending if self._session else deque()
+        return self._session.first._pending if self._session else deque()
 
     @property
     def _session_id(self) -> int | None:
-        return self._session.bootstrap._session_id if self._session else self._first_session[0]
+        return self._session.first._session_id if self._session else self._first_session[0]
 
     @_session_id.setter
     def _session_id(self, number: int | None) -> None:
@@ -152,13 +157,18 @@ class CompatibleClient(Calls):
 
     @property
     def _session_passwd(self) -> bytes:
-        return self._session.bootstrap._session_passwd if self._session else self._first_session[1]
+        return self._session.first._session_passwd if self._session else self._first_session[1]
 
     @_session_passwd.setter
     def _session_passwd(self, password: bytes) -> None:
         self._first_session = self._first_session[0], password
         if self._session is not None:
-            self._session.bootstrap._session_passwd = password
+            self._session.first._session_passwd = password
+
+    def check_process(self) -> None:
+        """
+        :raises ForkError: this is a child of the process that has started the client.
+        """
 
     def _reset(self) -> None:
         """Overrides kazoo's: queues, watches and session ids are the members'."""
@@ -186,7 +196,7 @@ class CompatibleClient(Calls):
 
     def _resume(self) -> None:
         for member in self._members():
-            member.resume()
+            member.go_on()
 
     def _call_listeners(self, state: str) -> None:
         for listener in list(self.state_listeners):

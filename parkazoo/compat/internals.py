@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableSet
+from collections.abc import Callable, Iterator, MutableSet, Sequence
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -16,10 +16,10 @@ _connecting: ContextVar[Callable[..., Any]] = ContextVar("connecting")
 
 
 class Connections:
-    """Stands where ``client._connection`` stands. The first of `members` is the bootstrap ensemble's.
+    """Stands where ``client._connection`` stands.
 
     ``_connect`` can be replaced, and then is called for each member (Patroni does that); ``_socket`` closes
-    every member's; whatever else is asked for is the bootstrap ensemble's.
+    every member's; whatever else is asked for is the first member's.
     """
 
     def __init__(self, members: Members, sasl_options: dict[str, Any] | None) -> None:
@@ -42,7 +42,7 @@ class Connections:
 
     @property
     def _socket(self) -> Any:
-        return Sockets([member._connection._socket for member in self._members()])
+        return Sockets(lambda: [member._connection._socket for member in self._members()])
 
     def close(self) -> None:
         for member in self._members():
@@ -60,30 +60,33 @@ def _connect_member(*address: Any) -> Any:
 
 
 class Sockets:
-    """All members' sockets: closed and shut down together, in the rest the bootstrap ensemble's."""
+    """All members' sockets: closed and shut down together, in the rest the first member's.
 
-    def __init__(self, sockets: list[Any]) -> None:
-        self._sockets = sockets
+    :param find: gives those of now: an ensemble may be joined later.
+    """
+
+    def __init__(self, find: Callable[[], list[Any]]) -> None:
+        self._find = find
 
     def close(self) -> None:
-        for sock in self._sockets:
+        for sock in self._find():
             if sock is not None:
                 sock.close()
 
     def shutdown(self, how: int) -> None:
-        for sock in self._sockets:
+        for sock in self._find():
             if sock is not None:
                 sock.shutdown(how)
 
     def __eq__(self, other: object) -> bool:
         """Equal to each of them, for handlers that look for the connection's socket among those of a select."""
-        return any(other is sock for sock in self._sockets)
+        return any(other is sock for sock in self._find())
 
     def __hash__(self) -> int:
         return id(self)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._sockets[0], name)
+        return getattr(self._find()[0], name)
 
 
 class Watchers:
@@ -121,8 +124,8 @@ class WatcherSet(MutableSet[Any]):
         return any(_users(watcher) == wanted for _, watcher in self._all())
 
     def add(self, value: Any) -> None:
-        table, path = self._places[0]
-        table.setdefault(path, set()).add(value)
+        for table, path in self._places[:1]:
+            table.setdefault(path, set()).add(value)
 
     def discard(self, value: Any) -> None:
         for watchers, watcher in self._all():
@@ -134,15 +137,18 @@ def _users(watcher: Any) -> Any:
     return watcher.watcher if isinstance(watcher, DirectoryWatch) else watcher
 
 
-def data_places(context: Context, members: tuple[Member, ...], path: str) -> list[tuple[dict[str, set[Any]], str]]:
-    """Where watches on the data of `path` are left."""
+Place = tuple[dict[str, set[Any]], str]
+
+
+def data_places(context: Context, members: Sequence[Any], path: str) -> list[Place]:
+    """Where watches on the data of `path` are left; nowhere on an ensemble that is not joined."""
     home = context.resolver.known(path).home
-    return [(members[home.ensemble]._data_watchers, home.path)]
+    member = members[home.ensemble]
+    return [(member._data_watchers, home.path)] if isinstance(member, Member) else []
 
 
-def child_places(
-    context: Context, members: tuple[Member, ...], path: str
-) -> list[tuple[dict[str, set[Any]], str]]:
+def child_places(context: Context, members: Sequence[Any], path: str) -> list[Place]:
     """Where watches on the children of `path` are left: on its mirror or, while it has none, on its home."""
     d = context.resolver.known(path)
-    return [(members[place.ensemble]._child_watchers, place.path) for place in {d.mirror, d.home}]
+    places = [(members[place.ensemble], place.path) for place in {d.mirror, d.home}]
+    return [(member._child_watchers, path) for member, path in places if isinstance(member, Member)]

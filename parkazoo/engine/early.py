@@ -1,8 +1,7 @@
-"""Operations that are issued before the session is open."""
+"""Requests that come before they can be taken."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -14,7 +13,7 @@ Call = Callable[[Request, Reply | None], None]
 
 
 class Early:
-    """Keeps operations in their order until it may pass them on. Any thread may call.
+    """Keeps requests in their order until it may pass them on. Any thread may call.
 
     :param refusal: why none is kept any more; None as long as they are.
     """
@@ -22,8 +21,12 @@ class Early:
     def __init__(self, lock: AbstractContextManager[Any], refusal: Callable[[], Exception | None]) -> None:
         self._lock = lock
         self._refusal = refusal
-        self._kept: deque[tuple[Request, Reply | None]] = deque()
+        self._kept: list[tuple[Request, Reply | None]] = []
         self._pass_on: Call | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._pass_on is not None
 
     def call(self, request: Request, reply: Reply | None) -> None:
         error: Exception | None = None
@@ -44,14 +47,17 @@ class Early:
                 if not self._kept:
                     self._pass_on = pass_on
                     return
-                kept, self._kept = self._kept, deque()
+                kept, self._kept = self._kept, []
             for request, reply in kept:
                 pass_on(request, reply)
 
-    def fail(self) -> None:
-        """Answer what is kept with the refusal, which is there by now."""
+    def fail(self, make_error: Callable[[], Exception | None] | None = None) -> None:
+        """Answer what is kept.
+
+        :param make_error: makes an error for each; without it, it is the refusal, which is there by now.
+        """
         with self._lock:
-            kept, self._kept = self._kept, deque()
+            kept, self._kept = self._kept, []
         for _, reply in kept:
-            if reply is not None and (error := self._refusal()) is not None:
+            if reply is not None and (error := (make_error or self._refusal)()) is not None:
                 reply.set_exception(error)

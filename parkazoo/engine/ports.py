@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.steps import Request
 
 
@@ -53,37 +54,47 @@ class Member(RequestPort, Protocol):
     """The client of one ensemble, with a ZooKeeper session of its own.
 
     It reports to its :class:`Owner` on the loop. It is made without a connection; :meth:`begin` makes one.
-
-    :param verify: called at each connection, before any request, with the answer to a read of the ensemble's
-        identity; returns why these are the wrong servers. None: the servers are not asked.
-    :param registration: makes the request by which a session registers, for its id. A session that can write sends
-        it, behind `verify`, before any other request. None: it does not register.
     """
 
     name: str
-    verify: Callable[[Any], Exception | None] | None
-    registration: Callable[[int], Request] | None
 
     @property
     def session_password(self) -> bytes:
         """Of its ZooKeeper session: 16 bytes."""
 
+    @property
+    def has_ephemerals(self) -> bool:
+        """Whether there may be an ephemeral of its ZooKeeper session."""
+
+    @property
+    def has_watches(self) -> bool:
+        """Whether there is a watch of its ZooKeeper session, or a request that leaves one."""
+
+    @property
+    def has_unanswered(self) -> bool:
+        """Whether requests that were sent have no answer."""
+
     def begin(self) -> None:
         """Connect, without waiting for it. Requests are queued from now on."""
 
-    def rename(self, name: str) -> None:
-        """Take the ensemble's name, which the map gives."""
+    def settle(self, name: str, hosts: str | None, limit_s: float | None) -> None:
+        """It is known which ensemble this is.
 
-    def registered(self, session: int, answer: Any) -> None:
-        """Take the answer to the registration of a session of this member. An exception: it is not registered."""
+        :param hosts: all its servers and no others; None: those that it has.
+        :param limit_s: so long a request waits for a connection, then it fails with ConnectionLoss; None: for
+            ever.
+        """
 
-    def go_on(self) -> None:
-        """On the loop: begin the ZooKeeper session that had to wait, see :meth:`Owner.may_begin`."""
+    def resume(self, session: SessionId) -> None:
+        """Before it has a session: its next attempt to connect goes on with this one."""
 
-    def renew(self, expired: str | None = None) -> None:
-        """On the loop: close the ZooKeeper session on its servers and begin another. Requests so far fail.
+    def fail_waiting(self, error: Exception | None) -> None:
+        """Fail the requests that wait for a connection; without an error, each with ConnectionLoss."""
 
-        :param expired: the ensemble whose session has expired, for the log.
+    def renew(self, why: str) -> None:
+        """On the loop: close the ZooKeeper session on its servers and begin another. Requests so far expire.
+
+        :param why: for the log.
         """
 
     def begin_stop(self) -> None:
@@ -115,17 +126,51 @@ class Owner(Protocol[MemberT_contra]):
     is_leaving: bool
     """Watches are called no more."""
 
+    @property
+    def has_map(self) -> bool:
+        """Whether the cluster map is known."""
+
+    def recognize(self, member: MemberT_contra, record: Any, copy: Any, server: str) -> Exception | None:
+        """Called at each connection, before any request: may this server be used?
+
+        :param record: the answer to a read of ``/parkazoo/ensemble``.
+        :param copy: to a read of ``/parkazoo/map``; None if it has not been asked. See :meth:`take_copy`.
+        :param server: its address, for messages.
+        :returns: why not. :class:`OtherSession`: the next attempt goes on with another session.
+        """
+
+    def registration(self, member: MemberT_contra, session: int) -> Request:
+        """The request by which a session registers. A session that can write sends it before any other."""
+
+    def take_copy(self, member: MemberT_contra, copy: Any, server: str) -> Exception | None:
+        """As :meth:`recognize`, behind the registration: what is there is not older than what made room for it.
+
+        A newer map is the client's from now on.
+        """
+
+    def is_fatal(self, member: MemberT_contra) -> bool:
+        """Its ZooKeeper session has expired: does the client's end? If not, it begins another by itself."""
+
     def member_changed(self, member: MemberT_contra, state: str) -> None:
         """:param state: its KeeperState now."""
+
+    def member_missed(self, member: MemberT_contra) -> None:
+        """A request that leaves a watch has waited in vain for a connection."""
 
     def member_ended(self, member: MemberT_contra) -> None:
         """Its connection has ended for good; called once after each `begin`."""
 
-    def may_begin(self, member: MemberT_contra) -> bool:
-        """Whether it may begin a ZooKeeper session: the client's first comes first, the others register its id."""
-
     def recover(self) -> None:
         """Drop what an interrupted thread may have left half done, if one has been interrupted."""
+
+
+class OtherSession(Exception):
+    """The session that has just begun is not wanted: another one goes on."""
+
+
+class Timer(Protocol):
+    def cancel(self) -> None:
+        """Let the call not be made."""
 
 
 class Runtime(Protocol):
@@ -143,6 +188,9 @@ class Runtime(Protocol):
     def call(self, call: Callable[[], None]) -> None:
         """Make a call on the loop, soon. Any thread may ask for it."""
 
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> Timer:
+        """On the loop: make a call on it, after that time."""
+
     def dispatch(self, call: Callable[[], None]) -> None:
         """Make a call where the user's watches are called: one at a time, in order."""
 
@@ -152,18 +200,26 @@ class Runtime(Protocol):
     def new_mark(self) -> str:
         """A name that is never used twice."""
 
+    def new_number(self) -> int:
+        """A number of 63 bits, above 0, that is never used twice."""
+
 
 class Client(Protocol):
     """The client that the session works for."""
 
     logger: Any
+    give_up_after_s: float | None
+    """How long it may be SUSPENDED before it is LOST; None: until a session expires."""
+
+    @property
+    def session_timeout_s(self) -> float: ...
 
     @property
     def client_state(self) -> str:
         """Its KeeperState."""
 
     def describe_hosts(self) -> str:
-        """The bootstrap ensemble's hosts as ``"h:p,h:p"``."""
+        """The hosts to begin with as ``"h:p,h:p"``."""
 
     def registration(self, session: int, client: int, epoch: int) -> Request:
         """The request by which a session registers.

@@ -1,33 +1,36 @@
-"""A client_id: the id and password of the first session and, packed behind the password, those of the others."""
+"""A client_id: the client's id and, as its password, the sessions by which it can go on.
+
+With one ensemble it is what kazoo's is: the id of the session, and its 16 bytes of password.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 
-ID_BYTES = 8
 SESSION_PASSWORD_BYTES = 16
-SESSION_BYTES = ID_BYTES + SESSION_PASSWORD_BYTES
+NUMBER_BYTES = 8
+SESSION_BYTES = NUMBER_BYTES + SESSION_PASSWORD_BYTES
+
+SessionId = tuple[int, bytes]  # id and password of a ZooKeeper session
 
 
-def pack_client_id(sessions: Sequence[tuple[int, bytes]]) -> tuple[int, bytes] | None:
-    """The client_id of a client with these sessions; None if one of them has ended.
-
-    :param sessions: ids, 0 for one that has ended, and passwords; the client's first session first.
-    """
-    if not all(number for number, _ in sessions):
-        return None
-    (number, password), *others = sessions
-    return number, password + pack_password(others)
+def pack_sessions(sessions: Mapping[str, SessionId]) -> bytes:
+    """The password of a client_id: for each ensemble its name, behind one byte for the name's length, 8 bytes of
+    the session's id and 16 of its password."""
+    return b"".join(
+        bytes([len(name)]) + name.encode() + number.to_bytes(NUMBER_BYTES, "big", signed=True) + password
+        for name, (number, password) in sessions.items()
+    )
 
 
-def pack_password(sessions: Iterable[tuple[int, bytes]]) -> bytes:
-    """The sessions after the first, each as 8 bytes of id and 16 of password: a client_id resumes them all."""
-    return b"".join(number.to_bytes(ID_BYTES, "big", signed=True) + password for number, password in sessions)
-
-
-def unpack_password(packed: bytes, sessions: int) -> list[tuple[int, bytes]] | None:
-    """The inverse of :func:`pack_password`; None if `packed` is not of that many sessions."""
-    if len(packed) != SESSION_BYTES * sessions:
-        return None
-    parts = [packed[at : at + SESSION_BYTES] for at in range(0, len(packed), SESSION_BYTES)]
-    return [(int.from_bytes(part[:ID_BYTES], "big", signed=True), part[ID_BYTES:]) for part in parts]
+def unpack_sessions(packed: bytes) -> dict[str, SessionId] | None:
+    """The inverse of :func:`pack_sessions`; None for anything else."""
+    sessions: dict[str, SessionId] = {}
+    while packed:
+        size = 1 + packed[0]
+        name, session, packed = packed[1:size], packed[size : size + SESSION_BYTES], packed[size + SESSION_BYTES :]
+        if not name.isascii() or len(session) != SESSION_BYTES or len(name) != size - 1 or not name:
+            return None
+        number = int.from_bytes(session[:NUMBER_BYTES], "big", signed=True)
+        sessions[name.decode()] = number, session[NUMBER_BYTES:]
+    return sessions

@@ -41,7 +41,7 @@ from parkazoo.protocol.directory import (
 )
 from parkazoo.protocol.placement import PIN, ROOT, Directory, join, split
 from parkazoo.protocol.stats import complete_stat, with_mirror, with_owner
-from parkazoo.protocol.steps import Operation, Request, Step, ask, placed
+from parkazoo.protocol.steps import ExistsForWatch, Operation, Request, Step, ask, placed
 from parkazoo.protocol.watches import DirectoryWatch
 
 EPHEMERAL, SEQUENCE = 1, 2  # in a create's flags
@@ -77,9 +77,15 @@ def complete_answer(context: Context, request: Request, answer: Any) -> Operatio
     """A home's answer, its stat made complete by :func:`complete_stat`."""
     if answer is None:
         return None
+    exists = _exists_for(request)
     if isinstance(request, WITH_STAT):
-        return (yield from complete_stat(context, request.path, answer))
-    return answer[0], (yield from complete_stat(context, request.path, answer[1]))
+        return (yield from complete_stat(context, request.path, answer, exists))
+    return answer[0], (yield from complete_stat(context, request.path, answer[1], exists))
+
+
+def _exists_for(request: Request) -> type[Exists]:
+    """What asks for the mirror's stat."""
+    return ExistsForWatch if getattr(request, "watcher", None) else Exists
 
 
 def read(context: Context, request: Request) -> Operation[Any]:
@@ -88,7 +94,7 @@ def read(context: Context, request: Request) -> Operation[Any]:
     d = resolver.known(path)
     if not resolver.is_promoted(path):
         return (yield from complete_answer(context, request, (yield from context.ask(path, *at_home(d, request)))))
-    steps = at_home(d, request), (d.mirror.ensemble, Exists(d.mirror.path, None))
+    steps = at_home(d, request), (d.mirror.ensemble, _exists_for(request)(d.mirror.path, None))
     answer, mirror = yield from context.read(path, *steps)
     if isinstance(answer, Exception):
         raise answer

@@ -11,8 +11,11 @@ from parkazoo.protocol.context import Context
 from parkazoo.protocol.steps import Operation
 
 
-def complete_stat(context: Context, path: str, stat: Any) -> Operation[Any]:
-    """The stat of a home, with cversion, pzxid and numChildren of the znode that its children live under."""
+def complete_stat(context: Context, path: str, stat: Any, exists: type[Exists] = Exists) -> Operation[Any]:
+    """The stat of a home, with cversion, pzxid and numChildren of the znode that its children live under.
+
+    :param exists: the request for those.
+    """
     if stat.ephemeralOwner:
         return (yield from with_owner(context, context.resolver.known(path).home.ensemble, stat))
     if not stat.numChildren:
@@ -21,7 +24,7 @@ def complete_stat(context: Context, path: str, stat: Any) -> Operation[Any]:
     if d.is_native:
         return stat._replace(numChildren=stat.numChildren - 1) if path == "/" else stat  # less /parkazoo
     try:
-        mirror = yield from context.ask(path, d.mirror.ensemble, Exists(d.mirror.path, None))
+        mirror = yield from context.ask(path, d.mirror.ensemble, exists(d.mirror.path, None))
     except NoAuthError:  # a set or get_acls needs no READ: it has been done, and must not fail for this
         mirror = None
     if mirror is not None:

@@ -14,13 +14,22 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
-from parkazoo.kazoo_private import RolledBackError, RuntimeInconsistency, Sync, Transaction
+from parkazoo.kazoo_private import Exists, RolledBackError, RuntimeInconsistency, Sync, Transaction
 
 IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
 Request = Any  # one of kazoo's request tuples; kazoo ships no types
 Step = tuple[int, Request]
 T = TypeVar("T")
 Operation = Generator[tuple[Step, ...], list[Any], T]
+
+
+class ExistsForWatch(Exists):
+    """An Exists without which a read that leaves a watch elsewhere fails.
+
+    The program then waits for CONNECTED, as if this left the watch.
+    """
+
+    __slots__ = ()
 
 
 def placed(request: Request, path: str) -> Request:

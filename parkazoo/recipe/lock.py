@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.protocol.states import KazooState
 from kazoo.recipe.lock import Lock as KazooLock
 from kazoo.recipe.lock import ReadLock as KazooReadLock
 from kazoo.recipe.lock import Semaphore as KazooSemaphore
@@ -29,6 +30,15 @@ class Lock(KazooLock):
     is_acquired: bool
     create_tried: bool
     _tried_in = 0  # the number of the session of the last attempt
+    _is_ephemeral = True
+
+    @property
+    def state(self) -> str:
+        """The KazooState of the ensemble that holds this lock, whatever the state of the client as a whole.
+
+        LOST if the lock was acquired in a session that the client has lost since.
+        """
+        return _state_of(self, f"{self.path}/{self.prefix}")
 
     def release(self) -> bool:
         """Release the lock; waits while the connection is lost.
@@ -45,6 +55,7 @@ class Lock(KazooLock):
         return True
 
     def _inner_acquire(self, blocking: bool, timeout: float | None, ephemeral: bool = True) -> bool:
+        self._is_ephemeral = ephemeral
         self.client.check_process()  # or a child would wait for a lock that its parent holds
         session = self.client.session_number
         if not self.is_acquired:
@@ -65,6 +76,9 @@ class Lock(KazooLock):
         return name
 
     def _best_effort_cleanup(self) -> None:
+        if self._is_ephemeral and not self.client.may_have_ephemeral(self.create_path):
+            self.node, self.create_tried = None, False
+            return
         with suppress(KazooException):
             _forever(self.client)(self._withdraw)
 
@@ -89,6 +103,11 @@ class Semaphore(KazooSemaphore):
     """kazoo's Semaphore, which leaves no lease behind when :meth:`acquire` fails, nor a listener in any case."""
 
     _tried_in = 0  # the number of the session of the last attempt
+
+    @property
+    def state(self) -> str:
+        """See :attr:`Lock.state`."""
+        return _state_of(self, self.create_path)
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
         """As kazoo's.
@@ -122,8 +141,15 @@ class Semaphore(KazooSemaphore):
         return bool(_forever(self.client)(self._inner_release))
 
     def _best_effort_cleanup(self) -> None:
-        with suppress(KazooException):
-            _forever(self.client)(self.client.delete, self.create_path)
+        if self.client.may_have_ephemeral(self.create_path):
+            with suppress(KazooException):
+                _forever(self.client)(self.client.delete, self.create_path)
+
+
+def _state_of(recipe: Any, path: str) -> str:
+    if recipe.is_acquired and recipe._tried_in != recipe.client.session_number:
+        return str(KazooState.LOST)
+    return str(recipe.client.state_of(path))
 
 
 def _forever(client: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from parkazoo.kazoo_private import Exists, GetData, SetData, int_struct
-from parkazoo.protocol.steps import Request
+from parkazoo.protocol.steps import ExistsForWatch, Request
 
 pack_int = int_struct.pack
 
@@ -28,6 +28,7 @@ def _write_set(request: Request) -> bytes:
 
 WRITERS: Mapping[type, Callable[[Request], bytes]] = {
     Exists: _write_read,
+    ExistsForWatch: _write_read,
     GetData: _write_read,
     SetData: _write_set,
 }

@@ -14,6 +14,7 @@ from typing import Any
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredError
 from kazoo.protocol.states import KeeperState
 
+from parkazoo.engine.ports import OtherSession
 from parkazoo.kazoo_private import ConnectionHandler, RWServerAvailable
 from parkazoo.wire.attempt import Attempt
 from parkazoo.wire.bodies import serialize
@@ -44,7 +45,6 @@ class MemberConnection(ConnectionHandler):
     _search: Attempt | None = None  # for a server that can write, while this one cannot
     _writer: Address | None = None
     _away_since_s = math.inf
-    _has_to_wait = False  # for the client's first session
     _established: Established | None = None  # until a program's `_connect` has returned
     _is_held = False  # a program's `_connect` is under way
 
@@ -168,8 +168,6 @@ class MemberConnection(ConnectionHandler):
             self._finish()
         elif self._is_held or rounds.is_waiting or race.is_promising():
             return
-        elif not client._session_id and not client.owner.may_begin(client):
-            self._has_to_wait = True
         elif (address := self._writer or rounds.next_server(race)) is not None:
             self._writer = None
             self._try(address)
@@ -181,10 +179,10 @@ class MemberConnection(ConnectionHandler):
         """Whether the server may still have the session: it was heard of not longer ago than its time-out."""
         return time.monotonic() < self._away_since_s + self.client._session_timeout / 1000
 
-    def go_on(self) -> None:
-        if self._has_to_wait:
-            self._has_to_wait = False
-            self._try_next()
+    def take_hosts(self) -> None:
+        """On the loop: the member has other servers. A connection to one that it had goes on."""
+        if self._loop is not None:
+            self._rounds.take_hosts()
 
     def _try(self, address: Address) -> None:
         connect = self.client.connect_hook(self._connect)
@@ -250,8 +248,9 @@ class MemberConnection(ConnectionHandler):
             self._tell(KeeperState.AUTH_FAILED)
             self._finish()
             return
-        if isinstance(outcome, SessionExpiredError):
-            self._race.cancel()  # the new session may have to wait
+        if isinstance(outcome, OtherSession):
+            self._race.cancel()  # other servers may be another ensemble's
+        elif isinstance(outcome, SessionExpiredError):
             self._expired()
         elif not client._stopped.is_set():
             self._rounds.failed(address)

@@ -29,11 +29,13 @@ from parkazoo.kazoo_private import (
     Close,
     CloseInstance,
     Connect,
+    Delete,
     Exists,
     PingInstance,
     Transaction,
     int_struct,
 )
+from parkazoo.protocol.holdings import CHANGING, Holdings
 from parkazoo.protocol.steps import Request
 from parkazoo.wire.frames import ANSWER, LENGTH_BYTES, REPLY, REQUEST, Frames, frame_end, request_frame
 
@@ -59,7 +61,8 @@ MOST_HANDSHAKE_BYTES = 1 << 20  # of an answer in the handshake
 XID_MAX = (1 << 31) - 1
 HANDSHAKE_XID = 0  # requests have 1 and above
 ANSWER_BYTES = ANSWER.size
-AUTH_TYPE, CLOSE_TYPE, EXISTS_TYPE, TRANSACTION_TYPE = Auth.type, Close.type, Exists.type, Transaction.type
+AUTH_TYPE, CLOSE_TYPE, DELETE_TYPE, EXISTS_TYPE = Auth.type, Close.type, Delete.type, Exists.type
+TRANSACTION_TYPE = Transaction.type
 
 Pending = tuple[Request, Reply | None, int]  # the int: its xid
 
@@ -72,6 +75,7 @@ class Client(Protocol):
     """Whose session it is."""
 
     last_zxid: int
+    holdings: Holdings
 
     def describe(self, request: Request) -> str:
         """What an error says of a request."""
@@ -102,8 +106,7 @@ class Exchange:
         self._read_event = read_event
         self._logger = logger
         self._is_debugging = logger.isEnabledFor(logging.DEBUG)
-        self._asked: Request | None = None  # in the handshake
-        self._take_answer: Callable[[Any], None]
+        self._asked: deque[tuple[Request, Callable[[Any], None]]] = deque()  # in the handshake
         self._missing = 0  # answers in the handshake, after the first
         self._frames = Frames()
         self._xid = 0
@@ -127,11 +130,11 @@ class Exchange:
         return b"".join(request_frame(request, AUTH_XID) for request in requests)
 
     def ask(self, request: Request, take: Callable[[Any], None]) -> bytes:
-        """A request of the handshake, behind the answer to the one before.
+        """A request of the handshake.
 
         :param take: is called with the answer, which may be an exception; what it raises ends the handshake.
         """
-        self._asked, self._take_answer = request, take
+        self._asked.append((request, take))
         self._missing += 1
         return request_frame(request, HANDSHAKE_XID)
 
@@ -182,19 +185,19 @@ class Exchange:
         if xid == AUTH_XID:
             if code:
                 raise AuthFailedError()
-        elif xid == HANDSHAKE_XID and self._asked is not None:
-            self._take_asked(self._asked, frame, code)
+        elif xid == HANDSHAKE_XID and self._asked:
+            self._take_asked(*self._asked.popleft(), frame, code)
         else:
             raise ConnectionDropped(f"an answer to nothing: xid {xid}")
         self._missing -= 1
         self.zxid = max(self.zxid, zxid)
 
-    def _take_asked(self, asked: Request, frame: bytes, code: int) -> None:
+    def _take_asked(self, asked: Request, take: Callable[[Any], None], frame: bytes, code: int) -> None:
         try:
             answer = _error(code) if code else asked.deserialize(frame, REPLY.size)
         except Exception:
             raise ConnectionDropped("the server's answer is not ZooKeeper's") from None
-        self._take_answer(answer)
+        take(answer)
 
     def open(self) -> None:
         """The handshake is over: requests may be sent."""
@@ -287,10 +290,13 @@ class Exchange:
             raise SessionClosed
         try:
             answer = request.deserialize(data, offset)
+            if kind in CHANGING:
+                self._client.holdings.answered(request, answer)
             if kind == TRANSACTION_TYPE:
                 answer = Transaction.unchroot(self._client, answer)
         except Exception as unreadable:
             self._logger.exception("Exception raised during deserialization of request: %s", request)
+            self._client.holdings.lost([request])
             if reply is not None:
                 reply.set_exception(unreadable)
             return
@@ -335,6 +341,8 @@ class Exchange:
             if reply is not None:
                 reply.set(None)
             return
+        if code == NoNodeError.code and request.type == DELETE_TYPE:
+            self._client.holdings.answered(request, None)
         error = _error(code, self._client.describe(request))
         if self._is_debugging:
             self._logger.debug("Received error %r", error)

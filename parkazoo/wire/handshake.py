@@ -1,8 +1,8 @@
 """How a session begins or goes on with a server: everything before the first request.
 
-Connect; SASL, if wanted; then, together, the credentials and a read of the ensemble's identity. What follows is
-sent only if this is the ensemble that the cluster map means, because its address may now belong to another one. A
-new session then registers.
+Connect; SASL, if wanted; then, together, the credentials and reads of the ensemble's identity and of its copy of
+the cluster map. What follows is sent only if this is the ensemble that the map means, because its address may now
+belong to another one. A new session then registers, and reads the copy behind that.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from kazoo.exceptions import ConnectionDropped, NodeExistsError
 
+from parkazoo.engine.ports import OtherSession
 from parkazoo.kazoo_private import CloseInstance, Connect, GetData, SetData
-from parkazoo.protocol.placement import ENSEMBLE
+from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.steps import Request
 from parkazoo.wire.attempt import Attempt, Closed, Limit, Steps, connect, receive, secure, send
 from parkazoo.wire.exchange import CONNECTING, Exchange
@@ -133,25 +134,36 @@ def _open_session(
     )
     has_sasl = member._connection.sasl_options is not None
     opening = exchange.connect(asked)
-    credentials = exchange.credentials(member.auth_data)
-    if member.verify is not None:
-        credentials += exchange.ask(GetData(ENSEMBLE, None), partial(_verify, member.verify))
-    yield from _ask_first(member, attempt, exchange, opening if has_sasl else opening + credentials)
+    answers: list[Any] = []
+    has_map = member.owner.has_map
+    questions = [GetData(ENSEMBLE, None)]
+    if not has_map or not member.must_register(member._session_id):
+        questions.append(GetData(MAP, None))
+    first = exchange.credentials(member.auth_data) + _ask(exchange, questions, answers)
+    yield from _ask_first(member, attempt, exchange, opening if has_sasl else opening + first)
     time_out_s = exchange.accepted.time_out / 1000
     connect_timeout_s = time_out_s / max(len(member.hosts), 1)
     if has_sasl:
         yield Limit(2 * connect_timeout_s, f"no end of SASL within {2 * connect_timeout_s:.1f} s")
         yield partial(authenticate, attempt.sock, address.host, connect_timeout_s)
         yield Limit(connect_timeout_s, f"no answer within {connect_timeout_s:.1f} s")
-        yield from send(attempt, credentials)
+        yield from send(attempt, first)
     yield from _receive_all(attempt, exchange)
+    record, *copies = answers
+    _verify(member.owner.recognize(member, record, copies[0] if copies else None, str(address)))
     session = exchange.accepted.session_id
     if member.must_register(session) and not exchange.accepted.read_only:
         limit_s = _limit_s(member)
         yield Limit(limit_s, f"no answer to the registration of the session within {limit_s:.1f} s")
-        member.registered(session, (yield from _register(attempt, exchange, member.registration(session))))
+        answer, copy = yield from _register(attempt, exchange, member.owner.registration(member, session))
+        member.registered(session, answer)
+        _verify(member.owner.take_copy(member, copy, str(address)))
     exchange.open()
     return Established(attempt.sock, address, exchange, time_out_s * 2 / 3, connect_timeout_s)
+
+
+def _ask(exchange: Exchange, requests: list[Request], answers: list[Any]) -> bytes:
+    return b"".join(exchange.ask(request, answers.append) for request in requests)
 
 
 def _receive_all(attempt: Attempt, exchange: Exchange) -> Steps[None]:
@@ -159,21 +171,27 @@ def _receive_all(attempt: Attempt, exchange: Exchange) -> Steps[None]:
         exchange.receive_handshake((yield from receive(attempt)))
 
 
-def _verify(verify: Callable[[Any], Exception | None], answer: Any) -> None:
-    trouble = verify(answer)
+def _verify(trouble: Exception | None) -> None:
+    if isinstance(trouble, OtherSession):
+        raise trouble
     if trouble is not None:
         raise WrongEnsemble(str(trouble))
 
 
-def _register(attempt: Attempt, exchange: Exchange, create: Request) -> Steps[Any]:
-    """The answer to the registration of a session. It is there already if another client's session is resumed."""
+def _register(attempt: Attempt, exchange: Exchange, create: Request) -> Steps[list[Any]]:
+    """The answers to the registration of a session, and to a read of the map behind it.
+
+    The registration is there already if another client's session is resumed.
+    """
     answers: list[Any] = []
-    yield from send(attempt, exchange.ask(create, answers.append))
+    yield from send(attempt, _ask(exchange, [create, GetData(MAP, None)], answers))
     yield from _receive_all(attempt, exchange)
     if isinstance(answers[0], NodeExistsError):
-        yield from send(attempt, exchange.ask(SetData(create.path, create.data, -1), answers.append))
+        answers.clear()
+        again = SetData(create.path, create.data, -1)
+        yield from send(attempt, _ask(exchange, [again, GetData(MAP, None)], answers))
         yield from _receive_all(attempt, exchange)
-    return answers[-1]
+    return answers
 
 
 def _ask_first(member: Any, attempt: Attempt, exchange: Exchange, opening: bytes) -> Steps[None]:

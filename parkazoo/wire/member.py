@@ -17,12 +17,15 @@ from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 
 from parkazoo.engine.ports import Owner, Reply
 from parkazoo.kazoo_private import CloseInstance, GetChildren, GetChildren2
-from parkazoo.protocol.cluster_map import format_hosts
+from parkazoo.protocol.client_id import SessionId
+from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
+from parkazoo.protocol.holdings import Holdings, leaves_ephemeral, leaves_watch
 from parkazoo.protocol.placement import directory_of_pin
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES
 from parkazoo.protocol.steps import Request
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.log import DiscreetLog
+from parkazoo.wire.patience import Patience
 from parkazoo.wire.runtime import Runtime
 
 FAILURES = {  # for earlier requests; everywhere else it is ConnectionLoss, as with kazoo
@@ -41,10 +44,9 @@ class Member(KazooClient):
 
     :param unchroot: the user's name for a physical path.
     :param logger_for: the log of an ensemble's connection, by the ensemble's name.
-    :param verify: of the answer to a read of the ensemble's identity, at each connection before any request: why
-        these are the wrong servers. None: they are not asked.
     """
 
+    hosts: list[tuple[str, int]]
     _live: Any
     _stopped: Any
     _child_watchers: defaultdict[str, set[Any]]
@@ -60,7 +62,6 @@ class Member(KazooClient):
         connect_hook: Callable[[Callable[..., Any]], Callable[..., Any] | None],
         sasl_options: dict[str, Any] | None,
         auth_data: set[tuple[str, str]],
-        verify: Callable[[Any], Exception | None] | None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -71,10 +72,13 @@ class Member(KazooClient):
         self._logger_for = logger_for
         self.connect_hook = connect_hook
         self.auth_data = auth_data
-        self.verify = verify
-        self.registration: Callable[[int], Request] | None = None
         self.is_renewing = False
+        self.holdings = Holdings()
+        if options.get("client_id") is not None:
+            self.holdings.assume()
         self._registered = 0  # the session that is
+        self._limit_s: float | None = None
+        self._patience: Patience | None = None
         self.troubles: dict[tuple[str, int], str] = {}  # why the last attempt failed, by host and port
         self._connection = MemberConnection(
             self, self._conn_retry.copy(), logger=DiscreetLog(self.logger), sasl_options=sasl_options
@@ -85,6 +89,7 @@ class Member(KazooClient):
         self._stopped.clear()
         self._state = KeeperState.CONNECTING
         self._connection.start()
+        self._be_patient()
 
     def submit(self, request: Request, reply: Reply | None) -> None:
         """Queue a request; never blocks. `reply` gets the answer, or what kazoo's ``_call`` would set."""
@@ -111,30 +116,63 @@ class Member(KazooClient):
         return password
 
     def must_register(self, session: int) -> bool:
-        return self.registration is not None and not self.is_renewing and self._registered != session
+        return not self.is_renewing and self._registered != session
 
     def registered(self, session: int, answer: Any) -> None:
-        """See :meth:`parkazoo.engine.ports.Member.registered`."""
+        """Take the answer to the registration of a session of this member. An exception: it is not registered."""
         if not isinstance(answer, Exception):
             self._registered = session
         elif not isinstance(answer, NotReadOnlyCallError):  # it will, on a server that can write
             self._connection.report.not_registered(answer)
 
-    def go_on(self) -> None:
-        """On the loop: begin the session that had to wait for the client's first."""
-        self._connection.go_on()
+    @property
+    def has_ephemerals(self) -> bool:
+        return bool(self.holdings) or any(leaves_ephemeral(each[0]) for each in self._pending.copy())
 
-    def renew(self, expired: str | None = None) -> None:
+    @property
+    def has_watches(self) -> bool:
+        tables = self._child_watchers, self._data_watchers
+        waiting = (*self._pending.copy(), *self._queue.copy())  # others may be adding to them
+        return any(any(table.values()) for table in tables) or any(leaves_watch(each[0]) for each in waiting)
+
+    @property
+    def has_unanswered(self) -> bool:
+        return bool(self._pending)
+
+    def settle(self, name: str, hosts: str | None, limit_s: float | None) -> None:
+        """See :meth:`parkazoo.engine.ports.Member.settle`."""
+        if name != self.name:
+            self.logger = self._logger_for(name)
+            self._connection.logger = DiscreetLog(self.logger)
+            self.name = name
+            self.logger.info("ensemble %s: the client begins here, on %s", name, format_hosts(self.hosts))
+        self._limit_s = limit_s
+        if hosts is not None and (servers := list(parse_hosts(hosts))) != self.hosts:
+            self.hosts = servers
+            self._connection.take_hosts()
+
+    def resume(self, session: SessionId) -> None:
+        """See :meth:`parkazoo.engine.ports.Member.resume`."""
+        self._session_id, self._session_passwd = session
+        self.holdings.assume()
+
+    def fail_waiting(self, error: Exception | None) -> None:
+        """See :meth:`parkazoo.engine.ports.Member.fail_waiting`."""
+        self._fail(self._queue, self._state, error=error)
+        self._be_patient()
+
+    def renew(self, why: str) -> None:
         """On the loop: close the session on its servers and begin another. Earlier requests expire.
 
-        :param expired: the ensemble whose session has expired, for the log.
+        :param why: for the log.
         """
-        if expired is not None:
-            self._connection.report.renewed(expired)
+        self._connection.report.renewed(why)
+        self.holdings.clear()
         self._live.clear()
         self._state = KeeperState.CONNECTING
         self._disown_pending()
         self._fail(self._queue, KeeperState.EXPIRED_SESSION)
+        self._be_patient()
         self._connection.wake()
 
     def begin_stop(self) -> None:
@@ -144,14 +182,7 @@ class Member(KazooClient):
             self._queue.append((CloseInstance, None))
             self._connection.wake()
 
-    def rename(self, name: str) -> None:
-        """The map is read: this is the name of the ensemble."""
-        self.logger = self._logger_for(name)
-        self._connection.logger = DiscreetLog(self.logger)
-        self.name = name
-        self.logger.info("ensemble %s: it is the bootstrap ensemble, %s", name, format_hosts(self.hosts))
-
-    def resume(self) -> None:
+    def go_on(self) -> None:
         """The gate is open: take what servers have answered meanwhile."""
         self._connection.resume()
 
@@ -208,15 +239,22 @@ class Member(KazooClient):
         if self.is_renewing and state not in FINAL_STATES:
             self._go_on_renewing(state)
             return
+        if state == KeeperState.EXPIRED_SESSION and not self.owner.is_fatal(self):
+            self._session_callback(KeeperState.CONNECTING)
+            self._forget_session()
+            return
         if state == self._state:
             return
         was_closed = self._state in CLOSED_ERRORS
         self._state = state
         if state in CONNECTED_STATES:
             self._live.set()
+            self._lose_patience()
             self.owner.member_changed(self, state)
             return
         self._live.clear()
+        self.holdings.lost(request for request, *_ in self._pending)
+        self._be_patient()
         self.owner.member_changed(self, state)
         if state == KeeperState.CONNECTING and was_closed:  # a new session; what is queued waits for it
             return
@@ -225,7 +263,27 @@ class Member(KazooClient):
         if not self.owner.is_leaving:  # otherwise they are called when the client starts again
             self.drop_watches(state)
         if state in CLOSED_ERRORS:
+            self._lose_patience()
             self._forget_session()
+
+    def _be_patient(self) -> None:
+        """There is no connection: those that wait for one have failed, and others may come."""
+        self._lose_patience()
+        if self._limit_s is not None:
+            self._patience = Patience(self.runtime.loop, self._limit_s, self._queue, self._fail_late)
+
+    def _lose_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.end()
+            self._patience = None
+
+    def _fail_late(self, late: int) -> None:
+        """So many requests have waited too long."""
+        requests = deque(self._queue.popleft() for _ in range(min(late, len(self._queue))))
+        has_watches = any(leaves_watch(request) for request, _ in requests)
+        if has_watches:
+            self.owner.member_missed(self)
+        self._fail(requests, KeeperState.CONNECTING)
 
     def _go_on_renewing(self, state: str) -> None:
         """The session is being replaced: this member stays CONNECTING, whatever happens."""
@@ -238,6 +296,7 @@ class Member(KazooClient):
 
     def _forget_session(self) -> None:
         self._reset_session()
+        self.holdings.clear()
         self.last_zxid = 0
         self._protocol_version = None
 
@@ -253,16 +312,19 @@ class Member(KazooClient):
             if reply is not None:
                 reply.set_exception(SessionExpiredError(self.describe(request)))
 
-    def _fail(self, requests: deque[tuple[Any, ...]], state: str) -> None:
-        """Answer queued or pending requests; others may take from the deque at the same time."""
-        error = FAILURES.get(state, ConnectionLoss)
+    def _fail(self, requests: deque[tuple[Any, ...]], state: str, *, error: Exception | None = None) -> None:
+        """Answer queued or pending requests; others may take from the deque at the same time.
+
+        :param error: what they get; without it, what the state says.
+        """
+        kind = FAILURES.get(state, ConnectionLoss)
         while True:
             try:
                 request, reply, *_ = requests.popleft()
             except IndexError:
                 return
             if reply is not None:
-                reply.set_exception(error(self.describe(request)))
+                reply.set_exception(error or kind(self.describe(request)))
 
     def _reset(self) -> None:
         """Overrides kazoo's, at its construction: the deques stay the same for ever."""

@@ -69,11 +69,9 @@ class Report:
     def expired(self) -> None:
         self._member.logger.warning("ensemble %s: the session has expired; a new one begins", self._member.name)
 
-    def renewed(self, other: str) -> None:
+    def renewed(self, why: str) -> None:
         self._member.logger.warning(
-            "ensemble %s: the session ends, because that on ensemble %s has expired; a new one begins",
-            self._member.name,
-            other,
+            "ensemble %s: the session ends, because %s; a new one begins", self._member.name, why
         )
 
     def not_registered(self, why: Exception) -> None:

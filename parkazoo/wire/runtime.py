@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import uuid
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from typing import Any, Protocol
 from kazoo.protocol.states import Callback
 
 from parkazoo.wire import loop as loops
+
+NUMBER_BITS = 63
 
 
 class Gate(Protocol):
@@ -39,6 +42,9 @@ class Runtime:
     def call(self, call: Callable[[], None]) -> None:
         self.loop.call(call)
 
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> loops.Timer:
+        return self.loop.call_later(delay_s, call)
+
     def dispatch(self, call: Callable[[], None]) -> None:
         self._handler.dispatch_callback(Callback("watch", call, ()))
 
@@ -47,3 +53,6 @@ class Runtime:
 
     def new_mark(self) -> str:
         return uuid.uuid4().hex
+
+    def new_number(self) -> int:
+        return secrets.randbits(NUMBER_BITS) or 1

@@ -10,6 +10,7 @@ from typing import Any
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, KazooException, SessionExpiredError
 
 from parkazoo.kazoo_private import AUTH_XID, WATCH_XID, Auth, GetData, int_int_struct, int_struct
+from parkazoo.protocol.holdings import Holdings
 from parkazoo.wire.exchange import CLOSING, OPEN, Exchange, SessionClosed
 from parkazoo.wire.frames import REPLY, REQUEST
 
@@ -69,6 +70,7 @@ class Conversation:
     last_zxid = 0
 
     def __init__(self) -> None:
+        self.holdings = Holdings()
         self.told: list[Any] = []
         self.pending: deque[Any] = deque()
         self.exchange = Exchange(self, self.pending, self._read_event, LOG)

@@ -1,30 +1,39 @@
-"""A client_id that holds all sessions."""
+"""A client_id that holds the sessions by which a client can go on."""
 
 from __future__ import annotations
 
 import unittest
 
-from parkazoo.protocol.client_id import pack_password, unpack_password
+from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, pack_sessions, unpack_sessions
+
+SESSIONS = {
+    "a": (0x100AB, b"p" * 16),
+    "the.longest-name_" + "x" * 46: (-1, bytes(range(16))),
+    "0": ((1 << 63) - 1, bytes(16)),
+    "Z9": (-(1 << 63), b"\xff" * 16),
+}
 
 
-class TestPassword(unittest.TestCase):
-    SESSIONS = (
-        (0x100AB, b"p" * 16),
-        (-1, bytes(range(16))),
-        ((1 << 63) - 1, bytes(16)),
-        (-(1 << 63), b"\xff" * 16),
-    )
-
+class TestSessions(unittest.TestCase):
     def test_there_and_back(self) -> None:
-        for count in range(len(self.SESSIONS) + 1):
-            sessions = list(self.SESSIONS[:count])
-            packed = pack_password(sessions)
-            self.assertEqual(len(packed), 24 * count)
-            self.assertEqual(unpack_password(packed, count), sessions)
+        for count in range(len(SESSIONS) + 1):
+            sessions = dict([*SESSIONS.items()][:count])
+            packed = pack_sessions(sessions)
+            self.assertEqual(len(packed), sum(25 + len(name) for name in sessions))
+            self.assertEqual(unpack_sessions(packed), sessions)
 
-    def test_of_another_number_of_sessions(self) -> None:
-        packed = pack_password(self.SESSIONS[:2])
-        for other in (0, 1, 3):
-            self.assertIsNone(unpack_password(packed, other))
-        self.assertIsNone(unpack_password(packed[:-1], 2))
-        self.assertIsNone(unpack_password(b"", 2))
+    def packed_one_by_one(self) -> list[bytes]:
+        return [pack_sessions({name: session}) for name, session in SESSIONS.items()]
+
+    def test_anything_else(self) -> None:
+        packed = b"".join(self.packed_one_by_one())
+        whole = {len(b"".join(self.packed_one_by_one()[:count])) for count in range(len(SESSIONS))}
+        for size in {*range(len(packed))} - whole:
+            self.assertIsNone(unpack_sessions(packed[:size]), size)
+        self.assertIsNone(unpack_sessions(packed + b"\0"))
+        self.assertIsNone(unpack_sessions(bytes(25)), "a session of no ensemble")
+        self.assertIsNone(unpack_sessions(b"\1\xff" + bytes(24)), "no name of an ensemble")
+
+    def test_not_one_of_kazoo(self) -> None:
+        """Whose passwords have 16 bytes: no session is so short."""
+        self.assertGreater(len(pack_sessions({"a": SESSIONS["a"]})), SESSION_PASSWORD_BYTES)

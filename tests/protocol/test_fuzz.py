@@ -38,7 +38,8 @@ from parkazoo.kazoo_private import (
     Transaction,
     normpath,
 )
-from parkazoo.protocol.client_id import pack_password, unpack_password
+from parkazoo.protocol import cluster_map
+from parkazoo.protocol.client_id import pack_sessions, unpack_sessions
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, parse_hosts
 from parkazoo.protocol.directory import pin_memory
 from parkazoo.protocol.placement import (
@@ -71,6 +72,7 @@ settings.register_profile(
 fuzzed = settings.get_profile("fuzz")
 
 ENSEMBLES = st.integers(1, 5)
+NAMES = st.from_regex(cluster_map.NAME, fullmatch=True)
 ANY_TEXT = st.text(st.characters(), max_size=40)  # surrogates too, which have no UTF-8
 OURS = st.sampled_from([ROOT, MIRRORS, FENCES, DONE, PIN, "%2F", "%25", "%", "/", ".", "..", "zookeeper", "a"])
 TEXT = st.lists(st.one_of(ANY_TEXT, OURS), max_size=6).map("".join)
@@ -253,21 +255,29 @@ class TestPaths(unittest.TestCase):
         must(client.get(GetChildren("/", None)))
 
 
-class TestPasswords(unittest.TestCase):
+class TestClientIds(unittest.TestCase):
     SESSION = st.tuples(st.integers(-(1 << 63), (1 << 63) - 1), st.binary(min_size=16, max_size=16))
 
-    @given(st.lists(SESSION, max_size=5))
+    @given(st.dictionaries(NAMES, SESSION, max_size=5))
     @fuzzed
-    def test_round_trip(self, sessions: list[tuple[int, bytes]]) -> None:
-        self.assertEqual(unpack_password(pack_password(sessions), len(sessions)), sessions)
+    def test_round_trip(self, sessions: dict[str, tuple[int, bytes]]) -> None:
+        self.assertEqual(unpack_sessions(pack_sessions(sessions)), sessions)
 
-    @given(st.binary(max_size=150), ENSEMBLES)
+    @given(st.binary(max_size=150))
     @fuzzed
-    def test_anything(self, packed: bytes, sessions: int) -> None:
-        found = unpack_password(packed, sessions)
-        self.assertEqual(found is None, len(packed) != 24 * sessions)
+    def test_anything(self, packed: bytes) -> None:
+        found = unpack_sessions(packed)
         if found is not None:
-            self.assertEqual(pack_password(found), packed)
+            self.assertEqual(unpack_sessions(pack_sessions(found)), found)
+
+    @given(st.dictionaries(NAMES, SESSION, min_size=1, max_size=3), st.data())
+    @fuzzed
+    def test_damaged(self, sessions: dict[str, tuple[int, bytes]], data: st.DataObject) -> None:
+        """Bytes of it are other ones, or missing."""
+        packed = bytearray(pack_sessions(sessions))
+        for index in data.draw(st.lists(st.integers(0, len(packed) - 1), max_size=4)):
+            packed[index] = data.draw(st.integers(0, 255))
+        unpack_sessions(bytes(packed[: data.draw(st.integers(0, len(packed)))]))
 
 
 class TestCommand(unittest.TestCase):

@@ -1,326 +1,239 @@
-"""The whole life of a session, over a runtime whose clock the test turns and members without a wire."""
+"""How a session starts and stops, over a runtime whose clock the test turns and members without a wire."""
 
 from __future__ import annotations
 
+import json
 import unittest
 from typing import Any
 
-from kazoo.exceptions import (
-    AuthFailedError,
-    ConnectionClosedError,
-    ConnectionLoss,
-    NoAuthError,
-    SessionExpiredError,
-)
-from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
+from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss, NoAuthError, ZookeeperError
+from kazoo.protocol.states import KeeperState
 
 from parkazoo.errors import ClusterMapError
-from parkazoo.kazoo_private import GetData, Sync
+from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from tests.explore.client import Result
-from tests.protocol.by_hand import CONNECT_S, PASSWORD, SESSION_TIMEOUT_S, Client
+from tests.protocol.by_hand import Client
+from tests.protocol.member_by_hand import CONNECT_S, SESSION_TIMEOUT_S, STAT
 
-CONNECTED, CONNECTING, CLOSED = KeeperState.CONNECTED, KeeperState.CONNECTING, KeeperState.CLOSED
+CONNECTED, CLOSED = KeeperState.CONNECTED, KeeperState.CLOSED
 EXPIRED, AUTH_FAILED = KeeperState.EXPIRED_SESSION, KeeperState.AUTH_FAILED
-START_S = 2 * CONNECT_S  # the bootstrap ensemble, then the others at once
 
 
 class SessionTest(unittest.TestCase):
-    def started(self, **options: Any) -> Client:
+    def started(self, joined: str = "a", **options: Any) -> Client:
+        """A client that has joined these ensembles."""
         client = Client(**options)
-        client.runtime.turn(START_S)
+        client.runtime.turn(CONNECT_S)
+        self.join(client, joined)
         self.assertEqual(client.states, [CONNECTED])
         client.states.clear()
         return client
 
-    def call(self, client: Client, request: Any = None) -> Result:
-        """By default of all ensembles that hold /x or its children."""
-        result = Result()
-        client.session.call(request or Sync("/x"), result)
-        return result
+    def join(self, client: Client, names: str) -> None:
+        for name in names:
+            self.call(client, name)
+        client.runtime.turn(CONNECT_S)
+        self.assertLessEqual({*names}, {*client.joined})
 
-    def on(self, client: Client, name: str) -> GetData:
-        """A read of a znode on that ensemble."""
+    def call(self, client: Client, name: str, watch: Any = None) -> Result:
+        """Read a znode on that ensemble."""
         placement, names = client.map.make_placement(), client.map.names
         paths = (f"/p{number}/x" for number in range(100))
-        return GetData(next(path for path in paths if names[placement.of(path)] == name), None)
+        path = next(path for path in paths if names[placement.of(path)] == name)
+        client.ensembles[name].data[placement.home(path).path] = b"x"
+        result = Result()
+        client.session.call(GetData(path, watch), result)
+        return result
+
+    def assert_read(self, *results: Result) -> None:
+        self.assertEqual([result.value for result in results], [(b"x", STAT)] * len(results))
 
     def assert_over(self, client: Client) -> None:
         """Nothing is left, here or on the servers."""
         self.assertTrue(client.session.is_over)
         self.assertEqual(client.runtime.users, 0)
         self.assertEqual([each.sessions for each in client.ensembles.values() if each.is_up and each.sessions], [])
-        self.assertIsNone(client.session.client_id)
 
 
 class TestStart(SessionTest):
-    def test_all_connect(self) -> None:
+    def test_one_ensemble_is_enough(self) -> None:
         client = Client()
-        client.runtime.turn(START_S - 0.5)
-        self.assertEqual(client.states, [])
-        self.assertEqual([client[name].begun_s for name in "abc"], [[0.0], [CONNECT_S], [CONNECT_S]])
+        for name in "bc":
+            client.ensembles[name].is_up = False
+        client.runtime.turn(CONNECT_S - 0.5)
+        self.assertEqual((client.states, client.session.has_map), ([], False))
         client.runtime.turn(0.5)
-        self.assertEqual(client.states, [CONNECTED])
-        assert client.session.cluster_map is not None and client.session.driver is not None
+        self.assertEqual((client.states, client.joined), ([CONNECTED], ["a"]))
         self.assertEqual(client.session.cluster_map, client.map)
         self.assertEqual(client.runtime.users, 1)
+        client.runtime.turn(10 * SESSION_TIMEOUT_S)
+        self.assertEqual((client.states, client.joined), ([CONNECTED], ["a"]))
 
-    def test_early_operations_wait(self) -> None:
-        """They are sent when the session is open, in their order and before later ones."""
-        client = Client()
-        early = [self.call(client, self.on(client, "b")) for _ in range(3)]
-        client.runtime.turn(START_S)
-        self.assertEqual(len(client.ensembles["b"].seen), 3)
-        later = self.call(client)
+    def test_whichever_answers(self) -> None:
+        """It is given servers of any ensembles, and finds out to which the first belongs that answers."""
+        client = Client(first="abc")
+        for name in "ab":
+            client.ensembles[name].is_up = False
+        client.runtime.turn(CONNECT_S)
+        self.assertEqual((client.states, client.joined), ([CONNECTED], ["c"]))
+        first = client.session.first
+        self.assertEqual((first.hosts, first.limit_s), ("c:1", SESSION_TIMEOUT_S))
+        on_c = self.call(client, "c")
         client.runtime.turn()
-        self.assertEqual([len(result.told) for result in (*early, later)], [1] * 4)
+        self.assert_read(on_c)
+        self.assertEqual(client.joined, ["c"])
 
-    def test_one_is_missing(self) -> None:
-        client = Client()
-        client.ensembles["b"].is_up = False
-        client.runtime.turn(10 * START_S)
-        early = self.call(client)
+    def test_none_answers(self) -> None:
+        client = Client(first="ab")
+        for name in "ab":
+            client.ensembles[name].is_up = False
+        early = self.call(client, "a")
+        client.runtime.turn(10 * CONNECT_S)
         self.assertEqual((client.states, early.told), ([], []))
-        self.assertEqual(client.session.describe_missing(), "ensemble b (it is down)")
+        self.assertEqual(client.session.describe_missing(), "the cluster (it is down)")
         client.ensembles["b"].is_up = True
         client.runtime.turn(CONNECT_S)
-        self.assertEqual((client.states, len(early.told)), ([CONNECTED], 1))
+        self.assertEqual((client.states, client.joined), ([CONNECTED], ["b", "a"]))
 
-    def test_the_bootstrap_ensemble_is_missing(self) -> None:
+    def test_early_operations_wait(self) -> None:
+        """They are sent in their order and before later ones, on an ensemble that is then joined too."""
         client = Client()
-        client.ensembles["a"].is_up = False
-        client.runtime.turn(START_S)
-        self.assertEqual(client.session.describe_missing(), "the bootstrap ensemble (it is down)")
+        early = [self.call(client, name) for name in "bab"]
+        client.runtime.turn(CONNECT_S)
+        self.assertEqual([len(result.told) for result in early], [0, 1, 0])
+        later = self.call(client, "b")
+        client.runtime.turn(CONNECT_S)
+        self.assert_read(*early, later)
+        self.assertEqual(client.joined, ["a", "b"])
 
     def test_one_ensemble(self) -> None:
+        """The client's id is the session's; the user's hosts stay; requests wait for ever, as with kazoo."""
         client = Client("a")
+        client.servers["alias:1"] = client.ensembles["a"]
+        client.session.first.hosts = "alias:1"
         client.runtime.turn(CONNECT_S)
+        member = client["a"]
         self.assertEqual(client.states, [CONNECTED])
+        self.assertEqual((member.hosts, member.limit_s), ("alias:1", None))
+        self.assertEqual(client.session.number, member.session_id)
+        self.assertEqual(client.session.client_id, (member.session_id, member.session_password))
 
-    def test_the_connection_is_lost_before_the_map_is_read(self) -> None:
-        """The map is asked for again."""
+    def test_several_ensembles(self) -> None:
+        """The client's id is a number of its own, from the first moment on."""
         client = Client()
-        client.ensembles["a"].data[MAP] = ConnectionLoss()
+        number = client.session.number
         client.runtime.turn(CONNECT_S)
-        self.assertEqual(len(client.session.members), 1)
-        client.ensembles["a"].data[MAP] = client.map.to_json()
-        client["bootstrap"].lose()
-        client.ensembles["a"].is_up = True
-        client.runtime.turn(START_S)
-        self.assertEqual(client.states, [CONNECTED])
+        self.assertEqual(client.session.number, number)
+        self.assertNotEqual(client["a"].session_id, number)
+        self.assertNotEqual(Client().session.number, number)
+
+    def test_one_has_no_copy_yet(self) -> None:
+        """It has just been added, for one: the next server is asked."""
+        for first in ("ab", "ba"):
+            with self.subTest(first):
+                client = Client(first=first)
+                del client.ensembles["a"].data[MAP]
+                client.runtime.turn(2 * CONNECT_S)
+                self.assertEqual((client.states, client.joined), ([CONNECTED], ["b"]))
+                self.assertEqual(client.ensembles["a"].sessions, set())
+
+    def test_another_name_for_its_servers(self) -> None:
+        """The record there says which ensemble it is, whatever the address."""
+        client = Client(first="a")
+        client.ensembles["a"].data[ENSEMBLE] = client.identity("c")
+        client.runtime.turn(CONNECT_S)
+        self.assertEqual((client.states, client.joined), ([CONNECTED], ["c"]))
 
 
 class TestFailedStart(SessionTest):
     def check(self, client: Client, error: type[Exception], words: str, state: str = CLOSED) -> None:
         """What waits, and what comes, raises the reason; nothing is left."""
-        early = self.call(client)
+        early = self.call(client, "b")
         with self.assertLogs("parkazoo.test", "ERROR") as logged:
-            client.runtime.turn(START_S)
-        late = self.call(client)
+            client.runtime.turn(3 * CONNECT_S)
+        late = self.call(client, "b")
         self.assertEqual(client.states, [state])
         client.runtime.turn(CONNECT_S)
         for told in (client.session.failure, early.value, late.value):
             self.assertIsInstance(told, error)
             self.assertIn(words, str(told))
+        self.assertEqual(len(logged.output), 1)
         self.assertIn(words, logged.output[0])
         self.assert_over(client)
 
     def test_no_map(self) -> None:
         client = Client()
         del client.ensembles["a"].data[MAP]
-        self.check(client, ClusterMapError, "no cluster map")
+        self.check(client, ClusterMapError, "no cluster map at /parkazoo/map on a:1: these servers are ensemble a")
+
+    def test_no_map_anywhere(self) -> None:
+        """All the servers are asked before it fails."""
+        client = Client(first="abc")
+        for ensemble in client.ensembles.values():
+            del ensemble.data[MAP]
+        self.check(client, ClusterMapError, "no cluster map at /parkazoo/map on c:1")
 
     def test_no_map_and_no_identity(self) -> None:
-        client = Client()
+        client = Client(first="ab")
         client.ensembles["a"].data.clear()
         self.check(client, ClusterMapError, "either none has been made")
 
     def test_a_map_that_may_not_be_read(self) -> None:
         client = Client()
         client.ensembles["a"].data[MAP] = NoAuthError()
-        self.check(client, ClusterMapError, "may not read")
+        self.check(client, ClusterMapError, "may not read /parkazoo/map on a:1")
 
     def test_a_damaged_map(self) -> None:
         client = Client()
         client.ensembles["a"].data[MAP] = b"{"
-        self.check(client, ClusterMapError, "cannot use the cluster map")
+        self.check(client, ClusterMapError, "cannot use the cluster map at /parkazoo/map on a:1")
 
-    def test_a_wrong_ensemble(self) -> None:
-        for name in "ab":
-            with self.subTest(name):
+    def test_an_error_for_an_answer(self) -> None:
+        client = Client()
+        client.ensembles["a"].data[MAP] = ZookeeperError("no")
+        self.check(client, ZookeeperError, "no")
+
+    def test_another_cluster_s_ensemble(self) -> None:
+        client = Client()
+        client.ensembles["a"].data[ENSEMBLE] = json.dumps({"cluster": "other", "name": "a"}).encode()
+        self.check(client, ClusterMapError, "are not ensemble a of this cluster")
+
+    def test_an_ensemble_that_the_map_does_not_name(self) -> None:
+        client = Client()
+        client.ensembles["a"].data[ENSEMBLE] = client.identity("d")
+        self.check(client, ClusterMapError, "are not ensemble a of this cluster")
+
+    def test_a_damaged_identity(self) -> None:
+        for record in (b"", None, b"{", b"5", b"[]", b'"name"', b'{"name": ["a"]}', b"\xff"):
+            with self.subTest(record):
                 client = Client()
-                client.ensembles[name].data[ENSEMBLE] = client.identity("c")
-                self.check(client, ClusterMapError, f"are not ensemble {name} of this cluster")
+                client.ensembles["a"].data[ENSEMBLE] = record
+                self.check(client, ClusterMapError, "are not ensemble a of this cluster")
 
     def test_an_ensemble_without_identity(self) -> None:
         client = Client()
-        del client.ensembles["c"].data[ENSEMBLE]
+        del client.ensembles["a"].data[ENSEMBLE]
         self.check(client, ClusterMapError, "they have lost their data")
+
+    def test_an_identity_that_may_not_be_read(self) -> None:
+        client = Client()
+        client.ensembles["a"].data[ENSEMBLE] = NoAuthError()
+        self.check(client, NoAuthError, "")
 
     def test_credentials_refused_with_the_map(self) -> None:
         client = Client()
         client.ensembles["a"].data[MAP] = AuthFailedError("no")
         self.check(client, AuthFailedError, "no", AUTH_FAILED)
 
-
-class TestStates(SessionTest):
-    def test_suspended(self) -> None:
-        """One ensemble is away for a while: operations on the others go on, and the session stays the same."""
-        client = self.started()
-        before = client.session.client_id
-        client["b"].lose()
-        self.assertEqual(client.states, [CONNECTING])
-        on_b, on_c = self.call(client, self.on(client, "b")), self.call(client, self.on(client, "c"))
-        client.runtime.turn(SESSION_TIMEOUT_S / 2)
-        self.assertEqual((len(on_b.told), len(on_c.told)), (0, 1))
-        client.ensembles["b"].is_up = True
+    def test_credentials_refused(self) -> None:
+        client = Client()
+        client.ensembles["a"].refuses_credentials = True
+        early = self.call(client, "a")
         client.runtime.turn(CONNECT_S)
-        self.assertEqual(client.states, [CONNECTING, CONNECTED])
-        self.assertEqual((client.session.client_id, len(on_b.told)), (before, 1))
-
-    def test_expired(self) -> None:
-        """The other sessions are closed on their servers, and all begin anew."""
-        client = self.started()
-        old = {name: client[name].session_id for name in "abc"}
-        client["b"].lose()
-        waiting = self.call(client, self.on(client, "b"))
-        client.runtime.turn(SESSION_TIMEOUT_S)
-        self.assertEqual(client.states, [CONNECTING])  # unknown before a server says so
-        client.ensembles["b"].is_up = True
-        client.runtime.turn(3 * CONNECT_S)
-        self.assertEqual(client.states, [CONNECTING, EXPIRED, CONNECTING, CONNECTED])
-        self.assertEqual([each for each in client["a"].told if "renew" in each], ["renew for b"])
-        self.assertEqual([each for each in client["c"].told if "renew" in each], ["renew for b"])
-        for name, number in old.items():
-            self.assertNotIn(number, client.ensembles[name].sessions)
-            self.assertNotEqual(client[name].session_id, number)
-        self.assertEqual(len(waiting.told), 1)
-        again = self.call(client)
-        client.runtime.turn()
-        self.assertEqual(again.told, ["/x"])
-
-    def test_expired_operations(self) -> None:
-        """An operation that needs another request after the expiry is ended by it."""
-        client = self.started()
-        client["b"].lose()
-        client.runtime.turn(SESSION_TIMEOUT_S)
-        waiting = self.call(client, self.on(client, "a"))
-        client.session.member_changed(client["b"], EXPIRED)
-        self.assertIsInstance(waiting.value, SessionExpiredError)
-
-    def test_watches_hear_of_the_end_of_a_connection(self) -> None:
-        client = self.started()
-        events: list[WatchedEvent] = []
-        watch = self.watch(client, events)
-        assert client.session.watching is not None
-        self.assertEqual(len(client.session.watching), 1)
-        client["b"].lose()
-        self.make_dispatched(client)
-        self.assertEqual(events, [WatchedEvent(EventType.NONE, CONNECTING, None)])
-        told = [client[name].told.count(f"drop watches: {CONNECTING}") for name in "abc"]
-        self.assertEqual(told, [1, 1, 1])
-        del watch
-        self.assertEqual(len(client.session.watching), 0)
-
-    def test_watches_hear_of_an_expiry(self) -> None:
-        """Those that were set while the client was SUSPENDED, also one that is just looking at its directory."""
-        client = self.started()
-        client["b"].lose()
-        self.make_dispatched(client)
-        events: list[WatchedEvent] = []
-        watch = self.watch(client, events)
-        watch(WatchedEvent(EventType.CHILD, CONNECTED, watch.path))
-        self.make_dispatched(client)
-        self.assertEqual(events, [])
-        for name in "abc":
-            client[name].told.clear()
-        client.session.member_changed(client["b"], EXPIRED)
-        self.make_dispatched(client)
-        self.assertEqual(events, [WatchedEvent(EventType.NONE, EXPIRED, None)])
-        for name in "ac":
-            self.assertEqual(client[name].told[:2], ["renew for b", f"drop watches: {EXPIRED}"])
-
-    def watch(self, client: Client, events: list[WatchedEvent]) -> Any:
-        """Leave a watch on the children of a directory without a mirror."""
-        assert client.session.driver is not None
-        context = client.session.driver.context
-        places = (context.resolver.known(f"/d{number}") for number in range(100))
-        d = next(each for each in places if each is not None and not each.is_native)
-        watch = context.watch(d, events.append)
-        context.settle(watch, True)
-        self.make_dispatched(client)
-        return watch
-
-    def make_dispatched(self, client: Client) -> None:
-        while client.runtime.dispatched:
-            client.runtime.dispatched.popleft()()
-
-    def test_credentials_refused_later(self) -> None:
-        client = self.started()
-        client.ensembles["b"].refuses_credentials = True
-        client["b"].lose()
-        client.runtime.turn(START_S)
-        self.assertEqual(client.states, [CONNECTING, AUTH_FAILED])
-        self.assertEqual({client[name].state for name in "abc"}, {CLOSED})
+        self.assertEqual(client.states, [AUTH_FAILED])
+        self.assertIsInstance(early.value, ConnectionClosedError)
         self.assert_over(client)
-
-    def test_a_wrong_ensemble_later(self) -> None:
-        """It is not talked to; the client waits for the right one."""
-        client = self.started()
-        client["b"].lose()
-        client.ensembles["b"].is_up = True
-        client.ensembles["b"].data[ENSEMBLE] = client.identity("c")
-        client.runtime.turn(5 * CONNECT_S)
-        self.assertEqual((client.states, client.session.failure), ([CONNECTING], None))
-        client.ensembles["b"].data[ENSEMBLE] = client.identity("b")
-        client.runtime.turn(CONNECT_S)
-        self.assertEqual(client.states, [CONNECTING, CONNECTED])
-
-    def test_interrupted(self) -> None:
-        """After an exception in the middle of a request, every member drops its connection; once."""
-        client = self.started()
-        waiting = self.call(client)
-        client.session.interrupted(7)
-        client.session.recover()
-        self.assertEqual([client[name].told.count("distrust 7") for name in "abc"], [1] * 3)
-        self.assertIsInstance(waiting.value, ConnectionLoss)
-        client.runtime.turn(CONNECT_S)
-        self.assertEqual(client.states, [CONNECTING, CONNECTED])
-
-
-class TestResume(SessionTest):
-    def test_resumed(self) -> None:
-        """Another client goes on with the sessions of all ensembles."""
-        client = self.started()
-        client_id = client.session.client_id
-        assert client_id is not None
-        self.assertEqual(client_id, (client["a"].session_id, client_id[1]))
-        client.resume, client.client_state = client_id, CONNECTING
-        client.begin()
-        client.runtime.turn(START_S)
-        self.assertEqual(client.session.client_id, client_id)
-
-    def test_of_another_cluster(self) -> None:
-        """A client_id of too few ensembles: the log says so, and the session is a new one."""
-        client = Client(resume=(5, PASSWORD))
-        client.ensembles["a"].sessions.add(5)
-        with self.assertLogs("parkazoo.test", "WARNING"):
-            client.runtime.turn(START_S)
-        self.assertEqual(client.states, [CONNECTED])
-        self.assertEqual(client["a"].told, ["renew for None", f"drop watches: {EXPIRED}"])
-        self.assertNotIn(5, client.ensembles["a"].sessions)
-
-    def test_expired(self) -> None:
-        """What is to be resumed has expired on the bootstrap ensemble: it ends on the others too."""
-        client = self.started()
-        client.resume, client.client_state = client.session.client_id, CONNECTING
-        others = {name: client[name].session_id for name in "bc"}
-        client.ensembles["a"].sessions.clear()
-        client.begin()
-        client.runtime.turn(2 * START_S)
-        self.assertEqual(client.client_state, CONNECTED)
-        for name, number in others.items():
-            self.assertNotIn(number, client.ensembles[name].sessions)
 
 
 class TestStop(SessionTest):
@@ -331,29 +244,34 @@ class TestStop(SessionTest):
         return over_s
 
     def test_stopped(self) -> None:
-        client = self.started()
+        client = self.started("abc")
+        began_s = client.runtime.now_s
         over_s = self.stop(client)
-        last = self.call(client)
+        last = self.call(client, "b")
         self.assertEqual(over_s, [])
         client.runtime.turn(CONNECT_S)
-        self.assertEqual((over_s, last.told), ([START_S + CONNECT_S], ["/x"]))
+        self.assertEqual(over_s, [began_s + CONNECT_S])
+        self.assert_read(last)
         self.assert_over(client)
-        self.assertIsInstance(self.call(client).value, ConnectionClosedError)
+        self.assertIsInstance(self.call(client, "b").value, ConnectionClosedError)
         self.assertEqual(len(self.stop(client)), 1)  # at once
         client.session.close()
         self.assertEqual([client[name].told[-1] for name in "abc"], ["close"] * 3)
 
     def test_at_any_moment(self) -> None:
-        """From the first moment on; waiting operations raise, and each caller hears of the end once."""
-        for tenths in range(25):
+        """From the first moment on; waiting operations end, and each caller hears of the end once."""
+        for tenths in range(35):
             with self.subTest(tenths):
-                client = Client()
+                client = Client(first="ab")
+                operations = [self.call(client, name) for name in "abc"]
                 client.runtime.turn(tenths / 10)
-                early = self.call(client)
+                operations += [self.call(client, name) for name in "abc"]
                 asked = [self.stop(client), self.stop(client)]
+                operations += [self.call(client, name) for name in "abc"]
                 client.runtime.turn(2 * CONNECT_S)
+                operations += [self.call(client, name) for name in "abc"]
                 self.assertEqual([len(each) for each in asked], [1, 1])
-                self.assertEqual(len(early.told), 1)
+                self.assertEqual([len(each.told) for each in operations], [1] * len(operations))
                 self.assert_over(client)
 
     def test_before_anything_has_begun(self) -> None:
@@ -364,20 +282,49 @@ class TestStop(SessionTest):
         self.assertEqual(over_s, [0.0])
         self.assert_over(client)
 
-    def test_an_ensemble_is_away(self) -> None:
-        """It ends nevertheless; the session there will expire."""
+    def test_what_is_not_joined(self) -> None:
+        """It is not joined any more: what needs it fails at once."""
         client = self.started()
+        waiting = self.call(client, "b")
+        self.stop(client)
+        late = self.call(client, "c")
+        client.runtime.turn()
+        self.assertIsInstance(self.call(client, "c").value, ConnectionClosedError)
+        client.runtime.turn(CONNECT_S)
+        self.assertEqual([type(each.value) for each in (waiting, late)], [ConnectionLoss, ConnectionClosedError])
+        self.assertEqual(client.joined, ["a", "b"])
+        self.assert_over(client)
+
+    def test_an_ensemble_is_away(self) -> None:
+        """It ends nevertheless; the session there will expire. What waits there can be failed before."""
+        client = self.started("ab")
         client["b"].lose()
-        waiting = self.call(client, self.on(client, "b"))
+        waiting, on_a = self.call(client, "b"), self.call(client, "a")
+        client.session.fail_away()
+        self.assertIsInstance(waiting.value, ConnectionLoss)
+        late = self.call(client, "b")
         over_s = self.stop(client)
         client.runtime.turn(CONNECT_S)
         self.assertEqual(len(over_s), 1)
-        self.assertIsInstance(waiting.value, ConnectionLoss)
+        self.assertIsInstance(late.value, ConnectionLoss)
+        self.assert_read(on_a)
+        self.assert_over(client)
+
+    def test_while_it_is_suspended(self) -> None:
+        """The time after which it would give up ends with it."""
+        client = self.started("ab")
+        client.give_up_after_s = 2 * CONNECT_S
+        client["b"].has_ephemerals = True
+        client["b"].lose()
+        self.stop(client)
+        client.runtime.turn(10 * CONNECT_S)
+        self.assertNotIn(EXPIRED, client.states)
         self.assert_over(client)
 
     def test_a_child_process(self) -> None:
-        client = self.started()
+        client = self.started("ab")
         error = RuntimeError("a child")
         client.session.abandon(error)
-        self.assertEqual([client[name].told for name in "abc"], [["abandon"]] * 3)
+        self.assertEqual([client[name].told for name in "ab"], [["abandon"]] * 2)
         self.assertEqual((client.session.failure, client.session.is_leaving), (error, True))
+        self.assertIs(self.call(client, "c").value, error)

@@ -4,83 +4,114 @@ from __future__ import annotations
 
 from kazoo.protocol.states import KeeperState
 
+from parkazoo.kazoo_private import Create, SetData
 from parkazoo.protocol.registration import decode_registration, parse_session, registration_path
-from tests.protocol.by_hand import CONNECT_S, PASSWORD, SESSION_TIMEOUT_S, Client
-from tests.protocol.test_session import START_S, SessionTest
+from tests.protocol.by_hand import Client
+from tests.protocol.member_by_hand import CONNECT_S, PASSWORD, SESSION_TIMEOUT_S
+from tests.protocol.test_session import CONNECTED, SessionTest
 
-CONNECTED, CONNECTING = KeeperState.CONNECTED, KeeperState.CONNECTING
+CONNECTING = KeeperState.CONNECTING
 
 
 class TestRegistration(SessionTest):
     def registered_as(self, client: Client) -> dict[str, int | None]:
         """The id of the client in each member's registration of its present session."""
         found = {}
-        for name, ensemble in client.ensembles.items():
-            self.assertIn(client[name].session_id, [session for session, _ in client[name].registrations])
-            data = ensemble.data[registration_path(client[name].session_id)]
-            found[name] = parse_session(decode_registration(data)["client"])
+        for name in client.joined:
+            path = registration_path(client[name].session_id)
+            found[name] = parse_session(decode_registration(client.ensembles[name].data[path])["client"])
         return found
 
-    def test_started(self) -> None:
+    def check(self, client: Client, joined: str = "abc") -> None:
+        """All have registered with the client's id."""
+        self.assertEqual(client.client_state, CONNECTED)
+        self.assertEqual(self.registered_as(client), dict.fromkeys(joined, client.session.number))
+
+    def test_joined(self) -> None:
+        """Each when it is joined, before anything else is sent there."""
         client = self.started()
-        number = client["a"].session_id
-        self.assertEqual(client.session.number, number)
-        self.assertEqual(self.registered_as(client), dict.fromkeys("abc", number))
+        self.check(client, "a")
+        self.join(client, "bc")
+        self.check(client)
+        for name in "bc":
+            self.assertIsInstance(client.ensembles[name].seen[0], Create)
+
+    def test_one_ensemble(self) -> None:
+        client = self.started(names="a")
+        self.assertEqual(self.registered_as(client), {"a": client["a"].session_id})
 
     def test_expired(self) -> None:
-        """The others wait for the client's new id."""
+        """With the client's new id."""
         for name in "abc":
             with self.subTest(name):
-                client = self.started()
+                client = self.started("abc")
                 old = client.session.number
+                client[name].has_ephemerals = True
                 client[name].lose()
                 client.runtime.turn(SESSION_TIMEOUT_S)
                 client.ensembles[name].is_up = True
                 client.runtime.turn(4 * CONNECT_S)
-                self.assertEqual(client.states[-1], CONNECTED)
-                number = client["a"].session_id
-                self.assertNotEqual(number, old)
-                self.assertEqual(client.session.number, number)
-                self.assertEqual(self.registered_as(client), dict.fromkeys("abc", number))
+                self.assertNotEqual(client.session.number, old)
+                self.check(client)
 
-    def test_the_bootstrap_ensemble_stays_away(self) -> None:
-        """No other session begins without the client's id; stop() ends it all the same."""
-        client = self.started()
-        client["a"].lose()
+    def test_renewed(self) -> None:
+        """The new session registers with the same id."""
+        client = self.started("abc")
+        old = client["b"].session_id
         client["b"].lose()
         client.runtime.turn(SESSION_TIMEOUT_S)
         client.ensembles["b"].is_up = True
-        client.runtime.turn(10 * CONNECT_S)
-        self.assertEqual((client.session.number, client["b"].session_id), (0, 0))
-        client.session.stop(lambda: None)
-        client.runtime.turn(2 * CONNECT_S)
-        self.assert_over(client)
+        client.runtime.turn(4 * CONNECT_S)
+        self.assertNotEqual(client["b"].session_id, old)
+        self.check(client)
+
+    def test_connected_again(self) -> None:
+        """The session has registered."""
+        client = self.started("ab")
+        client["b"].lose()
+        client.ensembles["b"].is_up = True
+        client.runtime.turn(CONNECT_S)
+        creates = [each for each in client.ensembles["b"].seen if isinstance(each, Create)]
+        self.assertEqual((len(creates), client["b"].state), (1, CONNECTED))
 
     def test_the_answer_is_lost(self) -> None:
         """The next connection registers."""
         client = Client()
         client.ensembles["a"].loses_registrations = True
-        client.runtime.turn(3 * START_S)
-        self.assertEqual(client.states, [])
+        client.runtime.turn(3 * CONNECT_S)
+        self.assertEqual((client.states, client.ensembles["a"].sessions), ([], set()))
+        client.ensembles["a"].loses_registrations = False
+        client.runtime.turn(CONNECT_S)
+        self.check(client, "a")
+
+    def test_read_only(self) -> None:
+        """It registers when it can."""
+        client = Client()
+        client.ensembles["a"].can_write = False
+        client.runtime.turn(CONNECT_S)
+        self.assertEqual(client.states, [KeeperState.CONNECTED_RO])
+        self.assertEqual(client.ensembles["a"].seen, [])
         client["a"].lose()
-        client.ensembles["a"].is_up = True
-        client.runtime.turn(START_S)
-        self.assertEqual(client.states, [CONNECTED])
-        self.assertEqual(self.registered_as(client), dict.fromkeys("abc", client.session.number))
+        client.ensembles["a"].is_up = client.ensembles["a"].can_write = True
+        client.runtime.turn(CONNECT_S)
+        self.check(client, "a")
 
     def test_resumed(self) -> None:
-        client = self.started()
+        """What is registered already is set."""
+        client = self.started("abc")
         number = client.session.number
         client.resume, client.client_state = client.session.client_id, CONNECTING
         client.begin()
-        client.runtime.turn(START_S)
+        client.runtime.turn(3 * CONNECT_S)
         self.assertEqual(client.session.number, number)
-        self.assertEqual(self.registered_as(client), dict.fromkeys("abc", number))
+        self.check(client)
+        for name in "abc":
+            sets = [each for each in client.ensembles[name].seen if isinstance(each, SetData)]
+            self.assertEqual(len(sets), 1)
 
     def test_of_another_cluster(self) -> None:
-        client = Client(resume=(5, PASSWORD))
-        client.ensembles["a"].sessions.add(5)
+        client = Client(resume=(5, PASSWORD + b"x"))
         with self.assertLogs("parkazoo.test", "WARNING"):
-            client.runtime.turn(2 * START_S)
+            client.runtime.turn(CONNECT_S)
         self.assertNotEqual(client.session.number, 5)
-        self.assertEqual(self.registered_as(client), dict.fromkeys("abc", client.session.number))
+        self.check(client, "a")

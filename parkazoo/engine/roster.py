@@ -1,0 +1,270 @@
+"""Which ensembles a client has joined, by which map, and with which sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Generic
+
+from kazoo.protocol.states import KeeperState
+
+from parkazoo.engine.ports import Client, MemberT, OnAnswer, OtherSession, RequestPort, Runtime
+from parkazoo.engine.unjoined import Unjoined
+from parkazoo.kazoo_private import SetData
+from parkazoo.protocol.atlas import Atlas, NoCopyError
+from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, SessionId, pack_sessions, unpack_sessions
+from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
+from parkazoo.protocol.standing import Standing
+from parkazoo.protocol.states import CLOSED_ERRORS
+from parkazoo.protocol.steps import Request
+
+FIRST = "first"  # what the first member is called until it is known which ensemble it is
+
+
+class Roster(Generic[MemberT]):
+    """The members of a session. It answers what they ask before they send anything.
+
+    :param make_member: makes a member from its owner, a name, hosts and a session to go on with.
+    :param resume: the client_id of the session to go on with, if any.
+    :ivar members: of the ensembles that are joined, in that order.
+    :ivar ports: of all ensembles, indexed as in the placement, once the map is known.
+    :ivar is_open: operations are taken.
+    """
+
+    is_open = False
+    is_stopping = False  # the members have been asked to end
+    failure: Exception | None = None
+
+    def __init__(
+        self,
+        client: Client,
+        runtime: Runtime,
+        make_member: Callable[[Any, str, str, SessionId | None], MemberT],
+        resume: SessionId | None,
+    ) -> None:
+        self._client = client
+        self._runtime = runtime
+        self._make_member = make_member
+        self._resume = resume
+        # A session of kazoo's. Of one of ours it is not known yet which ensembles it is on.
+        first = resume if resume is not None and len(resume[1]) == SESSION_PASSWORD_BYTES else None
+        self.first = make_member(self, FIRST, client.describe_hosts(), first)
+        self.members: tuple[MemberT, ...] = (self.first,)
+        self.ports: list[RequestPort] = []
+        self._atlas = Atlas()
+        self._standing: Standing[MemberT] = Standing()
+        self._standing.begins(self.first)
+        self._known = {self.first} if first else set[MemberT]()  # that it is the right ensemble has been seen
+        self._registered: dict[MemberT, int] = {}  # with which epoch of the map
+        self._refused: dict[MemberT, set[str]] = {}  # servers that are not its ensemble's
+        self._number = resume[0] if resume is not None else runtime.new_number()
+        self._sessions: dict[str, SessionId] = {}  # to go on with, by ensemble
+
+    @property
+    def number(self) -> int:
+        """The client's id. If there is one ensemble it is the session's there, as with kazoo."""
+        return self.first.session_id if self._atlas.is_of_one else self._number
+
+    @property
+    def cluster_map(self) -> ClusterMap | None:
+        return self._atlas.map
+
+    @property
+    def has_map(self) -> bool:
+        return self._atlas.map is not None
+
+    @property
+    def _hosts(self) -> list[str]:
+        """The servers to begin with."""
+        return self._client.describe_hosts().split(",")
+
+    def refusal(self) -> Exception | None:
+        return (self.failure or CLOSED_ERRORS[KeeperState.CLOSED]()) if self.is_stopping else None
+
+    def _begin(self, member: MemberT) -> None:
+        """Have a member connect."""
+        raise NotImplementedError
+
+    def _fail(self, error: Exception) -> None:
+        """The client cannot start."""
+        raise NotImplementedError
+
+    # ---- what members ask ------------------------------------------------------------------------
+
+    def recognize(self, member: MemberT, record: Any, copy: Any, server: str) -> Exception | None:
+        """See :meth:`parkazoo.engine.ports.Owner.recognize`."""
+        if not self.has_map:
+            return self._meet(record, copy, server)
+        try:
+            self._atlas.verify(member.name, record)
+        except Exception as error:
+            return self._refuse(member, error, server)
+        return None if copy is None else self.take_copy(member, copy, server)
+
+    def registration(self, member: MemberT, session: int) -> Request:
+        """See :meth:`parkazoo.engine.ports.Owner.registration`."""
+        assert self.cluster_map is not None
+        self._registered[member] = self.cluster_map.epoch
+        return self._registration(session)
+
+    def _registration(self, session: int) -> Request:
+        assert self.cluster_map is not None
+        number = session if self._atlas.is_of_one else self._number
+        return self._client.registration(session, number, self.cluster_map.epoch)
+
+    def take_copy(self, member: MemberT, copy: Any, server: str) -> Exception | None:
+        """See :meth:`parkazoo.engine.ports.Owner.take_copy`."""
+        before = self.cluster_map
+        try:
+            is_newer = self._atlas.take(copy, server)
+        except Exception as error:
+            return self._refuse(member, error, server)
+        if is_newer and before is not None:
+            self._follow(before)
+        return None
+
+    def _refuse(self, member: MemberT, error: Exception, server: str) -> Exception:
+        """What waits for an ensemble fails when all its servers have turned out to be wrong."""
+        if not self.is_open and member is self.first:
+            self._fail(error)
+        elif member not in self._known:
+            assert self.cluster_map is not None
+            refused = self._refused.setdefault(member, set())
+            refused.add(server)
+            if len(refused) >= len(parse_hosts(self.cluster_map.ensembles[member.name])):
+                member.fail_waiting(error)
+        return error
+
+    def _meet(self, record: Any, copy: Any, server: str) -> Exception | None:
+        """The first server that answers gives the map, and says which ensemble it belongs to."""
+        try:
+            name = self._atlas.meet(record, copy, server)
+        except NoCopyError as error:  # another ensemble of the cluster may have one
+            if error.asked is None or error.asked >= len(self._hosts):
+                self._fail(error)
+            return error
+        except Exception as error:
+            self._fail(error)
+            return error
+        assert self.cluster_map is not None
+        self._settle(self.first, name)
+        self._warn_of_strangers(self.cluster_map)
+        lock, names = self._runtime.make_lock, self.cluster_map.names
+        self.ports = [
+            Unjoined(lock(), self.refusal, partial(self._runtime.call, partial(self._join, each)))
+            for each in names
+        ]
+        self.ports[names.index(name)] = self.first
+        return self._go_on_with_sessions(name)
+
+    def _warn_of_strangers(self, cluster_map: ClusterMap) -> None:
+        """Servers of two clusters in one list: each start would take the map of the first that answers."""
+        servers = {format_hosts([each]) for hosts in cluster_map.ensembles.values() for each in parse_hosts(hosts)}
+        strangers = {each.lower() for each in self._hosts} - servers
+        if strangers and not self._atlas.is_of_one:
+            self._client.logger.warning(
+                "The map of cluster %s does not name %s: the client only begins there. If they are of another "
+                "cluster, take them out of its hosts",
+                cluster_map.cluster,
+                ", ".join(sorted(strangers)),
+            )
+
+    def _settle(self, member: MemberT, name: str) -> None:
+        assert self.cluster_map is not None
+        if self._atlas.is_of_one:  # the user's hosts may be other names for its servers
+            member.settle(name, None, None)
+        else:
+            member.settle(name, self.cluster_map.ensembles[name], self._client.session_timeout_s)
+
+    def _go_on_with_sessions(self, name: str) -> Exception | None:
+        """Join the ensembles on which there is a session to resume.
+
+        :param name: of the first member, which has just begun a session, unless it was one of kazoo's.
+        """
+        if self._resume is None or len(self._resume[1]) == SESSION_PASSWORD_BYTES:
+            return None
+        sessions = unpack_sessions(self._resume[1])
+        assert self.cluster_map is not None
+        if not sessions or self._atlas.is_of_one or not sessions.keys() <= self.cluster_map.ensembles.keys():
+            self._client.logger.warning("The client_id is not one of this cluster's: starting a new session")
+            self._number = self._runtime.new_number()
+            return None
+        self._sessions = sessions
+        for each in sessions:
+            self._join(each)
+        if name not in sessions:
+            return None
+        self._standing.awaits(self.first)
+        self.first.resume(sessions[name])
+        return OtherSession("it goes on with the session of the client_id")
+
+    def _unjoined(self) -> list[Unjoined]:
+        return [port for port in self.ports if isinstance(port, Unjoined)]
+
+    def _join(self, name: str) -> None:
+        """On the loop: begin the member of an ensemble, if it has not begun."""
+        cluster_map = self.cluster_map
+        assert cluster_map is not None
+        index = cluster_map.names.index(name)
+        unjoined = self.ports[index]
+        if self.is_stopping or not isinstance(unjoined, Unjoined):
+            return
+        session = self._sessions.get(name)
+        member = self._make_member(self, name, cluster_map.ensembles[name], session)
+        self._settle(member, name)
+        self._standing.begins(member)
+        if session is not None:
+            self._standing.awaits(member)
+        self.members = (*self.members, member)
+        self._begin(member)
+        unjoined.pass_on(member)
+        self.ports[index] = member
+
+    def _follow(self, before: ClusterMap) -> None:
+        """There is a newer map: other addresses. Each session that is registered says so."""
+        assert self.cluster_map is not None
+        self._client.logger.info("The cluster map has changed: epoch %d", self.cluster_map.epoch)
+        for member in self.members:
+            if before.ensembles[member.name] != self.cluster_map.ensembles[member.name]:
+                self._settle(member, member.name)
+            self._register_again(member)
+
+    def _register_again(self, member: MemberT) -> None:
+        """If it has registered with an older map."""
+        assert self.cluster_map is not None
+        epoch = self.cluster_map.epoch
+        if self._registered.get(member, 0) != epoch and self._standing[member] == KeeperState.CONNECTED:
+            create = self._registration(member.session_id)
+            registered = OnAnswer(partial(self._have_registered, member, epoch))
+            member.submit(SetData(create.path, create.data, -1), registered)
+
+    def _have_registered(self, member: MemberT, epoch: int, answer: Any) -> None:
+        if not isinstance(answer, Exception):  # else again, when it is connected again
+            self._registered[member] = epoch
+
+    # ---- for people ------------------------------------------------------------------------------
+
+    def state_on(self, ensemble: int) -> str:
+        """The KeeperState of one ensemble: CLOSED if it is not joined."""
+        return next(
+            (self._standing[each] for each in self.members if each is self.ports[ensemble]), KeeperState.CLOSED
+        )
+
+    @property
+    def client_id(self) -> SessionId | None:
+        """The client's id, and what resumes its sessions. None if there is no session."""
+        if self._atlas.is_of_one:
+            return (self.first.session_id, self.first.session_password) if self.first.session_id else None
+        sessions = {each.name: (each.session_id, each.session_password) for each in self.members}
+        return self._number, pack_sessions({name: each for name, each in sessions.items() if each[0]})
+
+    def describe_missing(self) -> str:
+        """The ensembles that were not reached and why, for the message of a time-out."""
+        if self.cluster_map is None:
+            return f"the cluster ({self.first.describe_troubles()})"
+        missing = [
+            f"ensemble {member.name} ({member.describe_troubles()})"
+            for member in self.members
+            if not self._standing.is_connected(member)
+        ]
+        return " and ".join(missing) or "all ensembles at once"

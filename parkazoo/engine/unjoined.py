@@ -1,0 +1,55 @@
+"""What stands in a member's place until the client joins that ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from parkazoo.engine.early import Early
+from parkazoo.engine.ports import Reply, RequestPort
+from parkazoo.kazoo_private import Auth
+from parkazoo.protocol.steps import Request
+
+
+class Unjoined:
+    """Keeps requests for a member that is to be. The first of them has the ensemble joined.
+
+    :param refusal: see :class:`Early`.
+    :param join: has the ensemble joined, if it is not; any thread may call it.
+    """
+
+    session_id = 0
+    has_ephemerals = False
+
+    def __init__(
+        self,
+        lock: AbstractContextManager[Any],
+        refusal: Callable[[], Exception | None],
+        join: Callable[[], None],
+    ) -> None:
+        self._early = Early(lock, refusal)
+        self._join = join
+
+    def submit(self, request: Request, reply: Reply | None) -> None:
+        if request.type == Auth.type and not self._early.is_open:  # each connection begins with all credentials
+            if reply is not None:
+                reply.set(True)
+            return
+        self._early.call(request, reply)
+        self._join()
+
+    def forget_watch(self, path: str, watch: Any) -> None:
+        """There is none."""
+
+    def pass_on(self, member: RequestPort) -> None:
+        """The ensemble is joined: its member takes what was kept, and what comes."""
+        self._early.open(member.submit)
+
+    def fail(self) -> None:
+        """With the refusal."""
+        self._early.fail()
+
+    def drop(self, error: type[Exception]) -> None:
+        """Fail what is kept: it is not to be sent any more."""
+        self._early.fail(error)

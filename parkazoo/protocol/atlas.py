@@ -1,0 +1,142 @@
+"""The map as an ensemble holds it, compared with what a client knows.
+
+Each ensemble has a copy at ``/parkazoo/map``. They differ while a change is on its way; a client works by the
+newest that it has seen. A change is published on the bootstrap ensemble, after all copies have the one before. So
+copies are one change apart at most, and a copy is never from another history.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from kazoo.exceptions import NoAuthError, NoNodeError
+
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap, identity_error, no_map_error
+from parkazoo.protocol.placement import MAP
+
+
+def read_copy(answer: Any, server: str) -> ClusterMap | None:
+    """The map in the answer to a read of ``/parkazoo/map``; None if there is no such znode.
+
+    :param server: for messages.
+    :raises ClusterMapError: it may not be read, or cannot be used.
+    :raises Exception: the answer is another error.
+    """
+    if isinstance(answer, NoNodeError):
+        return None
+    if isinstance(answer, NoAuthError):
+        raise ClusterMapError(f"may not read {MAP} on {server}: pass the cluster's identity in auth_data")
+    if isinstance(answer, Exception):
+        raise answer
+    try:
+        return ClusterMap.from_json(answer[0])
+    except ClusterMapError as error:
+        raise ClusterMapError(f"cannot use the cluster map at {MAP} on {server}: {error}") from None
+
+
+def newer_of(known: ClusterMap, copy: ClusterMap, server: str) -> ClusterMap:
+    """The map to work by from now on.
+
+    :param copy: as the ensemble of `server` holds it.
+    :raises ClusterMapError: the two do not belong together.
+    """
+    if copy.cluster != known.cluster:
+        raise ClusterMapError(f"{MAP} on {server} is of cluster {copy.cluster}, not {known.cluster}")
+    if copy.epoch == known.epoch and copy != known:
+        raise ClusterMapError(
+            f"{MAP} on {server} differs from the client's map, of the same epoch {known.epoch}: somebody has "
+            "changed one of them by hand. See `parkazoo map check`"
+        )
+    if copy.epoch <= known.epoch:
+        return known
+    if (copy.placement, copy.bootstrap) != (known.placement, known.bootstrap):
+        raise ClusterMapError(
+            f"{MAP} on {server}, epoch {copy.epoch}, places znodes otherwise than the client's map, epoch "
+            f"{known.epoch}: somebody has changed it by hand. See `parkazoo map check`"
+        )
+    return copy
+
+
+def name_in(cluster_map: ClusterMap, record: Any, server: str) -> str:
+    """Which ensemble a server belongs to.
+
+    :param record: the answer to a read of ``/parkazoo/ensemble`` there.
+    :raises Exception: it is none of the map's, or may not be read.
+    """
+    name = cluster_map.bootstrap
+    with suppress(ValueError, RecursionError, TypeError, KeyError):
+        name = json.loads(record[0])["name"]
+    if not isinstance(name, str) or name not in cluster_map.ensembles:
+        name = cluster_map.bootstrap
+    error = identity_error(cluster_map, name, record)
+    if error is not None:
+        raise error
+    return name
+
+
+class Atlas:
+    """What a client knows of its cluster: the newest map that it has seen in any copy.
+
+    :ivar map: None until the first server has been met.
+    """
+
+    def __init__(self) -> None:
+        self.map: ClusterMap | None = None
+        self._without: set[str] = set()  # servers that have no copy
+
+    @property
+    def is_of_one(self) -> bool:
+        """There is one ensemble."""
+        return self.map is not None and len(self.map.names) == 1
+
+    def meet(self, record: Any, copy: Any, server: str) -> str:
+        """Take the map from the first server that answers; returns the name of its ensemble.
+
+        :param record: the answer to a read of ``/parkazoo/ensemble`` there.
+        :param copy: to a read of ``/parkazoo/map``.
+        :param server: its address, for messages.
+        :raises NoCopyError: it has none. :raises Exception: it cannot be used.
+        """
+        found = read_copy(copy, server)
+        if found is None:
+            self._without.add(server)
+            data = None if isinstance(record, Exception) else record[0]
+            raise NoCopyError(str(no_map_error(server, data)), None if data is None else len(self._without))
+        name = name_in(found, record, server)
+        self.map = found
+        return name
+
+    def verify(self, name: str, record: Any) -> None:
+        """
+        :raises Exception: it is not this ensemble.
+        """
+        assert self.map is not None
+        error = identity_error(self.map, name, record)
+        if error is not None:
+            raise error
+
+    def take(self, copy: Any, server: str) -> bool:
+        """Take the map of a copy, if that is newer; returns whether it is.
+
+        :raises Exception: it cannot be used, or does not belong to the map.
+        """
+        assert self.map is not None
+        found = read_copy(copy, server)
+        before = self.map
+        if found is not None:
+            self.map = newer_of(before, found, server)
+        return self.map is not before
+
+
+class NoCopyError(ClusterMapError):
+    """A server has no map.
+
+    :param asked: so many servers have none by now, though they are of some cluster; None: this one is of none.
+    """
+
+    def __init__(self, message: str, asked: int | None) -> None:
+        super().__init__(message)
+        self.asked = asked

@@ -1,0 +1,85 @@
+"""What a client has on one ensemble that ends with its session there: ephemerals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from parkazoo.kazoo_private import Create, Create2, Delete, Transaction
+from parkazoo.protocol.operations import EPHEMERAL, SEQUENCE
+from parkazoo.protocol.steps import ExistsForWatch, Request
+
+MOST_PATHS = 1 << 16
+CREATES = (Create.type, Create2.type)
+CHANGING = frozenset((*CREATES, Delete.type, Transaction.type))  # the types of requests that count here
+
+
+class Holdings:
+    """The ephemerals of one session, by physical path, as far as its answers tell. When in doubt there is one.
+
+    What another client deletes still counts.
+    """
+
+    def __init__(self) -> None:
+        self._paths: set[str] = set()
+        self._has_more = False  # of unknown names
+
+    def __bool__(self) -> bool:
+        return self._has_more or bool(self._paths)
+
+    def clear(self) -> None:
+        """A new session has none."""
+        self._paths.clear()
+        self._has_more = False
+
+    def assume(self) -> None:
+        """There may be some: the session was another client's."""
+        self._has_more = True
+
+    def answered(self, request: Request, answer: Any) -> None:
+        """A request of one of the types CHANGING has succeeded.
+
+        :param answer: of a transaction: the results, whose paths are physical.
+        """
+        if request.type == Transaction.type:
+            if not any(isinstance(each, Exception) for each in answer):
+                for operation, result in zip(request.operations, answer, strict=True):
+                    self._done(operation, result)
+        else:
+            self._done(request, answer)
+
+    def lost(self, requests: Iterable[Request]) -> None:
+        """Requests that were sent will get no answer: they may have been done."""
+        for request in requests:
+            for operation in filter(is_ephemeral, _operations(request)):
+                self._add(None if operation.flags & SEQUENCE else operation.path)
+
+    def _done(self, operation: Request, result: Any) -> None:
+        if operation.type == Delete.type:
+            self._paths.discard(operation.path)
+        elif is_ephemeral(operation):
+            self._add(result if operation.type == Create.type else result[0])
+
+    def _add(self, path: str | None) -> None:
+        if path is None or len(self._paths) >= MOST_PATHS:
+            self._has_more = True
+        else:
+            self._paths.add(path)
+
+
+def is_ephemeral(request: Request) -> bool:
+    return request.type in CREATES and bool(request.flags & EPHEMERAL)
+
+
+def leaves_ephemeral(request: Request) -> bool:
+    return any(map(is_ephemeral, _operations(request)))
+
+
+def _operations(request: Request) -> Sequence[Request]:
+    operations: Sequence[Request] = request.operations if request.type == Transaction.type else (request,)
+    return operations
+
+
+def leaves_watch(request: Request) -> bool:
+    """Whether it leaves a watch, or is part of what does."""
+    return getattr(request, "watcher", None) is not None or isinstance(request, ExistsForWatch)

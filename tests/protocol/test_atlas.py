@@ -1,0 +1,101 @@
+"""The map as the ensembles hold it."""
+
+from __future__ import annotations
+
+import json
+import unittest
+from dataclasses import replace
+from typing import Any
+
+from kazoo.exceptions import ConnectionLoss, NoAuthError, NoNodeError
+
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.atlas import name_in, newer_of, read_copy
+from parkazoo.protocol.cluster_map import ClusterMap
+
+KNOWN = ClusterMap("test", {"a": "h:1", "b": "h:2", "c": "h:3"}, ("a", "b", "c"), "a", epoch=3)
+
+
+class TestReadCopy(unittest.TestCase):
+    def test_a_map(self) -> None:
+        self.assertEqual(read_copy((KNOWN.to_json(), None), "h:1"), KNOWN)
+
+    def test_none(self) -> None:
+        self.assertIsNone(read_copy(NoNodeError(), "h:1"))
+
+    def test_errors(self) -> None:
+        """They name the server; what is no word of the map's state stays as it is."""
+        newer = json.loads(KNOWN.to_json()) | {"format": 2}
+        for answer, kind, words in (
+            (NoAuthError(), ClusterMapError, "may not read /parkazoo/map on h:1: pass the cluster's identity"),
+            ((b"{", None), ClusterMapError, "cannot use the cluster map at /parkazoo/map on h:1: it is damaged"),
+            ((None, None), ClusterMapError, "cannot use the cluster map at /parkazoo/map on h:1: it is damaged"),
+            ((json.dumps(newer).encode(), None), ClusterMapError, "upgrade ParKazoo"),
+            (ConnectionLoss("lost"), ConnectionLoss, "lost"),
+        ):
+            with self.subTest(words), self.assertRaises(kind) as raised:
+                read_copy(answer, "h:1")
+            self.assertIn(words, str(raised.exception))
+
+
+class TestNewerOf(unittest.TestCase):
+    def check(self, words: str, **changes: Any) -> None:
+        with self.assertRaises(ClusterMapError) as raised:
+            newer_of(KNOWN, replace(KNOWN, **changes), "h:2")
+        self.assertIn("/parkazoo/map on h:2", str(raised.exception))
+        self.assertIn(words, str(raised.exception))
+
+    def test_the_same(self) -> None:
+        self.assertIs(newer_of(KNOWN, replace(KNOWN), "h:2"), KNOWN)
+
+    def test_older(self) -> None:
+        """Whatever it says."""
+        for older in (replace(KNOWN, epoch=2), replace(KNOWN, epoch=1, placement=("c", "b", "a"), bootstrap="c")):
+            self.assertIs(newer_of(KNOWN, older, "h:2"), KNOWN)
+
+    def test_newer(self) -> None:
+        moved: list[dict[str, Any]] = [{}, {"ensembles": {"a": "h:1,h:4", "b": "h:5", "c": "h:3"}}]
+        for changes in moved:
+            newer = replace(KNOWN, epoch=4, **changes)
+            self.assertIs(newer_of(KNOWN, newer, "h:2"), newer)
+
+    def test_of_another_cluster(self) -> None:
+        for epoch in (2, 3, 4):
+            self.check("is of cluster other, not test", cluster="other", epoch=epoch)
+
+    def test_other_content(self) -> None:
+        self.check("of the same epoch 3", ensembles={"a": "h:1", "b": "h:2", "c": "h:4"})
+        self.check("of the same epoch 3", bootstrap="b")
+
+    def test_another_placement(self) -> None:
+        """No command changes that yet."""
+        for changes in (
+            {"placement": ("b", "a", "c")},
+            {"bootstrap": "b"},
+            {"ensembles": {"a": "h:1", "b": "h:2"}, "placement": ("a", "b")},
+            {"ensembles": {**KNOWN.ensembles, "d": "h:4"}, "placement": ("a", "b", "c", "d")},
+            {"ensembles": {"a": "h:1", "b": "h:2", "d": "h:3"}, "placement": ("a", "b", "d")},
+        ):
+            with self.subTest(changes):
+                self.check("epoch 4, places znodes otherwise than the client's map, epoch 3", epoch=4, **changes)
+
+
+class TestNameIn(unittest.TestCase):
+    def record(self, found: Any) -> tuple[bytes, None]:
+        return json.dumps(found).encode(), None
+
+    def test_each(self) -> None:
+        for name in KNOWN.ensembles:
+            self.assertEqual(name_in(KNOWN, self.record(KNOWN.identity(name)), "h:1"), name)
+
+    def test_none_of_them(self) -> None:
+        for found in ({"cluster": "other", "name": "b"}, {"cluster": "test", "name": "d"}, {"cluster": "test"}, 5):
+            with self.subTest(found), self.assertRaisesRegex(ClusterMapError, "are not ensemble"):
+                name_in(KNOWN, self.record(found), "h:1")
+
+    def test_no_answer(self) -> None:
+        for answer in (NoAuthError(), ConnectionLoss()):
+            with self.assertRaises(type(answer)):
+                name_in(KNOWN, answer, "h:1")
+        with self.assertRaisesRegex(ClusterMapError, "have lost their data"):
+            name_in(KNOWN, NoNodeError(), "h:1")
