@@ -88,6 +88,8 @@ class Relay:
         if self._thread.is_alive():
             self._do(lambda: setattr(self, "_is_over", True))
             self._thread.join()
+            self._inner.close()  # only now: the thread may make the call before `_do` has woken it
+            self._outer.close()
 
     def _do(self, call: Callable[[], None]) -> None:
         is_done = threading.Event()
@@ -115,8 +117,6 @@ class Relay:
                 is_done.set()
         self._refuse()
         self._selector.close()
-        self._inner.close()
-        self._outer.close()
 
     def _open(self) -> None:
         if self._door is None:

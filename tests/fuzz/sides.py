@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -14,9 +15,10 @@ from kazoo.protocol.states import Callback, KazooState, WatchedEvent
 from kazoo.recipe.cache import TreeCache
 from kazoo.security import make_digest_acl_credential
 
+from parkazoo import ParKazooClient
 from parkazoo.kazoo_private import CONNECTION_DROP
 from parkazoo.local import LocalCluster
-from parkazoo.protocol.placement import DONE, MIRRORS, Placement, join
+from parkazoo.protocol.placement import CLIENTS, DONE, MIRRORS, Placement, join
 from tests.fuzz.cases import ACLS, ENSEMBLES, LIFE, PASSWORDS, WATCHERS, Call, Case, Client
 from tests.fuzz.comparable import UUID, in_order, plain
 
@@ -142,9 +144,11 @@ class Player:
 
     def _began(self) -> None:
         self.is_running = True
-        members = getattr(self.client, "members", {"": self.client})
-        for member in members.values():  # who asks is shown the session of the znode's ensemble
-            self.owners[member.client_id[0]] = f"client {self.number}"
+        self.owners[self.client.client_id[0]] = f"client {self.number}"
+        if isinstance(self.client, ParKazooClient):  # it is to depend on each ensemble
+            self.client.join(timeout=PATIENCE_S)
+            for member in self.client.members.values():
+                member.create(f"{CLIENTS}/held-{uuid.uuid4().hex}", ephemeral=True)
 
     def end(self) -> Any:
         for cache in self.caches.values():
@@ -197,8 +201,9 @@ class Player:
         return answer
 
     def _member(self, ensemble: int) -> Any:
-        members = getattr(self.client, "members", None)
-        return [*members.values()][ensemble] if members else self.client
+        if not isinstance(self.client, ParKazooClient):
+            return self.client
+        return self.client.members["abc"[ensemble if len(self.side.ensembles) > 1 else 0]]
 
     def _drop(self, ensemble: int) -> None:
         """The connection breaks, one of the three."""

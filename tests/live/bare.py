@@ -7,7 +7,11 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from parkazoo.errors import ClusterMapError
+from parkazoo.kazoo_private import Create
+from parkazoo.protocol.operations import EPHEMERAL
 from parkazoo.protocol.placement import logical
+from parkazoo.protocol.registration import registration_path
 from parkazoo.wire.handler import Handler
 from parkazoo.wire.loop import Timer
 from parkazoo.wire.member import Member
@@ -86,11 +90,20 @@ class Gate:
 
 
 class Owner:
-    """What a member needs of a session, a runtime and a client."""
+    """What a member needs of a session, a runtime and a client.
+
+    :ivar has_map: the cluster map is known: a new session need not ask for it before it has registered.
+    :ivar is_lost: the end of a member's session is the end of the client's.
+    :ivar copies: of the map, as members have found them behind a registration.
+    :ivar missed: how often a request that leaves a watch has waited in vain.
+    """
 
     is_leaving = False
 
     def __init__(self, loop: Any) -> None:
+        self.has_map = self.is_lost = True
+        self.copies: list[Any] = []
+        self.missed = 0
         self.loop = loop
         self.gate: Any = Gate()
         self.states: list[str] = []
@@ -103,8 +116,23 @@ class Owner:
     def member_ended(self, member: Any) -> None:
         self.ended.append(member)
 
-    def may_begin(self, member: Any) -> bool:
-        return True
+    def member_missed(self, member: Any) -> None:
+        self.missed += 1
+
+    def is_fatal(self, member: Any) -> bool:
+        return self.is_lost
+
+    def recognize(self, member: Any, record: Any, copy: Any, server: str) -> Exception | None:
+        """The servers of a member are marked with its name."""
+        is_right = not isinstance(record, Exception) and record[0] == member.name.encode()
+        return None if is_right else ClusterMapError("another ensemble")
+
+    def registration(self, member: Any, session: int) -> Any:
+        return Create(registration_path(session), b"", [], EPHEMERAL)
+
+    def take_copy(self, member: Any, copy: Any, server: str) -> Exception | None:
+        self.copies.append(copy)
+        return None
 
     def recover(self) -> None:
         """No thread is interrupted here."""
@@ -118,7 +146,6 @@ def make_member(
     hosts: str = "127.0.0.1:1",
     *,
     hook: Any = None,
-    verify: Any = None,
     sasl: Any = None,
     **options: Any,
 ) -> Member:
@@ -138,7 +165,6 @@ def make_member(
         hook or (lambda original: None),
         sasl,
         auth_data,
-        verify,
         hosts=hosts,
         handler=handler,
         **options,

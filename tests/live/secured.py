@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import unittest
@@ -13,6 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionClosedError
 
 from parkazoo import ParKazooClient
+from parkazoo.engine.roster import FIRST
 from parkazoo.local import LocalCluster, LocalServer
 from tests.live.world import DEADLINE_S, sockets, wait_until
 
@@ -67,15 +69,39 @@ class SecuredTest(unittest.TestCase):
             self.assertFalse(client.connected)
             self.assertRaises((kind, ConnectionClosedError), client.get, "/")
 
-    def times_out(self, ensemble: str, pattern: str, hosts: str, **options: Any) -> None:
-        """An ensemble cannot be connected to; the time-out, whenever it comes, says so and why."""
+    def times_out(self, ensemble: str | None, pattern: str, hosts: str, **options: Any) -> None:
+        """An ensemble cannot be joined; the time-out, whenever it comes, says so and why.
+
+        :param ensemble: None: the first, which `hosts` leads to.
+        """
         with self.nothing_left():
             client = ParKazooClient(hosts, **options)
-            client.start_async()
-            wait_until(lambda: client.members[ensemble].troubles, f"trouble with ensemble {ensemble}")
+            if ensemble is None:
+                client.start_async()
+            else:
+                client.start(DEADLINE_S)
+                self.assertRaises(client.handler.timeout_exception, client.join, ensemble, timeout=0.01)
+            wait_until(lambda: client.members[ensemble or FIRST].troubles, f"trouble with ensemble {ensemble}")
             with self.assertRaisesRegex(client.handler.timeout_exception, pattern):
-                client.start(0.01)
+                if ensemble is None:
+                    client.start(0.01)
+                else:
+                    client.join(ensemble, timeout=0.01)
+            client.stop()
+            client.close()
             self.assertRaises(ConnectionClosedError, client.get, "/")
+
+    def hold(self, client: ParKazooClient) -> None:
+        """Have the client make an ephemeral on each ensemble, so that it has something to lose there."""
+        assert client.cluster_map is not None
+        placement = client.cluster_map.make_placement()
+        missing = {*range(len(client.cluster_map.names))}
+        for parent in (f"/held/{number}" for number in itertools.count()):
+            if (ensemble := placement.of_children(parent)) in missing:
+                client.create(f"{parent}/e", ephemeral=True, sequence=True, makepath=True)
+                missing.remove(ensemble)
+            if not missing:
+                return
 
     def expire(self, client: ParKazooClient, ensemble: str, hosts: str, **options: Any) -> None:
         """End the client's session on one ensemble behind its back."""

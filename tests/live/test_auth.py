@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kazoo.client import KazooState
-from kazoo.exceptions import AuthFailedError, ConfigurationError, NoAuthError
+from kazoo.exceptions import AuthFailedError, ConfigurationError, ConnectionClosedError, NoAuthError
 from kazoo.security import CREATOR_ALL_ACL, make_acl
 
 from parkazoo import ParKazooClient
@@ -89,12 +89,14 @@ class AuthTest(SecuredTest):
 
     def outlives(self, client: ParKazooClient, paths: list[str]) -> None:
         """The client is who it was after its connections were lost, and after its session expired on each."""
+        self.hold(client)
         states = Seen()
         client.add_listener(states)
         configure({server: {} for server in self.servers.values()})
         wait_until(lambda: KazooState.SUSPENDED in states and client.connected, "connected again")
         self.may(client, paths)
         for ensemble in ENSEMBLES:
+            self.hold(client)
             states.clear()
             self.expire(client, ensemble, self.servers[ensemble].address)
             wait_until(lambda: KazooState.LOST in states and client.connected, f"new session after {ensemble}")
@@ -171,12 +173,20 @@ class TestSasl(AuthTest):
 
     def test_wrong_password_on_one_ensemble(self) -> None:
         for ensemble in ENSEMBLES:
-            with self.subTest(ensemble), self.other_password(ensemble):
-                self.fails(AuthFailedError, "", self.cluster.hosts, DEADLINE_S, sasl_options=sasl())
+            with self.subTest(ensemble), self.other_password(ensemble), self.nothing_left():
+                client = ParKazooClient(self.cluster.hosts, sasl_options=sasl())
+                with self.assertRaises(AuthFailedError):
+                    client.start(DEADLINE_S)
+                    client.join(ensemble, timeout=DEADLINE_S)
+                wait_until(lambda c=client: not c.connected, "its end")
+                self.assertRaises((AuthFailedError, ConnectionClosedError), client.get, "/")
+                client.stop()
+                client.close()
 
     def test_refused_when_it_comes_back(self) -> None:
         """The password was changed on one ensemble while the client lived: the client has ended, for good."""
         client = self.client(sasl_options=sasl())
+        client.join(timeout=DEADLINE_S)
         with self.other_password("b"):
             wait_until(lambda: client.client_state == "AUTH_FAILED", "refused")
             self.assertRaises(AuthFailedError, client.get, "/")

@@ -686,7 +686,7 @@ class TestLives(LoopsTest):
         """It is about to connect."""
         client.start_async()
         self.assertFalse(client._session.is_leaving)
-        wait_until(lambda: not client._session.bootstrap._connection._race.is_idle(), "an attempt")
+        wait_until(lambda: not client._session.first._connection._race.is_idle(), "an attempt")
 
     def check_all(self) -> None:
         """The client starts and stops, and so does another."""

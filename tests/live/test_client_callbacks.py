@@ -23,6 +23,7 @@ class CallbackTest(LiveTest):
         super().setUp()
         self.client = self.parkazoo()
         self.root = self.new_root(self.client)
+        self.client.create(f"{self.root}/e", ephemeral=True)  # it has something to lose
         self.outcomes = Seen()
 
     def drop(self) -> None:
@@ -154,9 +155,9 @@ class TestListeners(CallbackTest):
 
         self.client.add_listener(listener)
         for number in range(5):
-            old = self.client.client_id
+            old = self.client.client_id[0]
             self.expire()
-            wait_until(lambda o=old: self.client.client_id not in (None, o), "another session")
+            wait_until(lambda o=old: self.client.client_id[0] != o, "another session")
             self.assertGreater(told.count(LOST), number)
             wait_until(lambda: self.client.get(self.root), "an answer")
 
@@ -182,6 +183,7 @@ class TestListeners(CallbackTest):
         """However long one takes, the session lives, and requests are answered."""
         self.client.stop()
         client = self.parkazoo(timeout=4)
+        client.create(f"{self.root}/held", ephemeral=True)
         number = client.client_id[0]
         may_end = client.handler.event_object()
         client.add_listener(lambda state: may_end.wait(DEADLINE_S))

@@ -57,7 +57,7 @@ def error_of(call: Callable[[], Any]) -> str:
 class ForkTest(LiveTest):
     def setUp(self) -> None:
         super().setUp()
-        self.client = self.parkazoo(timeout=SESSION_TIMEOUT_S)
+        self.client = self.joined(timeout=SESSION_TIMEOUT_S)
         self.root = self.new_root(self.client)
         self.number = self.client.client_id[0]
         self.states = Seen()

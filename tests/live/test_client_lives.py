@@ -53,7 +53,7 @@ class TestLives(LiveTest):
         super().setUp()
         handler = make_handler()
         retry = KazooRetry(max_tries=-1, delay=0.01, max_delay=0.1, sleep_func=handler.sleep_func)
-        self.client = self.parkazoo(handler=handler, connection_retry=retry)
+        self.client = self.joined(handler=handler, connection_retry=retry)
         self.root = self.new_root(self.client)
         self.directories = [self.directory(self.root, native) for native in (False, True)]
         for path in self.directories:
@@ -82,14 +82,18 @@ class TestLives(LiveTest):
     def drop(self) -> None:
         self.client._call(CONNECTION_DROP, None)
         wait_until(lambda: "SUSPENDED" in self.states and self.client.connected, "connected again")
-        for member in self.client.members.values():
-            wait_until(lambda m=member: m.connected, "each member connected")
+        self.wait_for_members()
 
     def expire(self) -> None:
-        old = self.client.client_id
+        old = self.client.client_id[0]
         self.client._call(SESSION_EXPIRED, None)
-        wait_until(lambda: self.client.client_id not in (None, old), "another session")
+        wait_until(lambda: self.client.client_id[0] != old, "another session")
         wait_until(lambda: "LOST" in self.states and self.client.connected, "connected again")
+        self.wait_for_members()
+
+    def wait_for_members(self) -> None:
+        for member in self.client.members.values():
+            wait_until(lambda m=member: m.connected, "each member connected")
 
     def measure(self, count: int, happen: Callable[[], None]) -> None:
         name = happen.__name__

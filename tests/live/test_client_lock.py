@@ -212,7 +212,7 @@ class TestContenders(LiveTest):
     def expire(self) -> None:
         """The client takes its session for expired, on the ensemble of the lock. The ensemble does not."""
         number = self.client.session_number
-        member = [*self.client.members.values()][self.placement.of_children(self.path)]
+        member = self.member(self.client, self.placement.of_children(self.path))
         member._call(SESSION_EXPIRED, None)
         wait_until(lambda: self.client.session_number > number and self.client.connected, "a new session")
 
@@ -232,7 +232,7 @@ class TestContenders(LiveTest):
         workers = [client.handler.spawn(work, client, n) for n, client in enumerate(clients)]
         for index in range(15):
             count = len(taken)
-            member = [*clients[index % 3].members.values()][self.placement.of_children(self.path)]
+            member = self.member(clients[index % 3], self.placement.of_children(self.path))
             with suppress(OSError):  # it is just being closed
                 member._connection._socket.shutdown(socket.SHUT_RDWR)
             wait_until(lambda c=count: len(taken) > c, "the lock was taken again")

@@ -30,7 +30,7 @@ class QueueTest(LiveTest):
     def expire(self, client: Any) -> None:
         """End the session on the ensemble that has the entries, and wait until the client has another."""
         ensemble = self.placement.of_children(f"{self.path}/entries")
-        member = list(client.members.values())[ensemble]
+        member = self.member(client, ensemble)
         session = member.client_id
 
         def has_ended() -> bool:

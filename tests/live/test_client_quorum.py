@@ -53,7 +53,7 @@ class TestQuorum(LiveTest):
 
     def server_of(self, client: Any, ensemble: int) -> LocalServer:
         """The server that a client is connected to."""
-        port = list(client.members.values())[ensemble]._connection._socket.getpeername()[1]
+        port = self.member(client, ensemble)._connection._socket.getpeername()[1]
         return next(each for each in self.cluster.ensembles[ensemble].servers if each.port == port)
 
     def test_a_server_dies(self) -> None:
@@ -73,6 +73,7 @@ class TestQuorum(LiveTest):
 
     def test_no_quorum(self) -> None:
         """The other ensemble's work goes on; the rest follows when the quorum is back."""
+        self.client.get(f"{self.paths[1]}/first", watch=Seen())
         ensemble = self.cluster.ensembles[1]
         first, second, _ = ensemble.servers
         for server in (first, second):

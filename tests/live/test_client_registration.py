@@ -22,7 +22,8 @@ class TestRegistration(SessionTest):
     def registrations(self, client: Any) -> list[dict[str, Any] | None]:
         """What it has registered on each ensemble, as plain kazoo reads it; None where it has not."""
         found: list[dict[str, Any] | None] = []
-        for index, member in enumerate(client.members.values()):
+        for index in range(self.ensembles):
+            member = self.member(client, index)
             path = registration_path(member.client_id[0])
             try:
                 data, stat = self.plain(index).get(path)
@@ -33,6 +34,10 @@ class TestRegistration(SessionTest):
                 found.append(json.loads(data))
         return found
 
+    def sessions(self, client: Any) -> list[int]:
+        """The ids of its sessions, by the ensemble's index."""
+        return [self.member(client, index).client_id[0] for index in range(self.ensembles)]
+
     def plain(self, ensemble: int) -> KazooClient:
         """One kazoo client for each ensemble."""
         clients = self.__dict__.setdefault("_plain", {})
@@ -41,8 +46,8 @@ class TestRegistration(SessionTest):
         return clients[ensemble]
 
     def test_registered(self) -> None:
-        client = self.parkazoo()
-        sessions = [member.client_id[0] for member in client.members.values()]
+        client = self.joined()
+        sessions = self.sessions(client)
         for found in self.registrations(client):
             assert found is not None
             self.assertRegex(found.pop("since"), r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$")
@@ -88,21 +93,24 @@ class TestRegistration(SessionTest):
         old = client.client_id[0]
         client.restart()
         self.assertNotEqual(client.client_id[0], old)
+        client.join(timeout=DEADLINE_S)
         wanted = format_session(client.client_id[0])
         self.assertEqual(
             [found and found["client"] for found in self.registrations(client)], [wanted] * self.ensembles
         )
 
     def test_expired(self) -> None:
-        """The sessions that begin then register with the new client's id, whichever has expired."""
+        """If there was an ephemeral, the sessions that begin then register with the new client's id."""
         for ensemble in range(self.ensembles):
             with self.subTest(ensemble):
                 client = self.parkazoo()
+                self.on_each(client, ephemeral=True)
                 old = client.client_id[0]
                 self.expire(client, ensemble)
                 wait_until(
                     lambda client=client, old=old: client.connected and client.client_id[0] != old, "a new one"
                 )
+                client.join(timeout=DEADLINE_S)
                 wanted = format_session(client.client_id[0])
                 found = self.registrations(client)
                 self.assertEqual([each and each["client"] for each in found], [wanted] * self.ensembles)
@@ -112,9 +120,10 @@ class TestRegistration(SessionTest):
 
     def test_resumed(self) -> None:
         """The registration is the newer client's then."""
-        first = self.parkazoo()
+        first = self.joined()
         session = first.client_id
-        for index, member in enumerate(first.members.values()):
+        for index in range(self.ensembles):
+            member = self.member(first, index)
             self.plain(index).set(registration_path(member.client_id[0]), b"{}")
             member.set_hosts("127.0.0.1:1")  # it must not take its session back
         second = self.parkazoo(client_id=session)
@@ -127,7 +136,7 @@ class TestRegistration(SessionTest):
         """Another client has deleted it or written into it: the session's own id is shown, and nothing fails."""
         client = self.parkazoo()
         paths = self.on_each(client, ephemeral=True)
-        sessions = [member.client_id[0] for member in client.members.values()]
+        sessions = self.sessions(client)
         self.plain(0).delete(registration_path(sessions[0]))
         self.plain(1).set(registration_path(sessions[1]), b"\xff{")
         self.plain(2).set(registration_path(sessions[2]), b'{"client": ["0x7"]}')
@@ -136,7 +145,7 @@ class TestRegistration(SessionTest):
     def test_hidden(self) -> None:
         client = self.parkazoo()
         path = self.on_each(client, ephemeral=True)[1]
-        session = list(client.members.values())[1].client_id[0]
+        session = self.sessions(client)[1]
         self.plain(1).add_auth("digest", "a:b")
         self.plain(1).set_acls(registration_path(session), [make_digest_acl("a", "b", all=True)])
         self.assertEqual(self.watcher.exists(path).ephemeralOwner, session)
@@ -146,10 +155,10 @@ class TestRegistration(SessionTest):
         for index in range(self.ensembles):
             wait_until(lambda index=index: self.remove_clients(index), "no client is registered")
         with self.assertLogs("parkazoo", "WARNING") as logged:
-            client = self.parkazoo()
+            client = self.joined()
         self.assertEqual(len([line for line in logged.output if "map init" in line]), self.ensembles)
         paths = self.on_each(client, ephemeral=True)
-        sessions = [member.client_id[0] for member in client.members.values()]
+        sessions = self.sessions(client)
         self.assertEqual([self.watcher.exists(path).ephemeralOwner for path in paths], sessions)
         for index in range(self.ensembles):
             self.plain(index).create(CLIENTS)

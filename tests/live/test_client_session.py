@@ -1,4 +1,4 @@
-"""One session of the client is one on each ensemble: they live and die together."""
+"""The client's sessions on its ensembles: with an ephemeral on each they live and die together."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEve
 from kazoo.retry import KazooRetry, RetryFailedError
 
 from parkazoo import ParKazooClient
+from parkazoo.engine.roster import FIRST
+from parkazoo.engine.session import Session
 from parkazoo.local import LocalServer
-from parkazoo.protocol.client_id import pack_password
+from parkazoo.protocol.client_id import SESSION_BYTES, pack_sessions, unpack_sessions
 from parkazoo.wire.member import Member
 from tests.handlers import make_handler
 from tests.live.world import DEADLINE_S, LiveTest, Seen, sockets, wait_until
 
 CONNECTED, SUSPENDED, LOST = KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.LOST
-PASSWORD_BYTES = 16
 
 
 class SessionTest(LiveTest):
@@ -38,19 +39,6 @@ class SessionTest(LiveTest):
         super().setUp()
         self.watcher = self.parkazoo()
         self.root = self.new_root(self.watcher)
-
-    def on_each(self, client: Any, **options: Any) -> list[str]:
-        """A new znode of `client` on each ensemble, by the ensemble's index."""
-        found: dict[int, str] = {}
-        number = 0
-        while len(found) < self.ensembles:
-            parent = f"{self.root}/on{number}"
-            number += 1
-            if (ensemble := self.placement.of_children(parent)) not in found:
-                client.ensure_path(parent)
-                found[ensemble] = f"{parent}/z"
-                client.create(found[ensemble], **options)
-        return [found[index] for index in range(self.ensembles)]
 
     def server(self, ensemble: int) -> LocalServer:
         return self.cluster.ensembles[ensemble].servers[0]
@@ -67,7 +55,7 @@ class SessionTest(LiveTest):
 
     def expire(self, client: Any, ensemble: int) -> None:
         """End the client's session on one ensemble behind its back."""
-        session = list(client.members.values())[ensemble].client_id
+        session = self.member(client, ensemble).client_id
 
         def has_ended() -> bool:  # the last to connect has the session: the client may have been faster
             thief = self.kazoo(ensemble, client_id=session)
@@ -126,7 +114,9 @@ class TestStates(SessionTest):
         self.assertRaises(ConnectionClosedError, client.get, self.root)
         self.assertIsNone(client.cluster_map)
         client.start()
-        self.assertEqual([*client.members], ["a", "b", "c"])
+        self.assertEqual([*client.members], ["a"])
+        client.join()
+        self.assertEqual(sorted(client.members), ["a", "b", "c"])
         self.assertEqual(client.cluster_map.placement, ("a", "b", "c"))
         client.stop()
         self.assertRaises(ConnectionClosedError, client.create, self.root + "/never")
@@ -137,7 +127,7 @@ class TestStates(SessionTest):
         # It tries again soon enough for its session, however long the server takes to start.
         retry = {"max_tries": -1, "max_delay": 1.0, "sleep_func": make_handler().sleep_func}
         client = self.parkazoo(connection_retry=retry)
-        znodes = self.on_each(client)
+        znodes = self.on_each(client, ephemeral=True)
         for down in range(self.ensembles):
             with self.subTest(down):
                 seen = Seen()
@@ -172,6 +162,9 @@ class TestStates(SessionTest):
                     raise OSError(errno.EBADF, str(error)) from None
 
         client = self.parkazoo(handler=Handler(), timeout=2)
+        znodes = self.on_each(client)
+        for path in znodes:
+            client.get(path, watch=Seen())
         seen = Seen()
         client.add_listener(seen)
         sockets = [member._connection._socket for member in client.members.values()]
@@ -184,11 +177,11 @@ class TestStates(SessionTest):
         wait_until(lambda: client.connected and CONNECTED in seen, "connected, and the listener told so")
         self.assertEqual(seen[0], SUSPENDED)
         self.assertEqual({*seen}, {SUSPENDED, CONNECTED})
-        for path in self.on_each(client):
+        for path in znodes:
             self.assertEqual(client.get(path)[0], b"")
 
     def test_every_socket_is_reached(self) -> None:
-        client = self.parkazoo()
+        client = self.joined()
         before = [member._connection._socket for member in client.members.values()]
         client._connection._socket.shutdown(socket.SHUT_RDWR)
         for index, member in enumerate(client.members.values()):
@@ -200,6 +193,7 @@ class TestStates(SessionTest):
 
     def test_start_while_suspended(self) -> None:
         client = self.parkazoo()
+        self.on_each(client, ephemeral=True)
         with self.killed(1):
             wait_until(lambda: client.state == SUSPENDED, "suspended")
             self.assertFalse(client.start_async().is_set())
@@ -209,9 +203,9 @@ class TestStates(SessionTest):
 
 class TestIdentity(SessionTest):
     def test_owner(self) -> None:
-        client = self.parkazoo()
+        client = self.joined()
         number, password = client.client_id
-        self.assertEqual(len(password), PASSWORD_BYTES + (self.ensembles - 1) * (8 + PASSWORD_BYTES))
+        self.assertEqual(len(password), sum(1 + len(name) + SESSION_BYTES for name in client.members))
         for path in self.on_each(client, ephemeral=True):
             parent = path.rpartition("/")[0]
             stats = [
@@ -233,21 +227,21 @@ class TestIdentity(SessionTest):
 
     def test_resume(self) -> None:
         first = self.parkazoo()
-        session = first.client_id
         znodes = self.on_each(first, ephemeral=True)
+        session = first.client_id
         for member in first.members.values():  # it must not take its session back
             member.set_hosts("127.0.0.1:1")
         second = self.parkazoo(client_id=session)
         self.assertEqual(second.client_id[0], session[0])
         for path in znodes:
             self.assertEqual(second.exists(path).ephemeralOwner, session[0])
-        self.assertEqual(second.client_id, session)
+        self.assertEqual(unpack_sessions(second.client_id[1]), unpack_sessions(session[1]))
         second.stop()
         for index, path in enumerate(znodes):
             self.assertIsNone(self.kazoo(index).exists(self.home(path).path))
 
     def test_resume_what_has_ended(self) -> None:
-        first = self.parkazoo()
+        first = self.joined()
         session = first.client_id
         first.stop()
         second = self.parkazoo(client_id=session, start=False)
@@ -262,17 +256,20 @@ class TestIdentity(SessionTest):
             with self.subTest(ensemble):
                 plain = [self.kazoo(index, timeout=60) for index in range(self.ensembles)]
                 ephemerals = [each.create(f"/ephemeral-{each.client_id[0]}", ephemeral=True) for each in plain]
-                (number, password), *others = [each.client_id for each in plain]
+                names = [each.name for each in self.cluster.ensembles]
+                sessions = dict(zip(names, (each.client_id for each in plain), strict=True))
+                number = 4711
                 plain[ensemble].stop()
                 for each in plain:
                     if each.connected:  # it must not take its session back
                         each.set_hosts("127.0.0.1:1")
                         each._connection._socket.shutdown(socket.SHUT_RDWR)
-                client = self.parkazoo(client_id=(number, password + pack_password(others)))
+                client = self.parkazoo(client_id=(number, pack_sessions(sessions)))
                 self.assertTrue(client.connected)
                 self.assertNotEqual(client.client_id[0], number)
                 for index, path in enumerate(ephemerals):
-                    self.assertIsNone(self.kazoo(index).exists(path))
+                    other = self.kazoo(index)
+                    wait_until(lambda o=other, p=path: not o.exists(p), f"no ephemeral on {index}")
 
     def test_expiry(self) -> None:
         """When one session has expired the client is LOST, and nothing of it is left on any ensemble."""
@@ -291,7 +288,9 @@ class TestIdentity(SessionTest):
                 wait_until(lambda s=seen, c=client: LOST in s and c.connected, "lost and connected")
                 for index, path in enumerate(znodes):
                     home = self.home(path).path
-                    self.assertIsNone(plain[index].exists(home), f"on {index} after {ensemble} expired")
+                    wait_until(
+                        lambda p=plain[index], h=home: not p.exists(h), f"none on {index} after {ensemble} expired"
+                    )
                 self.assertNotEqual(client.client_id[0], old[0])
                 self.assertEqual(seen[-2:], [LOST, CONNECTED])
                 self.assertIn([*seen], ([LOST, CONNECTED], [SUSPENDED, LOST, CONNECTED]))
@@ -330,6 +329,7 @@ class TestIdentity(SessionTest):
     def test_expired_operations(self) -> None:
         """Whatever is under way when the session goes gets an answer."""
         client = self.parkazoo()
+        self.on_each(client, ephemeral=True)
         client.create(self.root + "/d")
         results = []
         seen = Seen()
@@ -393,7 +393,7 @@ class TestStop(SessionTest):
 
     def test_while_an_ensemble_is_down(self) -> None:
         client = self.parkazoo()
-        znodes = self.on_each(client)
+        znodes = self.on_each(client, ephemeral=True)
         with self.killed(1):
             wait_until(lambda: client.state == SUSPENDED, "suspended")
             waiting = [client.get_async(path) for path in znodes]
@@ -407,30 +407,32 @@ class TestStop(SessionTest):
         self.assertIsNotNone(client.exists(self.root))
 
     def test_while_the_map_is_read(self) -> None:
-        """A start() that times out at that moment: no ensemble is met any more."""
+        """A start() that times out at that moment: no other ensemble is joined, whatever waits for one."""
         begun, met = Seen(), Seen()
-        begin, make = Member.begin, ParKazooClient._make_member
+        begin, recognize = Member.begin, Session.recognize
 
         def note_begin(member: Member) -> None:
             begun(member.name)
             begin(member)
 
-        def make_and_stop(client: ParKazooClient, session: Any, name: str, *rest: Any) -> Member:
-            if name == "b":  # on the loop
-                session.begin_stop()
-            met(name)
-            return make(client, session, name, *rest)
+        def stop_and_recognize(session: Any, member: Member, *answers: Any) -> Exception | None:
+            session.begin_stop()
+            met(member.name)
+            return recognize(session, member, *answers)
 
         with (
             mock.patch.object(Member, "begin", note_begin),
-            mock.patch.object(ParKazooClient, "_make_member", make_and_stop),
+            mock.patch.object(Session, "recognize", stop_and_recognize),
         ):
             client = self.parkazoo(start=False)
             client.start_async()
-            met.wait(self.ensembles)
+            waiting = [client.exists_async(f"/{number}/z") for number in range(10)]
+            met.wait()
             client.stop()
             client.close()
-        self.assertEqual(begun, ["bootstrap"])
+        for each in waiting:
+            self.assertRaises(ConnectionClosedError, each.get, timeout=DEADLINE_S)
+        self.assertEqual(begun, [FIRST])
 
     def test_nothing_is_left(self) -> None:
         """Threads and sockets are gone after stop() and close(), any number of times."""
@@ -547,7 +549,7 @@ class TestFlood(SessionTest):
 
 class TestWhatKazooHas(SessionTest):
     def test_command_and_version(self) -> None:
-        client = self.parkazoo()
+        client = self.joined()
         self.assertEqual(client.command(b"ruok"), "imok")
         self.assertEqual(client.server_version()[:2], (3, 9))
         for member in client.members.values():
@@ -597,6 +599,7 @@ class TestWhatKazooHas(SessionTest):
         handler = make_handler()
         retry = KazooRetry(max_tries=-1, delay=0.01, sleep_func=handler.sleep_func)
         client = self.parkazoo(handler=handler, connection_retry=retry)
+        self.on_each(client, ephemeral=True)
         with self.killed(1):
             wait_until(lambda: client.state == SUSPENDED, "suspended")
         wait_until(lambda: client.connected, "connected")
@@ -606,6 +609,7 @@ class TestWhatKazooHas(SessionTest):
         handler = make_handler()
         retry = KazooRetry(max_tries=1, delay=0.01, sleep_func=handler.sleep_func)
         client = self.parkazoo(handler=handler, connection_retry=retry)
+        self.on_each(client, ephemeral=True)
         seen = Seen()
         client.add_listener(seen)
         with self.killed(1):
@@ -645,13 +649,14 @@ class TestWhatKazooHas(SessionTest):
 
         client._connection._connect = connect
         client.start(DEADLINE_S)
+        client.join(timeout=DEADLINE_S)
         ports = {server.port for ensemble in self.cluster.ensembles for server in ensemble.servers}
         self.assertEqual({*seen}, ports)
         self.assertIsNotNone(client.exists(self.root))
 
     def test_reconfig_is_of_one_ensemble(self) -> None:
         """A standalone server cannot be reconfigured, and says so: the request has come to it."""
-        client, plain = self.parkazoo(), self.kazoo()
+        client, plain = self.joined(), self.kazoo()
         arguments = (None, None, "server.1=127.0.0.1:1:2:participant;127.0.0.1:3")
         expected = self.raises_as(lambda: plain.reconfig(*arguments))
         self.assertIsNotNone(expected)

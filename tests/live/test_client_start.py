@@ -1,4 +1,4 @@
-"""start(): with one ensemble, with three; and with what is wrong: a clear error in time, nothing left running."""
+"""start() and join(), with one ensemble and three; and with what is wrong: a clear error in time, nothing left."""
 
 from __future__ import annotations
 
@@ -104,6 +104,20 @@ class TestNoStart(LiveTest):
             self.assertRaises(kind, client.get, "/")
         self.ends(client, before)
 
+    def join_fails(self, kind: type[BaseException], *words: str, timeout_s: float = DEADLINE_S) -> None:
+        """join() of ensemble b raises `kind` with these words, in time; nothing is left behind the end."""
+        ParKazooClient(self.hosts, handler=make_handler())  # what is made once
+        before = threading.active_count(), len(sockets())
+        client = self.parkazoo(hosts=self.hosts)
+        began = time.monotonic()
+        with self.assertRaises(kind) as caught:
+            client.join("b", timeout=timeout_s)
+        self.assertLess(time.monotonic() - began, timeout_s + DEADLINE_S)
+        for word in words:
+            self.assertIn(word, str(caught.exception))
+        self.assertTrue(client.connected)
+        self.ends(client, before)
+
     def ends(self, client: Any, before: tuple[int, int]) -> None:
         client.stop()
         client.close()
@@ -152,7 +166,7 @@ class TestNoStart(LiveTest):
                 self.fails(ClusterMapError, self.hosts, ENSEMBLE, "parkazoo map check")
         other = self.cluster.ensembles[1].hosts
         self.write(self.map_of(a=self.hosts, b=other).to_json(), self.record())
-        self.fails(ClusterMapError, other, ENSEMBLE, "parkazoo map check")
+        self.join_fails(ClusterMapError, other, ENSEMBLE, "parkazoo map check")
 
     def test_no_server_there(self) -> None:
         (port,) = free_ports(1)
@@ -161,7 +175,7 @@ class TestNoStart(LiveTest):
         self.fails(timeout, dead, hosts=dead, timeout_s=0.5)
         self.fails(timeout, "no.such.host.invalid", hosts="no.such.host.invalid:2181", timeout_s=0.5)
         self.write(self.map_of(a=self.hosts, b=dead).to_json(), self.record())
-        self.fails(timeout, "ensemble b", dead, timeout_s=1)
+        self.join_fails(timeout, "ensemble b", dead, timeout_s=1)
 
     def test_every_reason_is_told(self) -> None:
         """The time-out's message names each server of an ensemble with what became of the attempt to reach it."""
@@ -175,11 +189,11 @@ class TestNoStart(LiveTest):
             silent = f"127.0.0.1:{mute.getsockname()[1]}"
             servers = ",".join((dead, polite.address, rude.address, "no.such.host.invalid:2181", silent))
             self.write(self.map_of(a=self.hosts, b=servers).to_json(), self.record())
-            client = self.parkazoo(hosts=self.hosts, start=False, randomize_hosts=False, timeout=60)
-            client.start_async()
+            client = self.parkazoo(hosts=self.hosts, randomize_hosts=False, timeout=60)
+            self.assertRaises(client.handler.timeout_exception, client.join, timeout=0.01)
             wait_until(lambda: len(client.members["b"].troubles) == 4, "an attempt at each")
             with self.assertRaises(client.handler.timeout_exception) as caught:
-                client.start(0.01)
+                client.join("b", timeout=0.01)
         closed = "the server closed the connection before it answered: it may have no quorum"
         self.assertRegex(
             str(caught.exception),
@@ -259,7 +273,7 @@ class TestNoStart(LiveTest):
 class TestThree(LiveTest):
     def test_servers_that_have_lost_what_the_client_has_seen(self) -> None:
         """ZooKeeper closes such a connection without a word: the log and the reason say what it may be."""
-        client = self.parkazoo()
+        client = self.joined()
         member = client.members["b"]
         member.last_zxid = 1 << 60
         with self.assertLogs("parkazoo.b", "WARNING") as logged:
@@ -271,7 +285,7 @@ class TestThree(LiveTest):
 
     def test_configuration(self) -> None:
         """All three are in the map, each has a session, and each knows who it is."""
-        client = self.parkazoo()
+        client = self.joined()
         names = tuple(ensemble.name for ensemble in self.cluster.ensembles)
         self.assertEqual(client.cluster_map.names, names)
         self.assertEqual(client.cluster_map.placement, names)
@@ -281,12 +295,12 @@ class TestThree(LiveTest):
             record = json.loads(self.kazoo(index).get(ENSEMBLE)[0])
             self.assertEqual(record, {"cluster": client.cluster_map.cluster, "name": ensemble.name})
 
-    def test_any_ensemble_is_no_bootstrap(self) -> None:
-        """The map is on one of them alone: pointed at another, the client says so."""
-        client = self.parkazoo(hosts=self.cluster.ensembles[1].hosts, start=False)
-        with self.assertRaises(ClusterMapError) as caught:
-            client.start(DEADLINE_S)
-        self.assertIn(self.cluster.ensembles[1].hosts, str(caught.exception))
+    def test_any_ensemble(self) -> None:
+        """Each has a copy of the map."""
+        for ensemble in self.cluster.ensembles:
+            client = self.parkazoo(hosts=ensemble.hosts)
+            self.assertEqual([*client.members], [ensemble.name])
+            self.assertIsNotNone(client.exists("/"))
 
     def test_two_handlers(self) -> None:
         """Clients do not share a handler by accident."""
@@ -296,7 +310,7 @@ class TestThree(LiveTest):
         self.assertIsNotNone(second.exists("/"))
 
     def test_a_time_out_while_the_others_are_met(self) -> None:
-        """start() names the missing ensembles at any moment, also when it has just read which there are."""
+        """join() names the missing ensembles at any moment, also when it has just begun."""
         missing = Seen()
 
         def begin(member: Member) -> None:
@@ -305,13 +319,14 @@ class TestThree(LiveTest):
 
         begin_ = Member.begin
         with mock.patch.object(Member, "begin", begin):
-            self.parkazoo()
+            self.joined()
         self.assertEqual(len(missing), 3)
+        self.assertIn("the cluster", missing[0])
         self.assertIn("ensemble b", missing[1])
-        self.assertIn("ensemble c", missing[1])
+        self.assertIn("ensemble c", missing[2])
 
     def test_connected_in_parallel(self) -> None:
-        """A start makes one connection to each ensemble, and the others do not wait for each other."""
+        """A start makes one connection, a join one to each other ensemble: they do not wait for each other."""
         client = self.parkazoo(start=False)
         begun = Seen()
         all_begun = client.handler.event_object()
@@ -319,7 +334,7 @@ class TestThree(LiveTest):
 
         def hook(host: str, hostip: str, port: int) -> Any:
             begun(port)
-            if len(begun) > 1:  # the bootstrap ensemble's comes first, to read the map
+            if len(begun) > 1:  # the first is the start's
                 if len(begun) == self.ensembles:
                     all_begun.set()
                 all_begun.wait(DEADLINE_S)
@@ -327,5 +342,7 @@ class TestThree(LiveTest):
 
         client._connection._connect = hook
         client.start(DEADLINE_S)
+        self.assertEqual(len(begun), 1)
+        client.join(timeout=DEADLINE_S)
         self.assertTrue(all_begun.is_set())
         self.assertEqual(len(begun), self.ensembles)

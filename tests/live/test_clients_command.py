@@ -29,6 +29,8 @@ class ClientsTest(MapCase):
         self.addCleanup(client.close)
         self.addCleanup(client.stop)
         client.start(DEADLINE_S)
+        for name in "abc":  # in this order
+            client.join(name, timeout=DEADLINE_S)
         return client
 
     def test_nobody(self) -> None:

@@ -5,6 +5,7 @@ Times are judged with a wide margin, and excused by how late a thread of the sam
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -21,7 +22,6 @@ from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, SessionExpiredError
-from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
 from bench import ROOT
@@ -75,10 +75,13 @@ class TestFrozenAndKilled(LiveTest):
         make_map(cls.hosts, *(each.hosts for each in cls.others.ensembles))
 
     def test_frozen_and_killed(self) -> None:
-        """48 clients, each holds a lock; another process waits for all of them."""
+        """48 clients, each holds a lock on that ensemble; another process waits for all of them."""
         root = self.new_root(self.parkazoo(hosts=self.hosts))
         crowd = Crowd(self, self.hosts, 48)
-        locks = [client.Lock(f"{root}/{number}") for number, client in enumerate(crowd.clients)]
+        there = (
+            path for path in (f"{root}/{n}" for n in itertools.count()) if not self.placement.of_children(path)
+        )
+        locks = [client.Lock(path) for client, path in zip(crowd.clients, there, strict=False)]
         for lock in locks:
             self.assertTrue(lock.acquire(timeout=DEADLINE_S))
         taken: list[str] = []
@@ -130,6 +133,10 @@ class TestAllCut(LiveTest):
 
         crowd = Crowd(self, self.cluster.hosts, 100, listen)
         heard.wait(100)
+        root = self.new_root(crowd.clients[0])
+        for number, client in enumerate(crowd.clients):
+            client.create(f"{root}/{number}", ephemeral=True)
+            client.join(timeout=DEADLINE_S)
         ports = {server.port for each in self.cluster.ensembles for server in each.servers}
         broke_s = time.monotonic()
         self.assertEqual(cut_all(ports), 100 * len(self.cluster.ensembles))
@@ -189,7 +196,9 @@ class TestAddressThatMoves(RelayedTest):
     def move(self, moved: int) -> None:
         """An address leads to the other ensemble for a while: nothing of the first's is written there."""
         client = self.parkazoo(hosts=self.hosts, connection_retry=KazooRetry(max_tries=-1, max_delay=0.5))
+        client.join(timeout=DEADLINE_S)
         directory = self.path_on(client, moved, self.new_root(client))
+        client.create(f"{directory}/e", ephemeral=True)
         seen = Seen()
         client.add_listener(seen)
         there = self.kazoo(1 - moved)
@@ -207,17 +216,17 @@ class TestAddressThatMoves(RelayedTest):
         relay.lead_to(self.real[1 - moved])
         wait_until(lambda: LOST in seen, "LOST")  # the session is unknown there
         # Until then a request is one of the old session's, as with kazoo.
-        wait_until(lambda: client.client_state == KeeperState.CONNECTING, "a new session begins")
+        wait_until(lambda: client.connected, "a new session begins")
         sent = client.create_async(f"{directory}/x", b"for the other")
-        wait_until(lambda: client.connected or relay.accepted >= ATTEMPTS, "some attempts")
-        self.assertEqual([*seen], [SUSPENDED, LOST])
-        self.assertFalse(client.connected)
+        wait_until(lambda: relay.accepted >= ATTEMPTS, "some attempts")
+        self.assertEqual([*seen], [SUSPENDED, LOST, CONNECTED])
+        self.assertEqual(client.state_of(f"{directory}/x"), SUSPENDED)
         wait_until(lambda: others() == before, "nothing else is written there")
         relay.lead_to(self.real[moved])
-        wait_until(lambda: client.connected, "connected again", LONG_S)
+        wait_until(lambda: client.state_of(f"{directory}/x") == CONNECTED, "connected again", LONG_S)
         self.assertEqual(sent.get(timeout=DEADLINE_S), f"{directory}/x")
         client.create(f"{directory}/y")
-        self.assertEqual(sorted(client.get_children(directory)), ["first", "x", "y"])
+        wait_until(lambda: sorted(client.get_children(directory)) == ["first", "x", "y"], "e is gone")
         wait_until(lambda: others() == before, "nothing else is written there")
 
 
@@ -285,10 +294,8 @@ class TestPending(LiveTest):
     def lose(self) -> tuple[ParKazooClient, list[Any], str]:
         """A client that is LOST while a frozen ensemble has not answered to its creates yet."""
         client = self.parkazoo()
-        root = self.new_root(client)
-        paths = (f"{root}/d{number}" for number in range(1000))
-        directory = next(path for path in paths if self.placement.of_children(path) == 2)
-        client.ensure_path(directory)
+        self.root = self.new_root(client)
+        directory = self.on_each(client, ephemeral=True)[2].rpartition("/")[0]
         seen = Seen()
         client.add_listener(seen)
         session = client.members["a"].client_id

@@ -150,6 +150,7 @@ class UseTest(FsckCase):
         main = "from parkazoo.cli import main; main()"
         command = [sys.executable, "-c", main, "fsck", "--hosts", self.cluster.hosts]
         # It meets c when it has read the map: kazoo's client, which reads that, ignores a ^C now and then.
+        self.client.join(timeout=DEADLINE_S)
         on_c = self.client.members["c"]
 
         def sessions() -> set[str]:
@@ -215,7 +216,17 @@ class HostileTest(unittest.TestCase):
             with mock.patch("parkazoo.admin.walk.audit_ensemble", freeze):
                 self.refused("no answer within 3 s", "--hosts", a, "--auth", identity)
             server.thaw()
-            server.stop()
+
+            def kill(*arguments: Any) -> Any:
+                if server.is_running:
+                    server.kill()
+                return audit_ensemble(*arguments)
+
+            with (
+                mock.patch("parkazoo.admin.walk.audit_ensemble", kill),
+                mock.patch("parkazoo.admin.walk.SESSION_TIMEOUT_S", 2.0),  # requests fail again and again
+            ):
+                self.refused("no answer within 3 s", "--hosts", a, "--auth", identity)
             self.refused(f"ensemble b \\({b}", "--hosts", a, "--auth", identity)
 
 

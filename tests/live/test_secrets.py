@@ -21,7 +21,7 @@ from parkazoo.local import LocalCluster
 from tests.kazoo_suite.certificates import Authority
 from tests.live.map_case import run_command
 from tests.live.secured import NETTY, SecuredTest
-from tests.live.world import Seen, wait_until
+from tests.live.world import DEADLINE_S, Seen, wait_until
 
 KEY_PASSWORD, WRONG_KEY_PASSWORD = "hush-of-the-key", "hush-not-of-the-key"
 SASL_PASSWORD, WRONG_SASL_PASSWORD = "hush-of-sasl", "hush-not-of-sasl"
@@ -158,6 +158,7 @@ class TestSecrets(SecuredTest):
     def life(self) -> None:
         identities = [("digest", f"admin:{CLUSTER}"), ("digest", f"ann:{FIRST}")]
         client = self.parkazoo(self.cluster.hosts, auth_data=identities, sasl_options=dict(self.sasl), **self.tls)
+        self.hold(client)
         self.show_client(client)
         client.add_auth("digest", f"bob:{SECOND}")
         acl = [make_digest_acl("ann", FIRST, all=True)]
@@ -179,11 +180,13 @@ class TestSecrets(SecuredTest):
         self.show(client)
         # Without SASL: a connection that is lost in its handshake, to a thief of the session too, is AUTH_FAILED.
         client = self.parkazoo(self.cluster.hosts, auth_data=identities, **self.tls)
+        self.hold(client)
         states = Seen()
         client.add_listener(states)
         resumed = self.parkazoo(self.cluster.hosts, client_id=client.client_id, auth_data=identities)
         self.expire(resumed, "c", self.cluster.ensembles[2].hosts)
         wait_until(lambda: KazooState.LOST in states and client.connected, "a new session")
+        client.join(timeout=DEADLINE_S)  # the others have new ones too
         self.show_client(client)
         client.create("/secret/of-all", acl=CREATOR_ALL_ACL)
         client.stop()

@@ -25,7 +25,6 @@ from tests.live.map_case import run_command
 from tests.live.secured import NETTY, SecuredTest, configure
 from tests.live.world import DEADLINE_S, Seen, wait_until
 
-BOOTSTRAP = "bootstrap"  # a client's name for the ensemble that it is given, until it has read the map
 X509 = "org.apache.zookeeper.server.auth.X509AuthenticationProvider"
 KEY_PASSWORD = "of-the-key"
 
@@ -103,6 +102,7 @@ class TestWorks(TlsTest):
     def test_everything(self) -> None:
         """Directories over two ensembles, watches, transactions, locks, queues; and a large value."""
         client, other = self.client(), self.client()
+        client.join(timeout=DEADLINE_S)
         self.assertEqual({*client.members}, {*self.hosts})
         for number in range(12):
             path = f"/works/{number}"
@@ -127,6 +127,7 @@ class TestWorks(TlsTest):
 
     def test_reconnects_expires_and_resumes(self) -> None:
         client = self.client()
+        self.hold(client)
         states = Seen()
         client.add_listener(states)
         client.ensure_path("/life")
@@ -190,11 +191,11 @@ class TestMistakes(TlsTest):
 
     def told(self, ensemble: str, reason: str) -> str:
         """A message that names the ensemble, the server's address and the reason."""
-        name = rf"ensemble {ensemble}" if ensemble != "a" else "the bootstrap ensemble"
+        name = rf"ensemble {ensemble}" if ensemble != "a" else "the cluster"
         return rf"(?s){name} \({self.hosts[ensemble]}: .*{reason}.*\)"
 
     def refused(self, ensemble: str, reason: str, **options: Any) -> None:
-        name = BOOTSTRAP if ensemble == "a" else ensemble
+        name = None if ensemble == "a" else ensemble
         self.times_out(name, self.told(ensemble, reason), self.hosts["a"], **{**self.options, **options})
 
     def test_in_bounded_time(self) -> None:
@@ -234,12 +235,12 @@ class TestMistakes(TlsTest):
                 configure({server: {}})
 
     def test_plain_text_to_tls(self) -> None:
-        self.times_out(BOOTSTRAP, self.told("a", ""), self.hosts["a"])
+        self.times_out(None, self.told("a", ""), self.hosts["a"])
 
     def test_tls_to_plain_text(self) -> None:
         """At the bootstrap ensemble; and at another, which the map gives with its plain port."""
         plain = self.servers["a"].address
-        self.times_out(BOOTSTRAP, rf"bootstrap ensemble \({plain}: .+\)", plain, **self.options)
+        self.times_out(None, rf"the cluster \({plain}: .+\)", plain, **self.options)
         admin = self.kazoo(plain)
         self.addCleanup(admin.set, MAP, self.made.to_json())
         mixed = replace(self.made, ensembles={**self.hosts, "c": self.servers["c"].address})

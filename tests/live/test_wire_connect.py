@@ -32,7 +32,7 @@ from parkazoo.wire.handler import Handler
 from tests.explore.client import Result
 from tests.live.bare import Owner, make_member
 from tests.live.world import DEADLINE_S, sockets, wait_until
-from tests.protocol.conversation import PASSWORD, SESSION, answer, auth_answer, connect_answer, data_answer
+from tests.protocol.conversation import PASSWORD, SESSION, answer, auth_answer, connect_answer, data_answer, framed
 
 CONNECT = Struct("!iqiq")  # protocol, zxid, time-out in ms, session; the password follows
 HEADER = Struct("!ii")  # xid, type
@@ -41,6 +41,7 @@ SHORT_S = 0.3  # a session time-out that is to pass
 CONNECTED, CONNECTING = KeeperState.CONNECTED, KeeperState.CONNECTING
 OURS = data_answer(0, b"b")
 HANDSHAKE_ANSWERS = connect_answer() + OURS
+REGISTERED = answer(0, framed(b"/r")) + data_answer(0, b"map")
 START = ParKazooClient.start_async.__code__
 
 
@@ -147,21 +148,30 @@ class Session(Owner):
         loops.release(self.loop)
 
 
-def verify(found: Any) -> Exception | None:
-    return None if not isinstance(found, Exception) and found[0] == b"b" else ConnectionDropped("another ensemble")
-
-
 def silent(peer: Peer) -> None:
     """Reads, and says nothing."""
 
 
+def reply_to(frame: bytes) -> bytes:
+    """What a server of the ensemble answers."""
+    xid, kind = HEADER.unpack_from(frame)
+    if kind == GetData.type:
+        return data_answer(xid, b"b" if ENSEMBLE.encode() in frame else b"x")
+    return answer(xid, framed(b"/r") if kind == Create.type else b"")
+
+
 def good(peer: Peer) -> None:
     """A server of the ensemble, for a member without credentials. It closes the session when it is asked to."""
-    peer.read(2)
-    peer.send(HANDSHAKE_ANSWERS)
+    peer.read()
+    peer.send(connect_answer())
     while True:
-        xid, kind = HEADER.unpack_from(peer.read())
-        peer.send(answer(xid) if kind == CloseInstance.type else data_answer(xid, b"x"))
+        peer.send(reply_to(peer.read()))
+
+
+def register(peer: Peer) -> None:
+    """Take the registration of a new session: the end of its handshake."""
+    peer.read(2)
+    peer.send(REGISTERED)
 
 
 def good_end(peer: Peer) -> None:
@@ -178,13 +188,16 @@ class ConnectTest(unittest.TestCase):
 
     @contextmanager
     def connecting(
-        self, *scripts: Callable[[Peer], None], hosts: str = "", registration: Any = None, **options: Any
+        self, *scripts: Callable[[Peer], None], hosts: str = "", owner: Any = None, **options: Any
     ) -> Iterator[Any]:
-        """A member that connects to a server with these scripts; in the end it is stopped, and nothing is left."""
+        """A member that connects to a server with these scripts; in the end it is stopped, and nothing is left.
+
+        :param owner: what its owner has instead, by name.
+        """
         self.server = Server(*(scripts or (silent,)))
         self.owner = Session()
-        member = make_member(self.owner, hosts or self.server.address, **{"verify": verify, **options})
-        member.registration = registration
+        vars(self.owner).update(owner or {})
+        member = make_member(self.owner, hosts or self.server.address, **options)
         member.begin()
         try:
             yield member
@@ -221,6 +234,7 @@ class TestHandshake(ConnectTest):
         def script(peer: Peer) -> None:
             peer.read(4)
             peer.send(connect_answer() + auth_answer() + auth_answer() + OURS)
+            register(peer)
             xid, _ = HEADER.unpack_from(peer.read())
             peer.send(data_answer(xid, b"x"))
 
@@ -239,6 +253,9 @@ class TestHandshake(ConnectTest):
             peer.read(2)
             for byte in HANDSHAKE_ANSWERS:
                 peer.send(bytes([byte]))
+            peer.read(2)
+            for byte in REGISTERED:
+                peer.send(bytes([byte]))
             xid, _ = HEADER.unpack_from(peer.read())
             for byte in data_answer(xid, b"x"):
                 peer.send(bytes([byte]))
@@ -254,8 +271,10 @@ class TestHandshake(ConnectTest):
 
         def script(peer: Peer) -> None:
             peer.read(2)
+            peer.send(HANDSHAKE_ANSWERS)
+            peer.read(2)
             is_queued.wait(DEADLINE_S)
-            peer.send(HANDSHAKE_ANSWERS + data_answer(1, b"x"))
+            peer.send(REGISTERED + data_answer(1, b"x"))
             good_end(peer)
 
         with self.connecting(script) as member:
@@ -275,12 +294,9 @@ class TestHandshake(ConnectTest):
             peer.read(2)
             peer.send(HANDSHAKE_ANSWERS)
 
-        def register(session: int) -> Any:
-            return Create(f"/parkazoo/clients/{session}", b"", [], 1)
-
-        with self.connecting(script, timeout=SHORT_S, registration=register) as member:
+        with self.connecting(script, timeout=SHORT_S) as member:
             self.wait_attempts(member, 2, "no answer to the registration of the session within 0.3 s")
-            wait_until(lambda: len(self.server.peers[0].frames) == 4, "the end of the session that is not wanted")
+            wait_until(lambda: len(self.server.peers[0].frames) == 5, "the end of the session that is not wanted")
 
     def test_silent_to_a_session(self) -> None:
         """The only server says nothing while it starts: that must not take all of the session's time."""
@@ -604,7 +620,7 @@ class TestStop(ConnectTest):
             member.submit(GetData("/x", None), result)
         self.assertEqual(result.value[0], b"x")
         kinds = [HEADER.unpack_from(each)[1] for each in self.server.peers[0].frames[1:]]
-        self.assertEqual(kinds, [GetData.type, GetData.type, CloseInstance.type])
+        self.assertEqual(kinds, [GetData.type, Create.type, GetData.type, GetData.type, CloseInstance.type])
 
     def test_before_anything(self) -> None:
         with self.connecting(good):
@@ -673,7 +689,7 @@ class TestStart(unittest.TestCase):
                 if kind == GetData.type:
                     peer.send(data_answer(xid, cluster_map if MAP.encode() in frame else identity))
                 else:
-                    peer.send(answer(xid))
+                    peer.send(reply_to(frame))
 
         server = Server(wrong, right)
         described = ClusterMap("test", {"a": server.address}, ("a",), "a")

@@ -29,6 +29,7 @@ from parkazoo.wire.frames import REQUEST
 from parkazoo.wire.handshake import Address, Established
 from parkazoo.wire.link import READ_BYTES, Link
 from parkazoo.wire.loop import READ
+from parkazoo.wire.report import Report
 from tests.explore.client import Result
 from tests.live.bare import Clock, HandLoop, Owner, make_member
 from tests.protocol.conversation import answer, auth_answer, connect_answer, data_answer, framed
@@ -256,7 +257,8 @@ class TestAnswers(unittest.TestCase):
             line.member._stopped.clear()
             line.begin()
             (read,) = line.submit(GetData("/1", lambda event: None))
-            line.member.renew()
+            line.member._connection.report = Report(line.member)
+            line.member.renew("a test wants it")
             self.assertIsInstance(read.value, SessionExpiredError)
             line.bring(data_answer(1, b"1"))
             self.assertEqual((line.ends, dict(line.member._data_watchers)), ([], {}))

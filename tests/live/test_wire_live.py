@@ -13,6 +13,7 @@ from kazoo.protocol.states import EventType, KazooState
 from parkazoo.admin import init_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import HOST, LocalCluster
+from parkazoo.protocol.placement import MAP
 from parkazoo.wire.race import PATIENCE_S
 from tests.live.test_client_watches import NONE, WatchTest
 from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
@@ -47,7 +48,8 @@ class TestWatches(WatchTest):
         self.assertEqual(states[count:], [SUSPENDED, CONNECTED])
 
     def test_each_is_told_once(self) -> None:
-        paths = [path for _, path in self.directories()]
+        self.client.join(timeout=DEADLINE_S)
+        paths = [path for _, path in self.directories()] + self.on_each(self.other)
         states = Seen()
         self.client.add_listener(states)
         for name in self.client.members:
@@ -65,7 +67,8 @@ class TestWatches(WatchTest):
 
     def test_programs_that_set_them_again(self) -> None:
         """A new function at each CONNECTED, as most do: after six flaps a change calls one of them."""
-        paths = [path for _, path in self.directories()]
+        self.client.join(timeout=DEADLINE_S)
+        paths = [path for _, path in self.directories()] + self.on_each(self.other)
         states, told, ready = Seen(), Seen(), Seen()
 
         def set_again() -> None:
@@ -118,15 +121,21 @@ class TestCredentials(LiveTest):
         self.assertEqual(states, [])
 
 
-class TestBootstrap(LiveTest):
-    def test_servers_of_another_ensemble(self) -> None:
-        """A client that is pointed at them says who they are, and where the map is."""
-        hosts = self.cluster.ensembles[1].hosts
-        client = self.parkazoo(hosts=hosts, start=False)
+class TestCopy(LiveTest):
+    def test_one_that_has_disappeared(self) -> None:
+        """A client that has no other server says who these are; one that has begins elsewhere, and works there."""
+        plain, (a, b, _) = self.kazoo(1), (each.hosts for each in self.cluster.ensembles)
+        data, _ = plain.get(MAP)
+        plain.delete(MAP)
+        self.addCleanup(plain.create, MAP, data)
+        client = self.parkazoo(hosts=b, start=False)
         with self.assertRaises(ClusterMapError) as caught:
             client.start(DEADLINE_S)
-        for text in (hosts, "ensemble b of cluster", "bootstrap ensemble"):
+        for text in (b, "ensemble b of cluster"):
             self.assertIn(text, str(caught.exception))
+        other = self.parkazoo(hosts=f"{b},{a}")
+        other.join(timeout=DEADLINE_S)
+        self.assertEqual(len(other.members), 3)
 
 
 class TestOutage(LiveTest):
@@ -152,6 +161,9 @@ class TestOutage(LiveTest):
         logging.getLogger("parkazoo").addHandler(note)
         self.addCleanup(logging.getLogger("parkazoo").removeHandler, note)
         client = self.parkazoo(hosts=named[0])
+        of_children = client.cluster_map.make_placement().of_children
+        parent = next(path for path in (f"/{number}" for number in range(100)) if of_children(path) == 1)
+        client.create(f"{parent}/held", ephemeral=True, makepath=True)
         lines.clear()  # the name may have an address where no server listens
         before = client.client_id
         relay.refuse()

@@ -509,13 +509,12 @@ class TestReport(unittest.TestCase):
 
     def test_why_a_session_ends(self) -> None:
         self.report.expired()
-        self.report.renewed("c")
+        self.report.renewed("that on ensemble c has expired")
         self.report.refused("s1:1")
         self.report.gave_up()
         said = self.lines()
         self.assertEqual(len(said), 4)
-        for line, text in zip(
-            said, ("expired", "on ensemble c has expired", "s1:1 refuses", "retry"), strict=True
-        ):
+        reasons = "has expired", "ends, because that on ensemble c has expired", "s1:1 refuses", "retry"
+        for line, text in zip(said, reasons, strict=True):
             self.assertIn("ensemble b: ", line)
             self.assertIn(text, line)

@@ -29,6 +29,7 @@ from tests.live.test_wire_connect import (
     Server,
     good,
     good_end,
+    register,
     silent,
     swallowing,
 )
@@ -94,6 +95,7 @@ class TestSilent(AttemptsTest):
             if first.peers[0].has_ended.wait(DEADLINE_S):
                 peer.read(1)
                 peer.send(HANDSHAKE_ANSWERS)
+                register(peer)
             good_end(peer)
 
         second = self.serve(script)
@@ -162,6 +164,7 @@ class TestSilent(AttemptsTest):
         def script(peer: Peer) -> None:
             peer.read(2)
             peer.send(HANDSHAKE_ANSWERS)
+            register(peer)
             may_break.wait(DEADLINE_S)
             old.refuse()
             peer.close()

@@ -68,6 +68,7 @@ class LiveTest(unittest.TestCase):
 
     servers = 1
     ensembles = ENSEMBLES
+    root: str  # if the test makes one
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -81,6 +82,16 @@ class LiveTest(unittest.TestCase):
         options.setdefault("handler", make_handler())
         hosts = options.pop("hosts", self.cluster.hosts)
         return self._begin(options.pop("client_class", ParKazooClient)(hosts + chroot, **options), start)
+
+    def joined(self, chroot: str = "", **options: Any) -> ParKazooClient:
+        """A new client with a session on every ensemble."""
+        client = self.parkazoo(chroot, **options)
+        client.join(timeout=DEADLINE_S)
+        return client
+
+    def member(self, client: ParKazooClient, ensemble: int) -> Any:
+        """The client's member of one ensemble, which it has joined."""
+        return client.members[self.cluster.ensembles[ensemble].name]
 
     def kazoo(self, ensemble: int = 0, chroot: str = "", *, start: bool = True, **options: Any) -> KazooClient:
         """A plain kazoo client of one ensemble, which sees what is really there."""
@@ -99,6 +110,19 @@ class LiveTest(unittest.TestCase):
         root = f"/test-{uuid.uuid4().hex[:12]}"
         client.create(root)
         return root
+
+    def on_each(self, client: Any, **options: Any) -> list[str]:
+        """A new znode of `client` on each ensemble, below `root`, by the ensemble's index."""
+        found: dict[int, str] = {}
+        number = 0
+        while len(found) < self.ensembles:
+            parent = f"{self.root}/on{number}"
+            number += 1
+            if (ensemble := self.placement.of_children(parent)) not in found:
+                client.ensure_path(parent)
+                found[ensemble] = f"{parent}/z"
+                client.create(found[ensemble], **options)
+        return [found[index] for index in range(self.ensembles)]
 
     def directory(self, parent: str, is_native: bool, among: Placement | None = None) -> str:
         """A path below `parent` that is native, or is not."""

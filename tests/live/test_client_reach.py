@@ -1,0 +1,293 @@
+"""A client depends on the ensembles on which it has something, and on no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from posixpath import dirname
+from typing import Any
+
+from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, KazooException
+from kazoo.protocol.states import EventType, KazooState
+
+from parkazoo import ParKazooClient
+from parkazoo.local import LocalServer
+from parkazoo.protocol.client_id import unpack_sessions
+from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
+
+CONNECTED, SUSPENDED, LOST = KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.LOST
+TIMEOUT_S = 4.0
+HERE, THERE, AWAY = 0, 1, 2  # ensembles: the client begins with the first; the last one dies
+
+
+class ReachTest(LiveTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.watcher = self.parkazoo()
+        self.root = self.new_root(self.watcher)
+        self.znodes = [self._znode_on(ensemble) for ensemble in range(self.ensembles)]
+
+    def _znode_on(self, ensemble: int) -> str:
+        """A new znode that is on this ensemble; so are its siblings."""
+        paths = (f"{self.root}/d{number}/z" for number in range(1000))
+        path = next(path for path in paths if self.placement.home(path).ensemble == ensemble)
+        self.watcher.create(path, makepath=True)
+        return path
+
+    def client(self, timeout: float = TIMEOUT_S, **options: Any) -> tuple[ParKazooClient, Seen]:
+        """A client with nothing but a session, and the states that it hears of from now on."""
+        client = self.parkazoo(timeout=timeout, **options)
+        states = Seen()
+        client.add_listener(states)
+        return client, states
+
+    def server(self, ensemble: int) -> LocalServer:
+        return self.cluster.ensembles[ensemble].servers[0]
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """The ensemble's only server dies, and is back in the end."""
+        self.server(AWAY).kill()
+        try:
+            yield
+        finally:
+            self.server(AWAY).start()
+            self.server(AWAY).wait_serving()
+
+    def names(self, client: ParKazooClient) -> list[str]:
+        return sorted(client.members)
+
+    def expire(self, client: ParKazooClient, ensemble: int) -> None:
+        """End the client's session on one ensemble, behind its back."""
+        session = client.members["abc"[ensemble]].client_id
+        assert session is not None
+
+        def has_ended() -> bool:  # the last to connect has the session: the client may have been faster
+            thief = self.kazoo(ensemble, client_id=session)
+            is_other = thief.client_id != session
+            thief.stop()
+            thief.close()
+            return is_other
+
+        wait_until(has_ended, "the end of the session")
+
+    def renewed(self, client: ParKazooClient, ensemble: int, before: Any) -> None:
+        """Wait until the client has another session there than `before`."""
+        member = client.members["abc"[ensemble]]
+        wait_until(lambda: member.client_id not in (None, before), "another session")
+
+
+class TestJoin(ReachTest):
+    def test_by_the_first_request(self) -> None:
+        client, _ = self.client()
+        self.assertEqual(self.names(client), ["a"])
+        client.get(self.znodes[HERE])
+        self.assertEqual(self.names(client), ["a"])
+        client.get(self.znodes[AWAY])
+        self.assertEqual(self.names(client), ["a", "c"])
+
+    def test_beforehand(self) -> None:
+        client, _ = self.client()
+        client.join("b", timeout=DEADLINE_S)
+        self.assertEqual(self.names(client), ["a", "b"])
+        client.join(timeout=DEADLINE_S)
+        self.assertEqual(self.names(client), ["a", "b", "c"])
+        self.assertTrue(all(member.connected for member in client.members.values()))
+
+    def test_what_is_not_there(self) -> None:
+        client, _ = self.client(start=False)
+        with self.assertRaisesRegex(ConnectionClosedError, "start it"):
+            client.join(timeout=0.1)
+        client.start(DEADLINE_S)
+        with self.assertRaisesRegex(ValueError, "no ensemble 'x' in the cluster map: a, b, c"):
+            client.join("x")
+
+    def test_one_that_is_away(self) -> None:
+        with self.away():
+            client, states = self.client()
+            with self.assertRaisesRegex(client.handler.timeout_exception, "ensemble c"):
+                client.join(timeout=0.1)
+            with self.assertRaisesRegex(ConnectionLoss, "ensemble c"):
+                client.get(self.znodes[AWAY])
+            self.assertEqual(states, [])
+        client.join(timeout=DEADLINE_S)
+
+
+class TestAnEnsembleThatIsAway(ReachTest):
+    def test_nothing_there(self) -> None:
+        """A client that has only read there does not notice, and keeps its lock elsewhere."""
+        client, states = self.client()
+        lock = client.Lock(dirname(self.znodes[HERE]), "me")
+        lock.acquire()
+        client.get(self.znodes[AWAY])
+        identity = client.client_id[0]
+        with self.away():
+            wait_until(lambda: client.state_of(self.znodes[AWAY]) == SUSPENDED, "the loss")
+            self.assertEqual((client.state_of(self.znodes[HERE]), lock.state), (CONNECTED, CONNECTED))
+            client.set(self.znodes[HERE], b"1")
+            client.create(self.znodes[THERE] + "-2")
+            with self.assertRaisesRegex(ConnectionLoss, "ensemble c"):
+                client.get(self.znodes[AWAY])
+            self.assertEqual(self.watcher.exists(f"{lock.path}/{lock.node}").ephemeralOwner, identity)
+        client.retry(client.set, self.znodes[AWAY], b"1")
+        self.assertEqual((states, client.client_id[0], lock.is_acquired), ([], identity, True))
+
+    def test_a_start(self) -> None:
+        with self.away():
+            client, states = self.client(chroot=self.root)
+            below = [path.removeprefix(self.root) for path in self.znodes]
+            client.set(below[HERE], b"1")
+            self.assertEqual((states, client.state_of(below[HERE])), ([], CONNECTED))
+            self.assertNotEqual(client.state_of(below[AWAY]), CONNECTED)
+        plain, _ = self.client()
+        self.assertEqual([plain.state_of(self.znodes[each]) for each in (HERE, AWAY)], [CONNECTED, LOST])
+
+    def test_an_ephemeral_there(self) -> None:
+        client, states = self.client(timeout=DEADLINE_S)
+        lock = client.Lock(dirname(self.znodes[AWAY]), "me")
+        lock.acquire()
+        with self.away():
+            self.assertEqual(states.wait(), [SUSPENDED])
+            self.assertEqual((lock.state, client.state_of(self.znodes[HERE])), (SUSPENDED, CONNECTED))
+            client.set(self.znodes[HERE], b"1")
+        self.assertEqual(states.wait(2), [SUSPENDED, CONNECTED])
+        self.assertTrue(lock.state == CONNECTED and lock.is_acquired)
+
+    def test_an_ephemeral_that_has_been_deleted(self) -> None:
+        client, states = self.client()
+        client.create(self.znodes[AWAY] + "-2", ephemeral=True)
+        transaction = client.transaction()
+        transaction.create(self.znodes[AWAY] + "-3", ephemeral=True)
+        transaction.commit()
+        client.delete(self.znodes[AWAY] + "-2")
+        client.delete(self.znodes[AWAY] + "-3")
+        with self.away():
+            wait_until(lambda: client.state_of(self.znodes[AWAY]) == SUSPENDED, "the loss")
+        wait_until(lambda: client.state_of(self.znodes[AWAY]) == CONNECTED, "the return")
+        self.assertEqual(states, [])
+
+    def test_a_watch_there(self) -> None:
+        """Every watch of the client is told once, also on other ensembles."""
+        client, states = self.client(timeout=DEADLINE_S)
+        there, here = Seen(), Seen()
+        client.get(self.znodes[AWAY], watch=there)
+        client.get(self.znodes[HERE], watch=here)
+        with self.away():
+            self.assertEqual(states.wait(), [SUSPENDED])
+            client.set(self.znodes[HERE], b"1")
+        self.assertEqual(states.wait(2), [SUSPENDED, CONNECTED])
+        client.set(self.znodes[AWAY], b"1")
+        self.assertEqual([event.type for event in there + here], [EventType.NONE] * 2)
+
+    def test_a_watched_read_that_needs_it(self) -> None:
+        """The data is elsewhere, but the number of children is there: DataWatch waits, and the client says so."""
+        client, states = self.client()
+        parent = dirname(self.znodes[HERE])
+        paths = (f"{parent}/d{number}" for number in range(1000))
+        directory = next(path for path in paths if self.placement.of_children(path) == AWAY)
+        self.watcher.create(f"{directory}/x", makepath=True)
+        told = Seen()
+        client.DataWatch(directory, lambda data, stat: told(data))
+        with self.away():
+            wait_until(lambda: client.state_of(f"{directory}/x") == SUSPENDED, "the loss")
+            self.kazoo(HERE).set(self.home(directory).path, b"1")
+            self.assertEqual(states.wait(), [SUSPENDED])
+        self.assertEqual((states.wait(2), told.wait(2)[-1]), ([SUSPENDED, CONNECTED], b"1"))
+
+    def test_a_lock_there_that_nobody_can_have(self) -> None:
+        """Who asks for it gives up in time: there is nothing to clean up."""
+        with self.away():
+            client, _ = self.client()
+            lock, ends = client.Lock(dirname(self.znodes[AWAY]), "me"), Seen()
+
+            def ask() -> None:
+                with suppress(KazooException):
+                    lock.acquire(timeout=0.1)
+                ends(lock.is_acquired)
+
+            client.handler.spawn(ask)
+            self.assertEqual(ends.wait(), [False])
+
+    def test_giving_up(self) -> None:
+        """What it holds elsewhere is let go of, and the client begins anew without the ensemble that is away."""
+        client, states = self.client(give_up_after=0.5)
+        for ensemble in (HERE, AWAY):
+            client.create(self.znodes[ensemble] + "-2", ephemeral=True)
+        before = client.client_id
+        with self.away():
+            self.assertEqual(states.wait(3), [SUSPENDED, LOST, CONNECTED])
+            wait_until(lambda: not self.watcher.exists(self.znodes[HERE] + "-2"), "the end of the ephemeral")
+            client.create(self.znodes[HERE] + "-2", ephemeral=True)
+            self.assertNotEqual(client.client_id[0], before[0])
+        wait_until(lambda: not self.watcher.exists(self.znodes[AWAY] + "-2"), "the end of the other ephemeral")
+        self.assertEqual(states, [SUSPENDED, LOST, CONNECTED])
+
+    def test_not_giving_up(self) -> None:
+        """Once the ensemble is back there is nothing to give up."""
+        client, states = self.client(timeout=DEADLINE_S, give_up_after=10 * DEADLINE_S)
+        client.create(self.znodes[AWAY] + "-2", ephemeral=True)
+        with self.away():
+            states.wait()
+        self.assertEqual(states.wait(2), [SUSPENDED, CONNECTED])
+        self.assertIsNone(client._session._patience)
+
+
+class TestASessionThatExpires(ReachTest):
+    def test_nothing_there(self) -> None:
+        """It alone is renewed. The client is the same for everybody."""
+        client, states = self.client()
+        client.create(self.znodes[HERE] + "-2", ephemeral=True)
+        client.get(self.znodes[AWAY])
+        identity, before = client.client_id[0], client.members["c"].client_id
+        self.expire(client, AWAY)
+        self.renewed(client, AWAY, before)
+        client.create(self.znodes[AWAY] + "-2", ephemeral=True)
+        owners = {self.watcher.exists(self.znodes[each] + "-2").ephemeralOwner for each in (HERE, AWAY)}
+        self.assertEqual((owners, client.client_id[0], states), ({identity}, identity, []))
+
+    def test_a_watch_there(self) -> None:
+        client, states = self.client()
+        watch = Seen()
+        client.get(self.znodes[AWAY], watch=watch)
+        before = client.members["c"].client_id
+        self.expire(client, AWAY)
+        self.renewed(client, AWAY, before)
+        wait_until(lambda: client.connected, "the connection")
+        self.assertEqual([event.type for event in watch], [EventType.NONE])
+        self.assertNotIn(LOST, states)
+
+    def test_an_ephemeral_there(self) -> None:
+        client, states = self.client()
+        for ensemble in (HERE, AWAY):
+            client.create(self.znodes[ensemble] + "-2", ephemeral=True)
+        lock = client.Lock(dirname(self.znodes[HERE]), "me")
+        lock.acquire()
+        identity = client.client_id[0]
+        self.expire(client, AWAY)
+        wait_until(lambda: LOST in states and states[-1] == CONNECTED, "the new session")
+        wait_until(lambda: not self.watcher.exists(self.znodes[HERE] + "-2"), "the end of the other ephemeral")
+        self.assertNotEqual(client.client_id[0], identity)
+        self.assertEqual((states.count(LOST), lock.state), (1, LOST))
+
+
+class TestResume(ReachTest):
+    def test_some_ensembles(self) -> None:
+        """The client begins on another ensemble than those on which it has sessions."""
+        client, _ = self.client()
+        client.create(self.znodes[AWAY] + "-2", ephemeral=True)
+        number, password = client.client_id
+        self.assertEqual(sorted(unpack_sessions(password) or ()), ["a", "c"])
+        resumed, _ = self.client(client_id=(number, password))
+        self.assertEqual((resumed.client_id[0], self.names(resumed)), (number, ["a", "c"]))
+        self.assertEqual(resumed.exists(self.znodes[AWAY] + "-2").ephemeralOwner, number)
+        resumed.stop()
+        wait_until(lambda: not self.watcher.exists(self.znodes[AWAY] + "-2"), "the end of the ephemeral")
+
+    def test_what_has_ended(self) -> None:
+        client, _ = self.client()
+        client.create(self.znodes[AWAY] + "-2", ephemeral=True)
+        number, password = client.client_id
+        client.stop()
+        resumed, _ = self.client(client_id=(number, password))
+        self.assertNotEqual(resumed.client_id[0], number)
+        resumed.create(self.znodes[AWAY] + "-2", ephemeral=True)
