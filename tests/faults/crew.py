@@ -24,6 +24,7 @@ END_TIMEOUT_S = 120.0
 PROGRESS = 3  # records, so that one that is written before an operation hangs is none
 STACK_TIMEOUT_S = 2.0
 TAIL_BYTES = 1 << 20
+BY_THEMSELVES = ("state", "sessions", "seen", "beat")  # records that show no progress
 
 
 class Member:
@@ -44,13 +45,13 @@ class Member:
         return read_journal(self.journal, last_bytes)
 
     def sessions(self) -> dict[str, tuple[int, bytes]]:
-        """The sessions of its last client, by ensemble: id and password. None if that is not connected."""
-        states = self._states(TAIL_BYTES) or self._states()
-        found = states[-1].fields["sessions"] if states else {}
+        """The sessions of one of its clients, by ensemble, where that is connected: id and password."""
+        records = self._told(TAIL_BYTES) or self._told()
+        found = records[-1].fields["sessions"] if records else {}
         return {ensemble: (number, bytes.fromhex(word)) for ensemble, (number, word) in found.items()}
 
-    def _states(self, last_bytes: int = 0) -> list[Record]:
-        return [each for each in self.records(last_bytes) if each.what == "state" and each.life == self.life]
+    def _told(self, last_bytes: int = 0) -> list[Record]:
+        return [each for each in self.records(last_bytes) if each.what == "sessions" and each.life == self.life]
 
 
 class Crew:
@@ -176,7 +177,7 @@ class Crew:
 
 def _has_progress(member: Member, since_s: float) -> bool:
     found = (each for each in member.records(TAIL_BYTES) if each.at_s > since_s)
-    recent = [each for each in found if each.what not in ("state", "seen", "beat")]  # these come by themselves
+    recent = [each for each in found if each.what not in BY_THEMSELVES]
     return len(recent) >= PROGRESS
 
 

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionLoss
 
 from parkazoo import ClusterMapError, ParKazooClient
 from parkazoo.admin import init_map
@@ -36,9 +37,9 @@ def run(cluster: LocalCluster, hosts: Mapping[str, str], seed: int) -> Judgement
     with _started(ParKazooClient(bootstrap, timeout=SESSION_TIMEOUT_S)) as client:
         childless = _make_tree(client, victim.name)
         _empty(victim)
-        problems = [] if not client.connected else ["a client takes it for the ensemble that was there"]
+        problems = [*_accepted("a client", lambda: client.join(victim.name), ConnectionLoss)]
     told: list[Any] = []
-    problems += _accepted("a new client", lambda: _start(bootstrap))
+    problems += _accepted("a new client", lambda: _join(bootstrap, victim.name))
     problems += _accepted("map init", lambda: init_map(bootstrap, hosts, tell=told.append))
     problems += _accepted("fsck", lambda: check(bootstrap, repair=True))
     with _started(KazooClient(victim.hosts)) as there:
@@ -77,18 +78,18 @@ def _empty(ensemble: LocalEnsemble) -> None:
         server.wait_serving(TIMEOUT_S)
 
 
-def _accepted(who: str, call: Any) -> Iterator[str]:
-    """What is wrong if `call` does not refuse the ensemble."""
+def _accepted(who: str, call: Any, error: type[Exception] = ClusterMapError) -> Iterator[str]:
+    """What is wrong if `call` does not refuse the ensemble with that error."""
     try:
         call()
-    except ClusterMapError:
+    except error:
         return
     yield f"{who} takes it for the ensemble that was there"
 
 
-def _start(hosts: str) -> None:
-    with _started(ParKazooClient(hosts)):
-        pass
+def _join(hosts: str, name: str) -> None:
+    with _started(ParKazooClient(hosts)) as client:
+        client.join(name)
 
 
 @contextmanager

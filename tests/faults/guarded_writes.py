@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import KazooException, LockTimeout
 
 from tests.faults.load import Worker
 from tests.faults.retries import LOST
@@ -23,6 +23,14 @@ POLL_S = 0.2
 
 def prepare(client: Any, path: str) -> None:
     client.create(f"{path}/{GUARDED}", b"", makepath=True)
+
+
+def is_acquired(worker: Worker, lock: Any, patience_s: float) -> bool:
+    """After one attempt, or after some time."""
+    try:
+        return bool(lock.acquire(**worker.dice.choice(({"blocking": False}, {"timeout": patience_s}))))
+    except LockTimeout:
+        return False
 
 
 def hold(

@@ -13,7 +13,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -43,8 +42,8 @@ class Fault(NamedTuple):
     """What was done to whom: from when to when anything of it could be felt, its coming and going included.
 
     :param kind: of a server: ``kill``, ``freeze``, ``restart``, ``cut off``; of an ensemble: ``ensemble down``,
-        ``freeze and kill``, ``address moves``; of a client process: ``kill client``, ``freeze client``; of one
-        session on one ensemble: ``expire``.
+        ``ensemble away``, ``freeze and kill``, ``address moves``; of a client process: ``kill client``, ``freeze
+        client``; of one session on one ensemble: ``expire``.
     :param target: ``a2``; ``a``; ``lock/3``, a load and the number of its worker; ``lock/3 on a``.
     :param manner: ``leader`` or ``follower``; how the ensemble went down; what the leader was; ``brief`` or
         ``long`` (as seen from the session timeout).
@@ -111,6 +110,8 @@ class Worker:
         self._journal = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._over = threading.Event()
         self._mark: dict[str, Any] = {}
+        self._clients: dict[int, tuple[Worker, Any]] = {}  # the last of each part
+        self._sessions: dict[int, dict[str, Any]] = {}  # as recorded
 
     def part(self, client: int) -> Worker:
         """The same process, as one of its clients sees it: its records have a field `client`."""
@@ -136,12 +137,15 @@ class Worker:
         os.write(self._journal, line.encode() + b"\n")
 
     def connect(self, make: Any = ParKazooClient, **options: Any) -> Any:
-        """A started client. Its states and sessions are recorded; it keeps trying until all is over."""
+        """A started client. Its states and sessions are recorded; it keeps trying until all is over.
+
+        :param make: the client's class, or what makes one of the same arguments.
+        """
         retry = KazooRetry(max_tries=-1, max_delay=1.0)
         options = {"timeout": self.session_timeout_s, "connection_retry": retry} | options
         while True:
             client = make(self.hosts, **options)
-            client.add_listener(partial(self._record_state, client))
+            client.add_listener(lambda state: self.record("state", state=state))
             try:
                 client.start(CONNECT_TIMEOUT_S)
             except (KazooTimeoutError, ClusterMapError):  # an address may lead to another ensemble
@@ -149,14 +153,17 @@ class Worker:
                     raise
                 self.pause(CONNECT_PAUSE_S)
             else:
+                self._clients[self._mark.get("client", 0)] = self, client
                 return client
 
-    def _record_state(self, client: ParKazooClient, state: str) -> None:
-        sessions = {}
-        if state == "CONNECTED":
+    def record_sessions(self) -> None:
+        """If they have changed: clients join ensembles later. The main thread calls this all the time."""
+        for number, (part, client) in list(self._clients.items()):
             ids = {name: member.client_id for name, member in client.members.items()}
-            sessions = {name: [id_[0], id_[1].hex()] for name, id_ in ids.items() if id_}  # else it has just ended
-        self.record("state", state=state, sessions=sessions)
+            sessions = {name: [id_[0], id_[1].hex()] for name, id_ in ids.items() if id_}  # of those connected
+            if sessions != self._sessions.get(number):
+                self._sessions[number] = sessions
+                part.record("sessions", sessions=sessions)
 
 
 class Load(Protocol):

@@ -18,7 +18,7 @@ from parkazoo.local import LocalCluster, LocalClusterError, LocalEnsemble, Local
 from tests.faults.crew import Crew, Member
 from tests.faults.load import Fault
 from tests.faults.network import Network, NetworkError
-from tests.faults.schedule import KINDS, Pace, Plan, Step, schedule
+from tests.faults.schedule import ENSEMBLE_KINDS, KINDS, Pace, Plan, Step, schedule
 from tests.relay import Relay
 
 RECOVERY_TIMEOUT_S = 120.0
@@ -130,7 +130,7 @@ class Nemesis:
 
     def _hit_servers(self, plan: Plan) -> None:
         ensemble = self._cluster.ensembles[plan.ensemble]
-        is_all = plan.kind == "ensemble down"
+        is_all = plan.kind in ENSEMBLE_KINDS
         victims = ensemble.servers if is_all else (self._victim(ensemble, plan),)
         way = self._ways[plan.manner if is_all else plan.kind]
         with self._fault(plan, ensemble.name if is_all else victims[0].name) as marks:

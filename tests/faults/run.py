@@ -97,7 +97,8 @@ def run(
         bootstrap = hosts[cluster.ensembles[0].name]
         init_map(bootstrap, hosts)
         _prepare(bootstrap, chosen)
-        crew = stack.enter_context(Crew(chosen, folder, bootstrap, pace.session_timeout_s, seed))
+        anywhere = ",".join(hosts.values())
+        crew = stack.enter_context(Crew(chosen, folder, anywhere, pace.session_timeout_s, seed))
         tell(f"{len(crew.members)} client processes")
         crew.wait_progress("of the beginning")
         dice = random.Random(f"{seed}/nemesis")

@@ -8,15 +8,16 @@ from typing import NamedTuple, TypeVar
 
 SERVER_KINDS = ("kill", "freeze", "restart", "cut off")
 CLIENT_KINDS = ("kill client", "freeze client")
-KINDS = (*SERVER_KINDS, "ensemble down", "freeze and kill", "address moves", *CLIENT_KINDS, "expire")
+ENSEMBLE_KINDS = ("ensemble down", "ensemble away")  # all of its servers
+KINDS = (*SERVER_KINDS, *ENSEMBLE_KINDS, "freeze and kill", "address moves", *CLIENT_KINDS, "expire")
 MANNERS = {
     **dict.fromkeys(SERVER_KINDS, ("leader", "follower")),
-    "ensemble down": ("kill", "freeze", "cut off"),
+    **dict.fromkeys(ENSEMBLE_KINDS, ("kill", "freeze", "cut off")),
     "freeze and kill": ("leader frozen", "leader killed"),
     "address moves": ("the only one", "one of four"),
     "freeze client": ("brief", "long"),
 }
-LONG, BRIEF = (1.3, 2.0), (0.2, 0.7)  # of the session timeout
+AWAY, LONG, BRIEF = 3.0, (1.3, 2.0), (0.2, 0.7)  # of the session timeout
 PAIRS = 0.8  # of the steps have two faults, if those are on different ensembles
 T = TypeVar("T")
 
@@ -84,6 +85,8 @@ def _plans(dice: random.Random, ensembles: int, pace: Pace) -> Iterator[Plan]:
 def _duration(dice: random.Random, kind: str, manner: str, pace: Pace) -> float:
     if kind in ("restart", "expire"):
         return 0.0
+    if kind == "ensemble away":
+        return pace.session_timeout_s * AWAY
     if kind != "freeze client":
         return dice.uniform(*pace.fault_s)
     return pace.session_timeout_s * dice.uniform(*(LONG if manner == "long" else BRIEF))

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.faults.run import Outcome
-from tests.faults.schedule import KINDS
+from tests.faults.schedule import ENSEMBLE_KINDS, KINDS
 
 SHOWN = 10  # of a load's problems
 
@@ -51,7 +51,7 @@ def _counts(outcome: Outcome) -> dict[str, dict[str, int]]:
     counts: dict[str, dict[str, int]] = {}
     for kind in KINDS:
         manners = Counter(each.manner for each in outcome.faults if each.kind == kind)
-        if kind == "ensemble down":
+        if kind in ENSEMBLE_KINDS:
             manners["the bootstrap ensemble"] = sum(
                 each.kind == kind and each.target == "a" for each in outcome.faults
             )

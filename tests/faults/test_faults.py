@@ -84,6 +84,11 @@ class TestSchedule(unittest.TestCase):
                 self.assertIn(len(step.plans), (1, 2))
                 self.assertEqual(len({plan.ensemble for plan in step.plans}), len(step.plans))
 
+    def test_an_ensemble_is_away_for_three_session_timeouts(self) -> None:
+        for pace in (FULL, SHORT):
+            lengths = {plan.lasts_s for plan in self.plans(1, pace) if plan.kind == "ensemble away"}
+            self.assertEqual(lengths, {3 * pace.session_timeout_s})
+
     def test_clients_are_frozen_for_less_and_for_more_than_their_sessions_live(self) -> None:
         for pace in (FULL, SHORT):
             plans = [plan for plan in self.plans(1, pace) if plan.kind == "freeze client"]

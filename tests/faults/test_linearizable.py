@@ -99,12 +99,12 @@ class Journal:
         self._add(worker, "call", number=number, call=list(call))
         return worker, number
 
-    def answer(self, called: tuple[int, int], result: Any, session: int = 7) -> None:
+    def answer(self, called: tuple[int, int], result: Any) -> None:
         worker, number = called
-        self._add(worker, "answer", number=number, result=result, sessions=[session])
+        self._add(worker, "answer", number=number, result=result)
 
-    def did(self, worker: int, *call: Any, result: Any, session: int = 7) -> None:
-        self.answer(self.call(worker, *call), result, session)
+    def did(self, worker: int, *call: Any, result: Any) -> None:
+        self.answer(self.call(worker, *call), result)
 
     def _add(self, worker: int, what: str, **fields: Any) -> None:
         self.records.append(Record(float(len(self.records)), worker, 0, what, fields))
@@ -160,11 +160,9 @@ class RegistersTest(unittest.TestCase):
         self.journal.did(1, "set", "0.1.d", "new", -1, result=1)
         self.journal.did(2, "get", "0.1.d", result=["old", 0])
         self.journal.did(3, "get", "0.1.d", result=["old", 0])
-        self.journal.did(3, "sync", "0.1.d", result="ok")
-        self.journal.did(3, "get", "0.1.d", result=["old", 0], session=8)
         judgement = self.journal.judge()
         self.assertEqual(judgement.problems, [])
-        self.assertEqual(judgement.figures["reads not judged"], 2)
+        self.assertEqual(judgement.figures["reads not judged"], 1)
 
     def test_error_that_no_zookeeper_raises(self) -> None:
         self.journal.did(1, "set", "0.1.d", "new", -1, result="APIError")

@@ -25,7 +25,7 @@ class Life:
     def __init__(self, records: Sequence[Record], run: Run) -> None:
         self.name = f"worker {records[0].worker}, life {records[0].life}"
         times = [record.at_s for record in records]
-        self.last_s = times[-1]
+        self.first_s, self.last_s = times[0], times[-1]
         longest_s = run.session_timeout_s * SHARE_OF_TIMEOUT
         self._gaps = [(before, after) for before, after in itertools.pairwise(times) if after - before > longest_s]
         self._breaks = [

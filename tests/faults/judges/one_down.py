@@ -3,37 +3,45 @@
 from __future__ import annotations
 
 import statistics
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, SessionExpiredError
 
-from tests.faults.load import Fault, Judgement, Run
+from tests.faults.judges.spans import Spans
+from tests.faults.load import Judgement, Run
 from tests.faults.loads.one_down import NAMES
+from tests.faults.schedule import ENSEMBLE_KINDS
 
 USUAL = {"", *(error.__name__ for error in (ConnectionLoss, SessionExpiredError, ConnectionClosedError))}
 SAMPLES, BUSY_SHARE, SLICE_MS, TIMES = 500, 0.85, 4.0, 2
 AFTERMATH_S = 10.0
+PATIENCE = 2.0  # session timeouts; a client has it for one
 
 
 def judge(run: Run) -> Judgement:
     done = [Done(**each.fields) for each in run.records if each.what == "done"]
     downs = _downs(run)
     on_servers = [each for each in run.faults if "/" not in each.target]
-    any_fault = _Faults(each for each in run.faults if each in on_servers or each.target.startswith("one_down"))
-    fault_of = {name: _Faults(each for each in on_servers if each.target[0] == name) for name in NAMES}
-    usual = [each.ms for each in done if not any_fault.touch(each)]
+    any_fault = Spans(each[:2] for each in run.faults if each in on_servers or each.target.startswith("one_down"))
+    fault_of = {name: Spans(each[:2] for each in on_servers if each.target[0] == name) for name in NAMES}
+    usual = [each.ms for each in done if not any_fault.touch(each.began_s, each.ended_s)]
     dead, others = [], []
     for down in downs:
         for each in done:
             if down.holds(each.began_s):
                 if each.ensemble == down.ensemble:
                     dead.append((each, down))
-                elif not fault_of[each.ensemble].touch(each):
+                elif not fault_of[each.ensemble].touch(each.began_s, each.ended_s):
                     others.append((each, down))
     problems = [f"{each} is not what kazoo would raise" for each in done if each.error not in USUAL]
     problems += [f"{each} was answered" for each, down in dead if not each.error and down.holds(each.ended_s)]
+    longest_s = PATIENCE * run.session_timeout_s
+    problems += [
+        f"{each} has waited for longer than {longest_s:g} s"
+        for each, down in dead
+        if min(each.ended_s, down.until_s) - each.began_s > longest_s
+    ]
     failed = [each for each, down in others if each.error and down.holds(each.ended_s)]
     busy = _busy_share(run, downs)
     is_judged = run.is_timed and busy <= BUSY_SHARE
@@ -89,27 +97,9 @@ def _downs(run: Run) -> list[Down]:
     return [
         Down(each.target, each.since_s, each.until_s)
         for each in run.faults
-        if each.kind == "ensemble down"
+        if each.kind in ENSEMBLE_KINDS
         and not any(began < each.until_s and each.since_s < ended + AFTERMATH_S for began, ended in troubles)
     ]
-
-
-class _Faults:
-    """When there were any, for many questions."""
-
-    def __init__(self, faults: Iterable[Fault]) -> None:
-        self._began: list[float] = []
-        self._ended: list[float] = []
-        for fault in sorted(faults, key=lambda each: each.began_s):
-            if self._ended and fault.began_s <= self._ended[-1]:
-                self._ended[-1] = max(self._ended[-1], fault.ended_s)
-            else:
-                self._began.append(fault.began_s)
-                self._ended.append(fault.ended_s)
-
-    def touch(self, done: Done) -> bool:
-        before = bisect_right(self._began, done.ended_s)
-        return before > 0 and self._ended[before - 1] >= done.began_s
 
 
 def _busy_share(run: Run, downs: Sequence[Down]) -> float:

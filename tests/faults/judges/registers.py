@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from tests.faults.linearizable import OK, Call, Operation, TooManyOrdersError, find_refusal
 from tests.faults.load import Fault, Judgement, Record, Run
 from tests.faults.loads.registers import REFUSALS
+from tests.faults.schedule import ENSEMBLE_KINDS
 
 DEPOSED_S = 5.0  # until a leader that lost its followers notices: syncLimit * tickTime
 REFUSED = {each.__name__ for each in REFUSALS}
@@ -64,12 +65,14 @@ class _Asked:
 
 
 class _Ground(NamedTuple):
-    """A sync or a write that was answered: what is read later, in the same sessions, is no older than its call."""
+    """A sync or a write that was answered: what the client reads later is no older than its call.
+
+    In a later session too: each begins with a write, its registration.
+    """
 
     at_s: float
     number: int
     is_write: bool
-    sessions: Sequence[int]
 
 
 class History:
@@ -108,11 +111,11 @@ class History:
         if "unknown" in fields:
             self._add_unknown(asked)
             return
-        name, result, sessions = asked.call[0], _tuples(fields["result"]), fields["sessions"]
+        name, result = asked.call[0], _tuples(fields["result"])
         if isinstance(result, str) and result != OK and result not in REFUSED:
             self.problems.append(f"{asked.call} raised {result}")
             return
-        ground = _Ground(asked.at_s, asked.number, name != "sync", sessions)
+        ground = _Ground(asked.at_s, asked.number, name != "sync")
         operation = Operation(asked.at_s, record.at_s, asked.call, result)
         if name == "sync":
             if result == OK:
@@ -121,11 +124,10 @@ class History:
             own = self._grounds.get((*client, f"sync {asked.call[1]}"))  # also one that was not awaited
             if own and own.number < asked.number:
                 asked.grounds.append(own)
-            valid = [each for each in asked.grounds if each.sessions == sessions]
-            if not valid:
+            if not asked.grounds:
                 self.unjudged += 1
                 return
-            best = max(valid, key=lambda each: (each.is_write, each.at_s))
+            best = max(asked.grounds, key=lambda each: (each.is_write, each.at_s))
             self._add(operation._replace(called=best.at_s), is_behind_sync=not best.is_write)
         else:
             if _is_done(result):
@@ -193,7 +195,7 @@ def _doubtful(faults: Sequence[Fault]) -> Callable[[Operation], bool]:
     spans = [
         (fault.began_s, fault.ended_s + DEPOSED_S)
         for fault in faults
-        if fault.kind in ("freeze", "cut off", "ensemble down", "freeze and kill")
+        if fault.kind in ("freeze", "cut off", *ENSEMBLE_KINDS, "freeze and kill")
     ]
 
     def is_doubtful(operation: Operation) -> bool:

@@ -17,7 +17,7 @@ class TestOneDown(unittest.TestCase):
     FAULTS = (Fault(99.0, 205.0, "ensemble down", "b", "kill", 100.0, 200.0),)
 
     def journal(self, meanwhile_s: float, **changed: Any) -> list[Record]:
-        """An operation on each ensemble ten times a second. Those on b, while it is down, wait until it is back.
+        """An operation on each ensemble ten times a second. Those on b fail after 7 s while it is down.
 
         :param meanwhile_s: how long those on others take while b is down.
         :param changed: fields of the operation on c at 150 s.
@@ -26,8 +26,10 @@ class TestOneDown(unittest.TestCase):
         for number, name in itertools.product(range(3000), NAMES):
             began_s = number / 10
             is_down = 100 <= began_s < 200
-            ended_s = 201.0 if is_down and name == "b" else began_s + (meanwhile_s if is_down else 0.005)
-            fields = {"began_s": began_s, "ended_s": ended_s, "ensemble": name, "error": ""}
+            is_dead = is_down and name == "b"
+            ended_s = began_s + (7.0 if is_dead else meanwhile_s if is_down else 0.005)
+            error = "ConnectionLoss" if is_dead else ""
+            fields = {"began_s": began_s, "ended_s": ended_s, "ensemble": name, "error": error}
             if name == "c" and number == 1500:
                 fields |= changed
             records.append(Record(ended_s, 0, 0, "done", fields))
@@ -60,6 +62,10 @@ class TestOneDown(unittest.TestCase):
         self.assertRegex(
             self.problems(self.journal(0.006, error="KeyError"), is_timed=False)[0], "KeyError.* is not what kazoo"
         )
+
+    def test_waits_for_ever(self) -> None:
+        (problem,) = self.problems(self.journal(0.006, ensemble="b", ended_s=201.0), is_timed=False)
+        self.assertRegex(problem, "has waited for longer than 12 s")
 
     def test_answered_though_its_ensemble_is_down(self) -> None:
         (problem,) = self.problems(self.journal(0.006, ensemble="b"))

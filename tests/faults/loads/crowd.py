@@ -11,15 +11,13 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from kazoo.exceptions import LockTimeout
-
-from parkazoo import ParKazooClient
 from tests.faults import guarded_writes
 from tests.faults.load import Worker
+from tests.faults.noted_client import NotedClient
 from tests.faults.retries import LOST, beating, until_answered
 from tests.faults.scarce_threads import EVERY_S, NoThreadError, scarce_threads
 
@@ -37,17 +35,6 @@ MAIN_PAUSE_S = 0.1
 
 class TooLateError(Exception):
     """A time limit of the main thread."""
-
-
-class NotedClient(ParKazooClient):
-    """Tells its states when they change: its listeners are slow."""
-
-    note: Callable[[str], None] | None = None
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        if name == "state" and self.note is not None:
-            self.note(value)
 
 
 class CrowdLoad:
@@ -90,8 +77,7 @@ class CrowdLoad:
 
 def _live(worker: Worker, clients: list[Any]) -> None:
     """One client's."""
-    client = worker.connect(NotedClient)
-    client.note = lambda state: worker.record("seen", state=state)
+    client = worker.connect(partial(NotedClient, note=lambda _, state: worker.record("seen", state=state)))
     if worker.dice.random() < 0.5:
         client.add_listener(lambda _: worker.pause(worker.dice.uniform(*SLOW_S)))
     clients.append(client)
@@ -104,7 +90,7 @@ def _live(worker: Worker, clients: list[Any]) -> None:
             _dawdle(worker, client, lock.path)
         worker.record("asking", lock=lock.path, hold=hold)
         try:
-            if _is_acquired(worker, lock):
+            if guarded_writes.is_acquired(worker, lock, PATIENCE_S):
                 writes = iter(range(worker.dice.randrange(1, 6)))
                 guarded_writes.hold(
                     worker, client, lock, hold, lambda writes=writes: next(writes, None) is None, HELD_PAUSE_S
@@ -124,13 +110,6 @@ def _dawdle(worker: Worker, client: Any, path: str) -> None:
         worker.pause(worker.dice.uniform(*SLOW_S))
 
     client.get_async(f"{path}/{guarded_writes.GUARDED}", watch=dawdle).rawlink(dawdle)
-
-
-def _is_acquired(worker: Worker, lock: Any) -> bool:
-    try:
-        return bool(lock.acquire(**worker.dice.choice(({"blocking": False}, {"timeout": PATIENCE_S}))))
-    except LockTimeout:
-        return False
 
 
 class _Main:

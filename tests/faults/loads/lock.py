@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kazoo.exceptions import LockTimeout
-
 from tests.faults import guarded_writes
 from tests.faults.load import Worker
 from tests.faults.retries import beating
@@ -32,7 +30,7 @@ class LockLoad:
                 hold += 1
                 lock = worker.dice.choice(locks)
                 worker.record("asking", lock=lock.path, hold=hold)
-                if self._is_acquired(worker, lock):
+                if guarded_writes.is_acquired(worker, lock, PATIENCE_S):
                     writes = iter(range(worker.dice.randrange(1, 6)))
                     guarded_writes.hold(
                         worker, client, lock, hold, lambda writes=writes: next(writes, None) is None
@@ -40,12 +38,6 @@ class LockLoad:
                     lock.release()
                 worker.pause(worker.dice.uniform(0.0, 0.1))
         client.stop()
-
-    def _is_acquired(self, worker: Worker, lock: Any) -> bool:
-        try:
-            return bool(lock.acquire(**worker.dice.choice(({"blocking": False}, {"timeout": PATIENCE_S}))))
-        except LockTimeout:
-            return False
 
     def finish(self, client: Any, root: str, record: Any) -> None:
         for name in NAMES:

@@ -68,7 +68,6 @@ class Recorder:
     """
 
     def __init__(self, client: Any, root: str, record: Callable[..., None]) -> None:
-        self._client = client
         self._root = root
         self._record = record
         self._call = client._call
@@ -87,8 +86,7 @@ class Recorder:
         if isinstance(answer, UNKNOWN):
             self._record("answer", number=number, unknown=type(answer).__name__)
         else:
-            sessions = [member._session_id for member in self._client.members.values()]
-            self._record("answer", number=number, result=_result(request, answer), sessions=sessions)
+            self._record("answer", number=number, result=_result(request, answer))
 
     def _describe(self, request: Any) -> Call | None:
         """As in linearizable.Operation, and ``("sync", path)``; None for what is not recorded."""
