@@ -9,5 +9,6 @@ Each file stands on those above it:
 - ``judge``: whether that could have come from one ZooKeeper
 - ``words``, ``tell``: a violation as people read it; ``explorer``: visits all that can happen
 - ``directories``, ``families``, ``chosen``, ``mutants``: scenarios by name; ``replay``: lets one happen again;
-  ``visits``: what `make explore` visits
+  ``visits``: what `make explore` visits; ``visitor``, ``mutation``: what these have in common with ``sessions``
+- ``sessions``: the same for connections and sessions that are lost, expire and begin anew
 """

@@ -6,6 +6,7 @@ What comes of that is a position; it is found once for each way to be in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import Protocol
 
 from kazoo.protocol.states import WatchedEvent
 
@@ -118,10 +119,15 @@ def arrival(what: Answer) -> Arrival:
     return Arrival(what, freeze(what))
 
 
+class Issuing(Protocol):
+    def call(self, request: Request) -> Result:
+        """Issue an operation."""
+
+
 class Run:
     """A program at work on a client."""
 
-    def __init__(self, client: Client, program: Program) -> None:
+    def __init__(self, client: Issuing, program: Program) -> None:
         self.client = client
         self.calls: list[Request] = []
         self.ended: list[Ended] = []
@@ -158,6 +164,10 @@ class Run:
             request = _with_watcher(request, lambda event: self.told.append(Told(number, event.type)))
         self._results.append(self.client.call(request))
         return self._results[-1]
+
+    def counts(self) -> list[int]:
+        """How many answers each operation has got."""
+        return [len(result.told) for result in self._results]
 
     def _note(self) -> None:
         for number in sorted(self._left):

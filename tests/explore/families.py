@@ -45,15 +45,17 @@ ONE_TROUBLE = ("a crash", "a lost connection", "lag")
 PAIRS = tuple(itertools.combinations_with_replacement(OPERATIONS, 2))
 
 
-class Family(Protocol):
+class Named(Protocol):
     """The scenarios that a family has are its instances; their fields are words."""
 
     family: ClassVar[str]
 
+
+class Family(Named, Protocol):
     def scenario(self) -> Scenario: ...
 
 
-def name_of(member: Family) -> str:
+def name_of(member: Named) -> str:
     words = (member.family, *astuple(member))  # type: ignore[call-overload]
     return "/".join(word.replace(" ", "-") for word in words)
 

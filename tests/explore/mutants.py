@@ -4,24 +4,15 @@ A mutant is a production function with a piece of its source replaced. The same 
 """
 
 from __future__ import annotations
-import __future__
 
-import inspect
-import sys
-import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
-from unittest.mock import patch
 
 from parkazoo.kazoo_private import Delete, Exists, GetChildren, GetData, SetACL, Transaction
 from parkazoo.protocol import directory, operations
 from parkazoo.protocol.order import Order
 from parkazoo.protocol.past import Change, Past
-from parkazoo.protocol.plans import PLANS
-from parkazoo.protocol.steps import Operation
-from tests.explore import tell
 from tests.explore.chosen import (
     A_CRASH,
     AGAIN,
@@ -37,9 +28,10 @@ from tests.explore.chosen import (
     Case,
 )
 from tests.explore.directories import CLOSED, WATCH, D, acls_are_alike, create
-from tests.explore.explorer import ANYTHING
 from tests.explore.families import X, Y, name_of
+from tests.explore.mutation import Mutation
 from tests.explore.scenario import Asking, Bounds, Program, Promises, Requests, Scenario, Stop, Troubles, Turn
+from tests.explore.visitor import ANYTHING
 from tests.explore.znodes import Request
 
 OPEN = create(X).acl
@@ -47,48 +39,14 @@ ORPHAN, TWICE, WRONG, ACLS = "orphan", "2 mirrors in one life", "not linearizabl
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """What is changed in which function, and the case in which it is seen.
+class Mutant(Mutation):
+    """A mutation, and the case in which it is seen.
 
-    :param pieces: old and new, alternating. :param violation: what the explorer says.
+    :param violation: what the explorer says.
     """
 
-    function: Callable[..., object]
-    pieces: Sequence[str]
     violation: str
     case: Case
-
-    def made(self) -> Callable[..., Operation[object]]:
-        """The function with its pieces replaced."""
-        source, name = textwrap.dedent(inspect.getsource(self.function)), self.function.__name__
-        for old, new in zip(self.pieces[::2], self.pieces[1::2], strict=True):
-            assert source.count(old) == 1, f"{name} has changed: {old!r} is in it {source.count(old)} times"
-            source = source.replace(old, new)
-        made: dict[str, Callable[..., Operation[object]]] = {}
-        flags = __future__.annotations.compiler_flag
-        code = compile(source, f"<mutant of {name}>", "exec", flags)
-        exec(code, vars(inspect.getmodule(self.function)), made)
-        return made[name]
-
-    @contextmanager
-    def applied(self, name: str) -> Iterator[None]:
-        """The mutation, as long as it is entered, wherever the function is used.
-
-        :param name: the mutant's, for the commands that violations print.
-        """
-        made, module = self.made(), inspect.getmodule(self.function)
-        owner, _, called = self.function.__qualname__.rpartition(".")  # of a method, its class
-        with ExitStack() as stack:
-            if owner:
-                stack.enter_context(patch.object(getattr(module, owner), called, made))
-            for user in list(sys.modules.values()):
-                if user.__name__.startswith("parkazoo.") and vars(user).get(called) is self.function:
-                    stack.enter_context(patch.object(user, called, made))
-            for kind, plan in PLANS.items():
-                if plan.operation is self.function:
-                    stack.enter_context(patch.dict(PLANS, {kind: plan._replace(operation=made)}))
-            stack.enter_context(patch.object(tell, "applied", [*tell.applied, name.replace(" ", "-")]))
-            yield
 
 
 READ_FENCE = "yield from _stat_of_fence(d, (yield from ask(d.mirror.ensemble, Exists(d.fence, None))))"

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 
 from tests.explore.chosen import Chosen, Rights
 from tests.explore.explorer import Explorer
 from tests.explore.families import Family, Mistaken, OwnPast, Pair, Remembered, Three
 from tests.explore.mutants import MUTANTS, Mutated
+from tests.explore.mutation import Mutation
 from tests.explore.scenario import Scenario, Violation
+from tests.explore.sessions import mutants as of_sessions
+from tests.explore.sessions import tell, world
+from tests.explore.sessions.explorer import SessionExplorer
+from tests.explore.sessions.families import Sessions
+from tests.explore.sessions.scenario import SessionScenario
 from tests.explore.tell import events_of
 from tests.explore.world import parse_moves
 
-FAMILIES: Mapping[str, type[Family]] = {
-    each.family: each for each in (Pair, Three, OwnPast, Remembered, Mistaken, Chosen, Rights, Mutated)
+FAMILIES: Mapping[str, type[Family | Sessions]] = {
+    each.family: each for each in (Pair, Three, OwnPast, Remembered, Mistaken, Chosen, Rights, Mutated, Sessions)
 }
+MUTATIONS: Mapping[str, Mutation] = {**MUTANTS, **of_sessions.MUTANTS}
 
 
 class NoScenarioError(ValueError):
     """No scenario, mutant or move is written like that."""
 
 
-def find(name: str) -> Scenario:
+def find(name: str) -> Scenario | SessionScenario:
     """:raises NoScenarioError: there is none of that name."""
     family, *words = name.split("/")
     try:
@@ -39,15 +46,29 @@ def replay(name: str, moves: str, mutant: str = "") -> tuple[bool, str]:
     with ExitStack() as stack:
         if mutant:
             called = mutant.replace("-", " ")
-            if called not in MUTANTS:
+            if called not in MUTATIONS:
                 raise NoScenarioError(f"{mutant} is no mutant")
-            stack.enter_context(MUTANTS[called].applied(called))
+            stack.enter_context(MUTATIONS[called].applied(called))
         scenario = find(name)
         try:
-            parsed = parse_moves(moves)
-            Explorer(scenario).replay(parsed)
+            events = _let_happen(scenario, moves)
         except ValueError as error:
             raise NoScenarioError(str(error)) from None
         except Violation as violation:
             return True, str(violation)
-        return False, "\n".join([*events_of(scenario, parsed), "nothing is violated"])
+        return False, "\n".join([*events, "nothing is violated"])
+
+
+def _let_happen(scenario: Scenario | SessionScenario, moves: str) -> Iterator[str]:
+    """What has happened, a line each.
+
+    :raises Violation: something does not hold.
+    :raises ValueError: a move is none, or cannot happen there.
+    """
+    if isinstance(scenario, SessionScenario):
+        of_session = world.parse_moves(moves)
+        SessionExplorer(scenario).replay(of_session)
+        return tell.events_of(scenario, of_session)
+    parsed = parse_moves(moves)
+    Explorer(scenario).replay(parsed)
+    return events_of(scenario, parsed)

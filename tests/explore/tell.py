@@ -26,7 +26,7 @@ def report(scenario: Scenario, moves: Sequence[Move], violation: str) -> str:
     return "\n".join(lines)
 
 
-def command(name: str, moves: Sequence[Move]) -> str:
+def command(name: str, moves: Sequence[object]) -> str:
     words = ["python", "-m", "tests.explore", "--replay", name]
     if moves:
         words.append(",".join(map(str, moves)))

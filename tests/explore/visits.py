@@ -12,17 +12,21 @@ from tests.explore.chosen import ACLS, CASES, Chosen, Rights
 from tests.explore.explorer import Explorer
 from tests.explore.families import TROUBLES, Family, Mistaken, OwnPast, Pair, Remembered, Three
 from tests.explore.scenario import Bounds, Violation
+from tests.explore.sessions.explorer import SessionExplorer
+from tests.explore.sessions.families import Sessions
 
 LONGEST = 40
 WALKS = 200  # for each three
 THREE = "three at random"
+SESSIONS, SESSIONS_AT_RANDOM = "sessions", "sessions at random"
+FEWER = 20  # states and walks of a scenario of sessions: each state takes as much longer
 
 
 class Task(NamedTuple):
     """A scenario, and its row in the table. `seed` is None for every order, else for some at random."""
 
     row: str
-    member: Family
+    member: Family | Sessions
     most: int
     seed: int | None = None
 
@@ -38,15 +42,14 @@ class Outcome(NamedTuple):
 
 def visit(task: Task) -> Outcome:
     began = time.process_time()
-    longest = task.member.case.bounds.longest if isinstance(task.member, Chosen) else LONGEST
-    explorer = Explorer(task.member.scenario(), Bounds(longest, task.most))
+    explorer = _explorer(task)
     violation = ""
     try:
         if task.seed is None:
             explorer.explore()
         else:
             dice = random.Random(task.seed)
-            for _ in range(WALKS):
+            for _ in range(WALKS // FEWER if isinstance(task.member, Sessions) else WALKS):
                 explorer.walk(dice)
     except Violation as error:
         violation = str(error)
@@ -55,21 +58,33 @@ def visit(task: Task) -> Outcome:
     return Outcome(task, explorer.states, explorer.moves, seconds, is_whole, violation)
 
 
+def _explorer(task: Task) -> Explorer | SessionExplorer:
+    if isinstance(task.member, Sessions):
+        return SessionExplorer(task.member.scenario(), Bounds(most=task.most))
+    longest = task.member.case.bounds.longest if isinstance(task.member, Chosen) else LONGEST
+    return Explorer(task.member.scenario(), Bounds(longest, task.most))
+
+
 def in_every_order(most: int) -> Iterator[Task]:
-    """The other families come between the pairs, not behind them."""
+    """The other families come between the pairs, and what is left of them behind."""
     others = itertools.chain(
         (Task("chosen", member, most) for about in CASES for member in Chosen.members(about)),
         (Task("rights", Rights(acls), most) for acls in ACLS),
         (Task("own past", member, most) for member in OwnPast.members()),
         (Task("what is remembered", member, most) for member in Remembered.members()),
         (Task("what is remembered wrongly", member, most) for member in Mistaken.members()),
+        (Task(SESSIONS, member, most // FEWER) for member in Sessions.members()),
     )
     for pair in Pair.members([*TROUBLES]):
         yield Task(f"{pair.one} / {pair.other}", pair, most)
         yield from itertools.islice(others, 1)
+    yield from others
 
 
 def threes(seed: int) -> Iterator[Task]:
+    """And as many scenarios of sessions."""
     dice = random.Random(seed)
+    sessions = list(Sessions.members())
     while True:
         yield Task(THREE, Three.at_random(dice), 0, dice.randrange(1 << 32))
+        yield Task(SESSIONS_AT_RANDOM, dice.choice(sessions), 0, dice.randrange(1 << 32))

@@ -1,0 +1,274 @@
+"""One production client without a network: session, members, links and handshakes over sockets that a test plays.
+
+Nothing happens by itself. :class:`Client` takes what comes from outside, an :data:`Input` at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from kazoo.protocol.states import KeeperState, WatchedEvent
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from parkazoo.engine.session import Session
+from parkazoo.kazoo_private import Create
+from parkazoo.protocol.cluster_map import parse_hosts
+from parkazoo.protocol.placement import logical
+from parkazoo.protocol.registration import encode_registration, registration_path
+from parkazoo.wire.exchange import CONNECTING
+from parkazoo.wire.handshake import Address
+from parkazoo.wire.log import DiscreetLog
+from parkazoo.wire.member import Member
+from parkazoo.wire.patience import LOOKS
+from tests.explore.answers import freeze
+from tests.explore.client import Result
+from tests.explore.sessions import bytes as said
+from tests.explore.sessions.below import Connection, Handler, Runtime
+from tests.explore.znodes import EPHEMERAL, Answer, Request
+
+SESSION_TIMEOUT_S = 10.0
+LOG = logging.getLogger("parkazoo.test.sessions")
+LOG.addHandler(logging.NullHandler())
+LOG.propagate = False
+LOG.setLevel(logging.CRITICAL)
+
+
+# ---- what a client gets from outside -------------------------------------------------------------
+
+
+class Try(NamedTuple):
+    """It is time to try a server of an ensemble."""
+
+    ensemble: int
+
+
+class Accept(NamedTuple):
+    """The answer to Connect. `session` is 0 if it has expired."""
+
+    ensemble: int
+    session: int
+
+
+class Tell(NamedTuple):
+    """The answer to the oldest request, or an event, or ConnectionLoss: the connection has ended."""
+
+    ensemble: int
+    what: Answer
+    zxid: int = 0
+
+
+class Lose(NamedTuple):
+    """The connection breaks."""
+
+    ensemble: int
+
+
+class Wait(NamedTuple):
+    """What waits for a connection has waited too long."""
+
+    ensemble: int
+
+
+class GiveUp(NamedTuple):
+    """The client has been suspended for too long."""
+
+
+class CallBack(NamedTuple):
+    """The watch thread makes its next call."""
+
+
+Input = Try | Accept | Tell | Lose | Wait | GiveUp | CallBack
+
+
+def plain(item: Input) -> Hashable:
+    """What tells it from others, zxids left out."""
+    if isinstance(item, Tell):
+        return type(item), item.ensemble, freeze(item.what)
+    return type(item), item
+
+
+# ---- the client ----------------------------------------------------------------------------------
+
+LOOKING, ASKING, GREETING, OPEN = "looking", "asking", "greeting", "open"
+
+
+class Port(NamedTuple):
+    """A client's end of a connection to an ensemble.
+
+    :param phase: empty if there is none.
+    :param session: that it has, or asks for; 0 for a new one.
+    :param outbox: requests that wait for an answer. :param queue: that wait for a connection.
+    """
+
+    phase: str = ""
+    session: int = 0
+    outbox: tuple[Request, ...] = ()
+    queue: tuple[Request, ...] = ()
+
+
+class Client:
+    """What a ParKazooClient hands to its session, and the session itself.
+
+    :param names: of the ensembles. :param hosts: to begin with, a server of each of some ensembles.
+    """
+
+    logger = LOG
+    session_timeout_s = SESSION_TIMEOUT_S
+
+    def __init__(self, index: int, names: str, hosts: str, give_up_after_s: float | None) -> None:
+        self.give_up_after_s = give_up_after_s
+        self.client_state: str = KeeperState.CONNECTING
+        self.states: list[str] = []
+        self._names = names
+        self._hosts = hosts
+        self._handler = Handler()
+        self._runtime = Runtime(index, self._handler)
+        self.session = Session(self, self._runtime, self._make_member, None)
+        self.session.begin()
+        self.settle()
+
+    # ---- for the session -------------------------------------------------------------------------
+
+    def describe_hosts(self) -> str:
+        return self._hosts
+
+    def registration(self, session: int, client: int, epoch: int) -> Request:
+        data = encode_registration(client, {"epoch": epoch})
+        create: Request = Create(registration_path(session), data, OPEN_ACL_UNSAFE, EPHEMERAL)
+        return create
+
+    def session_changed(self, state: str) -> None:
+        if state != self.client_state:
+            self.client_state = state
+            self.states.append(state)
+
+    def _make_member(
+        self, session: Session[Member], name: str, hosts: str, client_id: tuple[int, bytes] | None
+    ) -> Member:
+        member = Member(
+            session,
+            self._runtime,  # type: ignore[arg-type]
+            name,
+            logical,
+            lambda name: LOG,
+            lambda connect: None,
+            None,
+            set(),
+            hosts=hosts,
+            timeout=SESSION_TIMEOUT_S,
+            client_id=client_id,
+            handler=self._handler,
+            randomize_hosts=False,
+            logger=LOG,
+        )
+        member._connection = Connection(member, member._conn_retry, logger=DiscreetLog(LOG), sasl_options=None)
+        return member
+
+    # ---- for the test ----------------------------------------------------------------------------
+
+    def call(self, request: Request) -> Result:
+        result = Result()
+        self.session.call(request, result)
+        return result
+
+    def settle(self) -> None:
+        """Make the calls that are to be made soon."""
+        self._runtime.loop.run()
+
+    def take(self, item: Input) -> None:
+        if isinstance(item, GiveUp):
+            assert self._runtime.give_up is not None
+            self._runtime.give_up()
+        elif isinstance(item, CallBack):
+            self._handler.callbacks.popleft()()
+        else:
+            self._take_on(self._member(item.ensemble), item)
+        self.settle()
+
+    def _take_on(self, member: Member, item: Try | Accept | Tell | Lose | Wait) -> None:
+        connection = _connection(member)
+        if isinstance(item, Try):
+            connection.try_server(item.ensemble, self._address(member, item.ensemble))
+        elif isinstance(item, Accept):
+            connection.arrive(said.accepted(item.session, int(1000 * SESSION_TIMEOUT_S)))
+        elif isinstance(item, Lose):
+            connection.arrive(b"")
+        elif isinstance(item, Wait):
+            patience = member._patience
+            assert patience is not None
+            for _ in range(LOOKS + 1):
+                patience._look()
+        elif isinstance(item.what, WatchedEvent):
+            connection.arrive(said.event(item.what))
+        else:
+            xid, request = _oldest(member)
+            connection.arrive(said.answered(xid, item.zxid, request, item.what))
+
+    def _member(self, ensemble: int) -> Member:
+        found = self._find(ensemble)
+        assert found is not None
+        return found
+
+    def _find(self, ensemble: int) -> Member | None:
+        """The member of an ensemble, or that which does not know yet whose it will be."""
+        for member in self.session.members:
+            if member.name == self._names[ensemble]:
+                return member
+        first = self.session.first
+        if first.name in self._names:
+            return None
+        connection = _connection(first)
+        is_free = connection.is_looking
+        return first if is_free or connection.ensemble == ensemble else None
+
+    def _address(self, member: Member, ensemble: int) -> Address:
+        servers = parse_hosts(self._hosts) if member.name not in self._names else member.hosts
+        host, port = next(each for each in servers if each[0][0] == self._names[ensemble])
+        return Address(host, host, port)
+
+    def port(self, ensemble: int) -> Port:
+        member = self._find(ensemble)
+        if member is None:
+            return Port()
+        connection = _connection(member)
+        queue = tuple(request for request, _ in member._queue)
+        if connection._link is not None:
+            return Port(OPEN, member.session_id, tuple(each[0] for each in member._pending), queue)
+        exchange = connection.race.exchange
+        if exchange is None:
+            return Port(LOOKING if connection.is_looking else "", member.session_id, (), queue)
+        asked = tuple(request for request, _ in exchange._asked)
+        phase = ASKING if exchange.state == CONNECTING else GREETING
+        return Port(phase, member.session_id, asked, queue)
+
+    @property
+    def callbacks(self) -> int:
+        return len(self._handler.callbacks)
+
+    @property
+    def may_give_up(self) -> bool:
+        return self._runtime.give_up is not None
+
+    def has_right_hosts(self) -> bool:
+        """Whether each member looks for the servers that the client's map names."""
+        known = self.session.cluster_map
+        return known is None or all(
+            tuple(member.hosts) == parse_hosts(known.ensembles[member.name]) for member in self.session.members
+        )
+
+
+def _connection(member: Member) -> Connection:
+    connection = member._connection
+    assert isinstance(connection, Connection)
+    return connection
+
+
+def _oldest(member: Member) -> tuple[int, Request]:
+    """The oldest request that waits for an answer, and its xid."""
+    exchange = _connection(member).race.exchange
+    if exchange is None:
+        request, _, xid = member._pending[0]
+        return xid, request
+    return 0, exchange._asked[0][0]

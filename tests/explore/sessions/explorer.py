@@ -1,0 +1,35 @@
+"""Visits the worlds that sessions can come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.explore.scenario import Bounds
+from tests.explore.sessions.scenario import SessionScenario
+from tests.explore.sessions.scheduler import Scheduler
+from tests.explore.sessions.tell import report
+from tests.explore.sessions.world import Move, World, moves_to
+from tests.explore.visitor import ANYTHING, Visitor
+
+
+class SessionExplorer(Visitor[World, Move]):
+    """Each world is judged when a move has led to it."""
+
+    is_cut = False
+
+    def __init__(self, scenario: SessionScenario, bounds: Bounds = ANYTHING) -> None:
+        self.scenario = scenario
+        self._scheduler = Scheduler(scenario)
+        super().__init__(self._scheduler, bounds)
+
+    def _begin(self) -> World:
+        return self._scheduler.begin()
+
+    def _judge_end(self, world: World) -> None:
+        """It has been judged."""
+
+    def _moves_to(self, world: World) -> list[Move]:
+        return moves_to(world)
+
+    def _report(self, moves: Sequence[Move], violation: str) -> str:
+        return report(self.scenario, moves, violation)

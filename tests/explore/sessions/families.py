@@ -1,0 +1,114 @@
+"""Scenarios of sessions by name: ``session/hold-and-read/nothing/le/a/at-once``."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from parkazoo.kazoo_private import Create, Delete, Exists, GetData, SetData, Transaction
+from parkazoo.protocol.placement import Placement
+from tests.explore.directories import WATCH
+from tests.explore.families import name_of
+from tests.explore.scenario import Asking, Program
+from tests.explore.sessions.beginning import directories
+from tests.explore.sessions.scenario import SessionScenario
+from tests.explore.znodes import EPHEMERAL, SEQUENCE, Request
+
+A, B = directories(Placement(2))  # whose children are on ensembles a and b
+A_OF_3, B_OF_3, C_OF_3 = directories(Placement(3))
+
+
+def hold(directory: str, flags: int = 0) -> Request:
+    create: Request = Create(f"{directory}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL | flags)
+    return create
+
+
+def get(directory: str, watcher: object = None) -> Request:
+    request: Request = GetData(f"{directory}/w", watcher)
+    return request
+
+
+def set_(directory: str) -> Request:
+    request: Request = SetData(f"{directory}/w", b"new", -1)
+    return request
+
+
+def at_once(*requests: Request) -> Program:
+    def program() -> Asking:
+        yield [*requests]
+
+    return program
+
+
+LET_GO = Delete(f"{B}/e", -1)
+PROGRAMS: Mapping[str, Program] = {
+    "hold and read": [hold(B), get(A)],
+    "hold a number and read": [hold(B, SEQUENCE), get(A)],
+    "hold by transaction and read": [Transaction([hold(B), set_(B)]), get(A)],
+    "hold on both": [hold(A), hold(B)],
+    "hold and let go": [hold(B), LET_GO, get(A)],
+    "hold and let go by transaction": [hold(B), Transaction([LET_GO, set_(B)]), get(A)],
+    "read only": [get(B), get(A), set_(B)],
+    "watch both": [get(B, WATCH), get(A, WATCH)],
+    "watch and hold": [get(B, WATCH), hold(A)],
+    "watch what is not there": [Exists(f"{B}/e", WATCH), hold(B), get(A)],
+    "watch and set": [get(B, WATCH), set_(A), set_(B)],
+    "all at once": at_once(hold(B), get(A, WATCH), get(B)),
+}
+OF_THREE: Mapping[str, Program] = {  # ensembles
+    "hold on two of three": [hold(A_OF_3), hold(B_OF_3), get(C_OF_3)],
+    "watch and hold on three": [get(A_OF_3, WATCH), get(B_OF_3, WATCH), hold(C_OF_3)],
+}
+OTHERS: Mapping[str, Sequence[Program]] = {
+    "nothing": [],
+    "sets": [[set_(B), set_(A)]],
+    "watches it": [[Exists(f"{B}/e", WATCH)]],
+    "lets go": [[LET_GO]],
+}
+TROUBLES = ("le", "lep", "leg", "lmmm", "lemm", "llee")
+STARTS = ("a", "b", "ab")
+PACES = ("at once", "apart", "slow")
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """A client's program, beside another client.
+
+    :param troubles: see :class:`SessionScenario`. Another client has none of its own.
+    :param pace: whether answers are read at once, or handshakes are slow.
+    """
+
+    program: str
+    other: str
+    troubles: str
+    start: str
+    pace: str
+    family: ClassVar[str] = "session"
+
+    def scenario(self) -> SessionScenario:
+        if self.pace not in PACES:
+            raise ValueError(f"no pace: {self.pace}")
+        is_of_three = self.program in OF_THREE
+        program = OF_THREE[self.program] if is_of_three else PROGRAMS[self.program]
+        return SessionScenario(
+            name_of(self),
+            [program, *OTHERS[self.other]],
+            self.troubles,
+            self.start,
+            ensembles=3 if is_of_three else 2,
+            is_apart=self.pace == "apart",
+            is_slow=self.pace == "slow",
+        )
+
+    @classmethod
+    def members(cls) -> Iterator[Sessions]:
+        """A client alone; two; and one on three ensembles."""
+        alone = itertools.product(PROGRAMS, ["nothing"], TROUBLES, STARTS, PACES)
+        two = itertools.product(PROGRAMS, [*OTHERS][1:], TROUBLES, ["a"], ["apart"])
+        three = itertools.product(OF_THREE, ["nothing"], TROUBLES, STARTS, ["at once"])
+        for words in itertools.chain(alone, two, three):
+            yield cls(*words)

@@ -1,0 +1,191 @@
+"""Mutations of sessions, members and handshakes, each of which breaks a promise in the explorer's sight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from parkazoo.engine.roster import Roster
+from parkazoo.engine.session import Session
+from parkazoo.protocol import atlas, states
+from parkazoo.protocol.holdings import Holdings
+from parkazoo.protocol.standing import Standing
+from parkazoo.wire import handshake
+from parkazoo.wire.member import Member
+from tests.explore.mutation import Mutation
+from tests.explore.sessions.families import Sessions
+
+BEFORE = "before the registration|is not registered"
+NO_COPY, NOT_NEWEST = "before the copy of the map", "the newest map that it has read"
+NOT_LOST, LIVES_ON = "the client was not LOST", "lives on"
+STATE, NEVER = "it waits for", "never told"
+
+
+@dataclass(frozen=True)
+class SessionMutant(Mutation):
+    """A mutation, and the scenario in which it is seen.
+
+    :param violation: what the explorer says.
+    """
+
+    violation: str
+    seen_in: Sessions
+
+
+def seen_in(
+    program: str, troubles: str = "le", *, other: str = "nothing", start: str = "a", pace: str = "at once"
+) -> Sessions:
+    return Sessions(program, other, troubles, start, pace)
+
+
+HOLD, HOLD_MANY, READ = "hold and read", "hold by transaction and read", "read only"
+TAKE_COPY = "_verify(member.owner.take_copy(member, copy, str(address)))"
+MUTANTS: Mapping[str, SessionMutant] = {
+    "a session registers after its first request": SessionMutant(
+        Member.must_register,
+        ["return not self.is_renewing and self._registered != session", "return False"],
+        BEFORE,
+        seen_in(HOLD),
+    ),
+    "a renewed session does not register": SessionMutant(
+        Member.must_register, ["self._registered != session", "not self._registered"], BEFORE, seen_in(READ)
+    ),
+    "the copy is read before the registration": SessionMutant(
+        handshake._register,
+        ["[create, GetData(MAP, None)]", "[GetData(MAP, None), create]", "return answers", "return answers[::-1]"],
+        NO_COPY,
+        seen_in(HOLD),
+    ),
+    "the copy is not taken at a join": SessionMutant(
+        handshake._open_session, [TAKE_COPY, "pass"], NOT_NEWEST, seen_in(HOLD, "lmmm")
+    ),
+    "the copy is not taken at a renewal": SessionMutant(
+        Roster.take_copy,
+        ["    try:", "    if member in self._known:\n        return None\n    try:"],
+        NOT_NEWEST,
+        seen_in(READ, "lemm"),
+    ),
+    "an older copy lowers the epoch": SessionMutant(
+        atlas.newer_of,
+        ["if copy.epoch <= known.epoch:", "if copy.epoch == known.epoch:"],
+        "older map",
+        seen_in(HOLD, "lmmm"),
+    ),
+    "a newer map is not registered": SessionMutant(
+        Roster._follow, ["self._register_again(member)", "pass"], "newest map", seen_in(HOLD, "lmmm")
+    ),
+    "a registration whose answer is lost counts": SessionMutant(
+        Roster._register_again,
+        ["registered = OnAnswer(", "self._registered[member] = epoch\n        registered = OnAnswer("],
+        "newest map",
+        seen_in(HOLD, "lmm"),
+    ),
+    "addresses of a newer map are not taken over": SessionMutant(
+        Roster._follow, ["self._settle(member, member.name)", "pass"], "servers", seen_in(HOLD, "lmmm")
+    ),
+    "a session with an ephemeral is renewed": SessionMutant(
+        states.is_fatal, ["has_ephemerals or is_alone", "is_alone"], NOT_LOST, seen_in(HOLD)
+    ),
+    "a create without an answer does not count": SessionMutant(
+        Holdings.lost, ["self._add(", "(lambda path: None)("], NOT_LOST, seen_in(HOLD)
+    ),
+    "a transaction without an answer does not count": SessionMutant(
+        Holdings.lost,
+        ["_operations(request)", "(request,)"],
+        NOT_LOST,
+        seen_in(HOLD_MANY),
+    ),
+    "a transaction's create does not count": SessionMutant(
+        Holdings.answered, ["if not any(", "if False and any("], STATE, seen_in(HOLD_MANY)
+    ),
+    "a deleted ephemeral counts": SessionMutant(
+        Holdings._done,
+        ["self._paths.discard(operation.path)", "pass"],
+        "though it had no ephemeral|it waits for",
+        seen_in("hold and let go"),
+    ),
+    "LOST is not told": SessionMutant(
+        Session._lose, ["self._change(KeeperState.EXPIRED_SESSION)", "pass"], "number|LOST", seen_in(HOLD)
+    ),
+    "an expired session with an ephemeral does not end the others": SessionMutant(
+        Session.member_changed,
+        [
+            'self._lose(f"that on ensemble {member.name} has expired", member)',
+            "self._change(KeeperState.EXPIRED_SESSION)",
+        ],
+        "number|LOST|lives on",
+        seen_in("hold on both"),
+    ),
+    "the other sessions are not closed": SessionMutant(
+        Session._lose, ["member.renew(why)", "pass"], f"{LIVES_ON}|{STATE}", seen_in("hold on both")
+    ),
+    "the number outlives LOST": SessionMutant(
+        Session._lose, ["self._number = self._runtime.new_number()", "pass"], "number", seen_in(HOLD)
+    ),
+    "a renewal changes the number": SessionMutant(
+        Roster.registration,
+        ["assert self", "self._number = self._runtime.new_number()\n    assert self"],
+        "number",
+        seen_in(READ),
+    ),
+    "a watch is told twice": SessionMutant(
+        Member.drop_watches,
+        ["self._child_watchers, self._data_watchers = defaultdict(set), defaultdict(set)", "pass"],
+        "told twice",
+        seen_in("watch both"),
+    ),
+    "watches elsewhere are not told of SUSPENDED": SessionMutant(
+        Session._change, ["self.drop_watches(state)", "pass"], NEVER, seen_in("watch both")
+    ),
+    "watches are not told of LOST": SessionMutant(
+        Session._lose,
+        ["member.drop_watches(KeeperState.EXPIRED_SESSION)", "pass"],
+        NEVER,
+        seen_in("watch both", "leg"),
+    ),
+    "a lost connection is not told to watches": SessionMutant(
+        Member._session_callback,
+        ["self.drop_watches(state)", "pass"],
+        "told|silence",
+        seen_in("watch both", "lep"),
+    ),
+    "an ensemble is not awaited": SessionMutant(
+        Standing.lost, ["self._awaited.add(member)", "pass"], STATE, seen_in("watch and hold")
+    ),
+    "an ensemble is awaited for ever": SessionMutant(
+        Standing.changed, ["self._awaited.discard(member)", "pass"], STATE, seen_in("watch both", "ll")
+    ),
+    "an ensemble is awaited after LOST": SessionMutant(
+        Standing.begins_anew, ["self._awaited.clear()", "pass"], STATE, seen_in("hold on both", "llee")
+    ),
+    "every ensemble is awaited": SessionMutant(
+        states.matters, ["has_ephemerals or has_watches", "True"], STATE, seen_in(READ)
+    ),
+    "a watch that has waited in vain is not missed": SessionMutant(
+        Member._fail_late, ["if has_watches:", "if False:"], STATE, seen_in("watch both", "lep")
+    ),
+    "what waits is dropped at a renewal": SessionMutant(
+        Member._session_callback,
+        [
+            "    self._forget_session()\n        return",
+            "    self._queue.clear()\n        self._forget_session()\n        return",
+        ],
+        "no answer",
+        seen_in(READ),
+    ),
+    "what waits fails at a renewal": SessionMutant(
+        Member._session_callback,
+        [
+            "    self._forget_session()\n        return",
+            "    self._fail(self._queue, state)\n        self._forget_session()\n        return",
+        ],
+        "expired, but|no request of it was lost",
+        seen_in(READ),
+    ),
+    "a request that was lost is sent again": SessionMutant(
+        Member._session_callback,
+        ["self._fail(self._pending, state)", "self._pending.clear()"],
+        "no answer",
+        seen_in(HOLD),
+    ),
+}

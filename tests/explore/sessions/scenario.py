@@ -1,0 +1,29 @@
+"""What is explored of sessions: ensembles, programs, troubles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.explore.scenario import Program
+
+
+@dataclass(frozen=True)
+class SessionScenario:
+    """
+    :param name: by which it is made again; empty if it cannot.
+    :param start: the ensembles whose servers a client is given.
+    :param troubles: what may happen, each as often as its letter is there: a connection is lost (l), a session
+        expires (e), the map changes on an ensemble (m), requests wait in vain (p), a client gives up (g).
+    :param ensembles: how many there are.
+    :param is_apart: answers are read some time after they were sent.
+    :param is_slow: so are the answers of a handshake.
+    """
+
+    name: str
+    programs: Sequence[Program]
+    troubles: str = ""
+    start: str = "a"
+    ensembles: int = 2
+    is_apart: bool = False
+    is_slow: bool = False

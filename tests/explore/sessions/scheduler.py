@@ -1,0 +1,323 @@
+"""What can happen next to clients and their sessions, and the world after it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from kazoo.protocol.states import WatchedEvent
+
+from parkazoo.kazoo_private import Close, Create, Delete, GetData, SetData
+from parkazoo.protocol.placement import CLIENTS, MAP, Placement
+from tests.explore.scenario import Bounds
+from tests.explore.sessions import judge
+from tests.explore.sessions.beginning import NAMES, beginning, map_of
+from tests.explore.sessions.client import (
+    ASKING,
+    GREETING,
+    LOOKING,
+    OPEN,
+    Accept,
+    CallBack,
+    GiveUp,
+    Input,
+    Lose,
+    Tell,
+    Try,
+    Wait,
+    plain,
+)
+from tests.explore.sessions.positions import Positions
+from tests.explore.sessions.scenario import SessionScenario
+from tests.explore.sessions.world import (
+    PROGRESS,
+    ClientState,
+    Move,
+    Path,
+    ServerSession,
+    World,
+    replaced,
+)
+from tests.explore.znodes import Answer, Request, Who
+
+OPERATOR = Who()
+SPENT = {"a": "l", "r": "l", "b": "l"}  # which trouble a move is, if not that of its own letter
+
+
+class Scheduler:
+    def __init__(self, scenario: SessionScenario) -> None:
+        self.scenario = scenario
+        self._names = NAMES[: scenario.ensembles]
+        self.placement = Placement(scenario.ensembles)
+        self._positions = Positions(scenario)
+
+    # ---- worlds ----------------------------------------------------------------------------------
+
+    def begin(self) -> World:
+        """Before anything has happened."""
+        count = self.scenario.ensembles
+        model = beginning(count)
+        clients = tuple(self._positions.new(index) for index in range(len(self.scenario.programs)))
+        return World(model, clients, (), (1,) * count)
+
+    def key(self, world: World) -> Hashable:
+        """What tells a world from others."""
+        clients = tuple(
+            (each.received.number, tuple(tuple(map(plain, inbox)) for inbox in each.inboxes), each.ledger)
+            for each in world.clients
+        )
+        return world.model.key(), clients, world.sessions, world.copies, "".join(sorted(world.spent))
+
+    # ---- moves -----------------------------------------------------------------------------------
+
+    def moves(self, world: World, bounds: Bounds) -> list[Move]:
+        """All that can happen next."""
+        moves: list[Move] = []
+        troubles = self.scenario.troubles
+        left = {each: troubles.count(each) > world.spent.count(each) for each in "lempg"}
+        if left["m"]:
+            moves += [Move(0, "m", each) for each in _changeable(world.copies)]
+        for index, client in enumerate(world.clients):
+            if client.position.may_give_up and left["g"]:
+                moves.append(Move(index, "g"))
+            for ensemble in range(self.scenario.ensembles):
+                kinds = self._kinds(world, client, ensemble, left)
+                moves += [Move(index, kind, ensemble) for kind in kinds]
+            if client.position.callbacks:
+                moves.append(Move(index, "w"))
+        return moves
+
+    def _kinds(self, world: World, client: ClientState, ensemble: int, left: dict[str, bool]) -> str:
+        port, inbox = client.position.ports[ensemble], client.inboxes[ensemble]
+        kinds = ""
+        if port.phase == OPEN:
+            unserved = len(port.outbox) > _answers(inbox)
+            if left["l"]:
+                kinds += "ra" if unserved else "r"
+            if unserved:
+                kinds += "s"
+            return kinds + "d" if inbox else kinds
+        if left["p"] and port.queue and client.position.epoch:
+            kinds += "p"
+        if port.phase == LOOKING:
+            if client.position.epoch == 0 and self._names[ensemble] not in self.scenario.start:
+                return kinds
+            is_alive = port.session and world.session(port.session).is_alive
+            if left["e"] and is_alive:
+                kinds += "e"
+            if left["l"] and not port.session:
+                kinds += "b"
+            kinds += "c"
+        elif port.phase in (ASKING, GREETING):
+            kinds += "rs" if left["l"] and port.phase == GREETING else "s"
+        return kinds
+
+    def is_quiet(self, world: World) -> bool:
+        """Whether nothing happens any more, if there is no more trouble."""
+        return not any(move.kind in PROGRESS for move in self.moves(world, Bounds()))
+
+    def make(self, move: Move, world: World) -> World:
+        """The world after a move.
+
+        :raises Violation: something does not hold.
+        """
+        before = world
+        trouble = SPENT.get(move.kind, move.kind)
+        if move.kind not in PROGRESS:
+            world = world._replace(spent=world.spent + trouble)
+        world = self._made(move, world)
+        for each in range(len(world.clients)):
+            judge.check(self.placement, before, world, each, move)
+        world = World(*world[:-1], Path(before.path, move))
+        if self.is_quiet(world):
+            for each in range(len(world.clients)):
+                judge.check_quiet(self.placement, world, each)
+        return world
+
+    def _made(self, move: Move, world: World) -> World:
+        index, ensemble = move.client, move.ensemble
+        if move.kind == "m":
+            return self._change(world, ensemble)
+        if move.kind == "e":
+            session = world.session(world.clients[index].position.ports[ensemble].session)
+            return self._expire(world, session)
+        if move.kind == "c":
+            world = self._take(world, index, Try(ensemble))
+            while not self.scenario.is_slow and self._is_greeting(world, index, ensemble):
+                world = self._go_on(world, index, ensemble)
+            return world
+        if move.kind == "b":
+            return self._break(world, index, ensemble)
+        if move.kind == "s":
+            return self._go_on(world, index, ensemble)
+        if move.kind == "d":
+            return self._deliver(world, index, ensemble)
+        if move.kind in "ar":
+            return self._lose(world, index, ensemble, is_done=move.kind == "a")
+        items: dict[str, Input] = {"p": Wait(ensemble), "g": GiveUp(), "w": CallBack()}
+        return self._take(world, index, items[move.kind])
+
+    # ---- connections -----------------------------------------------------------------------------
+
+    def _is_greeting(self, world: World, index: int, ensemble: int) -> bool:
+        return world.clients[index].position.ports[ensemble].phase in (ASKING, GREETING)
+
+    def _go_on(self, world: World, index: int, ensemble: int) -> World:
+        """The server answers to what is next."""
+        port = world.clients[index].position.ports[ensemble]
+        if port.phase == ASKING:
+            return self._accept(world, index, ensemble)
+        world, events, answer = self._execute(world, index, ensemble)
+        world = _send(world, events)
+        inbox = world.clients[index].inboxes[ensemble]
+        if port.phase == OPEN and (self.scenario.is_apart or inbox):
+            return world.with_client(index, world.clients[index].with_inbox(ensemble, (*inbox, answer)))
+        return self._take(world, index, answer)
+
+    def _accept(self, world: World, index: int, ensemble: int) -> World:
+        client = world.clients[index]
+        number = client.position.ports[ensemble].session
+        if not number:
+            count = sum((each.client, each.ensemble) == (index, ensemble) for each in world.sessions)
+            number = 100 * (index + 1) + 10 * ensemble + count + 1
+            session = ServerSession(number, index, ensemble, client.position.losts)
+        elif not world.session(number).is_alive:
+            return self._take(world, index, Accept(ensemble, 0))
+        else:
+            session = world.session(number)._replace(is_connected=True)
+        return self._take(world.with_session(session), index, Accept(ensemble, number))
+
+    def _session(self, world: World, index: int, ensemble: int) -> ServerSession:
+        """That of the present connection."""
+        return next(
+            each
+            for each in world.sessions
+            if (each.client, each.ensemble, each.is_connected) == (index, ensemble, True)
+        )
+
+    def _execute(self, world: World, index: int, ensemble: int) -> tuple[World, list[tuple[int, Tell]], Tell]:
+        """The oldest request that has not been executed; the events with the sessions that get them."""
+        client, session = world.clients[index], self._session(world, index, ensemble)
+        port = client.position.ports[ensemble]
+        request = port.outbox[_answers(client.inboxes[ensemble])]
+        judge.check_request(client.position, session, request, is_greeting=port.phase == GREETING)
+        if isinstance(request, Close):
+            world, events = self._without(world, session)
+            return world, events, Tell(ensemble, True)
+        world, events, answer = self._run(world, ensemble, request, session.who)
+        session = _learned(session, request, answer)
+        return world.with_session(session), events, Tell(ensemble, answer, world.model.zxids[ensemble])
+
+    def _run(
+        self, world: World, ensemble: int, request: Request, who: Who
+    ) -> tuple[World, list[tuple[int, Tell]], Answer]:
+        model, events = world.model.copy(), list[tuple[int, Tell]]()
+        model.on_event = lambda who, at, event: events.append((who.owners[-1], Tell(at, event)))
+        answer = model.execute(ensemble, request, who)
+        return world._replace(model=model), events, answer
+
+    def _deliver(self, world: World, index: int, ensemble: int) -> World:
+        client = world.clients[index]
+        first, *left = client.inboxes[ensemble]
+        return self._take(world.with_client(index, client.with_inbox(ensemble, tuple(left))), index, first)
+
+    def _lose(self, world: World, index: int, ensemble: int, *, is_done: bool) -> World:
+        session = self._session(world, index, ensemble)
+        port = world.clients[index].position.ports[ensemble]
+        while is_done and _answers(world.clients[index].inboxes[ensemble]) < len(port.outbox):
+            world, events, answer = self._execute(world, index, ensemble)
+            world = _send(world, events)
+            client = world.clients[index]
+            world = world.with_client(index, client.with_inbox(ensemble, (*client.inboxes[ensemble], answer)))
+        return self._take(self._disconnect(world, session.number), index, Lose(ensemble))
+
+    def _disconnect(self, world: World, number: int) -> World:
+        """The server forgets the connection, and with it the watches."""
+        session = world.session(number)
+        client = world.clients[session.client].with_inbox(session.ensemble, ())
+        model = world.model.copy()
+        model.watches = frozenset(each for each in model.watches if each.who != session.who)
+        world = world._replace(model=model).with_session(session._replace(is_connected=False))
+        return world.with_client(session.client, client)
+
+    def _break(self, world: World, index: int, ensemble: int) -> World:
+        """The connection breaks when the server has registered the session, before it can say so."""
+        world = self._take(world, index, Try(ensemble))
+        while self._is_greeting(world, index, ensemble):
+            port = world.clients[index].position.ports[ensemble]
+            if port.phase == GREETING and isinstance(port.outbox[0], (Create, SetData)):
+                world, _, _ = self._execute(world, index, ensemble)
+                session = self._session(world, index, ensemble)
+                return self._take(self._disconnect(world, session.number), index, Lose(ensemble))
+            world = self._go_on(world, index, ensemble)
+        return world
+
+    def _take(self, world: World, index: int, item: Input) -> World:
+        """A client gets something from outside."""
+        before = world
+        world = world.with_client(index, self._positions.receive(index, world.clients[index], item))
+        world = judge.noted(self.placement, before, world, index, item)
+        for each in [each for each in world.sessions if each.client == index]:
+            port = world.clients[index].position.ports[each.ensemble]
+            if not each.is_known and port.session == each.number:
+                world = world.with_session(each._replace(is_known=True))
+            if each.is_connected and port.phase not in (GREETING, OPEN):
+                world = self._disconnect(world, each.number)
+        return world
+
+    # ---- servers ---------------------------------------------------------------------------------
+
+    def _without(self, world: World, session: ServerSession) -> tuple[World, list[tuple[int, Tell]]]:
+        """A session ends: its ephemerals go."""
+        nodes = world.model.nodes[session.ensemble]
+        events: list[tuple[int, Tell]] = []
+        for path in sorted(path for path, znode in nodes.items() if znode.owner == session.number):
+            world, more, _ = self._run(world, session.ensemble, Delete(path, -1), OPERATOR)
+            events += more
+        return world.with_session(session._replace(is_alive=False)), events
+
+    def _expire(self, world: World, session: ServerSession) -> World:
+        nodes = world.model.nodes[session.ensemble]
+        client = world.clients[session.client]
+        if session.losts == client.position.losts and any(
+            znode.owner == session.number and not path.startswith(CLIENTS) for path, znode in nodes.items()
+        ):
+            ledger = client.ledger._replace(owed=client.position.losts + 1)
+            world = world.with_client(session.client, client._replace(ledger=ledger))
+        world, events = self._without(world, session)
+        return _send(world, events)
+
+    def _change(self, world: World, ensemble: int) -> World:
+        epoch = world.copies[ensemble] + 1
+        changed = SetData(MAP, map_of(self.scenario.ensembles, epoch).to_json(), -1)
+        world, events, _ = self._run(world, ensemble, changed, OPERATOR)
+        return _send(world._replace(copies=replaced(world.copies, ensemble, epoch)), events)
+
+
+def _changeable(copies: Sequence[int]) -> list[int]:
+    """The ensembles whose copy may be the next to change: the first has the primary."""
+    behind = [each for each, epoch in enumerate(copies) if epoch < copies[0]]
+    return behind or [0]
+
+
+def _answers(inbox: Sequence[Tell]) -> int:
+    return sum(not isinstance(each.what, WatchedEvent) for each in inbox)
+
+
+def _send(world: World, events: Sequence[tuple[int, Tell]]) -> World:
+    """To those whose connection is there."""
+    for number, told in events:
+        session = world.session(number)
+        if session.is_connected:
+            client = world.clients[session.client]
+            inbox = (*client.inboxes[told.ensemble], told)
+            world = world.with_client(session.client, client.with_inbox(told.ensemble, inbox))
+    return world
+
+
+def _learned(session: ServerSession, request: Request, answer: Answer) -> ServerSession:
+    """What a session has done of what it must do first."""
+    if judge.is_registration(request):
+        return session._replace(has_registered=session.has_registered or not isinstance(answer, Exception))
+    if isinstance(request, GetData) and request.path == MAP and session.has_registered:
+        return session._replace(has_read_copy=True)
+    return session

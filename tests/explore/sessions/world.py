@@ -1,0 +1,191 @@
+"""Where all is between two moves: servers' sessions, copies of the map, clients; and the moves."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, TypeVar
+
+from tests.explore.model import Model
+from tests.explore.sessions.client import Input, Port, Tell
+from tests.explore.world import Ended, Told
+from tests.explore.znodes import Request, Who
+
+KINDS = {
+    "c": "connects to",
+    "s": "is served by",
+    "d": "reads from",
+    "a": "loses the connection, with the answers, to",
+    "r": "loses the connection, with the requests, to",
+    "b": "loses the connection, while it registers, to",
+    "e": "'s session expires on",
+    "p": "'s requests have waited too long for",
+    "g": "has been suspended for too long",
+    "w": "'s watch thread makes its next call",
+    "m": "the copy of the map is changed on",
+}
+PROGRESS = "csdw"
+WRITTEN = re.compile(rf"(\d)([{''.join(KINDS)}])(\d)")
+
+
+T = TypeVar("T")
+
+
+class Move(NamedTuple):
+    """What happens to a client. A change of the map happens to none: then it is 0."""
+
+    client: int
+    kind: str
+    ensemble: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.client}{self.kind}{self.ensemble}"
+
+
+def parse_moves(text: str) -> list[Move]:
+    """:raises ValueError: it is none."""
+    moves = []
+    for each in filter(None, text.split(",")):
+        found = WRITTEN.fullmatch(each)
+        if found is None:
+            raise ValueError(f"{each!r} is no move")
+        moves.append(Move(int(found[1]), found[2], int(found[3])))
+    return moves
+
+
+class Received:
+    """What a client has got, and all before it. Two with the same `number` are alike."""
+
+    __slots__ = ("item", "number", "previous")
+
+    def __init__(self, previous: Received | None, item: Input | None, number: int) -> None:
+        self.previous = previous
+        self.item = item
+        self.number = number
+
+    def all(self) -> list[Input]:
+        found = []
+        last: Received | None = self
+        while last is not None and last.item is not None:
+            found.append(last.item)
+            last = last.previous
+        return found[::-1]
+
+
+class Position(NamedTuple):
+    """What a client has come to.
+
+    :param ports: its ends of connections, by ensemble.
+    :param state: its KeeperState. :param losts: how often it was LOST.
+    :param suspensions: how often it was SUSPENDED. :param epoch: of its map; 0 if it has none.
+    :param counts: how many answers each operation got. :param has_claims: whether the driver keeps any.
+    """
+
+    ports: tuple[Port, ...]
+    state: str
+    was_open: bool
+    losts: int
+    suspensions: int
+    number: int
+    epoch: int
+    calls: tuple[Request, ...]
+    ended: tuple[Ended, ...]
+    told: tuple[Told, ...]
+    counts: tuple[int, ...]
+    is_waiting: bool
+    callbacks: int
+    has_claims: bool
+    may_give_up: bool
+    has_right_hosts: bool
+
+
+class Ledger(NamedTuple):
+    """What the judge knows of a client, without asking it.
+
+    :param awaited: ensembles that it has lost, where it had something.
+    :param held: by ensemble, the ephemerals that it may have there, by physical path.
+    :param made: the ephemerals that it has, and was told so, by path.
+    :param due: operations whose watches must be called, if they have not been.
+    :param owed: so often it must have been LOST when it is CONNECTED again.
+    :param seen: the newest epoch of all copies that it has read.
+    """
+
+    awaited: frozenset[int]
+    held: tuple[frozenset[str], ...]
+    made: frozenset[str] = frozenset()
+    due: frozenset[int] = frozenset()
+    owed: int = 0
+    seen: int = 0
+
+
+class ClientState(NamedTuple):
+    """:param inboxes: by ensemble, what has been sent to it and is not read yet."""
+
+    received: Received
+    position: Position
+    inboxes: tuple[tuple[Tell, ...], ...]
+    ledger: Ledger
+
+    def with_inbox(self, ensemble: int, inbox: tuple[Tell, ...]) -> ClientState:
+        return self._replace(inboxes=replaced(self.inboxes, ensemble, inbox))
+
+
+class ServerSession(NamedTuple):
+    """A session as its ensemble knows it.
+
+    :param losts: how often its client had been LOST when it began.
+    :param is_known: whether the client has learned of it.
+    """
+
+    number: int
+    client: int
+    ensemble: int
+    losts: int
+    is_alive: bool = True
+    is_connected: bool = True
+    is_known: bool = False
+    has_registered: bool = False
+    has_read_copy: bool = False
+
+    @property
+    def who(self) -> Who:
+        return Who(owners=(self.number,) * (self.ensemble + 1))
+
+
+class World(NamedTuple):
+    """:param copies: the epoch of each ensemble's copy of the map. :param spent: the kinds of troubles so far."""
+
+    model: Model
+    clients: tuple[ClientState, ...]
+    sessions: tuple[ServerSession, ...]
+    copies: tuple[int, ...]
+    spent: str = ""
+    path: Path | None = None
+
+    def with_client(self, index: int, client: ClientState) -> World:
+        return self._replace(clients=replaced(self.clients, index, client))
+
+    def with_session(self, session: ServerSession) -> World:
+        """In place of what it was, or added."""
+        others = tuple(each for each in self.sessions if each.number != session.number)
+        return self._replace(sessions=tuple(sorted((*others, session))))
+
+    def session(self, number: int) -> ServerSession:
+        return next(each for each in self.sessions if each.number == number)
+
+
+class Path(NamedTuple):
+    previous: Path | None
+    move: Move
+
+
+def moves_to(world: World) -> list[Move]:
+    moves = []
+    path = world.path
+    while path is not None:
+        moves.append(path.move)
+        path = path.previous
+    return moves[::-1]
+
+
+def replaced(items: tuple[T, ...], index: int, item: T) -> tuple[T, ...]:
+    return (*items[:index], item, *items[index + 1 :])

@@ -1,0 +1,81 @@
+"""Sessions that begin, are lost, expire and begin anew in every order: a sample of the families, and all mutants.
+
+`make explore` visits all. PARKAZOO_TEST_SEED takes another sample.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import unittest
+
+from tests.explore.replay import replay
+from tests.explore.scenario import Bounds, Violation
+from tests.explore.sessions.explorer import SessionExplorer
+from tests.explore.sessions.families import Sessions
+from tests.explore.sessions.mutants import MUTANTS
+from tests.explore.sessions.world import parse_moves
+from tests.explore.test_mutants import PRINTED
+
+SEED = 1
+WALKED, WHOLE, MOST = 400, 8, 600  # scenarios, and how many states of each
+WALKS = 4  # of each mutant's scenario
+FOUND_WITHIN = 2500  # states
+
+
+def found(name: str) -> str:
+    """The violation that a mutant leads to."""
+    mutant = MUTANTS[name]
+    with mutant.applied(name):
+        try:
+            SessionExplorer(mutant.seen_in.scenario(), Bounds(most=FOUND_WITHIN)).explore()
+        except Violation as violation:
+            return str(violation)
+    raise AssertionError(f"{name} is not found")
+
+
+class TestSessions(unittest.TestCase):
+    def setUp(self) -> None:
+        seed = int(os.environ.get("PARKAZOO_TEST_SEED", SEED))
+        self.dice = random.Random(seed)
+        print(f"{self._testMethodName}: PARKAZOO_TEST_SEED={seed}")
+
+    def test_some_are_walked(self) -> None:
+        states = 0
+        for member in self.dice.sample(list(Sessions.members()), WALKED):
+            explorer = SessionExplorer(member.scenario())
+            explorer.walk(self.dice)
+            states += explorer.states
+        print(f"{states} states")
+
+    def test_some_are_explored(self) -> None:
+        for member in self.dice.sample(list(Sessions.members()), WHOLE):
+            explorer = SessionExplorer(member.scenario(), Bounds(most=MOST))
+            explorer.explore()
+            self.assertGreater(explorer.states, 0)
+
+
+class TestMutants(unittest.TestCase):
+    def test_each_is_found_and_found_again(self) -> None:
+        for name, mutant in MUTANTS.items():
+            with self.subTest(name):
+                violation = found(name)
+                self.assertRegex(violation.splitlines()[0], mutant.violation)
+                _, _, _, _, scenario, *rest = shlex.split(PRINTED.findall(violation)[0])
+                *moves, _, called = rest
+                self.assertEqual(replay(scenario, ",".join(moves), called), (True, violation))
+
+    def test_without_them_all_is_well(self) -> None:
+        dice = random.Random(SEED)
+        for mutant in MUTANTS.values():
+            explorer = SessionExplorer(mutant.seen_in.scenario())
+            for _ in range(WALKS):
+                explorer.walk(dice)
+
+    def test_moves_are_read_as_they_are_written(self) -> None:
+        text = "0c1,1b0,0s1,0d1,0a1,0r0,0e0,0p1,0g0,1w0,0m1"
+        self.assertEqual(",".join(map(str, parse_moves(text))), text)
+        for wrong in ("0c", "0q1", "c1"):
+            with self.assertRaises(ValueError):
+                parse_moves(wrong)
