@@ -73,7 +73,7 @@ class TestQuorum(LiveTest):
 
     def test_no_quorum(self) -> None:
         """The other ensemble's work goes on; the rest follows when the quorum is back."""
-        self.client.get(f"{self.paths[1]}/first", watch=Seen())
+        self.client.create(f"{self.paths[1]}/held", ephemeral=True)  # a watch would be gone after the first kill
         ensemble = self.cluster.ensembles[1]
         first, second, _ = ensemble.servers
         for server in (first, second):
