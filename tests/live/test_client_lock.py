@@ -218,7 +218,7 @@ class TestContenders(LiveTest):
 
     def test_contention(self) -> None:
         """Many tries of many, and connections lost all the time: at the end the lock is free."""
-        clients = [self.parkazoo() for _ in range(3)]
+        clients = [self.joined() for _ in range(3)]
         stop = self.holder.handler.event_object()
         taken: list[int] = []
 
