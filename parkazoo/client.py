@@ -21,11 +21,11 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from parkazoo.compat.ensembles import Ensembles, time_out
+from parkazoo.compat.ensembles import Answer, Ensembles, time_out
 from parkazoo.engine.ports import Reply
 from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
-from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED, Create
+from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED, Create, Exists
 from parkazoo.protocol.cluster_map import format_hosts
 from parkazoo.protocol.operations import EPHEMERAL
 from parkazoo.protocol.placement import MAP, logical
@@ -134,10 +134,13 @@ class ParKazooClient(Ensembles):
 
     def _lacks_chroot(self) -> bool:
         """Whether it is certain: a start does not wait long for an ensemble that is away."""
-        try:
-            return self.exists_async("/").get(timeout=CHROOT_TIMEOUT_S) is None
-        except (ConnectionLoss, self.handler.timeout_exception):
+        answer = Answer(self.handler)
+        self._call(Exists(self.chroot, None), answer)
+        if not answer.has_come(CHROOT_TIMEOUT_S) or isinstance(answer.value, ConnectionLoss):
             return False
+        if isinstance(answer.value, Exception):
+            raise answer.value
+        return answer.value is None
 
     def start_async(self) -> Any:
         """Begin to connect; operations issued from now on are queued.

@@ -84,7 +84,10 @@ class CompatibleClient(Calls):
         :param give_up_after: after so many seconds of SUSPENDED the client is LOST: it lets go of everything, also
             on the ensembles that it reaches. Without it, the client stays SUSPENDED until the ensemble is back.
         :raises ConfigurationError: the options contradict each other.
+        :raises ValueError: `give_up_after` is not above 0.
         """
+        if give_up_after is not None and not give_up_after > 0:
+            raise ValueError(f"give_up_after must be seconds above 0, not {give_up_after!r}")
         super().__init__(
             hosts,
             timeout,

@@ -57,20 +57,19 @@ class Ensembles(CompatibleClient):
         for name in names:
             if name not in known:
                 raise ValueError(f"no ensemble {name!r} in the cluster map: {', '.join(known)}")
-        answers = []
-        for name in names or known:
-            answers.append(self.handler.async_result())
-            session.ports[known.index(name)].submit(GetData(ENSEMBLE, None), answers[-1])
-        try:
-            for answer in answers:
-                answer.get(timeout=max(0.0, deadline_s - time.monotonic()))
-        except (ConnectionLoss, ConnectionClosedError):
+        answers = [Answer(self.handler) for _ in names or known]
+        for name, answer in zip(names or known, answers, strict=True):
+            session.ports[known.index(name)].submit(GetData(ENSEMBLE, None), answer)
+        for answer in answers:
+            if not answer.has_come(deadline_s - time.monotonic()):
+                message = f"Connection time-out: no session with {session.describe_missing()} within {timeout} s"
+                raise time_out(self.handler, message, timeout)
             if self._state == KeeperState.AUTH_FAILED:
-                raise AuthFailedError from None
-            raise
-        except self.handler.timeout_exception:
-            message = f"Connection time-out: no session with {session.describe_missing()} within {timeout} s"
-            raise time_out(self.handler, message, timeout) from None
+                raise AuthFailedError
+            if isinstance(answer.value, ConnectionLoss):
+                raise ConnectionLoss(f"no session with {session.describe_missing()}")
+            if isinstance(answer.value, Exception):
+                raise answer.value
 
     def state_of(self, path: str) -> str:
         """The KazooState of the ensemble that holds a znode: whether this client has a connection there.
@@ -95,6 +94,26 @@ class Ensembles(CompatibleClient):
         if session is None or session.driver is None or self._state in CLOSED_ERRORS:
             return None
         return int(session.driver.context.resolver.known(prefixed(self.chroot, path)).home.ensemble)
+
+
+class Answer:
+    """A reply for which a thread or greenlet waits: whichever it is, a time-out raises nothing."""
+
+    def __init__(self, handler: Any) -> None:
+        self.value: Any = None  # which may be an exception
+        self._event = handler.event_object()
+
+    def set(self, value: Any = None) -> None:
+        self.value = value
+        self._event.set()
+
+    def set_exception(self, exception: Exception) -> None:
+        self.set(exception)
+
+    def has_come(self, timeout_s: float) -> bool:
+        """Wait for it."""
+        self._event.wait(max(0.0, timeout_s))
+        return bool(self._event.is_set())
 
 
 def time_out(handler: Any, message: str, seconds: float) -> Any:

@@ -21,7 +21,7 @@ from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.protocol.holdings import Holdings, leaves_ephemeral, leaves_watch
 from parkazoo.protocol.placement import directory_of_pin
-from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES
+from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_state
 from parkazoo.protocol.steps import Request
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.log import DiscreetLog
@@ -105,6 +105,15 @@ class Member(KazooClient):
         """Overrides kazoo's, for a program that uses this member as a client of its own."""
         self.submit(request, async_object)
         return self._state not in CLOSED_ERRORS
+
+    @property
+    def state(self) -> str:
+        """Overrides kazoo's attribute: the KazooState of this ensemble."""
+        return kazoo_state(self._state)
+
+    @state.setter
+    def state(self, state: str) -> None:
+        """kazoo's constructor sets it."""
 
     @property
     def session_id(self) -> int:

@@ -92,7 +92,7 @@ class TestJoin(ReachTest):
         self.assertEqual(self.names(client), ["a", "b"])
         client.join(timeout=DEADLINE_S)
         self.assertEqual(self.names(client), ["a", "b", "c"])
-        self.assertTrue(all(member.connected for member in client.members.values()))
+        self.assertEqual({member.state for member in client.members.values()}, {CONNECTED})
 
     def test_what_is_not_there(self) -> None:
         client, _ = self.client(start=False)
@@ -230,6 +230,12 @@ class TestAnEnsembleThatIsAway(ReachTest):
             states.wait()
         self.assertEqual(states.wait(2), [SUSPENDED, CONNECTED])
         self.assertIsNone(client._session._patience)
+
+    def test_no_time_to_give_up_after(self) -> None:
+        for value in (0, -1, float("nan")):
+            with self.assertRaisesRegex(ValueError, "give_up_after must be seconds above 0"):
+                ParKazooClient("127.0.0.1:1", give_up_after=value)
+        self.assertRaises(TypeError, ParKazooClient, "127.0.0.1:1", give_up_after="x")
 
 
 class TestASessionThatExpires(ReachTest):

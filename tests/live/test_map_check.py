@@ -179,11 +179,12 @@ class CheckTest(MapCase):
             client.stop()
         self.change_map(b=other_spelling(self.c))  # a mistake
         self.assert_found(("b", f"server {other_spelling(self.c)} is ensemble c of"))
-        with (
-            contextlib.closing(ParKazooClient(self.a)) as client,
-            self.assertRaisesRegex(ClusterMapError, "not ensemble b"),
-        ):
-            client.start(30)
+        client = ParKazooClient(self.a)
+        self.addCleanup(client.close)
+        self.addCleanup(client.stop)
+        client.start(30)
+        with self.assertRaisesRegex(ClusterMapError, "not ensemble b"):
+            client.join("b", timeout=30)
 
 
 class ThreeServersTest(unittest.TestCase):
