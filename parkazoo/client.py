@@ -124,6 +124,7 @@ class ParKazooClient(Ensembles):
                     f"are the servers running and reachable, and is {MAP} right? See `parkazoo map check`",
                     timeout,
                 )
+            session.leaves_sessions = True
             self.stop()
             self.close()
             raise error

@@ -100,6 +100,9 @@ class Member(RequestPort, Protocol):
     def begin_stop(self) -> None:
         """On the loop: end the ZooKeeper session after what is queued, without waiting for it."""
 
+    def leave(self) -> None:
+        """On the loop: end the connection, and leave the ZooKeeper session to its time-out."""
+
     def close(self) -> None:
         """After its end: release what it still holds."""
 

@@ -47,6 +47,7 @@ class Session(Roster[MemberT]):
         self.driver: Driver | None = None  # once the session is open
         self.watching: Watching | None = None  # likewise
         self.interrupted_thread: int | None = None
+        self.leaves_sessions = False  # it could not resume them all: those that live are left as they are
         self.is_leaving = False  # the client has begun to stop: watches are called no more
         self.is_over = True  # nothing is left, or nothing has begun
         self._when_over: deque[Callable[[], None]] = deque()
@@ -156,7 +157,10 @@ class Session(Roster[MemberT]):
         for port in self._unjoined():
             port.fail()
         for member in self.members:
-            member.begin_stop()
+            if self.leaves_sessions and member.name in self._sessions:
+                member.leave()
+            else:
+                member.begin_stop()
 
     def fail_away(self) -> None:
         """On the loop, when the client is about to stop: nothing waits for an ensemble that is away any longer."""

@@ -179,6 +179,13 @@ class MemberConnection(ConnectionHandler):
         """Whether the server may still have the session: it was heard of not longer ago than its time-out."""
         return time.monotonic() < self._away_since_s + self.client._session_timeout / 1000
 
+    def leave(self) -> None:
+        """On the loop, when the client stops: without a word to the server."""
+        if self._link is not None:
+            self._link.end(ConnectionDropped("the client leaves its session"))
+        else:
+            self._give_up()
+
     def take_hosts(self) -> None:
         """On the loop: the member has other servers. A connection to one that it had goes on."""
         if self._loop is not None:

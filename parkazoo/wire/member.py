@@ -191,6 +191,11 @@ class Member(KazooClient):
             self._queue.append((CloseInstance, None))
             self._connection.wake()
 
+    def leave(self) -> None:
+        """See :meth:`parkazoo.engine.ports.Member.leave`."""
+        self._stopped.set()
+        self._connection.leave()
+
     def go_on(self) -> None:
         """The gate is open: take what servers have answered meanwhile."""
         self._connection.resume()

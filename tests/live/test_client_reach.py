@@ -289,6 +289,20 @@ class TestResume(ReachTest):
         resumed.stop()
         wait_until(lambda: not self.watcher.exists(self.znodes[AWAY] + "-2"), "the end of the ephemeral")
 
+    def test_one_that_is_away(self) -> None:
+        """The start fails, and what it could not resume as a whole is left as it was."""
+        client, _ = self.client(timeout=DEADLINE_S)
+        for ensemble in (HERE, AWAY):
+            client.create(self.znodes[ensemble] + "-2", ephemeral=True)
+        identity = client.client_id
+        with self.away():
+            resumed = self.parkazoo(start=False, client_id=identity, timeout=DEADLINE_S)
+            with self.assertRaisesRegex(client.handler.timeout_exception, "ensemble c"):
+                resumed.start(0.5)
+            self.assertEqual(self.watcher.exists(self.znodes[HERE] + "-2").ephemeralOwner, identity[0])
+        wait_until(lambda: client.connected, "the connection")
+        self.assertEqual(client.client_id[0], identity[0])
+
     def test_what_has_ended(self) -> None:
         client, _ = self.client()
         client.create(self.znodes[AWAY] + "-2", ephemeral=True)
