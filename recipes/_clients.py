@@ -39,9 +39,7 @@ def clients(count: int) -> Iterator[list[ParKazooClient]]:
     """
     hosts = sys.argv[1] if len(sys.argv) == 2 else os.environ.get("PARKAZOO_HOSTS", "")
     if not hosts or len(sys.argv) > 2:
-        sys.exit(
-            f"usage: python {sys.argv[0]} HOST:PORT,...    servers of any ensembles; or PARKAZOO_HOSTS"
-        )
+        sys.exit(f"usage: python {sys.argv[0]} HOST:PORT,...    servers of any ensembles; or PARKAZOO_HOSTS")
     chroot = f"/cookbook-{uuid.uuid4().hex[:8]}"
     try:
         with connected(hosts) as owner:
