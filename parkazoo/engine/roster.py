@@ -8,12 +8,13 @@ from typing import Any, Generic
 
 from kazoo.protocol.states import KeeperState
 
+from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import Client, MemberT, OnAnswer, OtherSession, RequestPort, Runtime
 from parkazoo.engine.unjoined import Unjoined
 from parkazoo.kazoo_private import SetData
 from parkazoo.protocol.atlas import Atlas, NoCopyError
 from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, SessionId, pack_sessions, unpack_sessions
-from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
+from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, identity_error, parse_hosts
 from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
@@ -28,10 +29,10 @@ class Roster(Generic[MemberT]):
     :param resume: the client_id of the session to go on with, if any.
     :ivar members: of the ensembles that are joined, in that order.
     :ivar ports: of all ensembles, indexed as in the placement, once the map is known.
-    :ivar is_open: operations are taken.
+    :ivar driver: once the session is open: operations are taken.
     """
 
-    is_open = False
+    driver: Driver | None = None
     is_stopping = False  # the members have been asked to end
     failure: Exception | None = None
 
@@ -93,11 +94,10 @@ class Roster(Generic[MemberT]):
 
     def recognize(self, member: MemberT, record: Any, copy: Any, server: str) -> Exception | None:
         """See :meth:`parkazoo.engine.ports.Owner.recognize`."""
-        if not self.has_map:
+        if self.cluster_map is None:
             return self._meet(record, copy, server)
-        try:
-            self._atlas.verify(member.name, record)
-        except Exception as error:
+        error = identity_error(self.cluster_map, member.name, record)
+        if error is not None:
             return self._refuse(member, error, server)
         return None if copy is None else self.take_copy(member, copy, server)
 
@@ -125,7 +125,7 @@ class Roster(Generic[MemberT]):
 
     def _refuse(self, member: MemberT, error: Exception, server: str) -> Exception:
         """What waits for an ensemble fails when all its servers have turned out to be wrong."""
-        if not self.is_open and member is self.first:
+        if self.driver is None and member is self.first:
             self._fail(error)
         elif member not in self._known:
             assert self.cluster_map is not None

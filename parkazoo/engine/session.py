@@ -44,8 +44,7 @@ class Session(Roster[MemberT]):
         resume: SessionId | None,
     ) -> None:
         super().__init__(client, runtime, make_member, resume)
-        self.driver: Driver | None = None  # once the session is open
-        self.watching: Watching | None = None  # likewise
+        self.watching: Watching | None = None  # once the session is open
         self.interrupted_thread: int | None = None
         self.leaves_sessions = False  # it could not resume them all: those that live are left as they are
         self.is_leaving = False  # the client has begun to stop: watches are called no more
@@ -111,7 +110,6 @@ class Session(Roster[MemberT]):
         )
         watching.driver = driver = Driver(context, self.ports, self._runtime.make_lock)
         self.driver = driver
-        self.is_open = True
         self._early.open(driver.call)
         self.call = driver.call
 

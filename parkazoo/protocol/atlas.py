@@ -15,6 +15,7 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, identity_error, no_map_error
+from parkazoo.protocol.map_copies import CopyKind, compare
 from parkazoo.protocol.placement import MAP
 
 
@@ -43,14 +44,15 @@ def newer_of(known: ClusterMap, copy: ClusterMap, server: str) -> ClusterMap:
     :param copy: as the ensemble of `server` holds it.
     :raises ClusterMapError: the two do not belong together.
     """
-    if copy.cluster != known.cluster:
+    kind = compare(copy, known)
+    if kind is CopyKind.FOREIGN:
         raise ClusterMapError(f"{MAP} on {server} is of cluster {copy.cluster}, not {known.cluster}")
-    if copy.epoch == known.epoch and copy != known:
+    if kind is CopyKind.DIFFERING:
         raise ClusterMapError(
             f"{MAP} on {server} differs from the client's map, of the same epoch {known.epoch}: somebody has "
             "changed one of them by hand. See `parkazoo map check`"
         )
-    if copy.epoch <= known.epoch:
+    if kind is not CopyKind.NEWER:
         return known
     if (copy.placement, copy.bootstrap) != (known.placement, known.bootstrap):
         raise ClusterMapError(
@@ -60,7 +62,7 @@ def newer_of(known: ClusterMap, copy: ClusterMap, server: str) -> ClusterMap:
     return copy
 
 
-def name_in(cluster_map: ClusterMap, record: Any, server: str) -> str:
+def name_in(cluster_map: ClusterMap, record: Any) -> str:
     """Which ensemble a server belongs to.
 
     :param record: the answer to a read of ``/parkazoo/ensemble`` there.
@@ -105,18 +107,9 @@ class Atlas:
             self._without.add(server)
             data = None if isinstance(record, Exception) else record[0]
             raise NoCopyError(str(no_map_error(server, data)), None if data is None else len(self._without))
-        name = name_in(found, record, server)
+        name = name_in(found, record)
         self.map = found
         return name
-
-    def verify(self, name: str, record: Any) -> None:
-        """
-        :raises Exception: it is not this ensemble.
-        """
-        assert self.map is not None
-        error = identity_error(self.map, name, record)
-        if error is not None:
-            raise error
 
     def take(self, copy: Any, server: str) -> bool:
         """Take the map of a copy, if that is newer; returns whether it is.

@@ -44,14 +44,25 @@ def judge_copy(data: bytes | None, published: ClusterMap) -> Copy:
         found = ClusterMap.from_json(data)
     except ClusterMapError as error:
         return Copy(CopyKind.DAMAGED, str(error))
-    if found.cluster != published.cluster:
-        return Copy(CopyKind.FOREIGN, f"it is of cluster {found.cluster}", found)
-    if found.epoch != published.epoch:
-        kind = CopyKind.OLDER if found.epoch < published.epoch else CopyKind.NEWER
-        return Copy(kind, f"it has epoch {found.epoch}, {kind.value} than {published.epoch}", found)
-    if found != published:
-        return Copy(CopyKind.DIFFERING, f"it has epoch {found.epoch} too, and says something else", found)
-    return Copy(CopyKind.SAME, "it is the published one", found)
+    kind = compare(found, published)
+    if kind is CopyKind.FOREIGN:
+        about = f"it is of cluster {found.cluster}"
+    elif kind is CopyKind.DIFFERING:
+        about = f"it has epoch {found.epoch} too, and says something else"
+    elif kind is CopyKind.SAME:
+        about = "it is the published one"
+    else:
+        about = f"it has epoch {found.epoch}, {kind.value} than {published.epoch}"
+    return Copy(kind, about, found)
+
+
+def compare(copy: ClusterMap, known: ClusterMap) -> CopyKind:
+    """What a copy is beside a map that is known."""
+    if copy.cluster != known.cluster:
+        return CopyKind.FOREIGN
+    if copy.epoch != known.epoch:
+        return CopyKind.OLDER if copy.epoch < known.epoch else CopyKind.NEWER
+    return CopyKind.SAME if copy == known else CopyKind.DIFFERING
 
 
 def newest(first: ClusterMap, *copies: bytes | None) -> ClusterMap:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from posixpath import dirname
 from typing import Any
 
@@ -11,20 +10,18 @@ from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, KazooExcepti
 from kazoo.protocol.states import EventType, KazooState
 
 from parkazoo import ParKazooClient
-from parkazoo.local import LocalServer
 from parkazoo.protocol.client_id import unpack_sessions
-from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
+from tests.live.test_client_session import SessionTest
+from tests.live.world import DEADLINE_S, Seen, wait_until
 
 CONNECTED, SUSPENDED, LOST = KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.LOST
 TIMEOUT_S = 4.0
 HERE, THERE, AWAY = 0, 1, 2  # ensembles: the client begins with the first; the last one dies
 
 
-class ReachTest(LiveTest):
+class ReachTest(SessionTest):
     def setUp(self) -> None:
         super().setUp()
-        self.watcher = self.parkazoo()
-        self.root = self.new_root(self.watcher)
         self.znodes = [self._znode_on(ensemble) for ensemble in range(self.ensembles)]
 
     def _znode_on(self, ensemble: int) -> str:
@@ -41,35 +38,12 @@ class ReachTest(LiveTest):
         client.add_listener(states)
         return client, states
 
-    def server(self, ensemble: int) -> LocalServer:
-        return self.cluster.ensembles[ensemble].servers[0]
-
-    @contextmanager
-    def away(self) -> Iterator[None]:
+    def away(self) -> AbstractContextManager[None]:
         """The ensemble's only server dies, and is back in the end."""
-        self.server(AWAY).kill()
-        try:
-            yield
-        finally:
-            self.server(AWAY).start()
-            self.server(AWAY).wait_serving()
+        return self.killed(AWAY)
 
     def names(self, client: ParKazooClient) -> list[str]:
         return sorted(client.members)
-
-    def expire(self, client: ParKazooClient, ensemble: int) -> None:
-        """End the client's session on one ensemble, behind its back."""
-        session = client.members["abc"[ensemble]].client_id
-        assert session is not None
-
-        def has_ended() -> bool:  # the last to connect has the session: the client may have been faster
-            thief = self.kazoo(ensemble, client_id=session)
-            is_other = thief.client_id != session
-            thief.stop()
-            thief.close()
-            return is_other
-
-        wait_until(has_ended, "the end of the session")
 
     def renewed(self, client: ParKazooClient, ensemble: int, before: Any) -> None:
         """Wait until the client has another session there than `before`."""

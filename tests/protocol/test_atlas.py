@@ -86,16 +86,16 @@ class TestNameIn(unittest.TestCase):
 
     def test_each(self) -> None:
         for name in KNOWN.ensembles:
-            self.assertEqual(name_in(KNOWN, self.record(KNOWN.identity(name)), "h:1"), name)
+            self.assertEqual(name_in(KNOWN, self.record(KNOWN.identity(name))), name)
 
     def test_none_of_them(self) -> None:
         for found in ({"cluster": "other", "name": "b"}, {"cluster": "test", "name": "d"}, {"cluster": "test"}, 5):
             with self.subTest(found), self.assertRaisesRegex(ClusterMapError, "are not ensemble"):
-                name_in(KNOWN, self.record(found), "h:1")
+                name_in(KNOWN, self.record(found))
 
     def test_no_answer(self) -> None:
         for answer in (NoAuthError(), ConnectionLoss()):
             with self.assertRaises(type(answer)):
-                name_in(KNOWN, answer, "h:1")
+                name_in(KNOWN, answer)
         with self.assertRaisesRegex(ClusterMapError, "have lost their data"):
-            name_in(KNOWN, NoNodeError(), "h:1")
+            name_in(KNOWN, NoNodeError())

@@ -67,7 +67,7 @@ MUTANTS: Mapping[str, SessionMutant] = {
     ),
     "an older copy lowers the epoch": SessionMutant(
         atlas.newer_of,
-        ["if copy.epoch <= known.epoch:", "if copy.epoch == known.epoch:"],
+        ["if kind is not CopyKind.NEWER:", "if kind is CopyKind.SAME:"],
         "older map",
         seen_in(HOLD, "lmmm"),
     ),
