@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,16 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.client.crowd import Crowd
+from bench.client.far_start import FarStart
 from bench.client.measure import Measure, Spread
 from bench.client.pairing import Outcome
 from bench.documents import as_text
 
+Whole = Crowd | FarStart  # what is not compared in pairs
 QUIET_SHARE = 0.05  # of the processors; what others may use in a run whose figures count
 
 
-def print_outcomes(console: Console, outcomes: Sequence[Outcome], crowd: Crowd | None) -> None:
+def print_outcomes(console: Console, outcomes: Sequence[Outcome], wholes: Mapping[str, Whole]) -> None:
     console.print()
     if outcomes:
         console.print(_table(outcomes))
@@ -28,9 +30,9 @@ def print_outcomes(console: Console, outcomes: Sequence[Outcome], crowd: Crowd |
             style="dim",
             highlight=False,
         )
-    if crowd is not None:
-        console.print(f"\n{crowd.clients:,} ParKazooClients with 3 ensembles each, in one process", style="italic")
-        console.print(_crowd_table(crowd))
+    for each in wholes.values():
+        console.print()
+        console.print(_crowd_table(each) if isinstance(each, Crowd) else _start_table(each))
     for outcome in outcomes:
         if outcome.error:
             console.print(f"NOT MEASURED {outcome.comparison.name}: {outcome.error}", markup=False)
@@ -99,24 +101,40 @@ def verdict(outcome: Outcome, measure: Measure) -> str:
 
 
 def _crowd_table(crowd: Crowd) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("", no_wrap=True)
-    table.add_column("", justify="right")
-    table.add_column("goal", justify="right")
+    title = f"{crowd.clients:,} ParKazooClients in one process, {crowd.ensembles} ensembles, using {crowd.used}"
+    table = _plain_table(title, "", "goal")
     table.add_column("")
     for what, figure, goal, is_met in crowd.results():
         table.add_row(what, figure, goal, "met" if is_met else "MISSED")
     return table
 
 
-def write_results(path: Path, about: dict[str, Any], outcomes: Sequence[Outcome], crowd: Crowd | None) -> None:
+def _start_table(start: FarStart) -> Table:
+    title = f"A ParKazooClient starts; the third of three ensembles is {start.away_s * 1000:g} ms away"
+    table = _plain_table(title, "all near", "one far")
+    for row in start.rows():
+        table.add_row(*row)
+    return table
+
+
+def _plain_table(title: str, *figures: str) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for each in figures:
+        table.add_column(each, justify="right")
+    return table
+
+
+def write_results(
+    path: Path, about: dict[str, Any], outcomes: Sequence[Outcome], wholes: Mapping[str, Whole]
+) -> None:
     """Everything as JSON, each turn with it."""
     document = {
         "about": about,
         "comparisons": [
             outcome.as_json() | {"results": [] if outcome.error else _results(outcome)} for outcome in outcomes
         ],
-        "crowd": crowd.as_json() if crowd else None,
+        "wholes": {name: each.as_json() for name, each in wholes.items()},
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(as_text(document))

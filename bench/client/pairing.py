@@ -15,6 +15,7 @@ from bench.client.side import BenchError, Side, SideProcess, Turn
 from bench.machine import Processors
 from parkazoo.local import LocalCluster
 
+MOST_AT_ONCE = 15  # of the servers that start together
 PAIRS_OF_A_PROCESS = 5  # then it is made anew: where things lie in a process's memory must not decide
 WARM_UP = 4  # a new process first has a turn with so many times fewer operations, which is not counted
 
@@ -25,12 +26,13 @@ class Servers:
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
         self._clusters: dict[int, LocalCluster] = {}
+        self._more: list[LocalCluster] = []
 
     def __enter__(self) -> Servers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for cluster in self._clusters.values():
+        for cluster in (*self._clusters.values(), *self._more):
             cluster.stop()
 
     def hosts(self, ensembles: int) -> list[str]:
@@ -50,9 +52,29 @@ class Servers:
             cluster.start()
         return [each.hosts for each in self._clusters[ensembles].ensembles]
 
+    def new_hosts(self, ensembles: int) -> list[str]:
+        """Of each of new ensembles without a map, of as many as one likes. Their servers are small.
+
+        :raises LocalClusterError: the servers cannot be started.
+        """
+        clusters = [
+            LocalCluster(size, 1, make_map=False, zoo_cfg={"forceSync": "no"}, progress=self._tell)
+            for size in parts(ensembles, MOST_AT_ONCE)
+        ]
+        for cluster in clusters:
+            self._more.append(cluster)
+            cluster.start()
+        return [each.hosts for cluster in clusters for each in cluster.ensembles]
+
     def pids(self) -> list[int]:
         clusters = self._clusters.values()
         return [server.pid for cluster in clusters for each in cluster.ensembles for server in each.servers]
+
+
+def parts(count: int, most: int) -> list[int]:
+    """As few parts as possible, of at most that size and nearly the same one."""
+    number = -(-count // most)
+    return [count * (each + 1) // number - count * each // number for each in range(number)]
 
 
 @dataclass

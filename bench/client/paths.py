@@ -20,11 +20,12 @@ MOST_IN_FLIGHT = 200
 PLACEMENT = Placement(ENSEMBLES)
 
 
-def spread_directories(root: str, count: int = DIRECTORIES) -> list[str]:
-    """Directories below `root` whose children live on the first ensemble, the second, the third, the first, ..."""
+def spread_directories(root: str, count: int = DIRECTORIES, ensembles: int = ENSEMBLES) -> list[str]:
+    """Directories below `root` whose children live on the first ensemble, the second, ..., the first, ..."""
+    placement = Placement(ensembles)
     names = (f"{root}/d{number}" for number in itertools.count())
     return [
-        next(name for name in names if PLACEMENT.of_children(name) == number % ENSEMBLES)
+        next(name for name in names if placement.of_children(name) == number % ensembles)
         for number in range(count)
     ]
 

@@ -14,20 +14,23 @@ from rich.console import Console
 
 from bench import ROOT, WIDTH
 from bench.client.comparison import COMPARISONS, with_old
-from bench.client.crowd import CLIENTS, Crowd, measure_crowd
-from bench.client.outcomes import print_outcomes, write_results
+from bench.client.crowd import CLIENTS, GATHERINGS, measure_crowd
+from bench.client.far_start import FAR_START, STARTS, measure_far_start
+from bench.client.outcomes import Whole, print_outcomes, write_results
 from bench.client.pairing import Outcome, Servers, measure
 from bench.client.paths import ENSEMBLES
 from bench.client.plot import draw
 from bench.client.side import BenchError
 from bench.machine import commit_of, describe_machine, describe_versions
+from parkazoo.admin import init_map
 from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalClusterError
 
 PAIRS, SMALL_PAIRS = 15, 1
 SMALL = 10  # so many times fewer operations and clients
-CROWD = "crowd"
-NAMES = (*(each.name for each in COMPARISONS), CROWD)
+SMALL_ENSEMBLES = 4  # at most
+WHOLES = (*GATHERINGS, FAR_START)
+NAMES = (*(each.name for each in COMPARISONS), *WHOLES)
 
 
 def positive(text: str) -> int:
@@ -84,9 +87,8 @@ def main() -> int:
         "versions": describe_versions(),
         "load_average_before": psutil.getloadavg()[0],
     }
-    failure = ""
     try:
-        outcomes, crowd, failure = run(options, console)
+        outcomes, wholes, failures = run(options, console)
     except LocalClusterError as error:
         console.print(f"no run: {error}", markup=False, highlight=False)
         return 2
@@ -94,20 +96,20 @@ def main() -> int:
         console.print("interrupted")
         return INTERRUPTED
     about["load_average_after"] = psutil.getloadavg()[0]
-    write_results(options.out, about, outcomes, crowd)
+    write_results(options.out, about, outcomes, wholes)
     plot = options.out.with_suffix(".svg")
     draw(plot, outcomes)
-    print_outcomes(console, outcomes, crowd)
-    if failure:
-        console.print(f"NOT MEASURED {CROWD}: {failure}", markup=False)
+    print_outcomes(console, outcomes, wholes)
+    for name, failure in failures.items():
+        console.print(f"NOT MEASURED {name}: {failure}", markup=False)
     console.print(
         f"seed {options.seed}; {options.out} and {plot.name}", highlight=False, soft_wrap=True, style="dim"
     )
-    return int(bool(failure) or any(outcome.error for outcome in outcomes))
+    return int(bool(failures) or any(outcome.error for outcome in outcomes))
 
 
-def run(options: argparse.Namespace, console: Console) -> tuple[list[Outcome], Crowd | None, str]:
-    """Measure everything that is asked for; the last is why there is no crowd.
+def run(options: argparse.Namespace, console: Console) -> tuple[list[Outcome], dict[str, Whole], dict[str, str]]:
+    """Measure everything that is asked for; the last is why something is missing.
 
     :raises LocalClusterError: servers cannot be started.
     """
@@ -117,17 +119,38 @@ def run(options: argparse.Namespace, console: Console) -> tuple[list[Outcome], C
 
     chance = random.Random(options.seed)
     outcomes: list[Outcome] = []
+    wholes: dict[str, Whole] = {}
+    failures: dict[str, str] = {}
+    shrunk = SMALL if options.small else 1
     with Servers(tell) as servers:
         for comparison in options.comparisons:
             if comparison.name in options.load:
                 tell(comparison.about)
-                operations = comparison.operations // (SMALL if options.small else 1)
+                operations = comparison.operations // shrunk
                 outcomes.append(measure(comparison, operations, options.pairs, servers, chance))
-        if CROWD not in options.load or options.old:
-            return outcomes, None, ""
-        clients = CLIENTS // (SMALL if options.small else 1)
-        tell(f"{clients} clients")
-        try:
-            return outcomes, measure_crowd(servers.hosts(ENSEMBLES)[0], clients), ""
-        except BenchError as error:
-            return outcomes, None, str(error)
+        for name in WHOLES:
+            if name in options.load and not options.old:
+                tell(name)
+                try:
+                    wholes[name] = measure_whole(name, servers, options.small)
+                except BenchError as error:
+                    failures[name] = str(error)
+    return outcomes, wholes, failures
+
+
+def measure_whole(name: str, servers: Servers, is_small: bool) -> Whole:
+    """What is not compared in pairs.
+
+    :raises BenchError: it cannot be measured.
+    :raises LocalClusterError: servers cannot be started.
+    """
+    if name == FAR_START:
+        return measure_far_start(servers.new_hosts(ENSEMBLES), STARTS // (SMALL if is_small else 1))
+    gathering = GATHERINGS[name]
+    ensembles = min(gathering.ensembles, SMALL_ENSEMBLES) if is_small else gathering.ensembles
+    if ensembles == ENSEMBLES:
+        hosts = servers.hosts(ensembles)
+    else:
+        hosts = servers.new_hosts(ensembles)
+        init_map(hosts[0], {f"e{number}": each for number, each in enumerate(hosts, 1)})
+    return measure_crowd(hosts, CLIENTS // (SMALL if is_small else 1), gathering.used)

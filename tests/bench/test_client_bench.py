@@ -17,12 +17,12 @@ import parkazoo
 from bench.bare_requests import REPLY, BareError
 from bench.client.bare_socket import take_answers
 from bench.client.comparison import COMPARISONS, Comparison
-from bench.client.crowd import Crowd
+from bench.client.crowd import GATHERINGS, Crowd
 from bench.client.measure import CPU, LATENCY, RATE, Measure, Spread, ratios, spread
 from bench.client.outcomes import verdict
-from bench.client.pairing import Outcome, orders
+from bench.client.pairing import Outcome, orders, parts
 from bench.client.paths import ENSEMBLES, PLACEMENT, mirrored_directories, pipeline, spread_directories
-from bench.client.run import CROWD
+from bench.client.run import WHOLES
 from bench.client.side import BenchError, Side, SideProcess, Turn
 from bench.machine import Processors
 from tests.bench.command import run_module
@@ -80,10 +80,14 @@ class TestStatistics(unittest.TestCase):
         self.assertEqual(verdict(outcome({CPU: None}, subject=three, base=base), CPU), "")
 
     def test_crowd(self) -> None:
-        good = Crowd(clients=1000, connected_s=14.9, threads=50, kib=150, operations=3000)
-        bad = Crowd(clients=1000, connected_s=15.0, threads=51, kib=150.1, operations=2999)
-        self.assertEqual([each[3] for each in good.results()], [True] * 4)
-        self.assertEqual([each[3] for each in bad.results()], [False] * 4)
+        good = Crowd(1000, 30, 2, 14.9, 14.9, sessions=3000, sockets=3000, threads=50, kib=150, operations=2000)
+        bad = Crowd(1000, 3, 3, 15.0, 15.0, sessions=3001, sockets=3001, threads=51, kib=150.1, operations=2999)
+        self.assertEqual([each[3] for each in good.results()], [True] * 7)
+        self.assertEqual([each[3] for each in bad.results()], [False] * 7)
+
+    def test_parts(self) -> None:
+        self.assertEqual([parts(each, 15) for each in (1, 15, 16, 30)], [[1], [15], [8, 8], [15, 15]])
+        self.assertEqual(parts(31, 15), [10, 10, 11])
 
     def test_others_share(self) -> None:
         processors = Processors([], total_s=10, busy_s=8, own_s=6)
@@ -157,7 +161,7 @@ class TestRun(unittest.TestCase):
         names = [each.name for each in comparisons]
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder, "new", "results.json")
-            loads = [*names, *([CROWD] if has_crowd else [])]
+            loads = [*names, *(WHOLES if has_crowd else [])]
             ran = self.run_bench("--small", "--seed", "1", "--out", str(out), "--load", *loads)
             self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
             self.assertEqual(ran.stderr, "")
@@ -171,7 +175,11 @@ class TestRun(unittest.TestCase):
                 self.assertEqual(len(each["results"]), len(comparison.goals))
         self.assertEqual(results["about"]["seed"], 1)
         if has_crowd:
-            self.assertEqual(results["crowd"]["operations"], results["crowd"]["clients"] * ENSEMBLES)
+            self.assertEqual([*results["wholes"]], [*WHOLES])
+            for name, gathering in GATHERINGS.items():
+                crowd = results["wholes"][name]
+                self.assertEqual(crowd["operations"], crowd["clients"] * gathering.used)
+                self.assertGreaterEqual(crowd["sessions"], crowd["clients"] * gathering.used)
 
     def test_beside_another_version(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
