@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from bench import ROOT
+
+
+def results_file(parser: argparse.ArgumentParser, chosen: Path | None, kind: str) -> Path:
+    """The chosen file, or a new one of this kind below `build/bench`; its folder is made.
+
+    It ends the program with a message if results cannot be written there.
+    """
+    path = chosen or ROOT / "build" / "bench" / f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"results cannot be written to {path}: {error.strerror}")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        parser.error(f"results cannot be written to {path}")
+    return path
 
 
 def as_text(document: Mapping[str, Any]) -> str:

@@ -136,7 +136,6 @@ def write_results(
         ],
         "wholes": {name: each.as_json() for name, each in wholes.items()},
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(as_text(document))
 
 

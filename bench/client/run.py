@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 from rich.console import Console
 
-from bench import ROOT, WIDTH
+from bench import WIDTH
 from bench.client.comparison import COMPARISONS, with_old
 from bench.client.crowd import CLIENTS, GATHERINGS, measure_crowd
 from bench.client.far_start import FAR_START, STARTS, measure_far_start
@@ -21,6 +21,7 @@ from bench.client.pairing import Outcome, Servers, measure
 from bench.client.paths import ENSEMBLES
 from bench.client.plot import draw
 from bench.client.side import BenchError
+from bench.documents import results_file
 from bench.machine import commit_of, describe_machine, describe_versions
 from parkazoo.admin import init_map
 from parkazoo.cli import INTERRUPTED
@@ -63,14 +64,7 @@ def parse() -> argparse.Namespace:
     options.pairs = options.pairs or (SMALL_PAIRS if options.small else PAIRS)
     if options.seed is None:
         options.seed = int.from_bytes(os.urandom(4), "big")
-    if options.out is None:
-        options.out = ROOT / "build" / "bench" / f"client-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    try:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        parser.error(f"results cannot be written to {options.out}: {error.strerror}")
-    if options.out.is_dir() or not os.access(options.out.parent, os.W_OK):
-        parser.error(f"results cannot be written to {options.out}")
+    options.out = results_file(parser, options.out, "client")
     return options
 
 

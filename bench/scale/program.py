@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -15,9 +14,9 @@ from typing import Any
 import psutil
 from rich.console import Console
 
-from bench import ROOT, WIDTH
+from bench import WIDTH
 from bench.bare_requests import BareError
-from bench.documents import as_text
+from bench.documents import as_text, results_file
 from bench.machine import describe_machine, describe_versions, total_and_busy
 from bench.scale.costs import ALONE, LAYOUTS, Cost, measure_costs
 from bench.scale.outages import Assumed, simulate_year
@@ -53,14 +52,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--out", metavar="FILE", type=Path, help="for the results, as JSON")
     options = parser.parse_args()
-    if options.out is None:
-        options.out = ROOT / "build" / "bench" / f"scale-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    try:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        parser.error(f"results cannot be written to {options.out}: {error.strerror}")
-    if options.out.is_dir() or not os.access(options.out.parent, os.W_OK):
-        parser.error(f"results cannot be written to {options.out}")
+    options.out = results_file(parser, options.out, "scale")
     if options.measured is not None:
         try:
             options.measured = json.loads(options.measured.read_text())
