@@ -75,7 +75,7 @@ def _change(
             primary = update_copies(clients, known.bootstrap)
             if primary.map != known or not bootstrap.set(MAP, wanted.to_json(), primary.version):
                 return read_primary(bootstrap).map, False
-        _finish_copies(clients, wanted, absent)
+        _finish_copies(clients, wanted, absent, wanted != known)
         return wanted, True
 
 
@@ -119,14 +119,20 @@ def _verify_identity(client: AdminClient, known: ClusterMap, name: str) -> None:
         raise ClusterMapError(f"{client} is {describe_record(record)}, not ensemble {name} of {known.cluster}")
 
 
-def _finish_copies(clients: Mapping[str, AdminClient], published: ClusterMap, absent: list[AdminClient]) -> None:
+def _finish_copies(
+    clients: Mapping[str, AdminClient], published: ClusterMap, absent: list[AdminClient], is_changed: bool
+) -> None:
+    """:param is_changed: whether this command has published the map."""
     troubles = [unreachable(absent)] if absent else []
     try:
         update_copies(clients, published.bootstrap)
     except ClusterMapError as error:
         troubles.append(str(error))
     if troubles:
+        epoch = f"(epoch {published.epoch})"
+        changed = f"the map is changed {epoch}, but not every copy"
+        unchanged = f"nothing was to change in the map {epoch}, but not every copy could be checked"
         raise ClusterMapError(
-            f"the map is changed (epoch {published.epoch}), but not every copy: {'; '.join(troubles)}\n"
+            f"{changed if is_changed else unchanged}: {'; '.join(troubles)}\n"
             "Run the same command again when that is mended: until then no other change is possible"
         )

@@ -6,8 +6,12 @@ import dataclasses
 import json
 import threading
 import time
+from typing import Any
+from unittest import mock
 
 from parkazoo.admin import change_hosts, check_map, init_map, list_clients, read_map, read_status
+from parkazoo.admin.clients import AdminClient
+from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from tests.live.copies_case import CopiesCase, CrashError, crash_at_write, overtaken_at
@@ -168,11 +172,28 @@ class ChangeTest(CopiesCase):
         closed_port = f"127.0.0.1:{free_port()}"
         changed = self.epoch(2, b=self.moved, c=closed_port)
         self.write(a=changed, b=changed, c=self.map)
-        told = r"^the map is changed \(epoch 2\), but not every copy: .*\n  ensemble c: .*\nRun the same"
-        with self.refused(told):
+        told = r"^nothing was to change in the map \(epoch 2\), but not every copy could be checked: "
+        with self.refused(told + r".*\n  ensemble c: .*\nRun the same"):
             self.change(b=self.moved)
         with self.refused("^the map is not changed: "):
             self.change(b=self.b)
+
+    def test_a_copy_goes_wrong_after_the_map_was_published(self) -> None:
+        set_map = AdminClient.set
+
+        def set_and_damage(client: AdminClient, path: str, *rest: Any) -> bool:
+            is_set = set_map(client, path, *rest)
+            if path == MAP and client.name == "a":
+                self.write(c=b"{")
+            return is_set
+
+        with (
+            mock.patch.object(AdminClient, "set", set_and_damage),
+            self.assertRaisesRegex(
+                ClusterMapError, r"^the map is changed \(epoch 2\), but not every copy: .* ensemble c .*\nRun the"
+            ),
+        ):
+            self.change(b=self.moved)
 
     def test_the_bootstrap_ensemble_is_down(self) -> None:
         closed_port = f"127.0.0.1:{free_port()}"
