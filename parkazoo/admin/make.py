@@ -12,6 +12,7 @@ from typing import Any
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from parkazoo.admin.agreement import agree_on_map, agree_with_copies, plan_map, same_map
+from parkazoo.admin.arguments import arguments_alone
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unreachable
 from parkazoo.admin.contents import DRAFT, Contents, has_mirrors, missing_fences, parse_map
 from parkazoo.admin.copies import update_copies
@@ -58,10 +59,8 @@ def init_map(
     :raises ClusterMapError: if anything is not as it must be. It says what, and what to do.
     :raises ConfigurationError: the TLS or SASL options cannot be used.
     """
-    wanted = plan_map(bootstrap, ensembles)
-    verify_names(replace, wanted)
-    if closed and not (auth or client_options.get("sasl_options") or client_options.get("certfile")):
-        raise ClusterMapError("a closed cluster needs an identity to be closed to: give one in auth (--auth)")
+    has_identity = bool(auth or client_options.get("sasl_options") or client_options.get("certfile"))
+    wanted = _plan(bootstrap, ensembles, replace, closed, has_identity)
     acl = CREATOR_ALL_ACL if closed else OPEN_ACL_UNSAFE
     options = {**client_options, "auth_data": list(auth)}
     with connect_to(wanted.ensembles, options, timeout_s) as (clients, absent):
@@ -86,6 +85,17 @@ def init_map(
         if not is_made and not lost:
             verify_no_strays(cluster_map, clients, is_again=False)
         return _write(clients, cluster_map, is_made, acl)
+
+
+@arguments_alone()
+def _plan(
+    bootstrap: str, ensembles: Mapping[str, str], replace: Collection[str], closed: bool, has_identity: bool
+) -> ClusterMap:
+    wanted = plan_map(bootstrap, ensembles)
+    verify_names(replace, wanted)
+    if closed and not has_identity:
+        raise ClusterMapError("a closed cluster needs an identity to be closed to: give one in auth (--auth)")
+    return wanted
 
 
 def _write(clients: Mapping[str, AdminClient], cluster_map: ClusterMap, is_made: bool, acl: Any) -> ClusterMap:

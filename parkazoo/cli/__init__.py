@@ -8,7 +8,7 @@ INTERRUPTED = 130  # what shells report for a program that Ctrl-C has ended
 
 
 def main() -> None:
-    """Run the command. An error that the user can mend is one message, and exit status 1."""
+    """Run the command. An error that the user can mend is one message, and exit status 1 or 2."""
     try:
         import rich  # noqa: F401, PLC0415 - an extra
         import typer  # noqa: F401, PLC0415 - an extra

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import ConfigurationError, KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 from rich.console import Console
 from rich.text import Text
 
 from parkazoo import __version__
+from parkazoo.admin.arguments import WrongArgumentError
 from parkazoo.cli import clients_command, fsck_command, local_commands, map_commands, status_command
+from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalClusterError
 
 
@@ -51,5 +53,11 @@ def run() -> int:
         make_app()()
     except (LocalClusterError, KazooException, KazooTimeoutError) as error:
         Console(stderr=True).print(Text("error: ", style="bold red"), Text(str(error)), sep="", soft_wrap=True)
-        return 1
+        return exit_status(error)
     return 0
+
+
+def exit_status(error: Exception) -> int:
+    """2 for arguments that are wrong whatever the cluster is, as for those that typer refuses; otherwise 1."""
+    is_argument = isinstance(error, ConfigurationError) and not isinstance(error, ClusterMapError)
+    return 2 if is_argument or isinstance(error, WrongArgumentError) else 1

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, Loss, change_hosts, check_map, init_map, read_map
+from parkazoo.admin.arguments import arguments_alone
 from parkazoo.cli.findings_table import findings_table, is_wrong
 from parkazoo.cli.options import (
     FILE,
@@ -211,6 +212,7 @@ def _parse_ensembles(what: str, options: Iterable[str]) -> dict[str, str]:
     return ensembles
 
 
+@arguments_alone()
 def _read_plan(file: Path) -> tuple[str, dict[str, str]]:
     try:
         plan = json.loads(file.read_bytes(), object_pairs_hook=unique_keys)

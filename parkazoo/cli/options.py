@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from parkazoo.admin.arguments import arguments_alone
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import join, normpath
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
@@ -39,6 +40,7 @@ Cert = Annotated[Path | None, typer.Option(**FILE, help="TLS: the client's certi
 Key = Annotated[Path | None, typer.Option(**FILE, help="TLS: the key of that certificate.")]
 
 
+@arguments_alone()
 def split_hosts(hosts: str) -> tuple[str, str]:
     """Hosts as kazoo takes them, ``"h, h:p/app"``, as ``"h:2181,h:p"`` and the chroot, ``""`` if there is none.
 
@@ -50,6 +52,7 @@ def split_hosts(hosts: str) -> tuple[str, str]:
     return with_ports(servers), normalised(chroot) if chroot.strip("/") else ""
 
 
+@arguments_alone()
 def with_ports(hosts: str) -> str:
     """Each server of ``"h,h:p"`` with a port: ZooKeeper's where it has none.
 
@@ -60,6 +63,7 @@ def with_ports(hosts: str) -> str:
     return format_hosts(parse_hosts(",".join(ported)))
 
 
+@arguments_alone()
 def normalised(path: str, chroot: str = "") -> str:
     """The path as a client with this chroot would understand it. Placement knows no trailing slash."""
     try:

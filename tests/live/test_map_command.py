@@ -125,14 +125,14 @@ class CommandTest(MapCase):
                 run_command("where", path, "--hosts", hosts), run_command("where", full, "--hosts", self.a)
             )
         status, _, err = run_command("where", "/x", "--hosts", f"{self.a}/parkazoo")
-        self.assertEqual(status, 1)
+        self.assertEqual(status, 2)
         self.assertIn("reserved", err)
 
     def test_where_of_bad_paths(self) -> None:
         init_map(self.a, self.all)
         for path in ("/parkazoo", "/parkazoo/map", "/a/.parkazoo", "/a/../b", "."):
             status, out, err = run_command("where", path, "--hosts", self.a)
-            self.assertEqual((status, out), (1, ""))
+            self.assertEqual((status, out), (2, ""))
             self.assertRegex(err, "^error: .*(reserved|is no path)")
         self.assertEqual(run_command("where", "/", "--hosts", self.a)[0], 0)
 
@@ -174,7 +174,7 @@ class CommandTest(MapCase):
                 file = Path(folder, "plan.json")
                 file.write_text(text, encoding="latin-1")
                 status, out, err = run_command("map", "init", "--file", str(file))
-                self.assertEqual((status, out), (1, ""))
+                self.assertEqual((status, out), (2, ""))
                 self.assertRegex(err, f"^error: .*{pattern}")
 
     def test_errors(self) -> None:
@@ -183,8 +183,11 @@ class CommandTest(MapCase):
         self.assertEqual(err, f"error: {no_map_error(self.a, None)}\n")
         for hosts in ("/app", " "):
             status, out, err = run_command("map", "show", "--hosts", hosts)
-            self.assertEqual((status, out), (1, ""))
+            self.assertEqual((status, out), (2, ""))
             self.assertRegex(err, "^error: .* names no server: give")
+        status, out, err = run_command("map", "show", "--hosts", self.a, "--ca", __file__)
+        self.assertEqual((status, out), (2, ""))
+        self.assertRegex(err, f"^error: .*{__file__} holds no certificates")
         closed_port = f"127.0.0.1:{free_port()}"
         status, out, err = run_command("map", "check", "--hosts", closed_port, "--timeout", "1")
         self.assertEqual(
@@ -218,7 +221,7 @@ class CommandTest(MapCase):
 
     def test_closed(self) -> None:
         status, _, err = run_command("map", "init", "--bootstrap", self.a, "--ensemble", f"a={self.a}", "--closed")
-        self.assertEqual(status, 1)
+        self.assertEqual(status, 2)
         self.assertIn("--auth", err)
         auth = ":".join(IDENTITY)
         said = []
