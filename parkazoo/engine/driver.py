@@ -19,12 +19,14 @@ from parkazoo.kazoo_private import Exists, Sync, Transaction
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.operations import complete_answer, is_complete
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
-from parkazoo.protocol.placement import Directory
+from parkazoo.protocol.placement import Directory, is_reserved
 from parkazoo.protocol.plans import BRIEF, OTHER, PLANS, Plan
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import Operation, Request, Step, placed
 
 log = logging.getLogger(__name__)
+
+OF_ENSEMBLE = " (ensemble "  # between path and name in a member's errors
 
 
 class Serial:
@@ -99,7 +101,7 @@ class _Run(Turn):
                 self._end()
         except Exception as error:
             if self._reply is not None:
-                self._reply.set_exception(error)
+                self._reply.set_exception(self._driver.told(error, self._request))
             if self.claims:
                 self._end()
         else:
@@ -162,7 +164,7 @@ class _BriefReply(_CountReply):
         d, driver, request = self._directory, self._driver, self._request
         if not is_complete(d, request, value):
             rest = complete_answer(driver.context, request, value)
-            driver.run(rest, _CountReply(driver, self._order, d, request, self._reply))
+            driver.run(rest, _CountReply(driver, self._order, d, request, self._reply), request)
             return
         if self._reply is not None:  # as super() does, which would be one more call
             self._reply.set(value)
@@ -211,6 +213,7 @@ class Driver:
     """The operations of one client over its members, which are indexed as in the placement.
 
     :param make_lock: :meth:`Runtime.make_lock`.
+    :param unchroot: the user's name for a path.
     """
 
     def __init__(
@@ -218,7 +221,9 @@ class Driver:
         context: Context,
         members: Sequence[RequestPort],
         make_lock: Callable[[], AbstractContextManager[Any]],
+        unchroot: Callable[[str], str] = str,
     ) -> None:
+        self._unchroot = unchroot
         self.context = context
         self.members = members
         self.order: Order[_Run] = Order()
@@ -258,7 +263,7 @@ class Driver:
         home = d.home
         if context.resolver.is_promoted(path) or context.past.is_behind(home.ensemble, path):
             counted = _CountReply(self, order, d, request, reply)
-            self.run(PLANS[request.type].operation(context, request), counted)
+            self.run(PLANS[request.type].operation(context, request), counted, request)
         else:
             physical = placed(request, home.path)
             self.members[home.ensemble].submit(physical, _BriefReply(self, order, d, request, reply))
@@ -305,9 +310,17 @@ class Driver:
         if ready or idle:
             self._serial(*(run.start for run in ready), *idle)
 
-    def run(self, operation: Operation[Any], reply: Reply) -> None:
-        """Run a generator, without a claim."""
-        _Run(self, OTHER, None, reply, operation).advance(None)
+    def run(self, operation: Operation[Any], reply: Reply, request: Request | None = None) -> None:
+        """Run a generator, without a claim; `request` is what errors are about."""
+        _Run(self, OTHER, request, reply, operation).advance(None)
+
+    def told(self, error: Exception, request: Request | None) -> Exception:
+        """An error as the user hears it: one about a znode of ParKazoo's own is about the path of the request."""
+        own, separator, where = str(error).partition(OF_ENSEMBLE)
+        path = getattr(request, "path", None)
+        if not separator or path is None or not is_reserved(own):
+            return error
+        return type(error)(f"{self._unchroot(path)}{separator}{where}")
 
     def send(self, steps: tuple[Step, ...], run: _Run) -> None:
         if run.order is not self.order:

@@ -221,6 +221,9 @@ class Client(Protocol):
     def client_state(self) -> str:
         """Its KeeperState."""
 
+    def unchroot(self, path: str) -> str:
+        """The user's name for a path."""
+
     def describe_hosts(self) -> str:
         """The hosts to begin with as ``"h:p,h:p"``."""
 

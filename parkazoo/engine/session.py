@@ -108,7 +108,7 @@ class Session(Roster[MemberT]):
             Owners(lambda at: self.ports[at].session_id, lambda: self.number, is_alone=self._atlas.is_of_one),
             self._runtime.make_lock(),
         )
-        watching.driver = driver = Driver(context, self.ports, self._runtime.make_lock)
+        watching.driver = driver = Driver(context, self.ports, self._runtime.make_lock, client.unchroot)
         self.driver = driver
         self._early.open(driver.call)
         self.call = driver.call

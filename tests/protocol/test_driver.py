@@ -221,10 +221,10 @@ class FailingMember:
         else:
             self.waiting.append(reply)
 
-    def fail(self) -> None:
+    def fail(self, *what: str) -> None:
         self.is_failing = True
         while self.waiting:
-            self.waiting.popleft().set_exception(ConnectionLoss())
+            self.waiting.popleft().set_exception(ConnectionLoss(*what))
 
 
 class TestFailures(unittest.TestCase):
@@ -267,6 +267,25 @@ class TestFailures(unittest.TestCase):
         results = self.issue(itertools.chain.from_iterable(itertools.repeat(kinds, 2000)))
         self.assertEqual({type(result.value) for result in results}, {ConnectionLoss})
         self.assertFalse(self.driver.order)
+
+    def test_an_error_of_a_step_is_about_the_path_of_the_user(self) -> None:
+        def unchroot(path: str) -> str:
+            return path.removeprefix("/app")
+
+        for request, own, told in (
+            (create(f"/app{D}/x"), "/parkazoo/fences/17 (ensemble b)", f"{D}/x (ensemble b)"),
+            (GetData(f"/app{D}", None), f"{D} (ensemble b)", f"{D} (ensemble b)"),
+            (Transaction([create(f"/app{D}/x")]), "ensemble b", "ensemble b"),
+        ):
+            with self.subTest(own):
+                members = [FailingMember() for _ in range(3)]
+                driver = Driver(make_context(PLACEMENT), members, threading.Lock, unchroot)
+                result = Result()
+                driver.call(request, result)
+                for member in members:
+                    member.fail(own)
+                self.assertIsInstance(result.value, ConnectionLoss)
+                self.assertEqual(str(result.value), told)
 
     def test_when_idle(self) -> None:
         called: list[str] = []
