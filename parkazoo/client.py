@@ -26,7 +26,7 @@ from parkazoo.engine.ports import Reply
 from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED, Create, Exists
-from parkazoo.protocol.cluster_map import format_hosts
+from parkazoo.protocol.cluster_map import FIRST, format_hosts
 from parkazoo.protocol.operations import EPHEMERAL
 from parkazoo.protocol.placement import MAP, logical
 from parkazoo.protocol.registration import encode_registration, registration_path
@@ -118,12 +118,13 @@ class ParKazooClient(Ensembles):
             if error is None and self._state == KeeperState.AUTH_FAILED:
                 error = AuthFailedError()
             if error is None:
-                error = time_out(
-                    self.handler,
+                message = (
                     f"Connection time-out: no session with {session.describe_missing()} within {timeout} s: "
-                    f"are the servers running and reachable, and is {MAP} right? See `parkazoo map check`",
-                    timeout,
+                    f"are the servers running and reachable, and is {MAP} right? See `parkazoo map check`"
                 )
+                if session.cluster_map is None:
+                    message += ". Servers of any ensemble will do: give some of several in hosts"
+                error = time_out(self.handler, message, timeout)
             session.leaves_sessions = True
             self.stop()
             self.close()
@@ -356,8 +357,9 @@ class ParKazooClient(Ensembles):
         )
 
     def logger_for(self, name: str) -> Any:
-        """The log of an ensemble's connection."""
-        return self.logger.getChild(name) if hasattr(self.logger, "getChild") else self.logger
+        """The log of an ensemble's connection; the client's own until it is known which ensemble that is."""
+        is_known = name != FIRST and hasattr(self.logger, "getChild")
+        return self.logger.getChild(name) if is_known else self.logger
 
 
 _started: WeakSet[ParKazooClient] = WeakSet()

@@ -14,12 +14,10 @@ from parkazoo.engine.unjoined import Unjoined
 from parkazoo.kazoo_private import SetData
 from parkazoo.protocol.atlas import Atlas, NoCopyError
 from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, SessionId, pack_sessions, unpack_sessions
-from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, identity_error, parse_hosts
+from parkazoo.protocol.cluster_map import FIRST, ClusterMap, format_hosts, identity_error, parse_hosts
 from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
-
-FIRST = "first"  # what the first member is called until it is known which ensemble it is
 
 
 class Roster(Generic[MemberT]):

@@ -37,12 +37,18 @@ from parkazoo.protocol.placement import ENSEMBLE, MAP, Placement
 FORMAT = 1
 HASH = "sha256"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+FIRST = "the servers of hosts"  # in place of an ensemble's name, until a client knows which one it is
 HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[\w.-]+)):(?P<port>[0-9]{1,5})")
 QUOTED_AT_MOST = 200
 KEYS = frozenset({"format", "epoch", "cluster", "bootstrap", "ensembles", "hash", "placement"})
 
 # By their parameters, as long as a client uses them. Each remembers 65,536 paths, which is tens of MB.
 _shared: WeakValueDictionary[tuple[int, int], Placement] = WeakValueDictionary()
+
+
+def called(name: str) -> str:
+    """An ensemble, or FIRST, in a line of the log."""
+    return name if name == FIRST else f"ensemble {name}"
 
 
 def parse_hosts(hosts: str) -> tuple[tuple[str, int], ...]:

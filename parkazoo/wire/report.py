@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from parkazoo.protocol.cluster_map import called
 from parkazoo.protocol.placement import CLIENTS
 
 REPEAT_S = 30.0
 
 
 class Report:
-    """For the loop's own thread. Each line names the ensemble, and the server if one is concerned.
+    """For the loop's own thread. Each line begins with the ensemble, and names the server if one is concerned.
 
     :param member: has `name` and `logger`.
     """
@@ -24,7 +25,7 @@ class Report:
         self._next_s = 0.0
 
     def trying(self, server: object) -> None:
-        self._member.logger.debug("ensemble %s: connecting to %s", self._member.name, server)
+        self._member.logger.debug("%s: connecting to %s", called(self._member.name), server)
 
     def connected(self, server: object, session_id: int) -> None:
         since_s, self._away_since_s = self._away_since_s, None
@@ -32,12 +33,12 @@ class Report:
         is_first, self._server = not self._server, str(server)
         if since_s is None or is_first:
             self._member.logger.info(
-                "ensemble %s: connected to %s, session 0x%x", self._member.name, server, session_id
+                "%s: connected to %s, session 0x%x", called(self._member.name), server, session_id
             )
         else:
             self._member.logger.warning(
-                "ensemble %s: back after %.1f s, on %s, session 0x%x",
-                self._member.name,
+                "%s: back after %.1f s, on %s, session 0x%x",
+                called(self._member.name),
                 time.monotonic() - since_s,
                 server,
                 session_id,
@@ -46,7 +47,7 @@ class Report:
     def lost(self, why: str) -> None:
         self._be_away()
         self._member.logger.warning(
-            "ensemble %s: lost the connection to %s: %s", self._member.name, self._server, why
+            "%s: lost the connection to %s: %s", called(self._member.name), self._server, why
         )
 
     def failed(self, why: str) -> None:
@@ -55,40 +56,40 @@ class Report:
         now_s = time.monotonic()
         if why not in self._said:
             self._said.add(why)
-            self._member.logger.warning("ensemble %s: %s", self._member.name, why)
+            self._member.logger.warning("%s: %s", called(self._member.name), why)
         elif now_s >= self._next_s:
             assert self._away_since_s is not None
             away_s = now_s - self._away_since_s
             self._member.logger.warning(
-                "ensemble %s: not connected for %.0f s; the last reason: %s", self._member.name, away_s, why
+                "%s: not connected for %.0f s; the last reason: %s", called(self._member.name), away_s, why
             )
         else:
             return
         self._next_s = now_s + REPEAT_S
 
     def expired(self) -> None:
-        self._member.logger.warning("ensemble %s: the session has expired; a new one begins", self._member.name)
+        self._member.logger.warning("%s: the session has expired; a new one begins", called(self._member.name))
 
     def renewed(self, why: str) -> None:
         self._member.logger.warning(
-            "ensemble %s: the session ends, because %s; a new one begins", self._member.name, why
+            "%s: the session ends, because %s; a new one begins", called(self._member.name), why
         )
 
     def not_registered(self, why: Exception) -> None:
         """The cluster was made by an older ParKazoo, or is closed to this client."""
         self._member.logger.warning(
-            "ensemble %s: the session is not registered (%r): other clients see the session's id as the owner of "
+            "%s: the session is not registered (%r): other clients see the session's id as the owner of "
             "its ephemerals there, and not the client's. `parkazoo map init` makes %s where it is missing",
-            self._member.name,
+            called(self._member.name),
             why,
             CLIENTS,
         )
 
     def refused(self, server: object) -> None:
-        self._member.logger.error("ensemble %s: %s refuses the credentials", self._member.name, server)
+        self._member.logger.error("%s: %s refuses the credentials", called(self._member.name), server)
 
     def gave_up(self) -> None:
-        self._member.logger.error("ensemble %s: no more attempts, by connection_retry", self._member.name)
+        self._member.logger.error("%s: no more attempts, by connection_retry", called(self._member.name))
 
     def _be_away(self) -> None:
         if self._away_since_s is None:

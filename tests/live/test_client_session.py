@@ -23,10 +23,10 @@ from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEve
 from kazoo.retry import KazooRetry, RetryFailedError
 
 from parkazoo import ParKazooClient
-from parkazoo.engine.roster import FIRST
 from parkazoo.engine.session import Session
 from parkazoo.local import LocalServer
 from parkazoo.protocol.client_id import SESSION_BYTES, pack_sessions, unpack_sessions
+from parkazoo.protocol.cluster_map import FIRST
 from parkazoo.wire.member import Member
 from tests.handlers import make_handler
 from tests.live.world import DEADLINE_S, LiveTest, Seen, sockets, wait_until

@@ -172,7 +172,11 @@ class TestNoStart(LiveTest):
         (port,) = free_ports(1)
         dead = f"127.0.0.1:{port}"
         timeout = make_handler().timeout_exception
-        self.fails(timeout, dead, hosts=dead, timeout_s=0.5)
+        with self.assertLogs("parkazoo", "WARNING") as logs:
+            self.fails(timeout, dead, "Servers of any ensemble will do", hosts=dead, timeout_s=0.5)
+        first = logs.records[0]
+        self.assertEqual(first.name, "parkazoo")
+        self.assertRegex(first.getMessage(), f"^the servers of hosts: .*{dead}")
         self.fails(timeout, "no.such.host.invalid", hosts="no.such.host.invalid:2181", timeout_s=0.5)
         self.write(self.map_of(a=self.hosts, b=dead).to_json(), self.record())
         self.join_fails(timeout, "ensemble b", dead, timeout_s=1)
