@@ -18,7 +18,7 @@ from tests.live.world import DEADLINE_S, wait_until
 SUPER, SUPER_PASSWORD = "super", "operator"
 ZOO_CFG = {"DigestAuthenticationProvider.superDigest": make_digest_acl_credential(SUPER, SUPER_PASSWORD)}
 CONFIG = "/zookeeper/config"
-WRITTEN = "/reconfigured"  # a write that a majority of the new servers has taken
+WRITTEN = "/reconfigured"  # a write that a majority of the new servers has taken; it ends with the operator
 STATIC = ("server.", "dynamicConfigFile=")  # what is no part of the static configuration begins so
 
 
@@ -94,7 +94,7 @@ class Reconfigured:
         try:
             self._operator.set(WRITTEN, b"")
         except NoNodeError:
-            self._operator.create(WRITTEN)
+            self._operator.create(WRITTEN, ephemeral=True)
 
     def _make(self, number: int, ports: ServerPorts) -> LocalServer:
         """A server that knows those of the ensemble. It is an observer in its own file, as ZooKeeper wants it."""
