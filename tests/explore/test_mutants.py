@@ -38,16 +38,21 @@ def found(name: str) -> str:
     raise AssertionError(f"{name} is not found")
 
 
-class TestMutants(unittest.TestCase):
+class MutantsCase(unittest.TestCase):
+    def assert_found_again(self, violation: str, pattern: str) -> None:
+        """The violation of a mutant is the one expected, and what it prints lets it happen again."""
+        self.assertRegex(violation.splitlines()[0], pattern)
+        _, _, _, _, scenario, *rest = shlex.split(PRINTED.findall(violation)[0])
+        *moves, _, called = rest
+        self.assertEqual(replay(scenario, ",".join(moves), called), (True, violation))
+
+
+class TestMutants(MutantsCase):
     def test_each_is_found_and_found_again(self) -> None:
         self.assertEqual(len(MUTANTS), COUNT)
         for name, mutant in MUTANTS.items():
             with self.subTest(name):
-                violation = found(name)
-                self.assertRegex(violation.splitlines()[0], mutant.violation)
-                _, _, _, _, scenario, *rest = shlex.split(PRINTED.findall(violation)[0])
-                *moves, _, called = rest
-                self.assertEqual(replay(scenario, ",".join(moves), called), (True, violation))
+                self.assert_found_again(found(name), mutant.violation)
 
     def test_without_them_all_is_well(self) -> None:
         for name in MUTANTS:

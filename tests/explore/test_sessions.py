@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import os
 import random
-import shlex
 import unittest
 
-from tests.explore.replay import replay
 from tests.explore.scenario import Bounds, Violation
 from tests.explore.sessions.explorer import SessionExplorer
 from tests.explore.sessions.families import Sessions
 from tests.explore.sessions.mutants import MUTANTS
 from tests.explore.sessions.world import parse_moves
-from tests.explore.test_mutants import PRINTED
+from tests.explore.test_mutants import MutantsCase
 
 SEED = 1
 WALKED, WHOLE, MOST = 400, 8, 600  # scenarios, and how many states of each
@@ -56,15 +54,11 @@ class TestSessions(unittest.TestCase):
             self.assertGreater(explorer.states, 0)
 
 
-class TestMutants(unittest.TestCase):
+class TestMutants(MutantsCase):
     def test_each_is_found_and_found_again(self) -> None:
         for name, mutant in MUTANTS.items():
             with self.subTest(name):
-                violation = found(name)
-                self.assertRegex(violation.splitlines()[0], mutant.violation)
-                _, _, _, _, scenario, *rest = shlex.split(PRINTED.findall(violation)[0])
-                *moves, _, called = rest
-                self.assertEqual(replay(scenario, ",".join(moves), called), (True, violation))
+                self.assert_found_again(found(name), mutant.violation)
 
     def test_without_them_all_is_well(self) -> None:
         dice = random.Random(SEED)
