@@ -74,17 +74,15 @@ def _watch(console: Console, seconds: float, servers: str, options: dict[str, An
 
 def _screen(found: ClusterStatus) -> RenderableType:
     parts: list[RenderableType] = [findings_table(found.findings)] if found.findings else []
-    return Group(*parts, _servers(found), _clients(found))
+    return Group(*parts, _servers(found), *_troubles(found), _clients(found))
 
 
 def _servers(found: ClusterStatus) -> Table:
-    table = Table(
-        box=SIMPLE, padding=(0, 1, 0, 0), title=f"cluster {found.cluster_map.cluster}", title_justify="left"
-    )
-    table.add_column("ensemble", overflow="fold")
-    table.add_column("server", no_wrap=True)
+    table = Table(box=SIMPLE, padding=0, title=f"cluster {found.cluster_map.cluster}", title_justify="left")
+    table.add_column("ensemble", overflow="fold", min_width=len("ensemble"))
+    table.add_column("server", overflow="fold")
     for name in ("role", "version"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name, no_wrap=True)
     for name in ("latency", "clients", "znodes"):
         table.add_column(name, justify="right", no_wrap=True)
     table.caption, table.caption_justify = (
@@ -96,10 +94,19 @@ def _servers(found: ClusterStatus) -> Table:
         latency = "" if each.latency_ms is None else f"{each.latency_ms[0]:.1f}, {each.latency_ms[1]:g}"
         counts = ("" if count is None else f"{count:,}" for count in (each.connections, each.znodes))
         name = each.ensemble if each.ensemble != last else ""
-        cells = (name, each.server, each.role or each.trouble or "", each.version or "", latency, *counts)
+        cells = (name, each.server, each.role or "?", each.version or "", latency, *counts)
         table.add_row(*(Text(cell) for cell in cells), style="" if each.serves else "red")
         last = each.ensemble
     return table
+
+
+def _troubles(found: ClusterStatus) -> list[Text]:
+    """Below the table: a cell is too narrow for them."""
+    return [
+        Text(f"{each.server} {'says nothing' if each.serves else 'does not serve'}: {each.trouble}")
+        for each in found.servers
+        if each.trouble
+    ]
 
 
 def _clients(found: ClusterStatus) -> Text:

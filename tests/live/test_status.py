@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -12,9 +13,12 @@ import unittest
 from contextlib import suppress
 from typing import Any
 
+from rich.console import Console
+
 from parkazoo import ParKazooClient
-from parkazoo.admin import init_map, read_status
-from parkazoo.admin.status import _ask
+from parkazoo.admin import ClusterStatus, init_map, read_status
+from parkazoo.admin.status import ServerStatus, _ask
+from parkazoo.cli.status_command import _screen
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import DONE
@@ -79,7 +83,8 @@ class StatusTest(MapCase):
         status, out, _ = run_command("status", "--hosts", self.a)
         self.assertEqual(status, 1)
         self.assertRegex(
-            out, rf"(?s)cannot be reached: {closed}.*{DONE}.*standalone.*{closed} .*Connection refused"
+            out,
+            rf"(?s)cannot be reached: {closed}.*{DONE}.*standalone.*{closed} does not serve: Connection refused\n",
         )
         self.assertIn("registered clients: none", out)
 
@@ -88,7 +93,7 @@ class StatusTest(MapCase):
         self.change_map(b=f"{self.b},{closed}")
         status, out, _ = run_command("status", "--hosts", self.a)
         self.assertEqual(status, 0)
-        self.assertRegex(out, rf"{closed} .*Connection refused")
+        self.assertIn(f"{closed} does not serve: Connection refused\n", out)
 
     def test_no_map(self) -> None:
         closed = f"127.0.0.1:{free_port()}"
@@ -126,6 +131,26 @@ class RoleTest(unittest.TestCase):
         cluster = shared_cluster(1, 3)
         found = read_status(cluster.hosts)
         self.assertEqual(sorted(str(each.role) for each in found.servers), ["follower", "follower", "leader"])
+
+
+class ScreenTest(unittest.TestCase):
+    def test_80_columns(self) -> None:
+        """Names and roles stay whole, however long the reasons of other servers are."""
+        server, trouble = "zk-a{}.example.org:2181", "it closed the connection before it answered: no quorum?"
+        cluster_map = ClusterMap("x", {"a": ",".join(map(server.format, range(3)))}, ("a",), "a")
+        servers = [
+            ServerStatus("a", server.format(0), serves=False, trouble=trouble),
+            ServerStatus("a", server.format(1), True, None, "follower", "3.9.5", (0.5, 1304), 12, 1_204_513),
+            ServerStatus("a", server.format(2), serves=True, trouble="srvr is off"),
+        ]
+        console = Console(file=io.StringIO(), width=80)
+        console.print(_screen(ClusterStatus(cluster_map, [], servers, [])))
+        out = console.file.getvalue()  # type: ignore[attr-defined]
+        self.assertRegex(out, r"ensemble +server +role +version +latency +clients +znodes ")
+        self.assertRegex(out, rf"\n a +{server.format(0)} +\? +\n")
+        self.assertRegex(out, rf"\n +{server.format(1)} +follower +3\.9\.5 +0\.5, 1304 +12 +1,204,513 ")
+        told = f"{server.format(0)} does not serve: {trouble} {server.format(2)} says nothing: srvr is off "
+        self.assertIn(told, " ".join(out.split()) + " ")
 
 
 class Answers:
