@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -46,7 +47,7 @@ def up(
         )
     if not is_new:
         console.print("\nThey were up already.")
-    hosts = ",".join(row.address for row in rows if row.ensemble == rows[0].ensemble)
+    hosts = ",".join(_to_begin_with(rows))
     console.print("\nUse them:  ", end="")
     console.print(f'ParKazooClient("{hosts}")', style="bold", soft_wrap=True, highlight=False)
     console.print("Stop them: ", end="")
@@ -78,6 +79,12 @@ def _print_servers(console: Console, data: Path) -> list[ServerStatus]:
         table.add_row(first, row.name, row.address, pid, row.role, f"[{STYLES[row.state]}]{row.state}")
     console.print(table)
     return rows
+
+
+def _to_begin_with(rows: Sequence[ServerStatus]) -> list[str]:
+    """A server of each ensemble, since a client can start on any; all servers if there is one ensemble."""
+    first = {row.ensemble: row.address for row in reversed(rows)}
+    return [first[name] for name in sorted(first)] if len(first) > 1 else [row.address for row in rows]
 
 
 def _option(data: Path) -> str:

@@ -121,7 +121,7 @@ class TestCommand(LocalCase):
         self.addCleanup(self.end, folder)
         said = self.command("local", "up", "--ensembles", "2", "--servers", "1", **home)
         servers = local.status(folder)
-        self.assertIn(f'ParKazooClient("{servers[0].address}")', said)
+        self.assertIn(f'ParKazooClient("{servers[0].address},{servers[1].address}")', said)
         self.assertEqual(
             [(each.ensemble, each.role, each.state) for each in servers],
             [("a", "standalone", "serving"), ("b", "standalone", "serving")],
