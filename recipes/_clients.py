@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 
 @contextmanager
-def connected(hosts: str) -> Iterator[ParKazooClient]:
-    client = ParKazooClient(hosts)
+def connected(hosts: str, give_up_after: float | None = None) -> Iterator[ParKazooClient]:
+    client = ParKazooClient(hosts, give_up_after=give_up_after)
     try:
         client.start()
         yield client
@@ -32,7 +32,7 @@ def connected(hosts: str) -> Iterator[ParKazooClient]:
 
 
 @contextmanager
-def clients(count: int) -> Iterator[list[ParKazooClient]]:
+def clients(count: int, give_up_after: float | None = None) -> Iterator[list[ParKazooClient]]:
     """`count` started clients, each with a session of its own, as if each were a program of its own.
 
     Their ``/`` is a new chroot, which is deleted at the end with everything below it.
@@ -46,7 +46,7 @@ def clients(count: int) -> Iterator[list[ParKazooClient]]:
             owner.create(chroot)
             try:
                 with ExitStack() as stack:
-                    yield [stack.enter_context(connected(hosts + chroot)) for _ in range(count)]
+                    yield [stack.enter_context(connected(hosts + chroot, give_up_after)) for _ in range(count)]
             finally:
                 owner.delete(chroot, recursive=True)
     except (KazooException, KazooTimeoutError) as error:
