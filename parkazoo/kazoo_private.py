@@ -35,6 +35,7 @@ from kazoo.protocol.serialization import (
     SetData,
     Sync,
     Transaction,
+    Watch,
     int_int_struct,
     int_struct,
 )
@@ -110,6 +111,7 @@ __all__ = [
     "SetData",
     "Sync",
     "Transaction",
+    "Watch",
     "capture_exceptions",
     "int_int_struct",
     "int_struct",

@@ -148,7 +148,13 @@ class Owner(Protocol[MemberT_contra]):
     def take_copy(self, member: MemberT_contra, copy: Any, server: str) -> Exception | None:
         """As :meth:`recognize`, behind the registration: what is there is not older than what made room for it.
 
-        A newer map is the client's from now on.
+        A newer map is the client's from now on. Called again whenever the copy has changed.
+        """
+
+    def take_config(self, member: MemberT_contra, config: Any) -> None:
+        """Called at the end of each connection's handshake, and whenever the znode has changed.
+
+        :param config: the answer to a read of ``/zookeeper/config``, perhaps an exception.
         """
 
     def is_fatal(self, member: MemberT_contra) -> bool:

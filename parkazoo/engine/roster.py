@@ -15,6 +15,7 @@ from parkazoo.kazoo_private import SetData
 from parkazoo.protocol.atlas import Atlas, NoCopyError
 from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, SessionId, pack_sessions, unpack_sessions
 from parkazoo.protocol.cluster_map import FIRST, ClusterMap, format_hosts, identity_error, parse_hosts
+from parkazoo.protocol.server_list import Servers, parse_config
 from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
@@ -51,6 +52,7 @@ class Roster(Generic[MemberT]):
         self.members: tuple[MemberT, ...] = (self.first,)
         self.ports: list[RequestPort] = []
         self._atlas = Atlas()
+        self._servers = Servers()
         self._standing: Standing[MemberT] = Standing()
         self._standing.begins(self.first)
         self._known = {self.first} if first else set[MemberT]()  # that it is the right ensemble has been seen
@@ -121,6 +123,13 @@ class Roster(Generic[MemberT]):
             self._follow(before)
         return None
 
+    def take_config(self, member: MemberT, config: Any) -> None:
+        """See :meth:`parkazoo.engine.ports.Owner.take_config`."""
+        if self._atlas.is_of_one or isinstance(config, Exception):
+            return
+        if self._servers.take(member.name, parse_config(config[0])):
+            self._settle(member, member.name)
+
     def _refuse(self, member: MemberT, error: Exception, server: str) -> Exception:
         """What waits for an ensemble fails when all its servers have turned out to be wrong."""
         if self.driver is None and member is self.first:
@@ -129,7 +138,8 @@ class Roster(Generic[MemberT]):
             assert self.cluster_map is not None
             refused = self._refused.setdefault(member, set())
             refused.add(server)
-            if len(refused) >= len(parse_hosts(self.cluster_map.ensembles[member.name])):
+            hosts = self._servers.hosts(member.name, self.cluster_map.ensembles[member.name])
+            if len(refused) >= len(parse_hosts(hosts)):
                 member.fail_waiting(error)
         return error
 
@@ -172,7 +182,8 @@ class Roster(Generic[MemberT]):
         if self._atlas.is_of_one:  # the user's hosts may be other names for its servers
             member.settle(name, None, None)
         else:
-            member.settle(name, self.cluster_map.ensembles[name], self._client.session_timeout_s)
+            hosts = self._servers.hosts(name, self.cluster_map.ensembles[name])
+            member.settle(name, hosts, self._client.session_timeout_s)
 
     def _go_on_with_sessions(self, name: str) -> Exception | None:
         """Join the ensembles on which there is a session to resume.

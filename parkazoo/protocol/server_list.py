@@ -15,7 +15,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.cluster_map import parse_hosts
+from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 
 Server = tuple[str, int]  # host and port, as parse_hosts returns them
 NEVER = -1
@@ -84,6 +84,36 @@ def follow(current: ServerList, config: ServerList | None) -> ServerList:
     if current.version == NEVER and not {*current.servers} & {*config.servers}:
         return current
     return config
+
+
+class Servers:
+    """Which servers a client uses: those of the cluster map, until an ensemble names its own."""
+
+    def __init__(self) -> None:
+        self._in_map: dict[str, str] = {}
+        self._used: dict[str, ServerList] = {}
+        self._said: dict[str, ServerList] = {}  # by the ensembles, at last
+
+    def hosts(self, name: str, in_map: str) -> str:
+        """Of an ensemble, as ``"h:p,h:p"``.
+
+        :param in_map: those of the cluster map. If they have changed there, that counts as a new beginning.
+        """
+        if self._in_map.get(name) != in_map:
+            self._in_map[name] = in_map
+            self._used[name] = follow(ServerList(NEVER, parse_hosts(in_map)), self._said.get(name))
+        return format_hosts(self._used[name].servers)
+
+    def take(self, name: str, config: ServerList | None) -> bool:
+        """Take what an ensemble says whose hosts have been asked for. Returns whether it has other servers now."""
+        if config is None or (name in self._said and config.version < self._said[name].version):
+            return False
+        self._said[name] = config
+        before = self._used[name]
+        used = follow(before, config)
+        is_other = {*used.servers} != {*before.servers}
+        self._used[name] = used if is_other else ServerList(used.version, before.servers)
+        return is_other
 
 
 def spread(server: Server, old: Collection[Server], new: Collection[Server]) -> dict[Server, float]:

@@ -15,13 +15,15 @@ from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredE
 from kazoo.protocol.states import KeeperState
 
 from parkazoo.engine.ports import OtherSession
-from parkazoo.kazoo_private import ConnectionHandler, RWServerAvailable
+from parkazoo.kazoo_private import ConnectionHandler, RWServerAvailable, Watch
 from parkazoo.wire.attempt import Attempt
 from parkazoo.wire.bodies import serialize
 from parkazoo.wire.handshake import Address, Established, ask_writer, programs_own
 from parkazoo.wire.link import Link
 from parkazoo.wire.loop import Loop
+from parkazoo.wire.move import Move, Moved
 from parkazoo.wire.names import LookUp
+from parkazoo.wire.own_read import OWN_PATHS
 from parkazoo.wire.race import NotWanted, Race
 from parkazoo.wire.report import Report
 from parkazoo.wire.rounds import Rounds
@@ -42,6 +44,7 @@ class MemberConnection(ConnectionHandler):
     _write_sock: Any
     _loop: Loop | None = None
     _link: Link | None = None
+    address: Address | None = None  # of the server of the last link
     _search: Attempt | None = None  # for a server that can write, while this one cannot
     _writer: Address | None = None
     _away_since_s = math.inf
@@ -61,6 +64,7 @@ class MemberConnection(ConnectionHandler):
         loop = client.runtime.loop
         self._race = Race(client, loop, self._authenticate, self._try_next)
         self._rounds = Rounds(client, loop, self.retry_sleeper, self._try_next)
+        self._move = Move(client, loop, self._authenticate, self._have_moved, self._break)
         self._loop = loop
         self._read_sock, self._write_sock = loop.read_sock, loop.write_sock
         loop.call(self._rounds.begin)
@@ -78,7 +82,7 @@ class MemberConnection(ConnectionHandler):
 
     def abandon(self) -> None:
         """In a child process: close the parent's sockets here, without sending anything to the server."""
-        socks = [] if self._loop is None else self._race.sockets()
+        socks = [] if self._loop is None else [*self._race.sockets(), *self._move.sockets()]
         if self._search is not None:
             socks.append(self._search.sock)
         for sock in (self._socket, *socks):
@@ -162,7 +166,7 @@ class MemberConnection(ConnectionHandler):
     def _try_next(self) -> None:
         """Try the next server, unless it is too early. After the last of them, a pause."""
         client, race, rounds = self.client, self._race, self._rounds
-        if self._loop is None or self._link is not None:
+        if self._loop is None or self._link is not None or self._move.is_between:
             return
         if client._stopped.is_set():
             self._finish()
@@ -186,10 +190,15 @@ class MemberConnection(ConnectionHandler):
         else:
             self._give_up()
 
-    def take_hosts(self) -> None:
-        """On the loop: the member has other servers. A connection to one that it had goes on."""
+    def take_hosts(self, before: list[tuple[str, int]]) -> None:
+        """On the loop: the member has other servers. A connection goes on, and may move later.
+
+        :param before: those that it had; empty if they were not known to be this ensemble's.
+        """
         if self._loop is not None:
             self._rounds.take_hosts()
+            if self.client.connect_hook(self._connect) is None and programs_own(self.handler) is None:
+                self._move.take_hosts(before)
 
     def _try(self, address: Address) -> None:
         connect = self.client.connect_hook(self._connect)
@@ -269,7 +278,7 @@ class MemberConnection(ConnectionHandler):
         assert self._loop is not None
         client = self.client
         exchange = established.exchange
-        self._address, self._socket, self._xid = established.address, established.sock, 0
+        self.address, self._socket, self._xid = established.address, established.sock, 0
         client._session_id = exchange.accepted.session_id
         client._session_passwd = exchange.accepted.passwd
         client._protocol_version = exchange.accepted.protocol_version
@@ -279,6 +288,7 @@ class MemberConnection(ConnectionHandler):
         self._link = Link(client, established, self._loop, self.logger, self._pinged, self._link_ended)
         self._tell(KeeperState.CONNECTED_RO if self._ro_mode else KeeperState.CONNECTED)
         if self._link is not None:
+            self._move.connected(self._link, (self.address.host, self.address.port))
             self._link.begin()
 
     # ---- the loop: the end of a connection -------------------------------------------------------
@@ -289,6 +299,9 @@ class MemberConnection(ConnectionHandler):
         if self._search is not None:
             self._search.cancel(NotWanted("not wanted any more"))
             self._search = None
+        self._move.lost()
+        if self._move.is_between:
+            return
         if error is None:
             self._finish()
         elif isinstance(error, AuthFailedError):
@@ -299,7 +312,8 @@ class MemberConnection(ConnectionHandler):
             self._try_others()
         else:
             self.report.lost(_words(error))
-            self._rounds.failed(self._address)
+            if self.address is not None:
+                self._rounds.failed(self.address)
             self._tell(KeeperState.CONNECTING)
             self._try_others()
 
@@ -307,6 +321,19 @@ class MemberConnection(ConnectionHandler):
         self._try_next()
         if self._loop is not None:
             self._rounds.look_again()
+
+    def _have_moved(self, address: Address, outcome: Any) -> None:
+        self.address = address
+        if isinstance(outcome, Established):
+            self._begin_link(outcome)
+        else:
+            self._link_ended(outcome)
+
+    def _break(self, address: Address, why: Moved) -> None:
+        """The connection cannot move: it ends, and the next one is to that server."""
+        self._writer = address
+        if self._link is not None:
+            self._link.end(why)
 
     def _expired(self) -> None:
         if self.client._session_id:  # else a server refuses a new session, again and again perhaps
@@ -321,7 +348,7 @@ class MemberConnection(ConnectionHandler):
 
     def _give_up(self) -> None:
         """The client stops, and there is no session to close."""
-        if self._link is None:
+        if self._link is None and not self._move.is_between:
             self._finish()
 
     def _finish(self) -> None:
@@ -329,6 +356,7 @@ class MemberConnection(ConnectionHandler):
             return
         self._rounds.cancel()
         self._race.cancel()
+        self._move.cancel()
         self._loop = None
         self._tell(KeeperState.CLOSED)
         self.connection_stopped.set()
@@ -338,6 +366,9 @@ class MemberConnection(ConnectionHandler):
         """Overrides kazoo's: a client that stops hears of nothing more."""
         if not self.client.owner.is_leaving:
             super()._read_watch_event(buffer, offset)
+            path = Watch.deserialize(buffer, offset)[0].path
+            if path in OWN_PATHS:
+                self.client.read_again(path)
 
     # ---- the loop: a server that can write -------------------------------------------------------
 

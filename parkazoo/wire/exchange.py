@@ -43,15 +43,17 @@ from parkazoo.wire.frames import ANSWER, LENGTH_BYTES, REPLY, REQUEST, Frames, f
 CONNECTING = "CONNECTING"  # until the server accepts the session
 VERIFYING = "VERIFYING"  # until it answers to the credentials, and says which ensemble it belongs to
 OPEN = "OPEN"  # requests are taken
+DRAINING = "DRAINING"  # no request is taken; answers come
 CLOSING = "CLOSING"  # the last request was to close the session
 TORN = "TORN"  # what was sent may lack a part of a request: nothing more is sent
 ENDED = "ENDED"  # nothing is sent or read
 
-ACCEPT, READY, CLOSE, TEAR, END = "accept", "ready", "close", "tear", "end"
+ACCEPT, READY, DRAIN, CLOSE, TEAR, END = "accept", "ready", "drain", "close", "tear", "end"
 TABLE = {
     CONNECTING: {ACCEPT: VERIFYING, END: ENDED},
     VERIFYING: {READY: OPEN, END: ENDED},
-    OPEN: {CLOSE: CLOSING, TEAR: TORN, END: ENDED},
+    OPEN: {DRAIN: DRAINING, CLOSE: CLOSING, TEAR: TORN, END: ENDED},
+    DRAINING: {READY: OPEN, TEAR: TORN, END: ENDED},
     CLOSING: {TEAR: TORN, END: ENDED},
     TORN: {TEAR: TORN, END: ENDED},
     ENDED: {TEAR: ENDED, END: ENDED},
@@ -108,6 +110,7 @@ class Exchange:
         self._is_debugging = logger.isEnabledFor(logging.DEBUG)
         self._asked: deque[tuple[Request, Callable[[Any], None]]] = deque()  # in the handshake
         self._missing = 0  # answers in the handshake, after the first
+        self._early = bytearray()  # events in the handshake
         self._frames = Frames()
         self._xid = 0
 
@@ -144,7 +147,7 @@ class Exchange:
         return self.state != CONNECTING and not self._missing
 
     def receive_handshake(self, data: bytes) -> None:
-        """Take the answers of the handshake; what comes behind them is kept.
+        """Take the answers of the handshake. Events, and what comes behind the answers, are kept.
 
         :raises SessionExpiredError: the server does not know the session.
         :raises AuthFailedError: it refuses the credentials.
@@ -159,17 +162,21 @@ class Exchange:
             and len(data) - begin >= LENGTH_BYTES
             and (end := frame_end(data, begin)) <= len(data)
         ):
-            self._take_handshake(data[begin + LENGTH_BYTES : end])
+            if self._take_handshake(data[begin + LENGTH_BYTES : end]) == WATCH_XID:
+                self._early += data[begin:end]
             begin = end
         rest = data[begin:]
         if self.is_handshake_over:
-            frames.add(rest)
-        elif rest:
-            frames.put_back(rest)
-            if frames.wanted > MOST_HANDSHAKE_BYTES:
+            frames.add(bytes(self._early) + rest)
+            self._early.clear()
+        else:
+            if rest:
+                frames.put_back(rest)
+            if max(frames.wanted if rest else 0, len(self._early)) > MOST_HANDSHAKE_BYTES:
                 raise ConnectionDropped("the server's answer is not ZooKeeper's")
 
-    def _take_handshake(self, frame: bytes) -> None:
+    def _take_handshake(self, frame: bytes) -> int:
+        """Returns the xid."""
         if self.state == CONNECTING:
             try:
                 self.accepted, _ = Connect.deserialize(frame, 0)
@@ -178,10 +185,10 @@ class Exchange:
             if self.accepted.time_out <= 0:
                 raise SessionExpiredError("Session has expired")
             self._go(ACCEPT)
-            return
+            return HANDSHAKE_XID
         xid, zxid, code = REPLY.unpack_from(frame)
         if xid in (PING_XID, WATCH_XID):
-            return
+            return int(xid)
         if xid == AUTH_XID:
             if code:
                 raise AuthFailedError()
@@ -191,6 +198,7 @@ class Exchange:
             raise ConnectionDropped(f"an answer to nothing: xid {xid}")
         self._missing -= 1
         self.zxid = max(self.zxid, zxid)
+        return int(xid)
 
     def _take_asked(self, asked: Request, take: Callable[[Any], None], frame: bytes, code: int) -> None:
         try:
@@ -200,8 +208,12 @@ class Exchange:
         take(answer)
 
     def open(self) -> None:
-        """The handshake is over: requests may be sent."""
+        """The handshake is over, or the pause that :meth:`drain` began: requests may be sent."""
         self._go(READY)
+
+    def drain(self) -> None:
+        """No request may be sent for now."""
+        self._go(DRAIN)
 
     # ---- requests --------------------------------------------------------------------------------
 

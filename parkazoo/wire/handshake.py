@@ -2,7 +2,8 @@
 
 Connect; SASL, if wanted; then, together, the credentials and reads of the ensemble's identity and of its copy of
 the cluster map. What follows is sent only if this is the ensemble that the map means, because its address may now
-belong to another one. A new session then registers, and reads the copy behind that.
+belong to another one. A new session then registers, and reads the copy behind that. The last read of the copy
+leaves a watch, and so does a read of the ensemble's own configuration beside it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from parkazoo.protocol.steps import Request
 from parkazoo.wire.attempt import Attempt, Closed, Limit, Steps, connect, receive, secure, send
 from parkazoo.wire.exchange import CONNECTING, Exchange
 from parkazoo.wire.frames import request_frame
+from parkazoo.wire.own_read import OWN_READS
 from parkazoo.wire.tls import make_context, tls_options
 
 CLOSE_XID = 1
@@ -135,9 +137,10 @@ def _open_session(
     has_sasl = member._connection.sasl_options is not None
     opening = exchange.connect(asked)
     answers: list[Any] = []
-    has_map = member.owner.has_map
     questions = [GetData(ENSEMBLE, None)]
-    if not has_map or not member.must_register(member._session_id):
+    if not member.must_register(member._session_id):
+        questions += OWN_READS
+    elif not member.owner.has_map:
         questions.append(GetData(MAP, None))
     first = exchange.credentials(member.auth_data) + _ask(exchange, questions, answers)
     yield from _ask_first(member, attempt, exchange, opening if has_sasl else opening + first)
@@ -149,15 +152,17 @@ def _open_session(
         yield Limit(connect_timeout_s, f"no answer within {connect_timeout_s:.1f} s")
         yield from send(attempt, first)
     yield from _receive_all(attempt, exchange)
-    record, *copies = answers
-    _verify(member.owner.recognize(member, record, copies[0] if copies else None, str(address)))
+    record, copy, config = (*answers, None, None)[:3]
+    _verify(member.owner.recognize(member, record, copy, str(address)))
     session = exchange.accepted.session_id
     if member.must_register(session) and not exchange.accepted.read_only:
         limit_s = _limit_s(member)
         yield Limit(limit_s, f"no answer to the registration of the session within {limit_s:.1f} s")
-        answer, copy = yield from _register(attempt, exchange, member.owner.registration(member, session))
+        answer, copy, config = yield from _register(attempt, exchange, member.owner.registration(member, session))
         member.registered(session, answer)
         _verify(member.owner.take_copy(member, copy, str(address)))
+    if config is not None:
+        member.owner.take_config(member, config)
     exchange.open()
     return Established(attempt.sock, address, exchange, time_out_s * 2 / 3, connect_timeout_s)
 
@@ -179,17 +184,17 @@ def _verify(trouble: Exception | None) -> None:
 
 
 def _register(attempt: Attempt, exchange: Exchange, create: Request) -> Steps[list[Any]]:
-    """The answers to the registration of a session, and to a read of the map behind it.
+    """The answers to the registration of a session, and to the member's own reads behind it.
 
     The registration is there already if another client's session is resumed.
     """
     answers: list[Any] = []
-    yield from send(attempt, _ask(exchange, [create, GetData(MAP, None)], answers))
+    yield from send(attempt, _ask(exchange, [create, *OWN_READS], answers))
     yield from _receive_all(attempt, exchange)
     if isinstance(answers[0], NodeExistsError):
         answers.clear()
         again = SetData(create.path, create.data, -1)
-        yield from send(attempt, _ask(exchange, [again, GetData(MAP, None)], answers))
+        yield from send(attempt, _ask(exchange, [again, *OWN_READS], answers))
         yield from _receive_all(attempt, exchange)
     return answers
 

@@ -21,7 +21,7 @@ from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredE
 
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
 from parkazoo.wire.bodies import serialize
-from parkazoo.wire.exchange import ENDED, OPEN, TORN, SessionClosed
+from parkazoo.wire.exchange import DRAINING, ENDED, OPEN, TORN, SessionClosed
 from parkazoo.wire.handshake import Established
 from parkazoo.wire.keep_alive import KeepAlive
 from parkazoo.wire.loop import READ, READ_BYTES, WRITE, Loop, Timer
@@ -72,6 +72,7 @@ class Link:
         session_timeout_s = established.exchange.accepted.time_out / 1000
         self._alive = KeepAlive(established.read_timeout_s, session_timeout_s, time.monotonic())
         self._timer: Timer | None = None
+        self._on_drained: Callable[[], None] | None = None
 
     def begin(self) -> None:
         """On the loop: read from now on, and send what has been queued."""
@@ -92,6 +93,7 @@ class Link:
         """On the loop: take what has come, if the gate is open."""
         if self._exchange.has_kept and self._exchange.state != ENDED:
             self._guard(partial(self._take, b""))
+            self._look_whether_drained()
         self._go_on_sending()
 
     # ---- any thread ------------------------------------------------------------------------------
@@ -192,6 +194,33 @@ class Link:
 
     # ---- the loop: sending -----------------------------------------------------------------------
 
+    def drain(self, on_drained: Callable[[], None]) -> bool:
+        """Let requests wait in the queue from now on. False if this is not the time.
+
+        :param on_drained: called once, perhaps at once, when those that were sent have their answers.
+        """
+        with self.lock:
+            is_open = self._exchange.state == OPEN
+            if is_open:
+                self._exchange.drain()
+        if is_open:
+            self._on_drained = on_drained
+            self._look_whether_drained()
+        return is_open
+
+    def go_on(self) -> None:
+        """Do not drain any more."""
+        self._on_drained = None
+        if self._exchange.state == DRAINING:
+            self._exchange.open()
+            self.wake()
+
+    def _look_whether_drained(self) -> None:
+        call = self._on_drained
+        if call is not None and not self._pending and not self._exchange.has_kept:
+            self._on_drained = None
+            call()
+
     def flush(self) -> None:
         self._is_signalled = False
         state = self._exchange.state
@@ -287,6 +316,7 @@ class Link:
             self.flush()
         if events & READ and self._exchange.state != ENDED:
             self._guard(self._receive)
+            self._look_whether_drained()
         if self._client._queue:
             self._go_on_sending()
 
@@ -332,6 +362,7 @@ class Link:
         if self._timer is not None:
             self._timer.cancel()
         with self.lock:
+            self._on_drained = None
             self._exchange.end()
             if self._sender is None or self._sender == BROKEN:
                 self._sock.close()

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
     AuthFailedError,
     ConnectionLoss,
+    NoAuthError,
+    NoNodeError,
     NotReadOnlyCallError,
     SessionExpiredError,
 )
 from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
 
-from parkazoo.engine.ports import Owner, Reply
+from parkazoo.engine.ports import OnAnswer, Owner, Reply
 from parkazoo.kazoo_private import CloseInstance, GetChildren, GetChildren2
 from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
@@ -25,6 +28,7 @@ from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_stat
 from parkazoo.protocol.steps import Request
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.log import DiscreetLog
+from parkazoo.wire.own_read import CONFIG, OwnRead
 from parkazoo.wire.patience import Patience
 from parkazoo.wire.runtime import Runtime
 
@@ -140,25 +144,46 @@ class Member(KazooClient):
 
     @property
     def has_watches(self) -> bool:
-        tables = self._child_watchers, self._data_watchers
         waiting = (*self._pending.copy(), *self._queue.copy())  # others may be adding to them
-        return any(any(table.values()) for table in tables) or any(leaves_watch(each[0]) for each in waiting)
+        return self.has_left_watches or any(leaves_watch(each[0]) for each in waiting)
+
+    @property
+    def has_left_watches(self) -> bool:
+        """Whether a server keeps a watch of the user."""
+        return any(any(table.values()) for table in (self._child_watchers, self._data_watchers))
 
     @property
     def has_unanswered(self) -> bool:
-        return bool(self._pending)
+        return any(not isinstance(request, OwnRead) for request, *_ in self._pending.copy())
 
     def settle(self, name: str, hosts: str | None, limit_s: float | None) -> None:
         """See :meth:`parkazoo.engine.ports.Member.settle`."""
-        if name != self.name:
+        is_known = name == self.name
+        if not is_known:
             self.logger = self._logger_for(name)
             self._connection.logger = DiscreetLog(self.logger)
             self.name = name
             self.logger.info("ensemble %s: the client begins here, on %s", name, format_hosts(self.hosts))
         self._limit_s = limit_s
         if hosts is not None and (servers := list(parse_hosts(hosts))) != self.hosts:
-            self.hosts = servers
-            self._connection.take_hosts()
+            before, self.hosts = self.hosts, servers
+            if is_known:
+                self.logger.info("ensemble %s: its servers are now %s", name, hosts)
+            self._connection.take_hosts(before if is_known else [])
+
+    def read_again(self, path: str) -> None:
+        """On the loop: one of the OWN_PATHS has changed."""
+        self.submit(OwnRead(path, None), OnAnswer(partial(self._have_read_again, path)))
+
+    def _have_read_again(self, path: str, answer: Any) -> None:
+        if isinstance(answer, Exception) and not isinstance(answer, (NoAuthError, NoNodeError)):
+            return  # the next connection reads it
+        if path == CONFIG:
+            self.owner.take_config(self, answer)
+            return
+        trouble = self.owner.take_copy(self, answer, str(self._connection.address))
+        if trouble is not None:
+            self.logger.error("ensemble %s: %s", self.name, trouble)
 
     def resume(self, session: SessionId) -> None:
         """See :meth:`parkazoo.engine.ports.Member.resume`."""

@@ -95,6 +95,7 @@ class Owner:
     :ivar has_map: the cluster map is known: a new session need not ask for it before it has registered.
     :ivar is_lost: the end of a member's session is the end of the client's.
     :ivar copies: of the map, as members have found them behind a registration.
+    :ivar configs: of the ensemble, likewise.
     :ivar missed: how often a request that leaves a watch has waited in vain.
     """
 
@@ -103,6 +104,7 @@ class Owner:
     def __init__(self, loop: Any) -> None:
         self.has_map = self.is_lost = True
         self.copies: list[Any] = []
+        self.configs: list[Any] = []
         self.missed = 0
         self.loop = loop
         self.gate: Any = Gate()
@@ -133,6 +135,9 @@ class Owner:
     def take_copy(self, member: Any, copy: Any, server: str) -> Exception | None:
         self.copies.append(copy)
         return None
+
+    def take_config(self, member: Any, config: Any) -> None:
+        self.configs.append(config)
 
     def recover(self) -> None:
         """No thread is interrupted here."""

@@ -41,7 +41,7 @@ SHORT_S = 0.3  # a session time-out that is to pass
 CONNECTED, CONNECTING = KeeperState.CONNECTED, KeeperState.CONNECTING
 OURS = data_answer(0, b"b")
 HANDSHAKE_ANSWERS = connect_answer() + OURS
-REGISTERED = answer(0, framed(b"/r")) + data_answer(0, b"map")
+REGISTERED = answer(0, framed(b"/r")) + data_answer(0, b"map") + data_answer(0, b"config")
 START = ParKazooClient.start_async.__code__
 
 
@@ -170,7 +170,7 @@ def good(peer: Peer) -> None:
 
 def register(peer: Peer) -> None:
     """Take the registration of a new session: the end of its handshake."""
-    peer.read(2)
+    peer.read(3)
     peer.send(REGISTERED)
 
 
@@ -253,7 +253,7 @@ class TestHandshake(ConnectTest):
             peer.read(2)
             for byte in HANDSHAKE_ANSWERS:
                 peer.send(bytes([byte]))
-            peer.read(2)
+            peer.read(3)
             for byte in REGISTERED:
                 peer.send(bytes([byte]))
             xid, _ = HEADER.unpack_from(peer.read())
@@ -272,7 +272,7 @@ class TestHandshake(ConnectTest):
         def script(peer: Peer) -> None:
             peer.read(2)
             peer.send(HANDSHAKE_ANSWERS)
-            peer.read(2)
+            peer.read(3)
             is_queued.wait(DEADLINE_S)
             peer.send(REGISTERED + data_answer(1, b"x"))
             good_end(peer)
@@ -296,7 +296,7 @@ class TestHandshake(ConnectTest):
 
         with self.connecting(script, timeout=SHORT_S) as member:
             self.wait_attempts(member, 2, "no answer to the registration of the session within 0.3 s")
-            wait_until(lambda: len(self.server.peers[0].frames) == 5, "the end of the session that is not wanted")
+            wait_until(lambda: len(self.server.peers[0].frames) == 6, "the end of the session that is not wanted")
 
     def test_silent_to_a_session(self) -> None:
         """The only server says nothing while it starts: that must not take all of the session's time."""
@@ -620,7 +620,8 @@ class TestStop(ConnectTest):
             member.submit(GetData("/x", None), result)
         self.assertEqual(result.value[0], b"x")
         kinds = [HEADER.unpack_from(each)[1] for each in self.server.peers[0].frames[1:]]
-        self.assertEqual(kinds, [GetData.type, Create.type, GetData.type, GetData.type, CloseInstance.type])
+        read = GetData.type
+        self.assertEqual(kinds, [read, Create.type, read, read, read, CloseInstance.type])
 
     def test_before_anything(self) -> None:
         with self.connecting(good):

@@ -12,6 +12,7 @@ from parkazoo.engine.ports import OtherSession
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CloseInstance, Create, SetData
 from parkazoo.protocol.placement import ENSEMBLE, MAP
+from parkazoo.wire.own_read import CONFIG
 from tests.live.test_wire_connect import (
     CONNECTED,
     CONNECTING,
@@ -34,8 +35,7 @@ def asked(peer: Peer) -> list[Any]:
     found: list[Any] = []
     for frame in peer.frames[1:]:
         _, kind = HEADER.unpack_from(frame)
-        is_map, is_identity = (path.encode() in frame for path in (MAP, ENSEMBLE))
-        found.append(MAP if is_map else ENSEMBLE if is_identity else kind)
+        found.append(next((path for path in (MAP, ENSEMBLE, CONFIG) if path.encode() in frame), kind))
     return found
 
 
@@ -62,10 +62,10 @@ def other(peer: Peer) -> None:
 
 class TestQuestions(ConnectTest):
     def test_a_new_session(self) -> None:
-        """It registers, and reads the copy behind that."""
+        """It registers; behind that it reads the copy, and which servers the ensemble has."""
         with self.connecting(good):
             self.wait_for(CONNECTED)
-            self.assertEqual(asked(self.server.peers[0]), [ENSEMBLE, Create.type, MAP])
+            self.assertEqual(asked(self.server.peers[0]), [ENSEMBLE, Create.type, MAP, CONFIG])
             self.assertEqual([data for data, _ in self.owner.copies], [b"x"])
 
     def test_without_a_map(self) -> None:
@@ -78,17 +78,17 @@ class TestQuestions(ConnectTest):
 
         with self.connecting(good, owner={"has_map": False, "recognize": recognize}):
             self.wait_for(CONNECTED)
-            self.assertEqual(asked(self.server.peers[0]), [ENSEMBLE, MAP, Create.type, MAP])
+            self.assertEqual(asked(self.server.peers[0]), [ENSEMBLE, MAP, Create.type, MAP, CONFIG])
             self.assertEqual(copies, [(b"b", b"x", self.server.address)])
 
     def test_a_session_that_has_registered(self) -> None:
-        """The copy is read with the identity, in one flight."""
+        """All is read in one flight."""
         may_break = threading.Event()
         with self.connecting(breaking(may_break), good):
             self.wait_for(CONNECTED)
             may_break.set()
             self.wait_for(CONNECTED, CONNECTING, CONNECTED)
-            self.assertEqual(asked(self.server.peers[1]), [ENSEMBLE, MAP])
+            self.assertEqual(asked(self.server.peers[1]), [ENSEMBLE, MAP, CONFIG])
             self.assertEqual(self.server.peers[1].session, SESSION)
 
     def test_another_client_s_session(self) -> None:
@@ -97,15 +97,15 @@ class TestQuestions(ConnectTest):
         def script(peer: Peer) -> None:
             peer.read(2)
             peer.send(HANDSHAKE_ANSWERS)
-            peer.read(2)
-            peer.send(answer(0, code=NodeExistsError.code) + data_answer(0, b"old"))
-            peer.read(2)
-            peer.send(answer(0, STAT) + data_answer(0, b"map"))
+            peer.read(3)
+            peer.send(answer(0, code=NodeExistsError.code) + data_answer(0, b"old") + data_answer(0, b""))
+            peer.read(3)
+            peer.send(answer(0, STAT) + data_answer(0, b"map") + data_answer(0, b""))
             good_end(peer)
 
         with self.connecting(script, client_id=(SESSION, PASSWORD)) as member:
             self.wait_for(CONNECTED)
-            expected = [ENSEMBLE, Create.type, MAP, SetData.type, MAP]
+            expected = [ENSEMBLE, Create.type, MAP, CONFIG, SetData.type, MAP, CONFIG]
             self.assertEqual(asked(self.server.peers[0]), expected)
             self.assertEqual([data for data, _ in self.owner.copies], [b"map"])
             self.assertTrue(member.has_ephemerals)
@@ -117,8 +117,8 @@ class TestQuestions(ConnectTest):
         def script(peer: Peer) -> None:
             peer.read(2)
             peer.send(HANDSHAKE_ANSWERS)
-            peer.read(2)
-            peer.send(answer(0, code=NoAuthError.code) + data_answer(0, b"map"))
+            peer.read(3)
+            peer.send(answer(0, code=NoAuthError.code) + data_answer(0, b"map") + data_answer(0, b""))
             may_break.wait(DEADLINE_S)
             peer.close()
 
@@ -126,7 +126,7 @@ class TestQuestions(ConnectTest):
             self.wait_for(CONNECTED)
             may_break.set()
             self.wait_for(CONNECTED, CONNECTING, CONNECTED)
-            self.assertEqual(asked(self.server.peers[1]), [ENSEMBLE, Create.type, MAP])
+            self.assertEqual(asked(self.server.peers[1]), [ENSEMBLE, Create.type, MAP, CONFIG])
         self.assertIn("the session is not registered", logged.output[0])
 
     def test_a_copy_that_does_not_fit(self) -> None:
@@ -140,7 +140,7 @@ class TestQuestions(ConnectTest):
             self.wait_for(CONNECTED)
             first = self.server.peers[0]
             self.assertTrue(first.has_ended.wait(DEADLINE_S))
-            self.assertEqual(asked(first), [ENSEMBLE, Create.type, MAP, CloseInstance.type])
+            self.assertEqual(asked(first), [ENSEMBLE, Create.type, MAP, CONFIG, CloseInstance.type])
 
     def test_another_session_goes_on(self) -> None:
         """The first is closed; the next attempt, without a pause, resumes the other."""
@@ -177,7 +177,7 @@ class TestExpired(ConnectTest):
             self.wait_for(CONNECTED, CONNECTING, CONNECTED)
             self.assertEqual([peer.session for peer in self.server.peers], [0, SESSION, 0])
             self.assertEqual(member._session_id, OTHER_SESSION)
-            self.assertEqual(asked(self.server.peers[2]), [ENSEMBLE, Create.type, MAP])
+            self.assertEqual(asked(self.server.peers[2]), [ENSEMBLE, Create.type, MAP, CONFIG])
         self.assertEqual(self.owner.states, [CONNECTED, CONNECTING, CONNECTED, KeeperState.CLOSED])
 
     def test_a_session_that_is_given_up(self) -> None:
@@ -196,4 +196,4 @@ class TestExpired(ConnectTest):
             self.assertEqual(self.owner.states, [CONNECTED, CONNECTED])
             self.assertEqual(asked(self.server.peers[0])[-1], CloseInstance.type)
             self.assertEqual([peer.session for peer in self.server.peers], [0, 0])
-            self.assertEqual(asked(self.server.peers[1]), [ENSEMBLE, Create.type, MAP])
+            self.assertEqual(asked(self.server.peers[1]), [ENSEMBLE, Create.type, MAP, CONFIG])

@@ -21,6 +21,7 @@ from tests.protocol.runtime_by_hand import Runtime, Timer
 
 CONNECT_S = 1.0  # an attempt to connect
 SESSION_TIMEOUT_S = 10.0
+CONFIG = "/zookeeper/config"
 PASSWORD = b"p" * 16
 STAT = ZnodeStat(*[0] * len(ZnodeStat._fields))
 
@@ -242,6 +243,8 @@ class Member:
         record = ensemble.read(ENSEMBLE)
         copy = None if self._owner.has_map and must_register else ensemble.read(MAP)
         trouble = self._owner.recognize(self, record, copy, address)
+        if trouble is None and not must_register:
+            self.read_config(ensemble)
         if trouble is not None or not (must_register and ensemble.can_write):
             return trouble
         create = self._owner.registration(self, session_id)
@@ -250,7 +253,13 @@ class Member:
         if ensemble.loses_registrations:
             return ConnectionLoss()
         self.registered.append(session_id)
-        return self._owner.take_copy(self, ensemble.read(MAP), address)
+        trouble = self._owner.take_copy(self, ensemble.read(MAP), address)
+        if trouble is None:
+            self.read_config(ensemble)
+        return trouble
+
+    def read_config(self, ensemble: Ensemble) -> None:
+        self._owner.take_config(self, ensemble.read(CONFIG))
 
     def _connect(self, ensemble: Ensemble, session_id: int) -> None:
         self.ensemble, self.session_id = ensemble, session_id

@@ -6,7 +6,7 @@ import random
 import unittest
 
 from parkazoo.protocol.cluster_map import parse_hosts
-from parkazoo.protocol.server_list import NEVER, Server, ServerList, follow, parse_config, spread
+from parkazoo.protocol.server_list import NEVER, Server, ServerList, Servers, follow, parse_config, spread
 
 CLIENTS = 10_000
 A, B, C, D, E, F = SERVERS = parse_hosts("a:1,b:1,c:1,d:1,e:1,f:1")
@@ -118,6 +118,40 @@ class TestFollow(unittest.TestCase):
         for version in (NEVER, 5):
             current = ServerList(version, (A, B))
             self.assertIs(follow(current, None), current)
+
+
+class TestServers(unittest.TestCase):
+    def test_of_the_map(self) -> None:
+        servers = Servers()
+        self.assertEqual(servers.hosts("a", "a:1,b:1"), "a:1,b:1")
+        self.assertEqual(servers.hosts("a", "c:1"), "c:1")
+        self.assertFalse(servers.take("a", None))
+
+    def test_the_ensemble_names_its_own(self) -> None:
+        servers = Servers()
+        servers.hosts("a", "a:1,b:1")
+        servers.hosts("b", "a:2,b:2")
+        self.assertTrue(servers.take("a", ServerList(2, (B, C))))
+        self.assertEqual(servers.hosts("a", "a:1,b:1"), "b:1,c:1")
+        self.assertEqual(servers.hosts("b", "a:2,b:2"), "a:2,b:2")
+        self.assertFalse(servers.take("a", ServerList(1, (A, B))))
+        self.assertTrue(servers.take("a", ServerList(3, (D,))))
+
+    def test_in_another_order(self) -> None:
+        """The servers are the same."""
+        servers = Servers()
+        servers.hosts("a", "a:1,b:1")
+        self.assertFalse(servers.take("a", ServerList(1, (B, A))))
+        self.assertEqual(servers.hosts("a", "a:1,b:1"), "a:1,b:1")
+        self.assertTrue(servers.take("a", ServerList(2, (C, D))))
+
+    def test_the_map_changes(self) -> None:
+        """It is compared anew with what the ensemble has said, even if that was of no use before."""
+        servers = Servers()
+        servers.hosts("a", "a:1")
+        self.assertFalse(servers.take("a", ServerList(1, (B, C))))
+        self.assertEqual(servers.hosts("a", "b:1"), "b:1,c:1")
+        self.assertEqual(servers.hosts("a", "d:1"), "d:1")
 
 
 CHANGES = (

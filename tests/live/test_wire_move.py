@@ -1,0 +1,295 @@
+"""A connection whose ensemble has other servers, which a test plays."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from unittest import mock
+
+from kazoo.protocol.states import KeeperState
+
+from parkazoo.kazoo_private import CloseInstance, GetData
+from parkazoo.wire import move as move_module
+from tests.explore.client import Result
+from tests.live.test_wire_connect import (
+    CONNECTED,
+    CONNECTING,
+    HANDSHAKE_ANSWERS,
+    HEADER,
+    ConnectTest,
+    Peer,
+    Server,
+    good,
+    register,
+    reply_to,
+    silent,
+)
+from tests.live.world import DEADLINE_S, Seen, sockets, wait_until
+from tests.protocol.conversation import SESSION, connect_answer, event
+
+EXPIRED = KeeperState.EXPIRED_SESSION
+MAP, CONFIG = "/parkazoo/map", "/zookeeper/config"
+
+
+class MoveTest(ConnectTest):
+    def setUp(self) -> None:
+        super().setUp()
+        for name, value in (("MOST_DELAY_S", 0.0), ("LIMIT_S", 0.2)):
+            patch = mock.patch.object(move_module, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def serve(self, *scripts: Callable[[Peer], None]) -> Server:
+        before = sockets()
+        server = Server(*scripts)
+        self.before |= sockets() - before
+        self.addCleanup(server.stop)
+        return server
+
+    def settle(self, member: Any, *servers: str) -> None:
+        """The ensemble has these servers from now on."""
+        self.owner.loop.call(partial(member.settle, "b", ",".join(servers), None))
+
+    def read(self, member: Any, watch: Any = None) -> Result:
+        result = Result()
+        member.submit(GetData("/x", watch), result)
+        return result
+
+    def check(self, member: Any, server: Server) -> None:
+        """It is connected to that server, with its session."""
+        wait_until(lambda: str(member._connection.address) == server.address, "the other server")
+        result = self.read(member)
+        wait_until(lambda: result.told, "an answer")
+        self.assertEqual(result.value[0], b"x")
+        self.assertEqual(member.session_id, SESSION)
+        self.assertEqual(server.peers[-1].session, 0 if server is self.server else SESSION)
+
+    def kinds(self, server: Server) -> list[int]:
+        """Of the requests on its first connection, behind the handshake."""
+        return [HEADER.unpack_from(each)[1] for each in server.peers[0].frames[5:]]
+
+
+class TestMove(MoveTest):
+    def test_its_server_leaves(self) -> None:
+        """No state changes, and the session goes along."""
+        second = self.serve(good)
+        with self.connecting(good) as member:
+            self.wait_for(CONNECTED)
+            self.settle(member, second.address)
+            self.check(member, second)
+            self.assertTrue(self.server.peers[0].has_ended.wait(DEADLINE_S))
+            self.assertEqual((self.owner.states, self.kinds(self.server)), ([CONNECTED], []))
+        self.assertEqual(HEADER.unpack_from(second.peers[-1].frames[-1])[1], CloseInstance.type)
+
+    def test_after_the_last_answer(self) -> None:
+        """What comes meanwhile waits for the new server."""
+        is_asked, may_answer = threading.Event(), threading.Event()
+
+        def slow(peer: Peer) -> None:
+            peer.read(2)
+            peer.send(HANDSHAKE_ANSWERS)
+            register(peer)
+            frame = peer.read()
+            is_asked.set()
+            may_answer.wait(DEADLINE_S)
+            peer.send(reply_to(frame))
+
+        second = self.serve(good)
+        with mock.patch.object(move_module, "LIMIT_S", DEADLINE_S), self.connecting(slow) as member:
+            self.wait_for(CONNECTED)
+            results = [self.read(member)]
+            is_asked.wait(DEADLINE_S)
+            self.settle(member, second.address)
+            wait_until(lambda: second.peers, "the new server is reached")
+            wait_until(lambda: member._connection._link._exchange.state == "DRAINING", "the link takes no more")
+            results += [self.read(member), self.read(member)]
+            self.assertEqual([each.told for each in results], [[], [], []])
+            may_answer.set()
+            self.check(member, second)
+            self.assertEqual([len(each.told) for each in results], [1, 1, 1])
+            self.assertEqual((self.owner.states, self.kinds(self.server)), ([CONNECTED], [GetData.type]))
+
+    def test_no_last_answer(self) -> None:
+        """The server is slow: the connection stays, and carries requests again."""
+        is_asked, may_answer = threading.Event(), threading.Event()
+
+        def slow(peer: Peer) -> None:
+            peer.read(2)
+            peer.send(HANDSHAKE_ANSWERS)
+            register(peer)
+            first = peer.read()
+            is_asked.set()
+            second = peer.read()
+            peer.send(reply_to(first) + reply_to(second))
+            while True:
+                peer.send(reply_to(peer.read()))
+
+        second = self.serve(good)
+        with self.connecting(slow) as member:
+            self.wait_for(CONNECTED)
+            first = self.read(member)
+            is_asked.wait(DEADLINE_S)
+            self.settle(member, second.address)
+            wait_until(lambda: second.peers and second.peers[0].has_ended.is_set(), "it gives up")
+            may_answer.set()
+            waiting = self.read(member)
+            wait_until(lambda: first.told and waiting.told, "answers")
+            self.check(member, second)
+            self.assertEqual(self.owner.states, [CONNECTED])
+
+    def test_with_a_watch(self) -> None:
+        """Watches do not move: the connection breaks, as if the server had closed it."""
+        second, watch = self.serve(good), Seen()
+        with self.connecting(good) as member:
+            self.wait_for(CONNECTED)
+            read = self.read(member, watch)
+            wait_until(lambda: read.told, "the watch is left")
+            self.settle(member, second.address)
+            self.wait_for(CONNECTED, CONNECTING, CONNECTED)
+            self.check(member, second)
+            self.assertEqual([each.type for each in watch.wait()], ["NONE"])
+
+    def test_a_watch_and_a_server_that_stays(self) -> None:
+        """Nothing is to be gained."""
+        second = self.serve(good)
+        with self.connecting(good) as member, mock.patch.object(move_module, "spread") as spread:
+            self.wait_for(CONNECTED)
+            read = self.read(member, Seen())
+            wait_until(lambda: read.told, "the watch is left")
+            self.settle(member, self.server.address, second.address)
+            self.check(member, self.server)
+            self.assertFalse(spread.called)
+
+    def test_evenly(self) -> None:
+        """By chance, as `spread` says."""
+        second = self.serve(good)
+        with self.connecting(good) as member:
+            self.wait_for(CONNECTED)
+            there = {("127.0.0.1", second.port): 1.0}
+            with mock.patch.object(move_module, "spread", lambda server, old, new: there):
+                self.settle(member, self.server.address, second.address)
+                self.check(member, second)
+            self.assertEqual(self.owner.states, [CONNECTED])
+
+    def test_not_at_random(self) -> None:
+        second = self.serve(good)
+        with self.connecting(good, randomize_hosts=False) as member:
+            self.wait_for(CONNECTED)
+            self.settle(member, second.address, self.server.address)
+            self.check(member, self.server)
+            self.settle(member, second.address)
+            self.check(member, second)
+            self.assertEqual(self.owner.states, [CONNECTED])
+
+
+class TestFailures(MoveTest):
+    def test_the_new_server_cannot_be_reached(self) -> None:
+        """The connection stays, and the next attempt follows."""
+        second = self.serve(good)
+        second.refuse()
+        with self.connecting(good) as member, mock.patch.object(move_module, "MOST_DELAY_S", 0.01):
+            self.wait_for(CONNECTED)
+            self.settle(member, second.address)
+            self.check(member, self.server)
+            third = self.serve(good)
+            self.settle(member, third.address)
+            self.check(member, third)
+            self.assertEqual(self.owner.states, [CONNECTED])
+
+    def test_the_new_server_refuses(self) -> None:
+        """As if the connection had been lost."""
+        second = self.serve(lambda peer: peer.close(), good)
+        with self.connecting(good) as member:
+            self.wait_for(CONNECTED)
+            self.settle(member, second.address)
+            self.wait_for(CONNECTED, CONNECTING, CONNECTED)
+            self.check(member, second)
+
+    def test_the_new_server_is_silent(self) -> None:
+        second = self.serve(silent, good)
+        with self.connecting(good) as member:
+            self.wait_for(CONNECTED)
+            self.settle(member, second.address)
+            self.wait_for(CONNECTED, CONNECTING, CONNECTED)
+            self.check(member, second)
+
+    def test_the_session_has_expired(self) -> None:
+        def expired(peer: Peer) -> None:
+            peer.read()
+            peer.send(connect_answer(0, 0))
+
+        second = self.serve(expired, good)
+        with self.connecting(good) as member:
+            self.wait_for(CONNECTED)
+            self.settle(member, second.address)
+            self.wait_for(CONNECTED, EXPIRED, CONNECTING, CONNECTED)
+            self.assertEqual(second.peers[-1].session, 0)
+
+    def test_stopped_in_between(self) -> None:
+        """The new server closes the session."""
+        is_asked, may_answer = threading.Event(), threading.Event()
+
+        def slow(peer: Peer) -> None:
+            peer.read()
+            is_asked.set()
+            may_answer.wait(DEADLINE_S)
+            peer.send(connect_answer())
+            while True:
+                peer.send(reply_to(peer.read()))
+
+        second = self.serve(slow)
+        with mock.patch.object(move_module, "LIMIT_S", DEADLINE_S), self.connecting(good) as member:
+            self.wait_for(CONNECTED)
+            self.settle(member, second.address)
+            is_asked.wait(DEADLINE_S)
+            self.owner.loop.call(member.begin_stop)
+            may_answer.set()
+        self.assertEqual(HEADER.unpack_from(second.peers[0].frames[-1])[1], CloseInstance.type)
+        self.assertEqual(self.owner.states, [CONNECTED, KeeperState.CLOSED])
+
+    def test_lost_before_its_turn(self) -> None:
+        """The next connection is to the new server anyway."""
+        second = self.serve(good)
+        with self.connecting(good) as member, mock.patch.object(move_module, "MOST_DELAY_S", 1e6):
+            self.wait_for(CONNECTED)
+            self.settle(member, second.address)
+            self.server.peers[0].close()
+            self.wait_for(CONNECTED, CONNECTING, CONNECTED)
+            self.check(member, second)
+
+
+class TestOwnWatches(MoveTest):
+    def test_they_are_the_members(self) -> None:
+        """It reads again what has changed, with a watch that no table has. The user's on that path is called."""
+        watch = Seen()
+        with self.connecting(good) as member:
+            self.wait_for(CONNECTED)
+            self.assertEqual((len(self.owner.copies), len(self.owner.configs)), (1, 1))
+            self.assertEqual((member.has_watches, member.has_unanswered), (False, False))
+            read = Result()
+            member.submit(GetData(CONFIG, watch), read)
+            wait_until(lambda: read.told, "the watch is left")
+            peer = self.server.peers[0]
+            peer.send(event(3, MAP) + event(3, CONFIG) + event(3, "/other"))
+            wait_until(lambda: len(self.owner.copies) == len(self.owner.configs) == 2, "both are read")
+            self.assertEqual([each.path for each in watch.wait()], [CONFIG])
+            self.assertFalse(member.has_watches)
+            wait_until(lambda: len(self.kinds(self.server)) == 3, "three reads")
+            self.assertEqual([each[-1:] for each in peer.frames[-2:]], [b"\1"] * 2)
+
+    def test_in_the_handshake(self) -> None:
+        """What has changed by then is read again."""
+
+        def script(peer: Peer) -> None:
+            peer.read(2)
+            peer.send(HANDSHAKE_ANSWERS + event(3, MAP))
+            register(peer)
+            while True:
+                peer.send(reply_to(peer.read()))
+
+        with self.connecting(script) as member:
+            self.wait_for(CONNECTED)
+            wait_until(lambda: len(self.owner.copies) == 2, "the map is read again")
+            self.assertFalse(member.has_watches)
