@@ -6,11 +6,12 @@ loop, or a test. Nothing here waits, so there is no clock: a time-out belongs to
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from parkazoo.protocol.client_id import SessionId
+from parkazoo.protocol.server_list import Server
 from parkazoo.protocol.steps import Request
 
 
@@ -77,10 +78,11 @@ class Member(RequestPort, Protocol):
     def begin(self) -> None:
         """Connect, without waiting for it. Requests are queued from now on."""
 
-    def settle(self, name: str, hosts: str | None, limit_s: float | None) -> None:
+    def settle(self, name: str, hosts: str | None, spare: Sequence[Server], limit_s: float | None) -> None:
         """It is known which ensemble this is.
 
-        :param hosts: all its servers and no others; None: those that it has.
+        :param hosts: its servers; None: those that the member has.
+        :param spare: what it tries when it cannot reach them.
         :param limit_s: so long a request waits for a connection, then it fails with ConnectionLoss; None: for
             ever.
         """

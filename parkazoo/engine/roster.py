@@ -180,10 +180,10 @@ class Roster(Generic[MemberT]):
     def _settle(self, member: MemberT, name: str) -> None:
         assert self.cluster_map is not None
         if self._atlas.is_of_one:  # the user's hosts may be other names for its servers
-            member.settle(name, None, None)
+            member.settle(name, None, (), None)
         else:
             hosts = self._servers.hosts(name, self.cluster_map.ensembles[name])
-            member.settle(name, hosts, self._client.session_timeout_s)
+            member.settle(name, hosts, self._servers.spare(name), self._client.session_timeout_s)
 
     def _go_on_with_sessions(self, name: str) -> Exception | None:
         """Join the ensembles on which there is a session to resume.

@@ -104,6 +104,10 @@ class Servers:
             self._used[name] = follow(ServerList(NEVER, parse_hosts(in_map)), self._said.get(name))
         return format_hosts(self._used[name].servers)
 
+    def spare(self, name: str) -> list[Server]:
+        """The others that the map names, for when none of `hosts` can be reached."""
+        return [each for each in parse_hosts(self._in_map[name]) if each not in self._used[name].servers]
+
     def take(self, name: str, config: ServerList | None) -> bool:
         """Take what an ensemble says whose hosts have been asked for. Returns whether it has other servers now."""
         if config is None or (name in self._said and config.version < self._said[name].version):

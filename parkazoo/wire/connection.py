@@ -25,7 +25,7 @@ from parkazoo.wire.move import Move, Moved
 from parkazoo.wire.names import LookUp
 from parkazoo.wire.own_read import OWN_PATHS
 from parkazoo.wire.race import NotWanted, Race
-from parkazoo.wire.report import Report
+from parkazoo.wire.report import Report, words_of
 from parkazoo.wire.rounds import Rounds
 from parkazoo.wire.workers import BLOCKING, run_on
 
@@ -270,7 +270,7 @@ class MemberConnection(ConnectionHandler):
             self._expired()
         elif not client._stopped.is_set():
             self._rounds.failed(address)
-            client.troubles[address.host, address.port] = words = _words(outcome)
+            client.troubles[address.host, address.port] = words = words_of(outcome)
             self.report.failed(f"{address}: {words}")
         self._loop.call(self._try_next)  # not from here: there may be hundreds of servers
 
@@ -311,7 +311,7 @@ class MemberConnection(ConnectionHandler):
             self._expired()
             self._try_others()
         else:
-            self.report.lost(_words(error))
+            self.report.lost(words_of(error))
             if self.address is not None:
                 self._rounds.failed(self.address)
             self._tell(KeeperState.CONNECTING)
@@ -393,9 +393,3 @@ class MemberConnection(ConnectionHandler):
         attempt = Attempt(self._loop, self.handler, ask_writer(address, WRITER_LIMIT_S), heard)
         if not attempt.has_ended:
             self._search = attempt
-
-
-def _words(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    return str(error) or type(error).__name__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.protocol.holdings import Holdings, leaves_ephemeral, leaves_watch
 from parkazoo.protocol.placement import directory_of_pin
+from parkazoo.protocol.server_list import Server
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_state
 from parkazoo.protocol.steps import Request
 from parkazoo.wire.connection import MemberConnection
@@ -50,7 +51,7 @@ class Member(KazooClient):
     :param logger_for: the log of an ensemble's connection, by the ensemble's name.
     """
 
-    hosts: list[tuple[str, int]]
+    hosts: list[Server]
     _live: Any
     _stopped: Any
     _child_watchers: defaultdict[str, set[Any]]
@@ -81,9 +82,10 @@ class Member(KazooClient):
         if options.get("client_id") is not None:
             self.holdings.assume()
         self._registered = 0  # the session that is
+        self.spare_hosts: list[Server] = []  # it tries them when it cannot reach its hosts
         self._limit_s: float | None = None
         self._patience: Patience | None = None
-        self.troubles: dict[tuple[str, int], str] = {}  # why the last attempt failed, by host and port
+        self.troubles: dict[Server, str] = {}  # why the last attempt failed, by host and port
         self._connection = MemberConnection(
             self, self._conn_retry.copy(), logger=DiscreetLog(self.logger), sasl_options=sasl_options
         )
@@ -118,6 +120,11 @@ class Member(KazooClient):
     @state.setter
     def state(self, state: str) -> None:
         """kazoo's constructor sets it."""
+
+    @property
+    def servers(self) -> list[Server]:
+        """All that it knows."""
+        return [*self.hosts, *self.spare_hosts]
 
     @property
     def session_id(self) -> int:
@@ -156,7 +163,7 @@ class Member(KazooClient):
     def has_unanswered(self) -> bool:
         return any(not isinstance(request, OwnRead) for request, *_ in self._pending.copy())
 
-    def settle(self, name: str, hosts: str | None, limit_s: float | None) -> None:
+    def settle(self, name: str, hosts: str | None, spare: Sequence[Server], limit_s: float | None) -> None:
         """See :meth:`parkazoo.engine.ports.Member.settle`."""
         is_known = name == self.name
         if not is_known:
@@ -165,11 +172,16 @@ class Member(KazooClient):
             self.name = name
             self.logger.info("ensemble %s: the client begins here, on %s", name, format_hosts(self.hosts))
         self._limit_s = limit_s
-        if hosts is not None and (servers := list(parse_hosts(hosts))) != self.hosts:
-            before, self.hosts = self.hosts, servers
-            if is_known:
-                self.logger.info("ensemble %s: its servers are now %s", name, hosts)
-            self._connection.take_hosts(before if is_known else [])
+        if hosts is None:
+            return
+        known, before = self.servers, self.hosts
+        self.hosts, self.spare_hosts = list(parse_hosts(hosts)), list(spare)
+        if self.servers == known:
+            return
+        if is_known:
+            others = f"; {format_hosts(spare)} if they are away" if spare else ""
+            self.logger.info("ensemble %s: its servers are now %s%s", name, hosts, others)
+        self._connection.take_hosts(before if is_known else [])
 
     def read_again(self, path: str) -> None:
         """On the loop: one of the OWN_PATHS has changed."""
@@ -254,7 +266,7 @@ class Member(KazooClient):
 
     def describe_troubles(self) -> str:
         """Each server, and why the last attempt to connect to it failed."""
-        servers = [(host.strip(), int(port)) for host, port in self.hosts]
+        servers = [(host.strip(), int(port)) for host, port in self.servers]
         troubles = dict(self.troubles)  # the loop changes it
         return ", ".join(f"{format_hosts([each])}: {troubles.get(each, 'no answer yet')}" for each in servers)
 

@@ -71,6 +71,8 @@ class Move:
         self._link, self._server = link, server
         if server in _plain(self._member.hosts):
             self._before = []
+        elif server in self._member.spare_hosts:  # perhaps one that has left, while the others had no quorum
+            self._before = [server]
         self._plan()
 
     def lost(self) -> None:

@@ -94,3 +94,10 @@ class Report:
     def _be_away(self) -> None:
         if self._away_since_s is None:
             self._away_since_s = time.monotonic()
+
+
+def words_of(error: Exception) -> str:
+    """Why there is no connection."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return str(error) or type(error).__name__

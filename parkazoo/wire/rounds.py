@@ -134,7 +134,7 @@ class Rounds:
             self._look_up(self._have_looked_again)
 
     def take_hosts(self) -> None:
-        """The member's `hosts` have changed. Only they are tried from now on.
+        """The member's servers have changed. Only they are tried from now on.
 
         Attempts that are under way go on. A pause or a look-up ends, and a round begins at once.
         """
@@ -153,7 +153,7 @@ class Rounds:
             if changes == self._changes:
                 on_end(addresses, troubles)
 
-        LookUp(self._loop, self._member.handler, self._member.hosts, end)
+        LookUp(self._loop, self._member.handler, self._member.servers, end)
 
     def _have_looked_up(self, addresses: list[Address], troubles: dict[tuple[str, int], str]) -> None:
         if not self._is_looking_up:  # cancelled
@@ -165,8 +165,11 @@ class Rounds:
         self._known = self._shuffled(addresses)
         since_s = time.monotonic() - FAILED_S
         self._failed_s = {each: at_s for each, at_s in self._failed_s.items() if at_s > since_s}
-        self._untried = sorted(self._known, key=self._failed_s.__contains__)
+        self._untried = sorted(self._known, key=self._comes_late)
         self._on_ready()
+
+    def _comes_late(self, address: Address) -> tuple[bool, bool]:
+        return (address.host, address.port) in self._member.spare_hosts, address in self._failed_s
 
     def _have_looked_again(self, addresses: list[Address], troubles: dict[tuple[str, int], str]) -> None:
         """Addresses that are new come first. Those that have gone are not tried."""

@@ -30,6 +30,9 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, help="of the schedule; by default a new one, which is printed")
     parser.add_argument("--short", action="store_true", help="each kind of fault about once; no time is judged")
+    parser.add_argument(
+        "--replace", action="store_true", help="replace all nine servers, one by one, and cause no faults"
+    )
     options = parser.parse_args()
     if unknown := [name for name in options.loads if name not in all_loads()]:
         parser.error(f"there is no load {', '.join(unknown)}; there are {', '.join(all_loads())}")
@@ -52,7 +55,8 @@ def main() -> int:
             folder,
             tell,
             is_timed=not options.short,
-            has_stress=not options.loads,
+            has_stress=not options.loads and not options.replace,
+            is_replacing=options.replace,
         )
     except LocalClusterError as error:
         console.print(f"no run: {error}", markup=False, highlight=False)

@@ -24,7 +24,7 @@ END_TIMEOUT_S = 120.0
 PROGRESS = 3  # records, so that one that is written before an operation hangs is none
 STACK_TIMEOUT_S = 2.0
 TAIL_BYTES = 1 << 20
-BY_THEMSELVES = ("state", "sessions", "seen", "beat")  # records that show no progress
+BY_THEMSELVES = ("state", "sessions", "servers", "seen", "beat")  # records that show no progress
 
 
 class Member:
@@ -46,12 +46,17 @@ class Member:
 
     def sessions(self) -> dict[str, tuple[int, bytes]]:
         """The sessions of one of its clients, by ensemble, where that is connected: id and password."""
-        records = self._told(TAIL_BYTES) or self._told()
+        records = self._told("sessions", TAIL_BYTES) or self._told("sessions")
         found = records[-1].fields["sessions"] if records else {}
         return {ensemble: (number, bytes.fromhex(word)) for ensemble, (number, word) in found.items()}
 
-    def _told(self, last_bytes: int = 0) -> list[Record]:
-        return [each for each in self.records(last_bytes) if each.what == "sessions" and each.life == self.life]
+    def servers(self) -> dict[str, set[str]]:
+        """What each of its clients knows: ``"host:port"`` of all ensembles, by a name for the client."""
+        last = {each.fields.get("client", 0): {*each.fields["servers"]} for each in self._told("servers")}
+        return {f"{self.name}, client {number}": servers for number, servers in last.items()}
+
+    def _told(self, what: str, last_bytes: int = 0) -> list[Record]:
+        return [each for each in self.records(last_bytes) if each.what == what and each.life == self.life]
 
 
 class Crew:
@@ -127,6 +132,10 @@ class Crew:
             member = free[int(pick * len(free))]
             self._taken.add(member)
             return member
+
+    def servers(self) -> dict[str, set[str]]:
+        """Of all clients: see :meth:`Member.servers`."""
+        return {client: known for member in self.members for client, known in member.servers().items()}
 
     def wait_progress(self, since: str) -> None:
         """Wait until all have written to their journals, from now on.

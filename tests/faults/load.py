@@ -20,6 +20,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
 from parkazoo import ClusterMapError, ParKazooClient
+from parkazoo.protocol.cluster_map import format_hosts
 
 CONNECT_TIMEOUT_S = 5.0
 CONNECT_PAUSE_S = 0.2
@@ -111,7 +112,7 @@ class Worker:
         self._over = threading.Event()
         self._mark: dict[str, Any] = {}
         self._clients: dict[int, tuple[Worker, Any]] = {}  # the last of each part
-        self._sessions: dict[int, dict[str, Any]] = {}  # as recorded
+        self._known: dict[tuple[int, str], Any] = {}  # as recorded
 
     def part(self, client: int) -> Worker:
         """The same process, as one of its clients sees it: its records have a field `client`."""
@@ -156,14 +157,21 @@ class Worker:
                 self._clients[self._mark.get("client", 0)] = self, client
                 return client
 
-    def record_sessions(self) -> None:
-        """If they have changed: clients join ensembles later. The main thread calls this all the time."""
+    def record_clients(self) -> None:
+        """Their sessions, and the servers that they know, if they have changed. The main thread calls this all the
+        time."""
         for number, (part, client) in list(self._clients.items()):
-            ids = {name: member.client_id for name, member in client.members.items()}
+            members = dict(client.members)
+            ids = {name: member.client_id for name, member in members.items()}
             sessions = {name: [id_[0], id_[1].hex()] for name, id_ in ids.items() if id_}  # of those connected
-            if sessions != self._sessions.get(number):
-                self._sessions[number] = sessions
-                part.record("sessions", sessions=sessions)
+            cluster_map = client.cluster_map
+            hosts = [] if cluster_map is None else [*cluster_map.ensembles.values()]
+            hosts += [format_hosts(member.servers) for member in members.values()]
+            servers = sorted({each for some in hosts for each in some.split(",")})
+            for what, known in (("sessions", sessions), ("servers", servers)):
+                if known != self._known.get((number, what)):
+                    self._known[number, what] = known
+                    part.record(what, **{what: known})
 
 
 class Load(Protocol):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from parkazoo import ParKazooClient
 from parkazoo.admin import init_map
 from parkazoo.local import LocalCluster, find_java, find_zookeeper
+from tests import reconfigured
 from tests.faults import emptied, judges, loads, stress
 from tests.faults.crew import Crew, read_journal, root_of
 from tests.faults.load import Fault, Judgement, Load, Run, Worker
@@ -22,13 +23,15 @@ from tests.faults.nemesis import Nemesis
 from tests.faults.network import Network, NetworkError
 from tests.faults.processors import Busy
 from tests.faults.remains import ABOUT, judge_tree
+from tests.faults.replacing import ABOUT as ABOUT_REPLACING
+from tests.faults.replacing import Replacing
 from tests.faults.schedule import Pace
 from tests.faults.worker import load_named
 from tests.relay import Relay
 
 ENSEMBLES, SERVERS = 3, 3
 # A leader that hears nothing of its followers steps down before sessions that others renew can expire.
-ZOO_CFG = {"syncLimit": "5"}
+ZOO_CFG = {"syncLimit": "5", **reconfigured.ZOO_CFG}
 START_TIMEOUT_S = 60.0
 DATA = "servers"
 STRESS = "Crashes between any two requests lose no child, leave no orphan, repeat no sequence number"
@@ -71,9 +74,11 @@ def run(
     *,
     is_timed: bool,
     has_stress: bool,
+    is_replacing: bool = False,
 ) -> Outcome:
     """Everything, from the first server to the judgements. The journals are in `folder` afterwards.
 
+    :param is_replacing: all servers are replaced, and there are no faults.
     :raises LocalClusterError: servers cannot be started.
     """
     chosen = [load_named(name) for name in names]
@@ -102,7 +107,11 @@ def run(
         tell(f"{len(crew.members)} client processes")
         crew.wait_progress("of the beginning")
         dice = random.Random(f"{seed}/nemesis")
-        nemesis = Nemesis(cluster, relays, crew, network, pace, dice, tell, folder / FAULTS)
+        nemesis: Nemesis | Replacing
+        if is_replacing:
+            nemesis = Replacing(cluster, relays, hosts, crew, tell, folder / FAULTS)
+        else:
+            nemesis = Nemesis(cluster, relays, crew, network, pace, dice, tell, folder / FAULTS)
         busy = Busy()
         if not crew.problems:
             nemesis.work(minutes)
@@ -119,6 +128,8 @@ def run(
         load.name: (load.about, _judge(load, crew, nemesis.faults, pace, is_timed=is_timed)) for load in chosen
     }
     judged |= after
+    if isinstance(nemesis, Replacing):
+        judged["replacing"] = (ABOUT_REPLACING, nemesis.judgement)
     outcome = Outcome(judged, nemesis.faults, nemesis.problems, no_network, busy_share)
     if not outcome.problem_count:
         for data in (folder / DATA).glob("*/*/data"):

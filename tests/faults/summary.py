@@ -49,7 +49,7 @@ def write_summary(path: Path, seed: int, minutes: float, outcome: Outcome) -> No
 def _counts(outcome: Outcome) -> dict[str, dict[str, int]]:
     """How often there was a fault, by kind and then by manner and whether it was the bootstrap ensemble's."""
     counts: dict[str, dict[str, int]] = {}
-    for kind in KINDS:
+    for kind in dict.fromkeys((*KINDS, *(each.kind for each in outcome.faults))):
         manners = Counter(each.manner for each in outcome.faults if each.kind == kind)
         if kind in ENSEMBLE_KINDS:
             manners["the bootstrap ensemble"] = sum(

@@ -94,7 +94,7 @@ def main() -> None:
     thread.start()
     while signal.SIGTERM not in signal.sigpending():
         (worker.in_main or partial(time.sleep, POLL_S))()
-        worker.record_sessions()
+        worker.record_clients()
     worker.end()
     thread.join()
 

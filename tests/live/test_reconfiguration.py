@@ -20,8 +20,8 @@ from parkazoo.protocol.placement import MAP, Placement
 from parkazoo.protocol.registration import decode_registration, registration_path
 from parkazoo.protocol.server_list import NEVER, ServerList, follow
 from parkazoo.wire import move
-from tests.live.reconfigured import ZOO_CFG, Reconfigured
 from tests.live.world import DEADLINE_S, Seen, connected, wait_until
+from tests.reconfigured import ZOO_CFG, Reconfigured
 
 CHANGING = 1  # the index of the ensemble whose servers are replaced
 

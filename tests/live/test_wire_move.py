@@ -11,6 +11,7 @@ from unittest import mock
 from kazoo.protocol.states import KeeperState
 
 from parkazoo.kazoo_private import CloseInstance, GetData
+from parkazoo.protocol.cluster_map import parse_hosts
 from parkazoo.wire import move as move_module
 from tests.explore.client import Result
 from tests.live.test_wire_connect import (
@@ -30,6 +31,7 @@ from tests.live.world import DEADLINE_S, Seen, sockets, wait_until
 from tests.protocol.conversation import SESSION, connect_answer, event
 
 EXPIRED = KeeperState.EXPIRED_SESSION
+NOWHERE = "127.0.0.1:1"
 MAP, CONFIG = "/parkazoo/map", "/zookeeper/config"
 
 
@@ -48,9 +50,10 @@ class MoveTest(ConnectTest):
         self.addCleanup(server.stop)
         return server
 
-    def settle(self, member: Any, *servers: str) -> None:
+    def settle(self, member: Any, *servers: str, spare: str = "") -> None:
         """The ensemble has these servers from now on."""
-        self.owner.loop.call(partial(member.settle, "b", ",".join(servers), None))
+        others = parse_hosts(spare) if spare else ()
+        self.owner.loop.call(partial(member.settle, "b", ",".join(servers), others, None))
 
     def read(self, member: Any, watch: Any = None) -> Result:
         result = Result()
@@ -171,6 +174,19 @@ class TestMove(MoveTest):
             with mock.patch.object(move_module, "spread", lambda server, old, new: there):
                 self.settle(member, self.server.address, second.address)
                 self.check(member, second)
+            self.assertEqual(self.owner.states, [CONNECTED])
+
+    def test_from_a_spare_server(self) -> None:
+        """It was the only one that could be reached: it may have left the ensemble."""
+        second = self.serve(good)
+        with (
+            self.connecting(good, hosts=NOWHERE) as member,
+            mock.patch.object(move_module, "MOST_DELAY_S", 0.01),
+        ):
+            self.settle(member, NOWHERE, spare=self.server.address)
+            self.wait_for(CONNECTED)
+            self.settle(member, second.address, spare=self.server.address)
+            self.check(member, second)
             self.assertEqual(self.owner.states, [CONNECTED])
 
     def test_not_at_random(self) -> None:

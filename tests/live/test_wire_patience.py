@@ -102,7 +102,7 @@ class TestMember(unittest.TestCase):
         self.owner = Owner(self.loop)
         self.member = make_member(self.owner, timeout=LIMIT_S)
         self.member._state = KeeperState.CONNECTING
-        self.member.settle("b", None, LIMIT_S)
+        self.member.settle("b", None, (), LIMIT_S)
         self.member._be_patient()
 
     def wait(self, watch: Any = None) -> Result:

@@ -277,6 +277,13 @@ class TestRounds(unittest.TestCase):
         self.rounds.succeeded(Address("127.0.0.1", "127.0.0.1", 1))
         self.assertEqual(self.round(), [1, 3, 2])
 
+    def test_spare_servers_come_last(self) -> None:
+        """Even after one that has failed."""
+        self.member.spare_hosts = [("127.0.0.2", 1)]
+        self.take(1, 3)
+        self.failed(1)
+        self.assertEqual(self.round(), [3, 1, 2])
+
     def test_all_have_failed(self) -> None:
         self.failed(1, 2, 3)
         self.assertEqual(self.round(), [1, 2, 3])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,8 +14,10 @@ from kazoo.protocol.states import KeeperState, ZnodeStat
 from parkazoo.engine.ports import OtherSession, Owner
 from parkazoo.kazoo_private import CONNECTION_DROP, Create, GetData, SetData
 from parkazoo.protocol.client_id import SessionId
+from parkazoo.protocol.cluster_map import format_hosts
 from parkazoo.protocol.holdings import leaves_watch
 from parkazoo.protocol.placement import ENSEMBLE, MAP
+from parkazoo.protocol.server_list import Server
 from parkazoo.protocol.states import CLOSED_ERRORS
 from tests.protocol.runtime_by_hand import Runtime, Timer
 
@@ -131,9 +133,10 @@ class Member:
         if self.limit_s is not None:
             self._runtime.call_later(self.limit_s, partial(self._lose_patience, entry))
 
-    def settle(self, name: str, hosts: str | None, limit_s: float | None) -> None:
+    def settle(self, name: str, hosts: str | None, spare: Sequence[Server], limit_s: float | None) -> None:
         self.name = name
         self.hosts = hosts or self.hosts
+        self.spare = format_hosts(spare)
         self.limit_s = limit_s
 
     def resume(self, session: SessionId) -> None:

@@ -137,6 +137,16 @@ class TestServers(unittest.TestCase):
         self.assertFalse(servers.take("a", ServerList(1, (A, B))))
         self.assertTrue(servers.take("a", ServerList(3, (D,))))
 
+    def test_those_of_the_map_are_kept(self) -> None:
+        """The ensemble may name servers that this client cannot reach."""
+        servers = Servers()
+        servers.hosts("a", "a:1,b:1,c:1")
+        self.assertEqual(servers.spare("a"), [])
+        servers.take("a", ServerList(1, (B, D)))
+        self.assertEqual(servers.spare("a"), [A, C])
+        servers.hosts("a", "b:1,d:1")
+        self.assertEqual(servers.spare("a"), [])
+
     def test_in_another_order(self) -> None:
         """The servers are the same."""
         servers = Servers()

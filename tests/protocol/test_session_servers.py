@@ -55,6 +55,7 @@ class TestConfig(ServersTest):
         for version, servers in enumerate((("b:1", "b:2"), ("b:2", "b:3"), ("b:1",)), 1):
             self.say(client, "b", config(version, *servers))
             self.assertEqual(client["b"].hosts, ",".join(servers))
+            self.assertEqual(client["b"].spare, "" if "b:1" in servers else "b:1")
         self.assertEqual((client["a"].hosts, client.states), ("a:1", []))
 
     def test_read_at_each_connection(self) -> None:
@@ -77,7 +78,7 @@ class TestConfig(ServersTest):
     def test_the_same_servers(self) -> None:
         """Nothing changes."""
         client = self.started("ab")
-        client["b"].settle("b", "b:9", None)  # as if it were so
+        client["b"].settle("b", "b:9", (), None)  # as if it were so
         self.say(client, "b", config(1, "b:1"))
         self.assertEqual(client["b"].hosts, "b:9")
 

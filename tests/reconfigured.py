@@ -8,7 +8,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from kazoo.security import make_digest_acl_credential
 
-from parkazoo.local import HOST, LocalCluster, LocalServer, free_ports
+from parkazoo.local import LocalCluster, LocalServer, Machine, free_ports
 from parkazoo.local.addresses import ServerPorts
 from parkazoo.local.servers import LocalEnsemble
 from parkazoo.local.settings import LOGBACK
@@ -33,6 +33,8 @@ class Reconfigured:
         self._index = index
         self._numbers = {server: number for number, server in enumerate(self.ensemble.servers, 1)}
         self._next = len(self._numbers) + 1
+        model = self.ensemble.servers[0]
+        self._machine, self._argv = model._machine, model._argv[len(model._machine.argv) :]
         self._operator = KazooClient(self.ensemble.hosts, auth_data=[("digest", f"{SUPER}:{SUPER_PASSWORD}")])
 
     def __enter__(self) -> Reconfigured:
@@ -42,6 +44,11 @@ class Reconfigured:
     def __exit__(self, *_: object) -> None:
         self._operator.stop()
         self._operator.close()
+
+    @property
+    def session(self) -> int:
+        """Of the operator: it may stay on a server that has left."""
+        return int(self._operator.client_id[0])
 
     @property
     def ensemble(self) -> LocalEnsemble:
@@ -63,7 +70,7 @@ class Reconfigured:
         server.start()
         server.wait_serving()  # it has found the leader, which takes it for an observer so far
         self._numbers[server] = number
-        self._change(joining=f"server.{number}={_line(ports, 'participant')}")
+        self._change(joining=f"server.{number}={_line(self._machine, ports, 'participant')}")
         return server
 
     def leave(self, server: LocalServer) -> None:
@@ -106,15 +113,16 @@ class Reconfigured:
         config, _ = self._operator.retry(self._operator.get, CONFIG)
         lines = [line for line in _lines(model.data / "zoo.cfg") if not line.startswith(STATIC)]
         lines += [line for line in config.decode().splitlines() if line.startswith("server.")]
-        lines.append(f"server.{number}={_line(ports, 'observer')}")
+        lines.append(f"server.{number}={_line(self._machine, ports, 'observer')}")
         (folder / "zoo.cfg").write_text("\n".join(lines))
         name = f"{self.ensemble.name}{number}"
-        return LocalServer(name, folder, ports, model._argv, model._machine, model._supervisor)
+        return LocalServer(name, folder, ports, self._argv, self._machine, model._supervisor)
 
 
 def _lines(path: Path) -> list[str]:
     return path.read_text().splitlines()
 
 
-def _line(ports: ServerPorts, role: str) -> str:
-    return f"{HOST}:{ports.quorum}:{ports.election}:{role};{HOST}:{ports.client}"
+def _line(machine: Machine, ports: ServerPorts, role: str) -> str:
+    host = machine.address
+    return f"{host}:{ports.quorum}:{ports.election}:{role};{host}:{ports.client}"
