@@ -77,6 +77,7 @@ class Client(Protocol):
     """Whose session it is."""
 
     last_zxid: int
+    last_xid: int
     holdings: Holdings
 
     def describe(self, request: Request) -> str:
@@ -92,7 +93,9 @@ class Client(Protocol):
 class Exchange:
     """The bytes of one connection.
 
-    :param client: gives names, and keeps the zxid of the last answer.
+    :param client: gives names, and keeps the zxid of the last answer, and the xid of the last request: xids go on
+        from one connection of a session to the next. A server takes a late commit of a request that was sent on
+        an earlier connection for the answer to one of the same xid.
     :param pending: the requests that wait for an answer, oldest first. The caller fails what is left at the end.
     :param read_event: takes the bytes that hold a watch's event, and where it begins.
     """
@@ -112,7 +115,7 @@ class Exchange:
         self._missing = 0  # answers in the handshake, after the first
         self._early = bytearray()  # events in the handshake
         self._frames = Frames()
-        self._xid = 0
+        self._xid = client.last_xid
 
     def _go(self, what: str) -> None:
         self.state = TABLE[self.state][what]
@@ -369,6 +372,7 @@ class Exchange:
 
     def end(self) -> None:
         """Nothing more is sent or looked at."""
+        self._client.last_xid = self._xid
         self._go(END)
 
 

@@ -79,6 +79,7 @@ class Member(KazooClient):
         self.auth_data = auth_data
         self.is_renewing = False
         self.holdings = Holdings()
+        self.last_xid = 0
         if options.get("client_id") is not None:
             self.holdings.assume()
         self._registered = 0  # the session that is

@@ -67,13 +67,13 @@ class Reply:
 class Conversation:
     """An exchange, and all that comes of it, in order."""
 
-    last_zxid = 0
+    last_zxid = last_xid = 0
 
     def __init__(self) -> None:
         self.holdings = Holdings()
         self.told: list[Any] = []
         self.pending: deque[Any] = deque()
-        self.exchange = Exchange(self, self.pending, self._read_event, LOG)
+        self.begin()
 
     def describe(self, request: Any) -> str:
         return f"about {getattr(request, 'path', None)}"
@@ -88,6 +88,10 @@ class Conversation:
         kind, _ = int_int_struct.unpack_from(data, offset)
         (length,) = int_struct.unpack_from(data, offset + 8)
         self.told.append(("event", kind, data[offset + 12 : offset + 12 + length].decode()))
+
+    def begin(self) -> None:
+        """A new connection."""
+        self.exchange = Exchange(self, self.pending, self._read_event, LOG)
 
     def open(self, rest: bytes = b"") -> Conversation:
         self.exchange.receive_handshake(connect_answer() + rest)

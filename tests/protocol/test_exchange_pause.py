@@ -58,3 +58,14 @@ class TestEarlyEvents(unittest.TestCase):
         with self.assertRaises(ConnectionDropped):
             for _ in range(MOST_HANDSHAKE_BYTES // 1000 + 1):
                 exchange.receive_handshake(event(3, "/" + 1000 * "a"))
+
+
+class TestTheNext(unittest.TestCase):
+    def test_xids_go_on(self) -> None:
+        """A server could take the late commit of an earlier connection's request for an answer to this one."""
+        conversation = Conversation().open()
+        conversation.get(2)
+        conversation.exchange.end()
+        conversation.begin()
+        conversation.open()
+        self.assertEqual(conversation.ask(GetData("/a", None)), [3])
