@@ -39,14 +39,13 @@ class Holdings:
     def answered(self, request: Request, answer: Any) -> None:
         """A request of one of the types CHANGING has succeeded.
 
-        :param answer: of a transaction: the results, whose paths are physical.
+        :param answer: of a transaction: the results, whose paths are physical. If it failed, all are exceptions.
         """
-        if request.type == Transaction.type:
-            if not any(isinstance(each, Exception) for each in answer):
-                for operation, result in zip(request.operations, answer, strict=True):
-                    self._done(operation, result)
-        else:
+        if request.type != Transaction.type:
             self._done(request, answer)
+        elif answer and not isinstance(answer[0], Exception):
+            for operation, result in zip(request.operations, answer, strict=True):
+                self._done(operation, result)
 
     def lost(self, requests: Iterable[Request]) -> None:
         """Requests that were sent will get no answer: they may have been done."""
@@ -55,10 +54,12 @@ class Holdings:
                 self._add(None if operation.flags & SEQUENCE else operation.path)
 
     def _done(self, operation: Request, result: Any) -> None:
-        if operation.type == Delete.type:
+        kind = operation.type
+        if kind in CREATES:
+            if operation.flags & EPHEMERAL:
+                self._add(result if kind == Create.type else result[0])
+        elif kind == Delete.type:
             self._paths.discard(operation.path)
-        elif is_ephemeral(operation):
-            self._add(result if operation.type == Create.type else result[0])
 
     def _add(self, path: str | None) -> None:
         if path is None or len(self._paths) >= MOST_PATHS:

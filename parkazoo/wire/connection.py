@@ -40,6 +40,7 @@ class MemberConnection(ConnectionHandler):
     """
 
     connection_stopped: Any
+    _socket: Any
     _read_sock: Any
     _write_sock: Any
     _loop: Loop | None = None
@@ -50,6 +51,7 @@ class MemberConnection(ConnectionHandler):
     _away_since_s = math.inf
     _established: Established | None = None  # until a program's `_connect` has returned
     _is_held = False  # a program's `_connect` is under way
+    _is_moving = False  # the link ends because another has been made
 
     # ---- any thread ------------------------------------------------------------------------------
 
@@ -64,7 +66,7 @@ class MemberConnection(ConnectionHandler):
         loop = client.runtime.loop
         self._race = Race(client, loop, self._authenticate, self._try_next)
         self._rounds = Rounds(client, loop, self.retry_sleeper, self._try_next)
-        self._move = Move(client, loop, self._authenticate, self._have_moved, self._break)
+        self._move = Move(client, loop, self._authenticate, self._have_moved)
         self._loop = loop
         self._read_sock, self._write_sock = loop.read_sock, loop.write_sock
         loop.call(self._rounds.begin)
@@ -166,7 +168,7 @@ class MemberConnection(ConnectionHandler):
     def _try_next(self) -> None:
         """Try the next server, unless it is too early. After the last of them, a pause."""
         client, race, rounds = self.client, self._race, self._rounds
-        if self._loop is None or self._link is not None or self._move.is_between:
+        if self._loop is None or self._link is not None:
             return
         if client._stopped.is_set():
             self._finish()
@@ -197,8 +199,7 @@ class MemberConnection(ConnectionHandler):
         """
         if self._loop is not None:
             self._rounds.take_hosts()
-            if self.client.connect_hook(self._connect) is None and programs_own(self.handler) is None:
-                self._move.take_hosts(before)
+            self._move.take_hosts(before)
 
     def _try(self, address: Address) -> None:
         connect = self.client.connect_hook(self._connect)
@@ -242,8 +243,12 @@ class MemberConnection(ConnectionHandler):
 
     def _authenticate(self, sock: Any, host: str, timeout_s: float) -> None:
         """On another thread: kazoo's SASL, which waits for each answer."""
-        self._socket = sock
-        self._authenticate_with_sasl(host, timeout_s)
+        before, self._socket = self._socket, sock
+        try:
+            self._authenticate_with_sasl(host, timeout_s)
+        finally:
+            if self._socket is sock:
+                self._socket = before
 
     def _have_tried(self, address: Address, outcome: Any) -> None:
         client = self.client
@@ -288,7 +293,7 @@ class MemberConnection(ConnectionHandler):
         self._link = Link(client, established, self._loop, self.logger, self._pinged, self._link_ended)
         self._tell(KeeperState.CONNECTED_RO if self._ro_mode else KeeperState.CONNECTED)
         if self._link is not None:
-            self._move.connected(self._link, (self.address.host, self.address.port))
+            self._move.connected(self._link, self.address)
             self._link.begin()
 
     # ---- the loop: the end of a connection -------------------------------------------------------
@@ -300,7 +305,7 @@ class MemberConnection(ConnectionHandler):
             self._search.cancel(NotWanted("not wanted any more"))
             self._search = None
         self._move.lost()
-        if self._move.is_between:
+        if self._is_moving:
             return
         if error is None:
             self._finish()
@@ -322,18 +327,16 @@ class MemberConnection(ConnectionHandler):
         if self._loop is not None:
             self._rounds.look_again()
 
-    def _have_moved(self, address: Address, outcome: Any) -> None:
-        self.address = address
-        if isinstance(outcome, Established):
-            self._begin_link(outcome)
-        else:
-            self._link_ended(outcome)
-
-    def _break(self, address: Address, why: Moved) -> None:
-        """The connection cannot move: it ends, and the next one is to that server."""
-        self._writer = address
-        if self._link is not None:
-            self._link.end(why)
+    def _have_moved(self, established: Established) -> None:
+        """Another server has the session now. Watches are lost."""
+        assert self._link is not None
+        self._is_moving = True
+        self._link.end(Moved("the session goes on elsewhere"))
+        self._is_moving = False
+        if self.client.has_left_watches and not self.client._stopped.is_set():
+            self.report.lost("it has left the ensemble")
+            self._tell(KeeperState.CONNECTING)
+        self._have_tried(established.address, established)
 
     def _expired(self) -> None:
         if self.client._session_id:  # else a server refuses a new session, again and again perhaps
@@ -348,7 +351,7 @@ class MemberConnection(ConnectionHandler):
 
     def _give_up(self) -> None:
         """The client stops, and there is no session to close."""
-        if self._link is None and not self._move.is_between:
+        if self._link is None:
             self._finish()
 
     def _finish(self) -> None:

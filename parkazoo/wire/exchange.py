@@ -215,7 +215,8 @@ class Exchange:
         self._go(READY)
 
     def drain(self) -> None:
-        """No request may be sent for now."""
+        """No request may be sent for now. Another exchange may begin with the next xid."""
+        self._client.last_xid = self._xid
         self._go(DRAIN)
 
     # ---- requests --------------------------------------------------------------------------------

@@ -211,8 +211,11 @@ class Link:
     def go_on(self) -> None:
         """Do not drain any more."""
         self._on_drained = None
-        if self._exchange.state == DRAINING:
-            self._exchange.open()
+        with self.lock:
+            is_draining = self._exchange.state == DRAINING
+            if is_draining:
+                self._exchange.open()
+        if is_draining:
             self.wake()
 
     def _look_whether_drained(self) -> None:

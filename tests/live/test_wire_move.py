@@ -25,14 +25,34 @@ from tests.live.test_wire_connect import (
     good,
     register,
     reply_to,
-    silent,
 )
 from tests.live.world import DEADLINE_S, Seen, sockets, wait_until
-from tests.protocol.conversation import SESSION, connect_answer, event
+from tests.protocol.conversation import SESSION, event
 
 EXPIRED = KeeperState.EXPIRED_SESSION
 NOWHERE = "127.0.0.1:1"
 MAP, CONFIG = "/parkazoo/map", "/zookeeper/config"
+
+
+def answering_later(
+    is_asked: threading.Event, may_answer: threading.Event, at_once: int = 0
+) -> Callable[[Peer], None]:
+    """A server that answers to so many requests at once, and to the next one when it may."""
+
+    def script(peer: Peer) -> None:
+        peer.read(2)
+        peer.send(HANDSHAKE_ANSWERS)
+        register(peer)
+        for _ in range(at_once):
+            peer.send(reply_to(peer.read()))
+        frame = peer.read()
+        is_asked.set()
+        may_answer.wait(DEADLINE_S)
+        peer.send(reply_to(frame))
+        while True:
+            peer.send(reply_to(peer.read()))
+
+    return script
 
 
 class MoveTest(ConnectTest):
@@ -89,16 +109,7 @@ class TestMove(MoveTest):
     def test_after_the_last_answer(self) -> None:
         """What comes meanwhile waits for the new server."""
         is_asked, may_answer = threading.Event(), threading.Event()
-
-        def slow(peer: Peer) -> None:
-            peer.read(2)
-            peer.send(HANDSHAKE_ANSWERS)
-            register(peer)
-            frame = peer.read()
-            is_asked.set()
-            may_answer.wait(DEADLINE_S)
-            peer.send(reply_to(frame))
-
+        slow = answering_later(is_asked, may_answer)
         second = self.serve(good)
         with mock.patch.object(move_module, "LIMIT_S", DEADLINE_S), self.connecting(slow) as member:
             self.wait_for(CONNECTED)
@@ -198,82 +209,6 @@ class TestMove(MoveTest):
             self.settle(member, second.address)
             self.check(member, second)
             self.assertEqual(self.owner.states, [CONNECTED])
-
-
-class TestFailures(MoveTest):
-    def test_the_new_server_cannot_be_reached(self) -> None:
-        """The connection stays, and the next attempt follows."""
-        second = self.serve(good)
-        second.refuse()
-        with self.connecting(good) as member, mock.patch.object(move_module, "MOST_DELAY_S", 0.01):
-            self.wait_for(CONNECTED)
-            self.settle(member, second.address)
-            self.check(member, self.server)
-            third = self.serve(good)
-            self.settle(member, third.address)
-            self.check(member, third)
-            self.assertEqual(self.owner.states, [CONNECTED])
-
-    def test_the_new_server_refuses(self) -> None:
-        """As if the connection had been lost."""
-        second = self.serve(lambda peer: peer.close(), good)
-        with self.connecting(good) as member:
-            self.wait_for(CONNECTED)
-            self.settle(member, second.address)
-            self.wait_for(CONNECTED, CONNECTING, CONNECTED)
-            self.check(member, second)
-
-    def test_the_new_server_is_silent(self) -> None:
-        second = self.serve(silent, good)
-        with self.connecting(good) as member:
-            self.wait_for(CONNECTED)
-            self.settle(member, second.address)
-            self.wait_for(CONNECTED, CONNECTING, CONNECTED)
-            self.check(member, second)
-
-    def test_the_session_has_expired(self) -> None:
-        def expired(peer: Peer) -> None:
-            peer.read()
-            peer.send(connect_answer(0, 0))
-
-        second = self.serve(expired, good)
-        with self.connecting(good) as member:
-            self.wait_for(CONNECTED)
-            self.settle(member, second.address)
-            self.wait_for(CONNECTED, EXPIRED, CONNECTING, CONNECTED)
-            self.assertEqual(second.peers[-1].session, 0)
-
-    def test_stopped_in_between(self) -> None:
-        """The new server closes the session."""
-        is_asked, may_answer = threading.Event(), threading.Event()
-
-        def slow(peer: Peer) -> None:
-            peer.read()
-            is_asked.set()
-            may_answer.wait(DEADLINE_S)
-            peer.send(connect_answer())
-            while True:
-                peer.send(reply_to(peer.read()))
-
-        second = self.serve(slow)
-        with mock.patch.object(move_module, "LIMIT_S", DEADLINE_S), self.connecting(good) as member:
-            self.wait_for(CONNECTED)
-            self.settle(member, second.address)
-            is_asked.wait(DEADLINE_S)
-            self.owner.loop.call(member.begin_stop)
-            may_answer.set()
-        self.assertEqual(HEADER.unpack_from(second.peers[0].frames[-1])[1], CloseInstance.type)
-        self.assertEqual(self.owner.states, [CONNECTED, KeeperState.CLOSED])
-
-    def test_lost_before_its_turn(self) -> None:
-        """The next connection is to the new server anyway."""
-        second = self.serve(good)
-        with self.connecting(good) as member, mock.patch.object(move_module, "MOST_DELAY_S", 1e6):
-            self.wait_for(CONNECTED)
-            self.settle(member, second.address)
-            self.server.peers[0].close()
-            self.wait_for(CONNECTED, CONNECTING, CONNECTED)
-            self.check(member, second)
 
 
 class TestOwnWatches(MoveTest):
