@@ -188,3 +188,13 @@ class TestMap(ServersTest):
                 client.runtime.turn(CONNECT_S)
                 self.assert_read(on_b)
                 self.assertEqual(client.states, [])
+
+    def test_it_disappears(self) -> None:
+        """`map check` tells that. The client goes on, and takes the next one."""
+        client = self.started("ab")
+        before = client.map.epoch
+        client.ensembles["a"].data[MAP] = NoNodeError()
+        self.assertIsNone(client.session.take_copy(client["a"], client.ensembles["a"].read(MAP), "a:1"))
+        self.lose(client, "a")
+        self.change(client, epoch=before + 1, b="b:2")
+        self.assertEqual(client["b"].hosts, "b:2")
