@@ -10,10 +10,12 @@ from functools import partial
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import Callback
 
+from parkazoo.protocol.server_list import Server
 from parkazoo.wire.attempt import Attempt
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.exchange import Exchange
 from parkazoo.wire.handshake import Address, shake_hands
+from parkazoo.wire.link import Link
 from parkazoo.wire.loop import READ
 from parkazoo.wire.member import Member
 from tests.explore.alone import Marks
@@ -215,6 +217,21 @@ class Race:
         return []
 
 
+class Move:
+    """No server changes. Stands for :class:`parkazoo.wire.move.Move`."""
+
+    def connected(self, link: Link, address: Address) -> None:
+        """It stays there."""
+
+    def take_hosts(self, before: list[Server]) -> None:
+        """They have other names."""
+
+    def lost(self) -> None:
+        """Another connection follows."""
+
+    cancel = lost
+
+
 class Connection(MemberConnection):
     """A member's, which tries one server at a time, when it is told to."""
 
@@ -226,6 +243,7 @@ class Connection(MemberConnection):
         self.report = Silence()  # type: ignore[assignment]
         self._race = Race(self.client, self.client.runtime.loop)  # type: ignore[assignment]
         self._rounds = Rounds()  # type: ignore[assignment]
+        self._move = Move()  # type: ignore[assignment]
         self._loop = self.client.runtime.loop
         self._write_sock = Loop.write_sock
 

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Hashable
 from typing import NamedTuple
 
+from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import KeeperState, WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE
 
@@ -21,6 +22,7 @@ from parkazoo.wire.exchange import CONNECTING
 from parkazoo.wire.handshake import Address
 from parkazoo.wire.log import DiscreetLog
 from parkazoo.wire.member import Member
+from parkazoo.wire.own_read import CONFIG
 from parkazoo.wire.patience import LOOKS
 from tests.explore.answers import freeze
 from tests.explore.client import Result
@@ -177,8 +179,13 @@ class Client:
         return result
 
     def settle(self) -> None:
-        """Make the calls that are to be made soon."""
+        """Make the calls that are to be made soon. Servers do not change here, so no move waits for an answer."""
         self._runtime.loop.run()
+        for member in self.session.members:
+            exchange = _connection(member).race.exchange
+            if exchange is not None and exchange._asked and exchange._asked[0][0].path == CONFIG:
+                _connection(member).arrive(said.answered(0, 0, exchange._asked[0][0], NoNodeError()))
+                self._runtime.loop.run()
 
     def take(self, item: Input) -> None:
         if isinstance(item, GiveUp):
@@ -242,7 +249,7 @@ class Client:
         exchange = connection.race.exchange
         if exchange is None:
             return Port(LOOKING if connection.is_looking else "", member.session_id, (), queue)
-        asked = tuple(request for request, _ in exchange._asked)
+        asked = tuple(request for request, _ in exchange._asked if request.path != CONFIG)
         phase = ASKING if exchange.state == CONNECTING else GREETING
         return Port(phase, member.session_id, asked, queue)
 

@@ -52,7 +52,12 @@ MUTANTS: Mapping[str, SessionMutant] = {
     ),
     "the copy is read before the registration": SessionMutant(
         handshake._register,
-        ["[create, GetData(MAP, None)]", "[GetData(MAP, None), create]", "return answers", "return answers[::-1]"],
+        [
+            "[create, *OWN_READS]",
+            "[OWN_READS[0], create, OWN_READS[1]]",
+            "return answers",
+            "return [answers[1], answers[0], *answers[2:]]",
+        ],
         NO_COPY,
         seen_in(HOLD),
     ),
@@ -96,7 +101,7 @@ MUTANTS: Mapping[str, SessionMutant] = {
         seen_in(HOLD_MANY),
     ),
     "a transaction's create does not count": SessionMutant(
-        Holdings.answered, ["if not any(", "if False and any("], STATE, seen_in(HOLD_MANY)
+        Holdings.answered, ["elif answer", "elif not answer"], STATE, seen_in(HOLD_MANY)
     ),
     "a deleted ephemeral counts": SessionMutant(
         Holdings._done,
