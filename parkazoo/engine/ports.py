@@ -73,7 +73,7 @@ class Member(RequestPort, Protocol):
 
     @property
     def has_unanswered(self) -> bool:
-        """Whether requests that were sent have no answer."""
+        """Whether requests have no answer, sent or not."""
 
     def begin(self) -> None:
         """Connect, without waiting for it. Requests are queued from now on."""

@@ -85,6 +85,8 @@ class MemberConnection(ConnectionHandler):
     def abandon(self) -> None:
         """In a child process: close the parent's sockets here, without sending anything to the server."""
         socks = [] if self._loop is None else [*self._race.sockets(), *self._move.sockets()]
+        if self._link is not None:
+            socks.append(self._link._sock)  # while another server is asked, `_socket` may be that one's
         if self._search is not None:
             socks.append(self._search.sock)
         for sock in (self._socket, *socks):

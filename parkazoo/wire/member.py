@@ -162,7 +162,8 @@ class Member(KazooClient):
 
     @property
     def has_unanswered(self) -> bool:
-        return any(not isinstance(request, OwnRead) for request, *_ in self._pending.copy())
+        waiting = (*self._pending.copy(), *self._queue.copy())  # a lost connection fails both
+        return any(not isinstance(each[0], OwnRead) for each in waiting)
 
     def settle(self, name: str, hosts: str | None, spare: Sequence[Server], limit_s: float | None) -> None:
         """See :meth:`parkazoo.engine.ports.Member.settle`."""

@@ -51,41 +51,42 @@ class Move:
         self._loop = loop
         self._authenticate = authenticate
         self._on_moved = on_moved
-        self._before: list[Server] = []  # the servers among which the connection chose its own
+        self._before: list[
+            Server
+        ] = []  # the hosts among which the connection chose its server, if others are known
+        self._known: set[Server] = set()  # all that have been hosts, or named by the map alone
         self._link: Link | None = None  # that is to move
         self._server: Server = ("", 0)  # its, by the member's name for it
-        self._ip = ""
+        self._ip = ""  # its
         self._timer: Timer | None = None
         self._attempt: Attempt | None = None
         self._sock: Any = None  # of the new server, until it is asked
         self._turn = 0
-        self._is_planned = False
+        self._is_planned = False  # there is a timer, or it has begun
+        self._has_begun = False
         self._failures = 0
 
     def take_hosts(self, before: Collection[Server]) -> None:
         """The member's hosts were `before`. The connection, or the one that is being made, may have to move."""
         self._before = self._before or _plain(before)
+        if self._failures and not self._has_begun:
+            self.cancel()  # what it waits for is a later attempt at an earlier server
         self._failures = 0
-        self._identify()
-        self._plan()
+        self._look()
 
     def connected(self, link: Link, address: Address) -> None:
         self._link, self._server, self._ip = link, (address.host, address.port), address.ip
-        if self._server in _plain(self._member.hosts):
-            self._before = []
-        elif self._server in self._member.spare_hosts:  # perhaps one that has left, while the others had no quorum
-            self._before = [self._server]
-        self._identify()
-        self._plan()
+        self._before = []
+        self._look()
 
     def lost(self) -> None:
         """The next connection is to one of the new servers."""
-        self._link, self._before = None, []
+        self._link, self._before, self._failures = None, [], 0
         self.cancel()
 
     def cancel(self) -> None:
         self._turn += 1
-        self._is_planned = False
+        self._is_planned = self._has_begun = False
         timer, self._timer = self._timer, None
         attempt, self._attempt = self._attempt, None
         sock, self._sock = self._sock, None
@@ -99,21 +100,34 @@ class Move:
     def sockets(self) -> list[Any]:
         return [self._sock, None if self._attempt is None else self._attempt.sock]
 
-    def _identify(self) -> None:
-        """The client may have begun there by another name."""
+    def _look(self) -> None:
+        """Whether the connection has to move. Its server may have another name, or the client began with one."""
         member, link = self._member, self._link
-        known = [*_plain(member.servers), *self._before]
-        if link is not None and self._server not in known:
-            LookUp(self._loop, member.handler, member.hosts, partial(self._have_looked_up, link))
+        self._known.update(_plain(member.servers), self._before)
+        if link is not None and self._server not in _plain(member.hosts):
+            LookUp(self._loop, member.handler, member.servers, partial(self._have_looked_up, link))
+        self._plan()
 
     def _have_looked_up(self, link: Link, addresses: list[Address], troubles: dict[Server, str]) -> None:
-        here = self._ip, self._server[1]
-        for each in addresses:
-            if self._link is link and (each.ip, each.port) == here:
-                self._server = each.host, each.port
+        if self._link is link and self._server not in _plain(self._member.hosts):
+            self._is_one_of(addresses)
+            self._plan()
+
+    def _is_one_of(self, addresses: list[Address]) -> bool:
+        """Whether the connection is to one of these. Then that is its server's name."""
+        same = next((each for each in addresses if (each.ip, each.port) == (self._ip, self._server[1])), None)
+        if same is not None:
+            self._server = same.host, same.port
+            self._member._connection.address = same
+        return same is not None
+
+    def _must_leave(self) -> bool:
+        """Its server may have left the ensemble: perhaps no other had a quorum just then."""
+        return self._server in self._known and self._server not in _plain(self._member.hosts)
 
     def _plan(self) -> None:
-        if self._before and self._link is not None and not self._is_planned:
+        is_due = self._link is not None and (self._before or self._must_leave())
+        if is_due and not self._is_planned:
             self._is_planned = True
             most_s = MOST_DELAY_S * 2 ** min(self._failures, MOST_DOUBLINGS)
             self._later(most_s * random.random(), self._begin)
@@ -127,6 +141,7 @@ class Move:
 
     def _begin(self) -> None:
         self._timer = None
+        self._has_begun = True
         server = self._choose()
         if server == self._server:
             self._stay()
@@ -137,14 +152,14 @@ class Move:
     def _choose(self) -> Server:
         """The server where the connection should be."""
         servers = _plain(self._member.hosts)
-        stays = self._server in servers
-        if self._server not in self._before or self._member._stopped.is_set() or self._is_programs_own():
+        stays = not self._must_leave()
+        if self._member._stopped.is_set() or self._is_programs_own():
             return self._server
-        if stays and self._member.has_left_watches:
+        if stays and (self._server not in self._before or self._member.has_left_watches):
             return self._server  # a move would cost more than it gains
         if not self._member.randomize_hosts:
             return self._server if stays else servers[self._failures % len(servers)]
-        chances = spread(self._server, self._before, servers)
+        chances = spread(self._server, self._before or [self._server], servers)
         return random.choices([*chances], [*chances.values()])[0]
 
     def _is_programs_own(self) -> bool:
@@ -162,7 +177,9 @@ class Move:
     def _reach(self, turn: int, addresses: list[Address], troubles: dict[Server, str]) -> None:
         if turn != self._turn:
             return
-        if addresses:
+        if self._is_one_of(addresses):
+            self._stay()
+        elif addresses:
             address = random.choice(addresses)
             self._run(reach(self._member, address), partial(self._have_reached, turn, address))
         else:
@@ -204,7 +221,7 @@ class Move:
         """The last answer has come: ask the new server for the session."""
         member, sock = self._member, self._sock
         servers = _plain(member.hosts)
-        if member._stopped.is_set() or (self._server in servers and member.has_left_watches):
+        if member._stopped.is_set() or (member.has_left_watches and not self._must_leave()):
             self._stay()
         elif (address.host, address.port) not in servers:  # any more
             self._fail(f"{address} has left the ensemble")
@@ -220,9 +237,11 @@ class Move:
         if turn != self._turn:
             if isinstance(outcome, Established):
                 outcome.sock.close()
+        elif isinstance(outcome, Established) and outcome.exchange.accepted.read_only:
+            outcome.sock.close()
+            self._fail(f"{address}: it cannot write")
         elif isinstance(outcome, Established):
             self.cancel()
-            self._before, self._failures = [], 0
             self._on_moved(outcome)
         else:  # if the session has ended, its own server says so
             self._fail(f"{address}: {words_of(outcome)}")

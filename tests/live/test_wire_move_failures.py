@@ -60,6 +60,75 @@ class TestFailures(MoveTest):
                 self.check(member, second)
                 self.assertEqual((len(result.told), self.owner.states), (1, [CONNECTED]))
 
+    def test_a_read_only_server(self) -> None:
+        """It takes no writes, and the connection's own server does."""
+
+        def read_only(peer: Peer) -> None:
+            peer.read()
+            peer.send(connect_answer(is_read_only=True))
+            while True:
+                peer.send(reply_to(peer.read()))
+
+        second = self.serve(read_only, good)
+        with self.connecting(good, read_only=True) as member:
+            self.wait_for(CONNECTED)
+            self.settle(member, second.address)
+            self.check(member, second)
+            self.assertEqual((self.owner.states, len(second.peers)), ([CONNECTED], 2))
+
+    def test_others_are_known_meanwhile(self) -> None:
+        """The server that has just accepted is none of them: the connection moves on."""
+        is_asked, may_answer = threading.Event(), threading.Event()
+
+        def slow(peer: Peer) -> None:
+            peer.read()
+            is_asked.set()
+            may_answer.wait(DEADLINE_S)
+            peer.send(connect_answer())
+            while True:
+                peer.send(reply_to(peer.read()))
+
+        second, third = self.serve(slow), self.serve(good)
+        with mock.patch.object(move_module, "LIMIT_S", DEADLINE_S), self.connecting(good) as member:
+            self.wait_for(CONNECTED)
+            self.settle(member, second.address)
+            is_asked.wait(DEADLINE_S)
+            self.settle(member, third.address)
+            may_answer.set()
+            self.check(member, third)
+            self.assertEqual(self.owner.states, [CONNECTED])
+
+    def test_others_are_known_while_it_waits(self) -> None:
+        """An attempt at another server does not wait for those that have failed."""
+        second, third = self.serve(lambda peer: peer.close()), self.serve(good)
+        with self.connecting(good) as member:
+            self.wait_for(CONNECTED)
+            move = member._connection._move
+
+            def fail(*why: str) -> None:
+                with mock.patch.object(move_module, "MOST_DELAY_S", 1e6):
+                    original(*why)
+
+            original, move._fail = move._fail, fail
+            self.settle(member, second.address)
+            wait_until(lambda: move._failures, "the attempt has failed")
+            self.settle(member, third.address)
+            self.check(member, third)
+
+    def test_its_server_ends_meanwhile(self) -> None:
+        """What waits fails as what was sent does, and the client hears of it."""
+        second, told = self.serve(silent), []
+        limit = mock.patch.object(move_module, "LIMIT_S", DEADLINE_S)
+        with limit, self.connecting(good, good, timeout=DEADLINE_S) as member:
+            self.wait_for(CONNECTED)
+            self.settle(member, second.address)
+            wait_until(lambda: second.peers and second.peers[0].frames, "the new server is asked")
+            result = self.read(member)
+            vars(self.owner)["member_changed"] = lambda each, state: told.append((state, each.has_unanswered))
+            self.server.peers[0].close()
+            wait_until(lambda: result.told, "the failure")
+            self.assertEqual(told[0], (CONNECTING, True))
+
     def test_the_next_attempt_waits_longer(self) -> None:
         refuse = lambda peer: peer.close()  # noqa: E731 - a script
         second = self.serve(refuse, refuse, refuse, good)

@@ -42,9 +42,9 @@ def data_answer(xid: int, data: bytes) -> bytes:
     return answer(xid, framed(data) + STAT)
 
 
-def connect_answer(time_out_ms: int = 10_000, session: int = SESSION) -> bytes:
+def connect_answer(time_out_ms: int = 10_000, session: int = SESSION, *, is_read_only: bool = False) -> bytes:
     """To Connect; 0 ms: the session has expired."""
-    return framed(CONNECTED.pack(0, time_out_ms, session) + framed(PASSWORD) + bytes(1))
+    return framed(CONNECTED.pack(0, time_out_ms, session) + framed(PASSWORD) + bytes([is_read_only]))
 
 
 def event(kind: int, path: str) -> bytes:
