@@ -64,13 +64,18 @@ class Reconfigured:
 
     def join(self) -> LocalServer:
         """Start one more server, on new ports. It returns when the server is one of the ensemble."""
+        server = self.serve()
+        self._numbers[server] = number = self._next - 1
+        self._change(joining=f"server.{number}={_line(self._machine, server._ports, 'participant')}")
+        return server
+
+    def serve(self) -> LocalServer:
+        """Start one more server, which follows the leader and is none of the ensemble."""
         ports = ServerPorts(*free_ports(len(ServerPorts._fields)))
         number, self._next = self._next, self._next + 1
         server = self._make(number, ports)
         server.start()
         server.wait_serving()  # it has found the leader, which takes it for an observer so far
-        self._numbers[server] = number
-        self._change(joining=f"server.{number}={_line(self._machine, ports, 'participant')}")
         return server
 
     def leave(self, server: LocalServer) -> None:

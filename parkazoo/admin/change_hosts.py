@@ -8,11 +8,13 @@ from typing import Any
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, connect_to_all, unreachable
 from parkazoo.admin.copies import read_primary, update_copies
 from parkazoo.admin.identity import is_identity, verify_distinct
+from parkazoo.admin.membership import strangers
 from parkazoo.admin.read import read_map
 from parkazoo.admin.verify import verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, parse_hosts
 from parkazoo.protocol.placement import ENSEMBLE, MAP
+from parkazoo.protocol.server_list import CONFIG
 
 
 def change_hosts(
@@ -103,6 +105,13 @@ def _verify_servers(
             for server, client in servers.items()
             if server in new or is_identity(client.read(ENSEMBLE) or b"", known, name)
         ]
+        asked = [servers[each] for each in members]
+        outside, inside = strangers(parse_hosts(hosts), parse_hosts(both), asked)
+        if len(outside) == len(new):
+            raise ClusterMapError(
+                f"{hosts} are no members of ensemble {name}: {CONFIG} has {inside}. They may serve its data, but "
+                "not without the others: add them by ZooKeeper's reconfiguration first"
+            )
     with connect_to({name: ",".join(members)}, options, timeout_s) as (clients, absent):
         if absent:
             raise ClusterMapError(unreachable(absent))

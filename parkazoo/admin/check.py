@@ -9,11 +9,13 @@ from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, Connections, re
 from parkazoo.admin.contents import Contents, has_mirrors, lost_parts, missing_fences, parts_of
 from parkazoo.admin.copies import AGAIN, MEND_PRIMARY, mend_copy
 from parkazoo.admin.identity import is_identity
+from parkazoo.admin.membership import strangers
 from parkazoo.admin.read import connect_by_newest, read_map
 from parkazoo.admin.strays import SHOWN
-from parkazoo.protocol.cluster_map import ClusterMap, describe_record
+from parkazoo.protocol.cluster_map import ClusterMap, describe_record, parse_hosts
 from parkazoo.protocol.map_copies import CopyKind, judge_copy
 from parkazoo.protocol.placement import CLIENTS, DONE, ENSEMBLE, FENCES, MAP, ROOT
+from parkazoo.protocol.server_list import CONFIG
 
 MOVED = "or put its new address into the map with `parkazoo map hosts`"
 
@@ -125,3 +127,11 @@ def _check_servers(connections: Connections, cluster_map: ClusterMap) -> Iterato
             yield Finding(name, f"server {server} is {describe_record(record)}", wrong_server)
         elif record is None and clients[name].read(ENSEMBLE) is not None:
             yield Finding(name, f"server {server} is in another ensemble", wrong_server)
+    for name in clients:
+        hosts = parse_hosts(cluster_map.ensembles[name])
+        asked = [client for of, client in connections.servers.values() if of == name]
+        outside, members = strangers(hosts, hosts, asked)
+        for server in outside:
+            problem = f"server {server} is no member of the ensemble: {CONFIG} has {members}"
+            remedy = "add it by ZooKeeper's reconfiguration, or leave it out: see `parkazoo map hosts`"
+            yield Finding(name, problem, remedy, is_warning=True)

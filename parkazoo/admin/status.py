@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from parkazoo.admin.check import Finding, find_wrong
@@ -37,7 +37,7 @@ class ServerStatus(NamedTuple):
 
 
 class ClusterStatus(NamedTuple):
-    """:param findings: as `check_map` returns them.
+    """:param findings: as `check_map` returns them, and those that follow from what servers say of themselves.
     :param clients: those with a session on an ensemble that could be reached.
     """
 
@@ -66,12 +66,25 @@ def read_status(
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     options = {**client_options, "auth_data": list(auth)}
     with connect_by_newest(cluster_map, options, timeout_s) as (cluster_map, connections):
+        servers = _ask_servers(cluster_map, connections)
         return ClusterStatus(
             cluster_map,
-            find_wrong(cluster_map, connections),
-            _ask_servers(cluster_map, connections),
+            [*find_wrong(cluster_map, connections), *_leaderless(servers)],
+            servers,
             read_registrations(connections.clients),
         )
+
+
+def _leaderless(servers: Sequence[ServerStatus]) -> Iterator[Finding]:
+    """Ensembles whose servers all follow one that the map does not name."""
+    for name in dict.fromkeys(each.ensemble for each in servers):
+        if {each.role for each in servers if each.ensemble == name} <= {"follower", "observer"}:
+            yield Finding(
+                name,
+                "none of the servers that the map names leads it: they may have left it, or never joined it",
+                "`parkazoo map hosts` with all of the ensemble's servers",
+                is_warning=True,
+            )
 
 
 def _ask_servers(cluster_map: ClusterMap, connections: Connections) -> list[ServerStatus]:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 
+CONFIG = "/zookeeper/config"
 Server = tuple[str, int]  # host and port, as parse_hosts returns them
 NEVER = -1
 ALL_ADDRESSES = ("0.0.0.0", "::")

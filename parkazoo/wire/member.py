@@ -24,12 +24,12 @@ from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.protocol.holdings import Holdings, leaves_ephemeral, leaves_watch
 from parkazoo.protocol.placement import directory_of_pin
-from parkazoo.protocol.server_list import Server
+from parkazoo.protocol.server_list import CONFIG, Server
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_state
 from parkazoo.protocol.steps import Request
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.log import DiscreetLog
-from parkazoo.wire.own_read import CONFIG, OwnRead
+from parkazoo.wire.own_read import OwnRead
 from parkazoo.wire.patience import Patience
 from parkazoo.wire.runtime import Runtime
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.placement import MAP
+from parkazoo.protocol.server_list import CONFIG
 from parkazoo.wire.bodies import pack_int
-
-CONFIG = "/zookeeper/config"
 
 
 class OwnRead(GetData):

@@ -13,7 +13,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss
 from kazoo.protocol.states import KazooState
 
-from parkazoo import ParKazooClient
+from parkazoo import ClusterMapError, ParKazooClient
+from parkazoo.admin import change_hosts, check_map, read_status
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.protocol.placement import MAP, Placement
@@ -46,6 +47,26 @@ class TestReconfiguration(unittest.TestCase):
             changing.ensemble.wait_quorum()
             with connected(KazooClient(cluster.hosts)) as client:
                 self.assertEqual(client.get("/kept")[0], b"1")
+
+
+class TestTheMap(unittest.TestCase):
+    def test_servers_that_are_no_members(self) -> None:
+        """They serve the ensemble's data without a vote: the map must not depend on them alone."""
+        with LocalCluster(1, 3, zoo_cfg=ZOO_CFG) as cluster, Reconfigured(cluster) as changing:
+            name, hosts = changing.ensemble.name, cluster.hosts
+            outside = changing.serve()
+            with self.assertRaisesRegex(ClusterMapError, f"{outside.address} are no members of ensemble {name}"):
+                change_hosts(hosts, {name: outside.address})
+            self.assertEqual(check_map(hosts), [])
+            change_hosts(hosts, {name: f"{hosts},{outside.address}"})
+            (found,) = check_map(hosts)
+            self.assertEqual((found.is_warning, outside.address in found.problem), (True, True))
+            followers = [each.address for each, role in changing.ensemble.roles().items() if not role.is_leader]
+            change_hosts(hosts, {name: ",".join(followers)})
+            self.assertIn("leads it", read_status(hosts).findings[0].problem)
+            renamed = hosts.replace("127.0.0.1", "localhost")
+            change_hosts(hosts, {name: renamed})
+            self.assertEqual(check_map(renamed), [])
 
 
 class Writer:

@@ -18,11 +18,11 @@ from parkazoo.kazoo_private import Create
 from parkazoo.protocol.cluster_map import parse_hosts
 from parkazoo.protocol.placement import logical
 from parkazoo.protocol.registration import encode_registration, registration_path
+from parkazoo.protocol.server_list import CONFIG
 from parkazoo.wire.exchange import CONNECTING
 from parkazoo.wire.handshake import Address
 from parkazoo.wire.log import DiscreetLog
 from parkazoo.wire.member import Member
-from parkazoo.wire.own_read import CONFIG
 from parkazoo.wire.patience import LOOKS
 from tests.explore.answers import freeze
 from tests.explore.client import Result

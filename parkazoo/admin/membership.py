@@ -1,0 +1,49 @@
+"""Which servers an ensemble says it has, compared with those that a map or a command names."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+
+from parkazoo.admin.clients import AdminClient
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import format_hosts
+from parkazoo.protocol.server_list import CONFIG, Server, ServerList, parse_config
+
+
+def strangers(
+    servers: Iterable[Server], known: Iterable[Server], clients: Iterable[AdminClient]
+) -> tuple[list[str], str]:
+    """Servers that are not in their ensemble's configuration: they may serve its data, but not vote.
+
+    :param known: all by which clients know the ensemble. If its configuration has none of them, its servers have
+        other names for each other, and nothing can be said.
+    :param clients: of its servers: the newest configuration counts.
+    :returns: those of `servers`, as ``"h:p"``, and what the configuration has instead.
+    """
+    configs = [config for config in map(_read, clients) if config is not None]
+    if not configs:
+        return [], ""
+    config = max(configs)
+    members = {address for each in config.servers for address in _addresses(each)}
+    if not any(members & _addresses(each) for each in known):
+        return [], ""
+    found = [format_hosts([each]) for each in servers if not members & _addresses(each)]
+    return found, format_hosts(config.servers)
+
+
+def _read(client: AdminClient) -> ServerList | None:
+    try:
+        return parse_config(client.read(CONFIG))
+    except ClusterMapError:  # it may not be read
+        return None
+
+
+def _addresses(server: Server) -> set[Server]:
+    """By name and by IP address."""
+    host, port = server
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        found = []
+    return {server, *((str(address[0]), port) for *_, address in found)}
