@@ -64,6 +64,7 @@ class ParKazooClient(Ensembles):
     """Counts this client's sessions: what was made in an earlier one is not this one's, even while it is there."""
     _session: Session[Member] | None = None
     _fork_error: ForkError | None = None  # in a child process
+    _since: tuple[int, str] = 0, ""  # the client's id, and when its session began
     _workers: tuple[Any, ...] = ()  # the handler's, which call watches and completion callbacks
 
     # ---- requests ------------------------------------------------------------------------------
@@ -254,12 +255,14 @@ class ParKazooClient(Ensembles):
 
     def registration(self, session: int, client: int, epoch: int) -> Request:
         """See :meth:`parkazoo.engine.ports.Client.registration`."""
+        if self._since[0] != client:
+            self._since = client, datetime.now(timezone.utc).isoformat(timespec="seconds")
         about = {
             "epoch": epoch,
             "version": __version__,
             "host": socket.gethostname(),
             "pid": os.getpid(),
-            "since": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "since": self._since[1],
         }
         acl = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE] if self.auth_data else OPEN_ACL_UNSAFE
         data = encode_registration(client, about)

@@ -26,7 +26,7 @@ class RegisteredClient(NamedTuple):
     :param pid: its process there.
     :param version: of ParKazoo.
     :param epoch: of the cluster map by which it works.
-    :param since: when its session began, in UTC.
+    :param since: when the client's session began, in UTC.
     :param sessions: the id of its session on each ensemble.
     """
 

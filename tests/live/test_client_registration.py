@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import socket
+from datetime import datetime, timezone
 from typing import Any
+from unittest import mock
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
@@ -64,6 +66,20 @@ class TestRegistration(SessionTest):
         client.stop()
         for index, session in enumerate(sessions):
             self.assertIsNone(self.plain(index).exists(registration_path(session)))
+
+    def test_since(self) -> None:
+        """It is when the client's session began, whichever of its sessions registers, and however often."""
+        client = self.joined()
+        began = [found and found["since"] for found in self.registrations(client)]
+        self.assertEqual(len({*began}), 1)
+        with mock.patch("parkazoo.client.datetime") as clock:
+            clock.now.return_value = datetime(2030, 1, 2, tzinfo=timezone.utc)
+            number = client.client_id[0]
+            for session, epoch in ((self.sessions(client)[0], 2), (99, 2)):
+                found = json.loads(client.registration(session, number, epoch).data)
+                self.assertEqual((found["epoch"], found["since"]), (epoch, began[0]))
+            found = json.loads(client.registration(99, number + 1, 2).data)
+            self.assertEqual(found["since"], "2030-01-02T00:00:00+00:00")
 
     def test_owner(self) -> None:
         """All see one owner, on every ensemble; of plain kazoo's ephemerals the session."""
