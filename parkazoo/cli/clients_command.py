@@ -13,7 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, RegisteredClient, list_clients
-from parkazoo.cli.options import Auth, Ca, Cert, Hosts, Key, Timeout, connection_options, split_hosts
+from parkazoo.cli.options import (
+    Auth,
+    Ca,
+    Cert,
+    Hosts,
+    Key,
+    Timeout,
+    connection_options,
+    split_hosts,
+    verify_ensembles,
+)
 
 MINUTES = len("2026-11-22T10:21")
 
@@ -25,7 +35,7 @@ def register(app: typer.Typer) -> None:
 def clients(
     hosts: Hosts,
     ensemble: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only clients with a session there. Repeatable.")
+        list[str] | None, typer.Option(metavar="NAME", help="Only sessions there, and their clients. Repeatable.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document, with each session's id.")] = False,
     auth: Auth = None,
@@ -36,6 +46,7 @@ def clients(
 ) -> None:
     """List the clients of the cluster, as they have registered. Status 1 if an ensemble cannot be reached."""
     servers, _ = split_hosts(hosts)
+    verify_ensembles(ensemble or ())
     console = Console()
     with console.status("reading the registrations"):
         found = list_clients(servers, ensemble or (), **connection_options(auth, timeout, ca, cert, key))
@@ -43,7 +54,12 @@ def clients(
         document = {"clients": [each._asdict() for each in found.clients], "absent": found.absent}
         typer.echo(json_format.dumps(document, indent=2))
     else:
-        console.print(_table(found.clients) if found.clients else "no client is registered")
+        told = (
+            f"no client with a session on {' or '.join(ensemble)} is known"
+            if ensemble
+            else "no client is registered"
+        )
+        console.print(_table(found.clients) if found.clients else told)
         for name, why in found.absent.items():
             told = f"ensemble {name} cannot be reached, and may have more: {why}"
             console.print(Text(told, style="red"), soft_wrap=True)

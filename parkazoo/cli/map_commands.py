@@ -26,6 +26,7 @@ from parkazoo.cli.options import (
     connection_options,
     normalised,
     split_hosts,
+    verify_ensembles,
     with_ports,
 )
 from parkazoo.errors import ClusterMapError
@@ -209,6 +210,7 @@ def _parse_ensembles(what: str, options: Iterable[str]) -> dict[str, str]:
         if name in ensembles:
             raise typer.BadParameter(f"{what}{name} is given twice")
         ensembles[name] = hosts
+    verify_ensembles(ensembles)
     return ensembles
 
 

@@ -12,7 +12,7 @@ import typer
 from parkazoo.admin.arguments import arguments_alone
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import join, normpath
-from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
+from parkazoo.protocol.cluster_map import format_hosts, parse_hosts, verify_name
 from parkazoo.protocol.placement import PIN, ROOT, is_reserved
 
 PORT = 2181
@@ -61,6 +61,13 @@ def with_ports(hosts: str) -> str:
     servers = [server.strip() for server in hosts.split(",")]
     ported = [server if not server or PORTED.search(server) else f"{server}:{PORT}" for server in servers]
     return format_hosts(parse_hosts(",".join(ported)))
+
+
+@arguments_alone()
+def verify_ensembles(names: Iterable[str]) -> None:
+    """:raises ClusterMapError: no ensemble of any cluster can have one of these names."""
+    for name in names:
+        verify_name(name)
 
 
 @arguments_alone()

@@ -51,6 +51,12 @@ def called(name: str) -> str:
     return name if name == FIRST else f"ensemble {name}"
 
 
+def verify_name(name: str) -> None:
+    """ClusterMapError if no ensemble can be called that."""
+    if not NAME.fullmatch(name):
+        raise ClusterMapError(f"{_quoted(name)} is no name for an ensemble: letters, digits, '.', '_' and '-'")
+
+
 def parse_hosts(hosts: str) -> tuple[tuple[str, int], ...]:
     """``"h1:2181,h2:2181"`` as pairs of host and port; ClusterMapError if it is anything else."""
     if not isinstance(hosts, str):
@@ -103,14 +109,13 @@ class ClusterMap:
             raise ClusterMapError("the cluster's name is empty")
         owner: dict[tuple[str, int], str] = {}
         for name, hosts in self.ensembles.items():
-            if not NAME.fullmatch(name):
-                raise ClusterMapError(
-                    f"{_quoted(name)} is no name for an ensemble: letters, digits, '.', '_' and '-'"
-                )
+            verify_name(name)
             for server in parse_hosts(hosts):
                 other = owner.setdefault(server, name)
                 if other != name:
-                    raise ClusterMapError(f"server {server[0]}:{server[1]} is in ensemble {other} and in {name}")
+                    raise ClusterMapError(
+                        f"server {server[0]}:{server[1]} would be in ensemble {other} and in {name}"
+                    )
         if not self.placement:
             raise ClusterMapError("the placement names no ensemble")
         if len(set(self.placement)) != len(self.placement):

@@ -36,6 +36,8 @@ class ClientsTest(MapCase):
     def test_nobody(self) -> None:
         self.assertEqual(list_clients(self.a), ([], {}))
         self.assertEqual(run_command("clients", "--hosts", self.a)[:2], (0, "no client is registered\n"))
+        told = (0, "no client with a session on b or c is known\n")
+        self.assertEqual(run_command("clients", "--hosts", self.a, "--ensemble", "b", "--ensemble", "c")[:2], told)
 
     def test_clients(self) -> None:
         clients = [self.client(), self.client()]
@@ -79,6 +81,11 @@ class ClientsTest(MapCase):
         status, _, err = run_command("clients", "--hosts", self.a, "--ensemble", "x")
         self.assertEqual(status, 1)
         self.assertIn("no ensemble of the map is called 'x'", err)
+        for command in (("clients", "--ensemble", ""), ("map", "hosts", "=h:1"), ("map", "hosts", "a b=h:1")):
+            with self.subTest(command):
+                status, _, err = run_command(*command, "--hosts", self.a)
+                self.assertEqual(status, 2)
+                self.assertIn("is no name for an ensemble", err)
 
     def test_rubbish(self) -> None:
         """What anybody has written there is shown as unknown, and never as a command to the terminal."""

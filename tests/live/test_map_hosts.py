@@ -207,7 +207,7 @@ class ChangeTest(CopiesCase):
             ({"x": self.moved}, "no ensemble of the map is called 'x': there are a, b, c"),
             ({"b": ""}, "names no server"),
             ({"b": "h"}, "is not host:port"),
-            ({"b": self.c}, f"server {self.c} is in ensemble b and in c"),
+            ({"b": self.c}, f"server {self.c} would be in ensemble b and in c"),
             (
                 {"b": f"{self.b},{closed_port}"},
                 f"^server {closed_port} does not answer as one of ensemble b: Connection refused. Start it",
