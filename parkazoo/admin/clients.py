@@ -269,4 +269,5 @@ def reasons(client: AdminClient) -> str:
 
 def unreachable(absent: Sequence[AdminClient]) -> str:
     told = "".join(f"\n  ensemble {client.name}: {reasons(client)}" for client in absent)
-    return f"cannot be reached within {absent[0].timeout_s:g} s:{told}"
+    subject = "an ensemble" if len(absent) == 1 else f"{len(absent)} ensembles"
+    return f"{subject} cannot be reached within {absent[0].timeout_s:g} s:{told}"
