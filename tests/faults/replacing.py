@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from parkazoo import ClusterMapError
 from parkazoo.admin import change_hosts
 from parkazoo.local import LocalCluster, LocalClusterError, LocalServer
 from parkazoo.local.four_letter_words import four_letter_word
@@ -19,6 +20,7 @@ from tests.relay import Relay
 ABOUT = "Each server is replaced: clients leave it in time, keep their sessions, and forget its address"
 KIND = "replace"
 LEAVE_TIMEOUT_S = 60.0
+SERVING_TIMEOUT_S = 120.0
 POLL_S = 0.2
 SESSION = re.compile(r"sid=0x([0-9a-f]+)")  # of a connection, in the answer to "cons"
 LOST = re.compile(
@@ -61,7 +63,7 @@ class Replacing:
         try:
             for index in range(len(self._cluster.ensembles)):
                 self._replace_all(index)
-        except LocalClusterError as error:
+        except (LocalClusterError, ClusterMapError) as error:
             self.problems.append(f"replacing: {error}")
             return
         while (left_s := end_s - time.monotonic()) > 0:
@@ -96,7 +98,8 @@ class Replacing:
                 self.faults.append(fault)
                 with self._journal.open("a") as journal:
                     print(json.dumps(fault._asdict()), file=journal)
-            changing.ensemble.wait_quorum()
+            for server in changing.ensemble.servers:  # an election may just have been
+                server.wait_serving(SERVING_TIMEOUT_S)
         self._hosts[name] = f"{self._cluster.ensembles[index].hosts},{relay.address}"
         change_hosts(relay.address, {name: self._hosts[name]})
 
