@@ -130,7 +130,8 @@ def _check_servers(connections: Connections, cluster_map: ClusterMap) -> Iterato
     for name in clients:
         hosts = parse_hosts(cluster_map.ensembles[name])
         asked = [client for of, client in connections.servers.values() if of == name]
-        outside, members = strangers(hosts, hosts, asked)
+        own = [client for client in asked if is_identity(client.read(ENSEMBLE) or b"", cluster_map, name)]
+        outside, members = strangers(hosts, hosts, own)
         for server in outside:
             problem = f"server {server} is no member of the ensemble: {CONFIG} has {members}"
             remedy = "add it by ZooKeeper's reconfiguration, or leave it out: see `parkazoo map hosts`"
