@@ -96,9 +96,13 @@ class Rounds:
 
     def next_server(self, busy: Container[Address]) -> Address | None:
         """
-        :param busy: these are being tried.
+        :param busy: these are being tried. While one of them is among the hosts, it may only be slow: no spare
+            server is next.
         """
+        hosts = [each for each in self._known if not self._is_spare(each)]
         while self._untried:
+            if self._is_spare(self._untried[0]) and any(each in busy for each in hosts):
+                return None
             address = self._untried.pop(0)
             if address not in busy:
                 return address
@@ -106,7 +110,7 @@ class Rounds:
 
     def is_over(self, busy: Container[Address]) -> bool:
         """Whether another round would try any server: not while all of them are being tried."""
-        return not self._known or any(each not in busy for each in self._known)
+        return not self._untried and (not self._known or any(each not in busy for each in self._known))
 
     def failed(self, address: Address) -> None:
         self._failed_s[address] = time.monotonic()
@@ -169,7 +173,10 @@ class Rounds:
         self._on_ready()
 
     def _comes_late(self, address: Address) -> tuple[bool, bool]:
-        return (address.host, address.port) in self._member.spare_hosts, address in self._failed_s
+        return self._is_spare(address), address in self._failed_s
+
+    def _is_spare(self, address: Address) -> bool:
+        return (address.host, address.port) in self._member.spare_hosts
 
     def _have_looked_again(self, addresses: list[Address], troubles: dict[tuple[str, int], str]) -> None:
         """Addresses that are new come first. Those that have gone are not tried."""

@@ -39,6 +39,10 @@ EXPIRED = KeeperState.EXPIRED_SESSION
 TIMED = (race_module, rounds_module, link_module)
 
 
+def numbered(number: int) -> Address:
+    return Address(f"127.0.0.{number}", f"127.0.0.{number}", 1)
+
+
 class ByHand:
     """A member on a loop that the test drives. Time stands still unless the test turns the clock."""
 
@@ -265,7 +269,7 @@ class TestRounds(unittest.TestCase):
 
     def failed(self, *numbers: int) -> None:
         for number in numbers:
-            self.rounds.failed(Address(f"127.0.0.{number}", f"127.0.0.{number}", 1))
+            self.rounds.failed(numbered(number))
 
     def test_one_that_has_failed_comes_last(self) -> None:
         """For a while, or until it accepts again."""
@@ -274,7 +278,7 @@ class TestRounds(unittest.TestCase):
         self.clock.now_s += FAILED_S
         self.assertEqual(self.round(), [1, 2, 3])
         self.failed(1, 2)
-        self.rounds.succeeded(Address("127.0.0.1", "127.0.0.1", 1))
+        self.rounds.succeeded(numbered(1))
         self.assertEqual(self.round(), [1, 3, 2])
 
     def test_spare_servers_come_last(self) -> None:
@@ -283,6 +287,19 @@ class TestRounds(unittest.TestCase):
         self.take(1, 3)
         self.failed(1)
         self.assertEqual(self.round(), [3, 1, 2])
+
+    def test_spare_servers_wait(self) -> None:
+        """A host that is still being tried may only be slow. The round is not over before it has failed."""
+        self.member.spare_hosts = [("127.0.0.2", 1)]
+        self.take(1, 3)
+        self.rounds.begin()
+        self.assertEqual(self.rounds.next_server([]), numbered(1))
+        self.assertEqual(self.rounds.next_server([numbered(1)]), numbered(3))
+        for busy in ([numbered(1), numbered(3)], [numbered(3)]):
+            self.assertIsNone(self.rounds.next_server(busy))
+            self.assertFalse(self.rounds.is_over(busy))
+        self.assertEqual(self.rounds.next_server([]), numbered(2))
+        self.assertTrue(self.rounds.is_over([]))
 
     def test_all_have_failed(self) -> None:
         self.failed(1, 2, 3)
