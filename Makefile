@@ -19,7 +19,7 @@ demo: .venv/has-local
 	@.venv/bin/python -m parkazoo.demo
 
 test: .venv/has-dev
-	@.venv/bin/python -m tests
+	@.venv/bin/python -m tests -j 2
 
 faults: .venv/has-dev
 	@.venv/bin/python -m tests.faults $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))

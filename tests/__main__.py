@@ -8,8 +8,11 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +27,9 @@ from tests.report import OUTCOMES
 LOGS = ROOT / "build" / "tests"
 LOG_LINES_SHOWN = 15
 SERVERS = 9
+NO_FSYNC = (
+    "-Dzookeeper.forceSync=no"  # of the tests' servers: a disk that others use would decide how long it takes
+)
 CLIENT = ("tests/live/test_client*.py",)
 FAULTS = ("tests/faults/test_*.py", "tests/faults/judges/test_*.py")
 SUITE = ("tests/kazoo_suite/suite.py",)
@@ -78,19 +84,24 @@ class Result:
     trouble: str = ""
 
 
-def run_process(command: list[str], environment: dict[str, str], log: Path) -> int:
-    with log.open("w") as errors:
+def run_process(command: list[str], environment: dict[str, str], log: Path, output: Path | None) -> int:
+    java_options = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {NO_FSYNC}".strip()
+    environment = {**os.environ, "JAVA_TOOL_OPTIONS": java_options, **environment}
+    with ExitStack() as files:
+        errors = files.enter_context(log.open("w"))
+        out = output and files.enter_context(output.open("w"))
         process = subprocess.Popen(
-            command, cwd=ROOT, stderr=errors, stdin=subprocess.DEVNULL, env={**os.environ, **environment}
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, env=environment
         )
-    try:
-        return process.wait()
-    except KeyboardInterrupt:  # the part got it too, and stops its servers
-        process.wait()
-        raise
+    return process.wait()
 
 
-def run(name: str, part: Part, text: str, is_verbose: bool) -> Result:
+def run(name: str, text: str, is_verbose: bool, output: Path | None) -> Result:
+    """Run a part.
+
+    :param output: a file for what it prints; None: that is seen at once.
+    """
+    part = PARTS[name]
     began = time.monotonic()
     results, log = LOGS / f"{name}.jsonl", LOGS / f"{name}.log"
     command = [sys.executable, "-m", "tests.part", "--results", str(results), *part.modules]
@@ -106,7 +117,7 @@ def run(name: str, part: Part, text: str, is_verbose: bool) -> Result:
             return Result(Counter(), 0, [], "another run of this part is under way in this checkout")
         results.unlink(missing_ok=True)
         if part.modules:
-            status = run_process(command, part.environment, log)
+            status = run_process(command, part.environment, log, output)
         records = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     tests = [record for record in records if "test" in record]
     result = Result(
@@ -123,6 +134,43 @@ def run(name: str, part: Part, text: str, is_verbose: bool) -> Result:
     elif status and not result.failed:
         result.trouble = f"it ended with status {status}, though no test failed; see {log.relative_to(ROOT)}"
     return result
+
+
+class Runner:
+    """Runs parts, and shows what they print: at once if it runs one at a time, else at the end of each."""
+
+    def __init__(self, console: Console, text: str, is_verbose: bool, at_a_time: int) -> None:
+        self._console = console
+        self._text = text
+        self._is_verbose = is_verbose
+        self._at_a_time = at_a_time
+        self._showing = threading.Lock()
+
+    def run(self, names: list[str]) -> dict[str, Result]:
+        with ThreadPoolExecutor(self._at_a_time) as pool:
+            running = {name: pool.submit(self._run, name) for name in names}
+            try:
+                return {name: each.result() for name, each in running.items()}
+            except KeyboardInterrupt:  # the parts that run got it too, and stop their servers
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _run(self, name: str) -> Result:
+        output = LOGS / f"{name}.out" if self._at_a_time > 1 else None
+        if output is None:
+            self._begin(name)
+        result = run(name, self._text, self._is_verbose, output)
+        with self._showing:
+            if output is not None and output.exists():
+                self._begin(name)
+                sys.stdout.write(output.read_text())
+                sys.stdout.flush()
+            if result.trouble:
+                self._console.print(f"  FAILED {name}: {result.trouble}", markup=False, highlight=False)
+        return result
+
+    def _begin(self, name: str) -> None:
+        self._console.rule(f"{name}: {PARTS[name].about}", align="left", style="dim")
 
 
 def prepare(console: Console) -> None:
@@ -166,23 +214,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests", description=__doc__)
     parser.add_argument("parts", metavar="PART", nargs="*", help=f"of {', '.join(PARTS)}; all of them by default")
     parser.add_argument("-k", metavar="TEXT", dest="text", default="", help="only tests whose names hold TEXT")
+    parser.add_argument(
+        "-j",
+        metavar="N",
+        dest="at_a_time",
+        type=int,
+        default=1,
+        help="so many parts at a time; what each prints is shown at its end",
+    )
     parser.add_argument("-v", dest="is_verbose", action="store_true", help="one line per test")
     options = parser.parse_args()
     if unknown := [name for name in options.parts if name not in PARTS]:
         parser.error(f"there is no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
     if lost := files_of_no_part():
         parser.error(f"no part runs {', '.join(lost)}: see PARTS in tests/__main__.py")
+    if options.at_a_time < 1:
+        parser.error("-j: at least 1")
+    names = [name for name in PARTS if name in options.parts] or list(PARTS)
     LOGS.mkdir(parents=True, exist_ok=True)
     console = Console()
-    results = {}
     try:
-        if any(PARTS[name].has_servers for name in options.parts or PARTS):
+        if any(PARTS[name].has_servers for name in names):
             prepare(console)
-        for name in options.parts or PARTS:
-            console.rule(f"{name}: {PARTS[name].about}", align="left", style="dim")
-            results[name] = result = run(name, PARTS[name], options.text, options.is_verbose)
-            if result.trouble:
-                console.print(f"  FAILED {name}: {result.trouble}", markup=False, highlight=False)
+        results = Runner(console, options.text, options.is_verbose, options.at_a_time).run(names)
     except LocalClusterError as error:
         console.print(f"no test was run: {error}", markup=False, highlight=False)
         print("0 passed, 1 failed")
