@@ -64,6 +64,7 @@ class Report:
     def __init__(self, results: Path, stream: TextIO, is_verbose: bool, limit_s: float) -> None:
         self.results = results.open("w")
         self.stream = stream
+        self.back = "\r" if stream.isatty() else ""  # over the counts so far
         self.is_verbose = is_verbose
         self.limit_s = limit_s
         self.counts: Counter[str] = Counter()
@@ -166,12 +167,12 @@ class Report:
             log = "\n".join(["Its log ends with:", *self.log.lines]) if self.log.lines else ""
             self.failures.append((name, f"{detail.rstrip()}\n{log}"))
             if not self.is_verbose:
-                self._print(f"\r  FAILED {name}")
+                self._print(f"{self.back}  FAILED {name}")
 
     def _end_group(self) -> None:
         if self.group_counts and not self.is_verbose:
             counts = ", ".join(f"{self.group_counts[each]} {each}" for each in OUTCOMES if self.group_counts[each])
-            self._print(f"\r  {self.group:<44} {counts} ({time.monotonic() - self.group_began:.1f} s)")
+            self._print(f"{self.back}  {self.group:<44} {counts} ({time.monotonic() - self.group_began:.1f} s)")
         self.group_counts.clear()
 
     def _write(self, record: dict[str, Any]) -> None:
