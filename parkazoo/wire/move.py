@@ -51,9 +51,7 @@ class Move:
         self._loop = loop
         self._authenticate = authenticate
         self._on_moved = on_moved
-        self._before: list[
-            Server
-        ] = []  # the hosts among which the connection chose its server, if others are known
+        self._before: list[Server] = []  # the hosts when the server was chosen, if they have changed since
         self._known: set[Server] = set()  # all that have been hosts, or named by the map alone
         self._link: Link | None = None  # that is to move
         self._server: Server = ("", 0)  # its, by the member's name for it
