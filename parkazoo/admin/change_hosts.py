@@ -97,7 +97,7 @@ def _verify_servers(
             if server not in servers:
                 raise ClusterMapError(
                     f"server {server} does not answer as one of ensemble {name}: {connections.failed[server][1]}. "
-                    "Start it, or leave it out until it runs"
+                    "Start it, correct its address, or leave it out until it runs"
                 )
             _verify_identity(servers[server], known, name)
         members = [
