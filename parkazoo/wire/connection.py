@@ -91,7 +91,7 @@ class MemberConnection(ConnectionHandler):
             socks.append(self._search.sock)
         for sock in (self._socket, *socks):
             if sock is not None:
-                with suppress(OSError):  # it had been closed
+                with suppress(OSError, ValueError):  # it had been closed; the latter is gevent's
                     os.close(sock.detach())
         self._link = self._loop = self._search = self._read_sock = self._write_sock = None
         self.connection_stopped = self.handler.event_object()

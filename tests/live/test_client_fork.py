@@ -19,6 +19,7 @@ from unittest import mock
 from kazoo.protocol.states import KazooState, KeeperState
 
 from parkazoo import ForkError, ParKazooClient
+from parkazoo.protocol.cluster_map import format_hosts
 from tests.handlers import handler_name, make_handler
 from tests.live.world import DEADLINE_S, LiveTest, Seen, sockets, wait_until
 
@@ -171,14 +172,28 @@ class TestChild(ForkTest):
 
     def test_its_sockets_are_closed(self) -> None:
         """Or servers could not see that the parent is gone."""
+        self.check_sockets("a", "b", "c")
+        self.check_parent()
+
+    def test_one_connection_is_lost(self) -> None:
+        """Its socket has been closed before. Those of the others are closed nonetheless."""
+        member = self.client.members["b"]
+        servers = format_hosts(member.hosts)
+        member.set_hosts("127.0.0.1:1")
+        member._connection._socket.shutdown(socket.SHUT_RDWR)
+        wait_until(lambda: member._connection._link is None, "the connection is lost")
+        self.check_sockets("a", "c")
+        member.set_hosts(servers)
+        self.check_parent()
+
+    def check_sockets(self, *names: str) -> None:
+        """A child closes those that lead to these ensembles."""
         mine = {
-            f"socket:[{os.fstat(member._connection._socket.fileno()).st_ino}]"
-            for member in self.client.members.values()
+            f"socket:[{os.fstat(self.client.members[name]._connection._socket.fileno()).st_ino}]" for name in names
         }
         self.assertEqual(sockets() & mine, mine)
         # gevent's os.close closes when its loop runs
         self.in_child(lambda: wait_until(lambda: not sockets() & mine, "no socket of the parent's"))
-        self.check_parent()
 
     def test_a_client_of_its_own(self) -> None:
         hosts, path = self.cluster.hosts, f"{self.root}/child"
