@@ -16,17 +16,22 @@ from tests.live.world import DEADLINE_S, LiveTest, wait_until
 
 TIMEOUT_S = 3  # of the session: a third of it passes between pings
 READ_BYTES = 1 << 16
+FRAME_SIZE = 4
 YES = b"\1"
 
 
 class Relay:
-    """Relays to a server; to the first client it says that the server is read-only."""
+    """Relays to a server; to the first client it says that the server is read-only.
+
+    :ivar can_write: what it answers when it is asked whether the server can write.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._server = host, port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.sessions = 0
+        self.can_write = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -39,13 +44,14 @@ class Relay:
         with client, suppress(OSError):
             asked = client.recv(READ_BYTES)
             if asked == b"isro":
-                client.sendall(b"rw")
+                client.sendall(b"rw" if self.can_write else b"ro")
                 return
             self.sessions += 1
             with socket.create_connection(self._server) as server:
                 server.sendall(asked)
                 answer = server.recv(READ_BYTES)
-                client.sendall(answer[:-1] + YES if self.sessions == 1 else answer)
+                end = FRAME_SIZE + int.from_bytes(answer[:FRAME_SIZE], "big")  # more answers may follow
+                client.sendall(answer[: end - 1] + YES + answer[end:] if self.sessions == 1 else answer)
                 threading.Thread(target=self._pass_on, args=(server, client), daemon=True).start()
                 self._pass_on(client, server)
 
@@ -73,6 +79,7 @@ class TestReadOnly(LiveTest):
         self.addCleanup(client.stop)
         client.start(DEADLINE_S)
         self.assertEqual(client.client_state, KeeperState.CONNECTED_RO)
+        relay.can_write = True
         session = client.client_id
         wait_until(lambda: client.client_state == KeeperState.CONNECTED, "a connection that can write")
         self.assertEqual(relay.sessions, 2)
