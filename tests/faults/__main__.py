@@ -13,7 +13,7 @@ from bench import ROOT
 from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalClusterError
 from tests.faults.run import all_loads, run
-from tests.faults.schedule import FULL, SHORT
+from tests.faults.schedule import FULL, REPLACING, SHORT
 from tests.faults.summary import print_outcome, write_summary
 
 SHORT_MINUTES = 0.5
@@ -51,7 +51,7 @@ def main() -> int:
             options.loads or all_loads(),
             minutes,
             seed,
-            SHORT if options.short else FULL,
+            REPLACING if options.replace else SHORT if options.short else FULL,
             folder,
             tell,
             is_timed=not options.short,

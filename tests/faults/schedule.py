@@ -37,6 +37,7 @@ class Pace(NamedTuple):
 
 
 FULL = Pace(session_timeout_s=6.0, fault_s=(1.0, 15.0), quiet_s=(2.0, 6.0), quiet_end_s=10.0, crashes=2000)
+REPLACING = FULL._replace(session_timeout_s=20.0)  # no fault is to end a session, nor a machine that is busy
 SHORT = Pace(session_timeout_s=3.0, fault_s=(1.0, 4.0), quiet_s=(0.5, 1.0), quiet_end_s=4.0, crashes=0)
 
 
