@@ -13,7 +13,7 @@ from unittest import mock
 from kazoo.exceptions import KazooException
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren, SetACL, Transaction
+from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren, SetACL, Sync, Transaction
 from parkazoo.protocol import audit, findings
 from parkazoo.protocol.audit import audit_ensemble, audit_mirror, audit_znode, recheck
 from parkazoo.protocol.context import Context
@@ -22,7 +22,7 @@ from parkazoo.protocol.findings import LOST_CHILDREN, Finding
 from parkazoo.protocol.mend import MENDS, mend
 from parkazoo.protocol.placement import MIRRORS, Place, Placement, escape, logical, split
 from parkazoo.protocol.snapshot import Snapshot, judge
-from parkazoo.protocol.steps import Operation
+from parkazoo.protocol.steps import Operation, ask
 from tests.explore.alone import find_directory, make_context, must, prepared, run
 from tests.explore.answers import freeze
 from tests.explore.client import Client, Result
@@ -345,6 +345,8 @@ class World:
 def look_and_mend(context: Context) -> Operation[list[str]]:
     """As parkazoo/admin/walk.py does it, for one directory and with no time in between; the kinds found."""
     d = PLACEMENT.directory(PATH)
+    for ensemble in (d.home.ensemble, d.mirror.ensemble):  # as audit_ensemble begins
+        yield from ask(ensemble, Sync("/"))
     mirrors = yield from audit_mirror(context, d.mirror.ensemble, escape(PATH))
     homes = yield from audit_znode(context, Place(d.home.ensemble, "/"), "/", split(PATH)[1])
     findings = [*mirrors.findings, *homes.findings]
