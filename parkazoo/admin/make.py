@@ -18,7 +18,7 @@ from parkazoo.admin.contents import DRAFT, Contents, has_mirrors, missing_fences
 from parkazoo.admin.copies import update_copies
 from parkazoo.admin.identity import encode_identity, is_identity, verify_distinct
 from parkazoo.admin.loss import Loss, assess, find_lost, verify_given_up
-from parkazoo.admin.strays import verify_no_strays
+from parkazoo.admin.strays import agree_with_znodes, verify_no_strays
 from parkazoo.admin.verify import verify_contents, verify_form, verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record
@@ -76,14 +76,15 @@ def init_map(
             cluster_map = agree_with_copies(cluster_map, states)
         if lost := find_lost(cluster_map, states, is_made):
             if not is_made:  # with its ensembles in another order, the error would name other losses
-                verify_no_strays(cluster_map, clients, is_again=True)
+                is_told = any(state.map is not None or state.draft is not None for state in states.values())
+                cluster_map = agree_with_znodes(cluster_map, clients, is_told)
             loss = assess(cluster_map, clients, lost)
             verify_given_up(cluster_map, states, loss, replace, is_made)
             tell(loss)
         if any(state.record is None for state in states.values()):
             verify_distinct(clients, options, timeout_s)
         if not is_made and not lost:
-            verify_no_strays(cluster_map, clients, is_again=False)
+            verify_no_strays(cluster_map, clients)
         return _write(clients, cluster_map, is_made, acl)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
@@ -17,30 +18,44 @@ READS_AT_ONCE = 64
 SHOWN = 5
 
 
-def verify_no_strays(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], is_again: bool) -> None:
-    """No ensemble has a znode at a place where this map would not look for it.
+def verify_no_strays(cluster_map: ClusterMap, clients: Mapping[str, AdminClient]) -> None:
+    """No ensemble has a znode at a place where this map would not look for it."""
+    if strays := _all_strays(cluster_map, clients):
+        raise ClusterMapError(
+            f"{strays}Begin with empty ensembles and copy the znodes with a ParKazooClient, or make a map of the "
+            "one ensemble that has data"
+        )
 
-    :param is_again: whether ensembles are of a cluster already, whose map is lost.
+
+def agree_with_znodes(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], is_told: bool) -> ClusterMap:
+    """The map to go on with where ensembles are of a cluster already, whose map is lost.
+
+    :param is_told: whether a copy or draft tells its format; otherwise it is that by which the znodes were placed.
     """
+    strays = _all_strays(cluster_map, clients)
+    if not strays:
+        return cluster_map
+    if not is_told:
+        old = dataclasses.replace(cluster_map, weights={}, format=1)
+        if not _all_strays(old, clients):
+            return old
+    raise ClusterMapError(
+        f"{strays}There are marks of cluster {cluster_map.cluster}, but no map: to make it again, give all its "
+        "ensembles in their old order"
+    )
+
+
+def _all_strays(cluster_map: ClusterMap, clients: Mapping[str, AdminClient]) -> str:
+    """Some znodes at places where this map would not look for them, for a message; nothing if there are none."""
     if len(cluster_map.names) == 1:
-        return
+        return ""
     resolver = Resolver(cluster_map.make_placement())
     strays = []
     for index, name in enumerate(cluster_map.names):
         if found := _strays(clients[name], index, resolver):
             strays.append(f"{', '.join(found)}{', ...' if len(found) == SHOWN else ''} on {clients[name]}")
-    if not strays:
-        return
     told = f"znodes would be out of reach with these ensembles in this order: {'; '.join(strays)}. "
-    if is_again:
-        raise ClusterMapError(
-            f"{told}There are marks of cluster {cluster_map.cluster}, but no map: to make it again, give all its "
-            "ensembles in their old order"
-        )
-    raise ClusterMapError(
-        f"{told}Begin with empty ensembles and copy the znodes with a ParKazooClient, or make a map of the one "
-        "ensemble that has data"
-    )
+    return told if strays else ""
 
 
 def _strays(client: AdminClient, index: int, resolver: Resolver) -> list[str]:
@@ -54,9 +69,12 @@ def _strays(client: AdminClient, index: int, resolver: Resolver) -> list[str]:
     for path, names in listings(client, to_list):
         for name in names:
             child = join(path, name)
-            if child in {"/zookeeper", ROOT} or child.startswith(f"/{PROBE}") or name == PIN:
+            if child in {"/zookeeper", ROOT} or child.startswith(f"/{PROBE}"):
                 continue
-            if resolver.known(child).home == Place(index, child):
+            if name == PIN:  # its directory has a mirror, perhaps on an ensemble that the map does not name
+                if resolver.known(path).is_native:
+                    found.append(child)
+            elif resolver.known(child).home == Place(index, child):
                 to_list.append(child)
             else:
                 found.append(child)

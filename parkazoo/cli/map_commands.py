@@ -14,6 +14,7 @@ from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, Loss, change_hosts, check_map, init_map, read_map
 from parkazoo.admin.arguments import arguments_alone
+from parkazoo.cli.explanation import explain_children
 from parkazoo.cli.findings_table import findings_table, is_wrong
 from parkazoo.cli.options import (
     FILE,
@@ -30,7 +31,7 @@ from parkazoo.cli.options import (
     with_ports,
 )
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.cluster_map import FORMAT, HASH, ClusterMap, unique_keys
+from parkazoo.protocol.cluster_map import ClusterMap, unique_keys
 from parkazoo.protocol.placement import ROOT, Place
 from parkazoo.protocol.resolver import Resolver
 
@@ -172,7 +173,7 @@ def where(
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """Show on which ensemble a znode and its children live, and under which path."""
+    """Show on which ensemble a znode and its children live, under which path, and why its children live there."""
     servers, chroot = split_hosts(hosts)
     znode = normalised(path, chroot)
     cluster_map = _read(servers, connection_options(auth, timeout, ca, cert, key))
@@ -192,7 +193,9 @@ def where(
         add("pin", Place(d.home.ensemble, d.pin))
         add("fence", Place(d.mirror.ensemble, d.fence))
     table.caption, table.caption_justify = kind, "left"
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    console.print(Text("\n".join(["", *explain_children(cluster_map, znode)])), soft_wrap=True)
 
 
 def _read(hosts: str, connection: dict[str, Any]) -> ClusterMap:
@@ -236,9 +239,11 @@ def _print_map(console: Console, cluster_map: ClusterMap) -> None:
     table = Table("ensemble", "servers", "carries", title=f"cluster {cluster_map.cluster}", title_justify="left")
     for name in cluster_map.names:
         carries = ["znodes"] if name in cluster_map.placement else []
+        if (weight := cluster_map.weights.get(name, 1)) != 1:
+            carries += [f"weight {weight}"]
         carries += ["the map"] if name == cluster_map.bootstrap else []
         servers = Text(cluster_map.ensembles[name].replace(",", "\n"), overflow="fold")
         table.add_row(name, servers, ", ".join(carries))
-    table.caption = f"epoch {cluster_map.epoch}, format {FORMAT}, hash {HASH}"
+    table.caption = f"epoch {cluster_map.epoch}, format {cluster_map.format}, hash {cluster_map.hash}"
     table.caption_justify = "left"
     console.print(table)

@@ -4,14 +4,20 @@ It is stored as JSON in the znode ``/parkazoo/map`` of every ensemble. That of t
 primary: a change is published when it is set there. Then it is written to the copies, which the others hold.
 
     {
-      "format": 1,
+      "format": 2,
       "epoch": 1,                                    a number that each change of the map raises by one
       "cluster": "5d3c...",                          a name for this cluster that no other has
       "bootstrap": "a",                              the ensemble that holds the primary
       "ensembles": {"a": "h1:2181,h2:2181", ...},    every ensemble by name, with its servers
-      "hash": "sha256",
-      "placement": ["a", "b", "c"]                   the ensembles that carry znodes; the order counts
+      "hash": "rendezvous-sha256",
+      "placement": ["a", "b", "c"],                  the ensembles that carry znodes; the order counts
+      "form": "plain",
+      "epochs": [{"epoch": 1, "weights": {"a": 1, "b": 1, "c": 2}, "rules": []}]
     }
+
+The weights are shares of the directories. Form, further epochs and rules are for maps that change their placement;
+a client that does not know them refuses the map. A map of format 1 has none of them; its hash, "sha256", is taken
+modulo the number of ensembles. It is read, and keeps its format when it changes.
 
 Each ensemble also holds ``/parkazoo/ensemble``, ``{"cluster": ..., "name": ...}``, so that a client with a
 wrong address finds out before it writes.
@@ -32,18 +38,24 @@ from weakref import WeakValueDictionary
 from kazoo.exceptions import NoNodeError
 
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.placement import ENSEMBLE, MAP, Placement
+from parkazoo.protocol.placement import ENSEMBLE, MAP, Placement, modulo
+from parkazoo.protocol.rendezvous import MOST_WEIGHT, rendezvous
 
-FORMAT = 1
-HASH = "sha256"
+FORMAT = 2  # of new maps
+HASHES = {1: "sha256", FORMAT: "rendezvous-sha256"}  # by format
+PLAIN = "plain"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 FIRST = "the servers of hosts"  # in place of an ensemble's name, until a client knows which one it is
 HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[\w.-]+)):(?P<port>[0-9]{1,5})")
 QUOTED_AT_MOST = 200
 KEYS = frozenset({"format", "epoch", "cluster", "bootstrap", "ensembles", "hash", "placement"})
+KEYS_OF = {1: KEYS, FORMAT: KEYS | {"form", "epochs"}}
+KEYS_OF_EPOCH = frozenset({"epoch", "weights", "rules"})
+IN_EPOCHS = " in 'epochs'"
+UPGRADE = "upgrade ParKazoo"
 
 # By their parameters, as long as a client uses them. Each remembers 65,536 paths, which is tens of MB.
-_shared: WeakValueDictionary[tuple[int, int], Placement] = WeakValueDictionary()
+_shared: WeakValueDictionary[tuple[int, int, tuple[int, ...]], Placement] = WeakValueDictionary()
 
 
 def called(name: str) -> str:
@@ -95,6 +107,8 @@ class ClusterMap:
     :param ensembles: hosts (``"h:p,h:p"``) by name of the ensemble.
     :param placement: names of the ensembles that carry znodes; a znode's ensemble is an index into it.
     :param bootstrap: name of the ensemble that holds the map and answers for ``/zookeeper``.
+    :param weights: of ensembles of the placement, by name: 0 to MOST_WEIGHT, 1 if it is not named.
+    :param format: decides the hash; only maps of format 2 have weights.
     :raises ClusterMapError: if an invariant does not hold.
     """
 
@@ -103,6 +117,8 @@ class ClusterMap:
     placement: tuple[str, ...]
     bootstrap: str
     epoch: int = field(default=1)
+    weights: Mapping[str, int] = field(default_factory=dict)
+    format: int = field(default=FORMAT)
 
     def __post_init__(self) -> None:
         if not self.cluster:
@@ -125,6 +141,35 @@ class ClusterMap:
             raise ClusterMapError(f"no hosts are given for ensemble {', '.join(sorted(missing))}")
         if idle := self.ensembles.keys() - used:
             raise ClusterMapError(f"ensemble {', '.join(sorted(idle))} is not in the placement")
+        self._verify_weights()
+
+    def _verify_weights(self) -> None:
+        for name, weight in self.weights.items():
+            if name not in self.placement:
+                raise ClusterMapError(f"a weight is given for {_quoted(name)}, which is not in the placement")
+            if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= MOST_WEIGHT:
+                found = _quoted(weight)
+                raise ClusterMapError(
+                    f"the weight of ensemble {name} is {found}, not a whole number from 0 to {MOST_WEIGHT}"
+                )
+        if not any(self.shares):
+            raise ClusterMapError("every ensemble of the placement has weight 0: no directory could be made")
+        if self.format == 1 and set(self.shares) != {1}:
+            raise ClusterMapError("a map of format 1 has no weights")
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """The weights of the placement's ensembles, in its order."""
+        return tuple(self.weights.get(name, 1) for name in self.placement)
+
+    @property
+    def hash(self) -> str:
+        return HASHES[self.format]
+
+    @property
+    def rule(self) -> tuple[Any, ...]:
+        """By what znodes are placed; maps with the same one place them alike."""
+        return self.format, self.placement, self.shares, self.bootstrap
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -150,21 +195,28 @@ class ClusterMap:
 
         Clients of a process with the same placement share it, and the places that it remembers.
         """
-        key = len(self.placement), self.names.index(self.bootstrap)
+        shares, bootstrap = self.shares, self.names.index(self.bootstrap)
+        key = self.format, bootstrap, shares
         placement = _shared.get(key)
-        return _shared.setdefault(key, Placement(*key)) if placement is None else placement
+        if placement is None:
+            choose = modulo(len(shares)) if self.format == 1 else rendezvous(shares)
+            placement = _shared.setdefault(key, Placement(len(shares), bootstrap, choose))
+        return placement
 
     def to_json(self) -> bytes:
         """The bytes to store at ``/parkazoo/map``."""
         document = {
-            "format": FORMAT,
+            "format": self.format,
             "epoch": self.epoch,
             "cluster": self.cluster,
             "bootstrap": self.bootstrap,
             "ensembles": dict(self.ensembles),
-            "hash": HASH,
+            "hash": self.hash,
             "placement": list(self.placement),
         }
+        if self.format > 1:
+            weights = dict(zip(self.placement, self.shares, strict=True))
+            document |= {"form": PLAIN, "epochs": [{"epoch": 1, "weights": weights, "rules": []}]}
         return json.dumps(document, indent=2).encode()
 
     @classmethod
@@ -181,12 +233,14 @@ class ClusterMap:
             raise ClusterMapError("it is damaged (not a JSON object)")
         number = _typed(document, "format", int)
         if number > FORMAT:
-            raise ClusterMapError(f"it has format {number}; this ParKazoo reads up to {FORMAT}: upgrade ParKazoo")
-        if document.keys() != KEYS or number < 1:
-            odd = _quoted(sorted(document.keys() ^ KEYS)) if document.keys() != KEYS else f"format {number}"
-            raise ClusterMapError(f"it is damaged (missing or unknown: {odd})")
-        if document["hash"] != HASH:
-            raise ClusterMapError(f"it asks for hash {_quoted(document['hash'])}; this ParKazoo knows {HASH}")
+            raise ClusterMapError(f"it has format {number}; this ParKazoo reads up to {FORMAT}: {UPGRADE}")
+        if number < 1:
+            raise ClusterMapError(f"it is damaged (format {number})")
+        _verify_keys(document, KEYS_OF[number])
+        if document["hash"] != HASHES[number]:
+            raise ClusterMapError(
+                f"it asks for hash {_quoted(document['hash'])}; in format {number} ParKazoo knows {HASHES[number]}"
+            )
         ensembles = _typed(document, "ensembles", dict)
         placement = _typed(document, "placement", list)
         if not all(isinstance(each, str) for each in (*ensembles.values(), *placement)):
@@ -194,13 +248,23 @@ class ClusterMap:
         epoch = _typed(document, "epoch", int)
         if epoch < 1:
             raise ClusterMapError(f"it is damaged (epoch {epoch})")
-        return cls(
+        weights = _weights(document) if number > 1 else dict.fromkeys(placement, 1)
+        found = cls(
             cluster=_typed(document, "cluster", str),
             ensembles=ensembles,
             placement=tuple(placement),
             bootstrap=_typed(document, "bootstrap", str),
             epoch=epoch,
+            weights={
+                name: each
+                for name, each in weights.items()
+                if (name in placement, type(each), each) != (True, int, 1)
+            },
+            format=number,
         )
+        if unweighted := [name for name in placement if name not in weights]:
+            raise ClusterMapError(f"no weight is given for ensemble {', '.join(unweighted)}")
+        return found
 
 
 def describe_record(record: bytes) -> str:
@@ -273,11 +337,40 @@ def _quoted(value: Any) -> str:
     return short.repr(value)
 
 
-def _typed(document: Mapping[str, Any], key: str, kind: type) -> Any:
+def _typed(document: Mapping[str, Any], key: str, kind: type, where: str = "") -> Any:
     value = document.get(key)
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise ClusterMapError(f"it is damaged ({key!r} is {_quoted(value)})")
+        raise ClusterMapError(f"it is damaged ({key!r}{where} is {_quoted(value)})")
     return value
+
+
+def _verify_keys(document: Mapping[str, Any], keys: frozenset[str], where: str = "") -> None:
+    if document.keys() != keys:
+        raise ClusterMapError(
+            f"it is damaged (missing or unknown{where}: {_quoted(sorted(document.keys() ^ keys))})"
+        )
+
+
+def _weights(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The weights by name, not validated, in a map that has never changed its placement.
+
+    :raises ClusterMapError: it is damaged, or has changed its placement.
+    """
+    form, epochs = _typed(document, "form", str), _typed(document, "epochs", list)
+    if form != PLAIN:
+        raise ClusterMapError(f"it has form {_quoted(form)}; this ParKazoo knows {PLAIN}: {UPGRADE}")
+    if not epochs or not all(isinstance(each, dict) for each in epochs):
+        raise ClusterMapError(f"it is damaged ('epochs' is {_quoted(epochs)})")
+    if len(epochs) > 1:
+        raise ClusterMapError(f"its placement has changed since it was made: {UPGRADE}")
+    (first,) = epochs
+    _verify_keys(first, KEYS_OF_EPOCH, IN_EPOCHS)
+    if (epoch := _typed(first, "epoch", int, IN_EPOCHS)) != 1:
+        raise ClusterMapError(f"it is damaged (the first of 'epochs' is {_quoted(epoch)})")
+    if _typed(first, "rules", list, IN_EPOCHS):
+        raise ClusterMapError(f"it has rules: {UPGRADE}")
+    weights: dict[str, Any] = _typed(first, "weights", dict, IN_EPOCHS)
+    return weights
 
 
 def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,17 +2,17 @@
 
 A logical path is the user's (chroot included), a physical path is the server's.
 Both are absolute, normalised, without a trailing slash. The whole specification is in docs/design/protocol.md,
-"Placement"; by hand:
-
-    $ printf %s /app/jobs | sha256sum        the ensemble of /app/jobs' children: this number modulo N
+"Placement".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
+
+from parkazoo.protocol.rendezvous import rendezvous
 
 ROOT = "/parkazoo"
 MAP = ROOT + "/map"
@@ -114,6 +114,11 @@ class Directory(NamedTuple):
         return f"{self.pin}/{name}"
 
 
+def modulo(ensembles: int) -> Callable[[str], int]:
+    """The rule of maps of format 1."""
+    return lambda directory: hash_of(directory) % ensembles
+
+
 class Placement:
     """The placement of a tree over `ensembles` ensembles, pure and the same on every machine.
 
@@ -121,13 +126,15 @@ class Placement:
 
     :param ensembles: N, the number of ensembles that carry znodes; they have the indexes 0 to N - 1.
     :param bootstrap: index of the ensemble that answers for ``/zookeeper``; N if it carries nothing else.
+    :param choose: the index of the ensemble that holds the children of a directory; otherwise each has one share.
     """
 
-    def __init__(self, ensembles: int, bootstrap: int = 0) -> None:
+    def __init__(self, ensembles: int, bootstrap: int = 0, choose: Callable[[str], int] | None = None) -> None:
         if ensembles < 1:
             raise ValueError("a placement needs an ensemble")
         self.ensembles = ensembles
         self.bootstrap = bootstrap
+        self._choose = choose or rendezvous([1] * ensembles)
         self.of_children = lru_cache(PATHS_CACHED)(self._of_children)
         self.directory = lru_cache(PATHS_CACHED)(self._directory)
 
@@ -135,7 +142,7 @@ class Placement:
         """The ensemble that holds the children of `directory`: every child on the same one."""
         if directory == "/zookeeper" or directory.startswith("/zookeeper/"):
             return self.bootstrap
-        return hash_of(directory) % self.ensembles
+        return self._choose(directory)
 
     def of(self, path: str) -> int:
         """The ensemble that holds `path` itself."""
@@ -147,8 +154,8 @@ class Placement:
 
     def home(self, path: str) -> Place:
         """The znode that holds the data, ACL and versions of `path`."""
-        ensemble = self.of(path)
         directory = split(path)[0]
+        ensemble = self.bootstrap if path == "/zookeeper" else self.of_children(directory)  # of(path), split once
         while directory != "/":
             if self.of(directory) != ensemble:
                 return Place(ensemble, f"{MIRRORS}/{escape(directory)}{path[len(directory) :]}")

@@ -145,8 +145,8 @@ class TestNoStart(LiveTest):
                 self.fails(ClusterMapError, MAP, self.hosts, "damaged")
 
     def test_newer_format(self) -> None:
-        self.write(json.dumps({**json.loads(self.map_of(a=self.hosts).to_json()), "format": 2}).encode())
-        self.fails(ClusterMapError, MAP, self.hosts, "format 2", "upgrade")
+        self.write(json.dumps({**json.loads(self.map_of(a=self.hosts).to_json()), "format": 3}).encode())
+        self.fails(ClusterMapError, MAP, self.hosts, "format 3", "upgrade")
 
     def test_other_hash(self) -> None:
         self.write(self.map_of(a=self.hosts).to_json().replace(b"sha256", b"md5"))

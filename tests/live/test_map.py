@@ -171,8 +171,8 @@ class InitTest(MapCase):
         self.plain[0].set(MAP, b"{")
         with self.refused(f"cannot use the cluster map at {MAP} on {self.a}: it is damaged"):
             init_map(self.a, self.all)
-        self.plain[0].set(MAP, b'{"format": 2}')
-        with self.refused("format 2.*upgrade"):
+        self.plain[0].set(MAP, b'{"format": 3}')
+        with self.refused("format 3.*upgrade"):
             init_map(self.a, self.all)
 
     def test_nonsense(self) -> None:

@@ -106,6 +106,8 @@ class CommandTest(MapCase):
             for place in places:
                 self.assertRegex(out, rf"{'abc'[place.ensemble]}\W+{re.escape(place.path)}\s")
             self.assertEqual("fence" in out, path == mirrored)
+            name = "abc"[placement.of_children(path)]
+            self.assertIn(f"children: on {name}, whose bid for {path} is the highest:", out)
         relative = run_command("where", mirrored[1:], "--hosts", self.a)
         self.assertEqual(relative[1], out)
 

@@ -96,7 +96,7 @@ class LostTest(MapCase):
                 "with --replace a$"
             ):
                 self.replace(*replaced)
-        for names in ("acb", "bac", "ab"):
+        for names in ("acb", "bac", "cba"):
             for replaced in ((), ("a",)):
                 with self.refused("out of reach.*in their old order$"):
                     init_map(

@@ -25,7 +25,7 @@ class TestReadCopy(unittest.TestCase):
 
     def test_errors(self) -> None:
         """They name the server; what is no word of the map's state stays as it is."""
-        newer = json.loads(KNOWN.to_json()) | {"format": 2}
+        newer = json.loads(KNOWN.to_json()) | {"format": 3}
         for answer, kind, words in (
             (NoAuthError(), ClusterMapError, "may not read /parkazoo/map on h:1: pass the cluster's identity"),
             ((b"{", None), ClusterMapError, "cannot use the cluster map at /parkazoo/map on h:1: it is damaged"),
@@ -72,6 +72,8 @@ class TestNewerOf(unittest.TestCase):
         for changes in (
             {"placement": ("b", "a", "c")},
             {"bootstrap": "b"},
+            {"weights": {"b": 2}},
+            {"format": 1},
             {"ensembles": {"a": "h:1", "b": "h:2"}, "placement": ("a", "b")},
             {"ensembles": {**KNOWN.ensembles, "d": "h:4"}, "placement": ("a", "b", "c", "d")},
             {"ensembles": {"a": "h:1", "b": "h:2", "d": "h:3"}, "placement": ("a", "b", "d")},

@@ -99,13 +99,17 @@ SERVER_LINE = st.tuples(*map(st.sampled_from, SERVER_PARTS)).map("".join)
 
 PLACES: list[tuple[Any, ...]] = [(key,) for key in VALID]
 PLACES += [("ensembles", name) for name in VALID["ensembles"]] + [("placement", 0), ("placement", 1)]
+PLACES += [("epochs", 0), *(("epochs", 0, key) for key in VALID["epochs"][0])]
+PLACES += [("epochs", 0, "weights", name) for name in VALID["placement"]]
 
 
 def damaged(where: tuple[Any, ...], value: Any) -> bytes:
     """A good map with something exchanged."""
     document = json.loads(MAP.to_json())
     *outer, last = where
-    place = document[outer[0]] if outer else document
+    place = document
+    for key in outer:
+        place = place[key]
     place[last] = value
     return json.dumps(document).encode()
 

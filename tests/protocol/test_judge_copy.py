@@ -37,7 +37,7 @@ class JudgeTest(unittest.TestCase):
             (changed(3, "77aa").to_json(), CopyKind.FOREIGN, True, "it is of cluster 77aa"),
             (changed(9, "77aa").to_json(), CopyKind.FOREIGN, True, "it is of cluster 77aa"),
             (b"", CopyKind.DAMAGED, True, "it is damaged (not JSON: "),
-            (b'{"format": 2}', CopyKind.DAMAGED, True, "it has format 2; this ParKazoo reads up to 1"),
+            (b'{"format": 3}', CopyKind.DAMAGED, True, "it has format 3; this ParKazoo reads up to 2"),
         ):
             with self.subTest(about):
                 copy = judge_copy(data, PUBLISHED)

@@ -22,6 +22,7 @@ from parkazoo.protocol.placement import (
     is_reserved,
     join,
     logical,
+    modulo,
     split,
     unescape,
 )
@@ -34,6 +35,15 @@ SHA256 = {
     "/zookeeperx": "d327dcb36c95788f55e9124f0a95ced158736432fb62c0db3964fdce1c6b6765",
     "/ünï/код": "811a69f9e8f31f7f59addaffdf2b6143869ecf032f29ae3f5b1a537562bf547c",
     "/a%2Fb": "62367424402e3555f8ccb18ab6a08fb38a6da4296fb37d81bcc214be951afe38",
+}
+# Of the first 1, 2, 3, 5, 7 and 8 words of eight digits, which is the highest.
+HIGHEST = {
+    "/": (0, 0, 0, 0, 0, 7),
+    "/app": (0, 0, 0, 0, 0, 0),
+    "/app/jobs": (0, 1, 1, 1, 5, 5),
+    "/zookeeperx": (0, 0, 0, 0, 5, 5),
+    "/ünï/код": (0, 1, 1, 1, 1, 1),
+    "/a%2Fb": (0, 0, 2, 2, 2, 2),
 }
 # What those numbers are modulo 1, 2, 3, 5 and 7. Made with: echo "ibase=16; NUMBER % N" | bc
 MODULO = {
@@ -80,8 +90,13 @@ class HashTest(unittest.TestCase):
             self.assertEqual(f"{hash_of(path):064x}", digest, path)
 
     def test_known_ensembles(self) -> None:
+        for path, expected in HIGHEST.items():
+            found = tuple(Placement(n).of_children(path) for n in (1, 2, 3, 5, 7, 8))
+            self.assertEqual(found, expected, path)
+
+    def test_known_ensembles_in_format_1(self) -> None:
         for path, expected in MODULO.items():
-            found = tuple(Placement(n).of_children(path) for n in (1, 2, 3, 5, 7))
+            found = tuple(Placement(n, choose=modulo(n)).of_children(path) for n in (1, 2, 3, 5, 7))
             self.assertEqual(found, expected, path)
 
     def test_same_in_another_process(self) -> None:
@@ -164,14 +179,14 @@ class EnsembleTest(unittest.TestCase):
 
 class PhysicalPathTest(unittest.TestCase):
     def test_by_hand(self) -> None:
-        # The children of / and of /app live on 1 of 2 (see MODULO), those of /app/jobs on 0.
-        placement = Placement(2)
-        self.assertEqual(placement.home("/app"), Place(1, "/app"))
+        # The children of / and of /app live on 0 of 3 (see HIGHEST), those of /app/jobs on 1.
+        placement = Placement(3)
+        self.assertEqual(placement.home("/app"), Place(0, "/app"))
         self.assertTrue(placement.is_native("/app"))
-        self.assertEqual(placement.home("/app/jobs"), Place(1, "/app/jobs"))
+        self.assertEqual(placement.home("/app/jobs"), Place(0, "/app/jobs"))
         self.assertFalse(placement.is_native("/app/jobs"))
-        self.assertEqual(placement.directory("/app/jobs").mirror, Place(0, f"{MIRRORS}/%2Fapp%2Fjobs"))
-        self.assertEqual(placement.home("/app/jobs/1"), Place(0, f"{MIRRORS}/%2Fapp%2Fjobs/1"))
+        self.assertEqual(placement.directory("/app/jobs").mirror, Place(1, f"{MIRRORS}/%2Fapp%2Fjobs"))
+        self.assertEqual(placement.home("/app/jobs/1"), Place(1, f"{MIRRORS}/%2Fapp%2Fjobs/1"))
         self.assertEqual(placement.directory("/app/jobs").pin, "/app/jobs/.parkazoo")
 
     def test_recursion_of_the_specification(self) -> None:

@@ -107,7 +107,7 @@ def _request(request: Any) -> str:
     elif path.startswith(DONE + "/"):
         name = "done"
     else:
-        name = names.get(path) or path.removeprefix(d.mirror.path + "/")
+        name = names.get(path) or path.removeprefix(d.mirror.path + "/").replace(MIRRORED, "d")
     return f"{type(request).__name__} {name}"
 
 
