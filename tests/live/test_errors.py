@@ -84,9 +84,9 @@ READS = ("get", "exists", "list", "list with stat", "get_acls")
 class ErrorTest(LiveTest):
     def setUp(self) -> None:
         super().setUp()
-        # The control is one of the servers, at a place of its own.
-        self.owners = self.parkazoo(auth_data=[OWNER]), self.kazoo(auth_data=[OWNER])
-        self.guests = self.parkazoo(), self.kazoo()
+        control = self.new_root(self.kazoo())  # on one of the servers, below a znode of its own
+        self.owners = self.parkazoo(auth_data=[OWNER]), self.kazoo(chroot=control, auth_data=[OWNER])
+        self.guests = self.parkazoo(), self.kazoo(chroot=control)
         self.root = self.new_root(self.owners[0])
         self.owners[1].ensure_path(self.root)
         self.numbers = itertools.count()
