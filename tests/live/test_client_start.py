@@ -16,6 +16,7 @@ from kazoo.security import CREATOR_ALL_ACL
 
 from parkazoo import ClusterMapError, ParKazooClient
 from parkazoo.admin import init_map
+from parkazoo.engine.session import Session
 from parkazoo.local import LocalCluster, free_ports
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, MAP
@@ -167,6 +168,17 @@ class TestNoStart(LiveTest):
         other = self.cluster.ensembles[1].hosts
         self.write(self.map_of(a=self.hosts, b=other).to_json(), self.record())
         self.join_fails(ClusterMapError, other, ENSEMBLE, "parkazoo map check")
+
+    def test_a_connection_that_does_not_end(self) -> None:
+        """The error is that of the start, not that of its end."""
+        (port,) = free_ports(1)
+        client = self.parkazoo(hosts=f"127.0.0.1:{port}", start=False)
+        with (
+            mock.patch.object(ParKazooClient, "_close_timeout_s", 0.01),
+            mock.patch.object(Session, "stop"),  # it never says that all has ended
+            self.assertRaises(client.handler.timeout_exception),
+        ):
+            client.start(0.01)
 
     def test_no_server_there(self) -> None:
         (port,) = free_ports(1)
