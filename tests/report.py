@@ -27,6 +27,12 @@ DEADLOCK_S = 600.0
 MOST_LOG_LINES = 80
 
 
+def cpu_times() -> tuple[int, int]:
+    """The CPU time of this machine since it began, in ticks, and how much of it its host gave to others."""
+    ticks = [int(each) for each in Path("/proc/stat").read_text().split()[1:9]]
+    return sum(ticks), ticks[7]
+
+
 def cases_in(suite: Any) -> Iterator[unittest.TestCase]:
     for each in suite:
         if isinstance(each, unittest.TestCase):
@@ -56,7 +62,8 @@ class Report:
     """One part's results.
 
     :param results: file for the JSON lines: one when a test begins (``running``), one when it has ended (``test``,
-        ``outcome``, ``seconds``, ``detail``), and a last one (``end``) when all have.
+        ``outcome``, ``seconds``, ``stolen``: the part of the machine's CPU time that its host gave to others
+        meanwhile, ``detail``), and a last one (``end``) when all have.
     :param stream: where people read.
     :param limit_s: seconds after which a test counts as hanging; it never decides a test that goes on.
     """
@@ -74,6 +81,7 @@ class Report:
         self.failures: list[tuple[str, str]] = []
         self.current: unittest.TestCase | None = None
         self.began = 0.0
+        self.times = cpu_times()
         self.outcome = ""
         self.details: list[str] = []
         self.log = RecentLog()
@@ -96,7 +104,7 @@ class Report:
 
     def startTest(self, event: Any) -> None:
         self.current = event.test
-        self.outcome, self.details, self.began = "", [], time.monotonic()
+        self.outcome, self.details, self.began, self.times = "", [], time.monotonic(), cpu_times()
         self.log.lines.clear()
         signal.setitimer(signal.ITIMER_REAL, self.limit_s, HANGING_AGAIN_S)
         faulthandler.dump_traceback_later(DEADLOCK_S, exit=True)
@@ -144,7 +152,7 @@ class Report:
         for name, reason in self.problems():
             self.counts["failed"] += 1
             self.failures.append((name, reason))
-            self._write({"test": name, "outcome": "failed", "seconds": 0, "detail": reason})
+            self._write({"test": name, "outcome": "failed", "seconds": 0, "stolen": 0, "detail": reason})
         for name, detail in self.failures:
             self._print(f"\n{'-' * 100}\nFAILED {name}\n{detail.rstrip()}")
         self._write({"end": True})
@@ -160,7 +168,10 @@ class Report:
         self.counts[outcome] += 1
         self.group_counts[outcome] += 1
         seconds = round(time.monotonic() - self.began, 2)
-        self._write({"test": name, "outcome": outcome, "seconds": seconds, "detail": detail})
+        times = cpu_times()
+        stolen = round((times[1] - self.times[1]) / max(1, times[0] - self.times[0]), 2)
+        self.times = times  # the next may be a setUpClass that fails
+        self._write({"test": name, "outcome": outcome, "seconds": seconds, "stolen": stolen, "detail": detail})
         if self.is_verbose:
             self._print(f"{outcome} ({seconds:.1f} s)")
         if outcome == "failed":

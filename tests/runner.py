@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import unittest
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +21,23 @@ KAZOO_LIMIT_S = 120.0
 
 
 class Chosen:
-    """Keeps the tests whose names hold a text."""
+    """Keeps the tests whose names hold one of the texts."""
 
-    def __init__(self, report: Report, text: str) -> None:
+    def __init__(self, report: Report, texts: Sequence[str]) -> None:
         self.report = report
-        self.text = text
+        self.texts = texts
 
     def startTestRun(self, event: Any) -> None:
-        event.suite = unittest.TestSuite(
-            test for test in cases_in(event.suite) if self.text in self.report.name_of(test)
-        )
+        named = ((self.report.name_of(test), test) for test in cases_in(event.suite))
+        event.suite = unittest.TestSuite(test for name, test in named if any(text in name for text in self.texts))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.part", description=__doc__)
     parser.add_argument("--results", type=Path, required=True, help="file for one JSON line per test")
-    parser.add_argument("-k", dest="text", default="", help="only tests whose names hold this text")
+    parser.add_argument(
+        "-k", dest="texts", action="append", help="only tests whose names hold this text, or another"
+    )
     parser.add_argument("-v", dest="is_verbose", action="store_true", help="one line per test")
     parser.add_argument("modules", nargs="+")
     options = parser.parse_args()
@@ -49,12 +51,12 @@ def main() -> None:
     if "PARKAZOO_SUITE" in os.environ:
         from tests.kazoo_suite.report import KazooReport  # noqa: PLC0415 - needs the variable
 
-        report = KazooReport(options.results, stream, options.is_verbose, KAZOO_LIMIT_S, bool(options.text))
+        report = KazooReport(options.results, stream, options.is_verbose, KAZOO_LIMIT_S, bool(options.texts))
     else:
         report = Report(options.results, stream, options.is_verbose, LIMIT_S)
     hooks: list[tuple[str, Any]] = [(hook, report) for hook in HOOKS]
-    if options.text:
-        hooks.append(("startTestRun", Chosen(report, options.text)))
+    if options.texts:
+        hooks.append(("startTestRun", Chosen(report, options.texts)))
     program = PluggableTestProgram(
         module=None,
         argv=["nose2", "--no-user-config", *options.modules],

@@ -15,7 +15,7 @@ from tests.explore.scenario import Bounds
 
 SEED = 1
 WALKS = 2  # through each pair
-WHOLE, MOST = 60, 1500  # pairs, and how many states of each
+WHOLE, MOST = 40, 1500  # pairs, and how many states of each
 SCENARIOS, WHOLE_SCENARIOS = 300, 10  # of a client's own past, and of what it remembers: walked and explored
 THREES, WALKS_OF_THREE = 150, 6
 WALKED = Bounds(longest=60)

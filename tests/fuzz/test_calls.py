@@ -58,12 +58,6 @@ class TestCalls(_Test):
     def test_seed_2(self) -> None:
         self.check(2)
 
-    def test_seed_3(self) -> None:
-        self.check(3)
-
-    def test_seed_4(self) -> None:
-        self.check(4)
-
 
 class TestMutants(_Test):
     """A ParKazoo with something wrong differs, and few calls show it."""

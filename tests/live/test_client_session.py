@@ -161,7 +161,7 @@ class TestStates(SessionTest):
                 except (TypeError, ValueError) as error:
                     raise OSError(errno.EBADF, str(error)) from None
 
-        client = self.parkazoo(handler=Handler(), timeout=2)
+        client = self.parkazoo(handler=Handler(), timeout=6)
         znodes = self.on_each(client)
         for path in znodes:
             client.get(path, watch=Seen())
@@ -494,7 +494,7 @@ class TestFlood(SessionTest):
         """Completion callbacks may issue operations, as with kazoo."""
         client = self.parkazoo()
         done = make_handler().event_object()
-        left = [1000]
+        left = [300]
 
         def created(result: Any) -> None:
             left[0] -= 1

@@ -20,7 +20,7 @@ from parkazoo.local import LocalCluster
 from parkazoo.protocol.placement import Place, Placement
 from tests.handlers import make_handler
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 POLL_S = 0.01
 ENSEMBLES = 3
 T = TypeVar("T")

@@ -53,7 +53,6 @@ CALLED_BY_OTHERS = {
     "load_tests": "unittest",
     "secure_address": "kazoo's test harness",
     "secure_client_port": "kazoo's test harness",
-    "setUpClass": "unittest",
     "setUpModule": "unittest",
     "tearDown": "unittest",
     "tearDownClass": "unittest",
