@@ -62,8 +62,8 @@ class Report:
     """One part's results.
 
     :param results: file for the JSON lines: one when a test begins (``running``), one when it has ended (``test``,
-        ``outcome``, ``seconds``, ``stolen``: the part of the machine's CPU time that its host gave to others
-        meanwhile, ``detail``), and a last one (``end``) when all have.
+        ``outcome``, ``seconds``, ``detail``, ``stolen``: the part of the machine's CPU time that its host gave to
+        others since the test before it), and a last one (``end``) when all have.
     :param stream: where people read.
     :param limit_s: seconds after which a test counts as hanging; it never decides a test that goes on.
     """
@@ -104,7 +104,7 @@ class Report:
 
     def startTest(self, event: Any) -> None:
         self.current = event.test
-        self.outcome, self.details, self.began, self.times = "", [], time.monotonic(), cpu_times()
+        self.outcome, self.details, self.began = "", [], time.monotonic()
         self.log.lines.clear()
         signal.setitimer(signal.ITIMER_REAL, self.limit_s, HANGING_AGAIN_S)
         faulthandler.dump_traceback_later(DEADLOCK_S, exit=True)
@@ -170,7 +170,7 @@ class Report:
         seconds = round(time.monotonic() - self.began, 2)
         times = cpu_times()
         stolen = round((times[1] - self.times[1]) / max(1, times[0] - self.times[0]), 2)
-        self.times = times  # the next may be a setUpClass that fails
+        self.times = times
         self._write({"test": name, "outcome": outcome, "seconds": seconds, "stolen": stolen, "detail": detail})
         if self.is_verbose:
             self._print(f"{outcome} ({seconds:.1f} s)")

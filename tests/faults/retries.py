@@ -45,8 +45,12 @@ def retry_of_conflicts() -> KazooRetry:
     return retry
 
 
-def until_answered(call: Any) -> Any:
-    """What `call` returns, asked again after each lost connection: for what may be done twice."""
-    retry = KazooRetry(max_tries=-1, max_delay=RETRY_S)
+def until_answered(call: Any, max_tries: int = -1) -> Any:
+    """What `call` returns, asked again after each lost connection: for what may be done twice.
+
+    :param max_tries: after the first; -1: as many as it takes.
+    :raises RetryFailedError: all were in vain.
+    """
+    retry = KazooRetry(max_tries=max_tries, max_delay=RETRY_S)
     retry.retry_exceptions = LOST
     return retry(call)
