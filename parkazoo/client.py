@@ -317,7 +317,8 @@ class ParKazooClient(Ensembles):
 
         The id stays the same until the client is LOST. It is the ``ephemeralOwner`` of this client's ephemerals on
         every ensemble. If there is one ensemble, both are those of the session there. Otherwise the id is a number
-        of the client's own, and the password holds its sessions on the ensembles that it has joined by now.
+        of the client's own, and the password holds its sessions on the ensembles that it has joined by now. The id
+        stays when the map gains ensembles.
         """
         return self._session.client_id if self._session and self.connected else None
 

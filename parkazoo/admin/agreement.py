@@ -92,7 +92,13 @@ def agree_with_copies(wanted: ClusterMap, states: Mapping[str, Contents]) -> Clu
         )
     if not _other_hosts(wanted, found):
         return found
-    return dataclasses.replace(wanted, epoch=found.epoch + 1, weights=found.weights, format=found.format)
+    return dataclasses.replace(
+        wanted,
+        epoch=found.epoch + 1,
+        weights=found.weights,
+        format=found.format,
+        unweighted=found.unweighted,
+    )
 
 
 def same_map(wanted: ClusterMap, found: ClusterMap, path: str) -> ClusterMap:

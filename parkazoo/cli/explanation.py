@@ -31,7 +31,8 @@ def _bids(cluster_map: ClusterMap, directory: str) -> Iterator[str]:
     width = max(map(len, cluster_map.placement))
     for position, (name, weight) in enumerate(zip(cluster_map.placement, cluster_map.shares, strict=True)):
         if not weight:
-            yield f"    {name:{width}}  none: its weight is 0"
+            why = "it has no weight yet" if name in cluster_map.unweighted else "its weight is 0"
+            yield f"    {name:{width}}  none: {why}"
             continue
         bid = bid_of(position, weight, directory)
         first = 8 * bid.word + 1  # in hexadecimal digits

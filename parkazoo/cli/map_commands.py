@@ -239,7 +239,9 @@ def _print_map(console: Console, cluster_map: ClusterMap) -> None:
     table = Table("ensemble", "servers", "carries", title=f"cluster {cluster_map.cluster}", title_justify="left")
     for name in cluster_map.names:
         carries = ["znodes"] if name in cluster_map.placement else []
-        if (weight := cluster_map.weights.get(name, 1)) != 1:
+        if name in cluster_map.unweighted:
+            carries = ["nothing yet"]
+        elif (weight := cluster_map.weights.get(name, 1)) != 1:
             carries += [f"weight {weight}"]
         carries += ["the map"] if name == cluster_map.bootstrap else []
         servers = Text(cluster_map.ensembles[name].replace(",", "\n"), overflow="fold")

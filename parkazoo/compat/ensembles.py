@@ -53,7 +53,7 @@ class Ensembles(CompatibleClient):
         session = self._session
         if session is None or session.cluster_map is None or not self.connected:
             raise ConnectionClosedError("the client is not connected: start it")
-        known = session.cluster_map.names
+        known = tuple(session.names)
         for name in names:
             if name not in known:
                 raise ValueError(f"no ensemble {name!r} in the cluster map: {', '.join(known)}")

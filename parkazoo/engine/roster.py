@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Generic
 
@@ -11,10 +12,12 @@ from kazoo.protocol.states import KeeperState
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import Client, MemberT, OnAnswer, OtherSession, RequestPort, Runtime
 from parkazoo.engine.unjoined import Unjoined
+from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import SetData
 from parkazoo.protocol.atlas import Atlas, NoCopyError
 from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, SessionId, pack_sessions, unpack_sessions
 from parkazoo.protocol.cluster_map import FIRST, ClusterMap, format_hosts, identity_error, parse_hosts
+from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.server_list import Servers, parse_config
 from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.states import CLOSED_ERRORS
@@ -27,7 +30,8 @@ class Roster(Generic[MemberT]):
     :param make_member: makes a member from its owner, a name, hosts and a session to go on with.
     :param resume: the client_id of the session to go on with, if any.
     :ivar members: of the ensembles that are joined, in that order.
-    :ivar ports: of all ensembles, indexed as in the placement, once the map is known.
+    :ivar ports: of all ensembles, indexed as in the placement, once the map is known. Those of ensembles that come
+        are appended. :ivar names: their names.
     :ivar driver: once the session is open: operations are taken.
     """
 
@@ -51,6 +55,8 @@ class Roster(Generic[MemberT]):
         self.first = make_member(self, FIRST, client.describe_hosts(), first)
         self.members: tuple[MemberT, ...] = (self.first,)
         self.ports: list[RequestPort] = []
+        self.names: list[str] = []
+        self._placement: Placement  # by the first map; later ones place znodes alike
         self._atlas = Atlas()
         self._servers = Servers()
         self._standing: Standing[MemberT] = Standing()
@@ -105,6 +111,8 @@ class Roster(Generic[MemberT]):
         """See :meth:`parkazoo.engine.ports.Owner.registration`."""
         assert self.cluster_map is not None
         self._registered[member] = self.cluster_map.epoch
+        if self._atlas.is_of_one:
+            self._number = session  # so it stays if there are more
         return self._registration(session)
 
     def _registration(self, session: int) -> Request:
@@ -157,13 +165,17 @@ class Roster(Generic[MemberT]):
         assert self.cluster_map is not None
         self._settle(self.first, name)
         self._warn_of_strangers(self.cluster_map)
-        lock, names = self._runtime.make_lock, self.cluster_map.names
-        self.ports = [
-            Unjoined(lock(), self.refusal, partial(self._runtime.call, partial(self._join, each)))
-            for each in names
-        ]
-        self.ports[names.index(name)] = self.first
+        self._placement = self.cluster_map.make_placement()
+        self._add(self.cluster_map.names)
+        self.ports[self.names.index(name)] = self.first
         return self._go_on_with_sessions(name)
+
+    def _add(self, names: Iterable[str]) -> None:
+        """Ensembles that the map names."""
+        for name in names:
+            join = partial(self._runtime.call, partial(self._join, name))
+            self.ports.append(Unjoined(self._runtime.make_lock(), self.refusal, join))
+            self.names.append(name)  # now other threads may find it
 
     def _warn_of_strangers(self, cluster_map: ClusterMap) -> None:
         """Servers of two clusters in one list: each start would take the map of the first that answers."""
@@ -214,7 +226,7 @@ class Roster(Generic[MemberT]):
         """On the loop: begin the member of an ensemble, if it has not begun."""
         cluster_map = self.cluster_map
         assert cluster_map is not None
-        index = cluster_map.names.index(name)
+        index = self.names.index(name)
         unjoined = self.ports[index]
         if self.is_stopping or not isinstance(unjoined, Unjoined):
             return
@@ -230,13 +242,31 @@ class Roster(Generic[MemberT]):
         self.ports[index] = member
 
     def _follow(self, before: ClusterMap) -> None:
-        """There is a newer map: other addresses. Each session that is registered says so."""
+        """There is a newer map: other addresses, more ensembles. Each session that is registered says so."""
         assert self.cluster_map is not None
         self._client.logger.info("The cluster map has changed: epoch %d", self.cluster_map.epoch)
+        if come := [name for name in self.cluster_map.names if name not in self.names]:
+            self._grow(come)
         for member in self.members:
             if before.ensembles[member.name] != self.cluster_map.ensembles[member.name]:
                 self._settle(member, member.name)
             self._register_again(member)
+
+    def _grow(self, come: Sequence[str]) -> None:
+        """There are more ensembles.
+
+        If there was one, it was used by the user's hosts. It still is; those that the map alone names are spare.
+        """
+        assert self.cluster_map is not None
+        self._client.logger.info("The cluster has more ensembles: %s", ", ".join(come))
+        if len(self.names) == 1:
+            (name,) = self.names
+            with suppress(ClusterMapError):  # names that no map could have
+                self._servers.begin(name, self.cluster_map.ensembles[name], ",".join(dict.fromkeys(self._hosts)))
+            self._settle(self.first, name)
+        if self.driver is not None:
+            self.driver.context.grow(len(self.names) + len(come))
+        self._add(come)
 
     def _register_again(self, member: MemberT) -> None:
         """If it has registered with an older map."""

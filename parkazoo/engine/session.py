@@ -16,7 +16,6 @@ from parkazoo.engine.roster import Roster
 from parkazoo.engine.watching import Watching
 from parkazoo.kazoo_private import CONNECTION_DROP
 from parkazoo.protocol.client_id import SessionId
-from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.registration import Owners
 from parkazoo.protocol.states import CONNECTED_STATES, is_fatal
@@ -96,12 +95,12 @@ class Session(Roster[MemberT]):
         self._active += 1
         member.begin()
 
-    def _open(self, cluster_map: ClusterMap) -> None:
+    def _open(self) -> None:
         client = self._client
         self.watching = watching = Watching(self.ports, self._runtime.dispatch, lambda: client.client_state)
         context = Context(
-            cluster_map.make_placement(),
-            cluster_map.names,
+            self._placement,
+            self.names,
             self._runtime.new_mark,
             watching.watch,
             watching.settle,
@@ -209,11 +208,10 @@ class Session(Roster[MemberT]):
 
     def _take_in(self, member: MemberT) -> None:
         """It is connected."""
-        assert self.cluster_map is not None
         self._known.add(member)
         self._register_again(member)
         if self.driver is None and member is self.first:
-            self._open(self.cluster_map)
+            self._open()
 
     def _miss(self, member: MemberT) -> None:
         """It has lost its connection, and fails its requests next."""

@@ -54,7 +54,7 @@ def newer_of(known: ClusterMap, copy: ClusterMap, server: str) -> ClusterMap:
         )
     if kind is not CopyKind.NEWER:
         return known
-    if copy.rule != known.rule:
+    if not copy.continues(known):
         raise ClusterMapError(
             f"{MAP} on {server}, epoch {copy.epoch}, places znodes otherwise than the client's map, epoch "
             f"{known.epoch}: somebody has changed it by hand. See `parkazoo map check`"

@@ -15,9 +15,10 @@ primary: a change is published when it is set there. Then it is written to the c
       "epochs": [{"epoch": 1, "weights": {"a": 1, "b": 1, "c": 2}, "rules": []}]
     }
 
-The weights are shares of the directories. Form, further epochs and rules are for maps that change their placement;
-a client that does not know them refuses the map. A map of format 1 has none of them; its hash, "sha256", is taken
-modulo the number of ensembles. It is read, and keeps its format when it changes.
+The weights are shares of the directories. Ensembles that have come since are the last of the placement, without
+a weight: clients know them and may join them, and no znode is there. Form, further epochs and rules are for maps
+that change their placement; a client that does not know them refuses the map. A map of format 1 has none of them;
+its hash, "sha256", is taken modulo the number of ensembles. It is read, and keeps its format when it changes.
 
 Each ensemble also holds ``/parkazoo/ensemble``, ``{"cluster": ..., "name": ...}``, so that a client with a
 wrong address finds out before it writes.
@@ -109,6 +110,7 @@ class ClusterMap:
     :param bootstrap: name of the ensemble that holds the map and answers for ``/zookeeper``.
     :param weights: of ensembles of the placement, by name: 0 to MOST_WEIGHT, 1 if it is not named.
     :param format: decides the hash; only maps of format 2 have weights.
+    :param unweighted: the ensembles at the end of the placement that have come since, and have no weight yet.
     :raises ClusterMapError: if an invariant does not hold.
     """
 
@@ -119,6 +121,7 @@ class ClusterMap:
     epoch: int = field(default=1)
     weights: Mapping[str, int] = field(default_factory=dict)
     format: int = field(default=FORMAT)
+    unweighted: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
         if not self.cluster:
@@ -144,8 +147,10 @@ class ClusterMap:
         self._verify_weights()
 
     def _verify_weights(self) -> None:
+        if late := [name for name in self.unweighted if name not in self.placement[len(self._weighted) :]]:
+            raise ClusterMapError(f"no weight is given for ensemble {', '.join(late)}")
         for name, weight in self.weights.items():
-            if name not in self.placement:
+            if name not in self._weighted:
                 raise ClusterMapError(f"a weight is given for {_quoted(name)}, which is not in the placement")
             if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= MOST_WEIGHT:
                 found = _quoted(weight)
@@ -160,16 +165,25 @@ class ClusterMap:
     @property
     def shares(self) -> tuple[int, ...]:
         """The weights of the placement's ensembles, in its order."""
-        return tuple(self.weights.get(name, 1) for name in self.placement)
+        return (*(self.weights.get(name, 1) for name in self._weighted), *[0] * len(self.unweighted))
+
+    @property
+    def _weighted(self) -> tuple[str, ...]:
+        return self.placement[: len(self.placement) - len(self.unweighted)]
 
     @property
     def hash(self) -> str:
         return HASHES[self.format]
 
-    @property
-    def rule(self) -> tuple[Any, ...]:
-        """By what znodes are placed; maps with the same one place them alike."""
-        return self.format, self.placement, self.shares, self.bootstrap
+    def continues(self, before: ClusterMap) -> bool:
+        """Whether it places znodes as an earlier map does, though ensembles without a weight may have come."""
+        known = len(before.placement)
+        return (
+            (self.placement[:known], self.bootstrap) == (before.placement, before.bootstrap)
+            and (self._weighted, self.weights) == (before._weighted, before.weights)
+            # On one ensemble both formats place all alike.
+            and (self.format == before.format or (known == 1 and self.format > before.format))
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -215,7 +229,7 @@ class ClusterMap:
             "placement": list(self.placement),
         }
         if self.format > 1:
-            weights = dict(zip(self.placement, self.shares, strict=True))
+            weights = dict(zip(self._weighted, self.shares, strict=False))
             document |= {"form": PLAIN, "epochs": [{"epoch": 1, "weights": weights, "rules": []}]}
         return json.dumps(document, indent=2).encode()
 
@@ -249,7 +263,7 @@ class ClusterMap:
         if epoch < 1:
             raise ClusterMapError(f"it is damaged (epoch {epoch})")
         weights = _weights(document) if number > 1 else dict.fromkeys(placement, 1)
-        found = cls(
+        return cls(
             cluster=_typed(document, "cluster", str),
             ensembles=ensembles,
             placement=tuple(placement),
@@ -261,10 +275,8 @@ class ClusterMap:
                 if (name in placement, type(each), each) != (True, int, 1)
             },
             format=number,
+            unweighted=tuple(name for name in placement if name not in weights),
         )
-        if unweighted := [name for name in placement if name not in weights]:
-            raise ClusterMapError(f"no weight is given for ensemble {', '.join(unweighted)}")
-        return found
 
 
 def describe_record(record: bytes) -> str:

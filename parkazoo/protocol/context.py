@@ -21,7 +21,7 @@ REFUSED = (BadVersionError, NoAuthError, NoNodeError)  # the answers to CATCH_UP
 class Context:
     """What one client's operations run with: pure, apart from the functions that the session passes in.
 
-    :param names: the ensembles' names by index, for messages.
+    :param names: the ensembles' names by index. Others may be appended: see :meth:`grow`.
     :param new_mark: makes a name that is never used twice.
     :param watch: stands in for a user's watch on the children of a directory that has no mirror.
     :param settle: called with such a watch and True when its call has succeeded, False when it has not.
@@ -40,12 +40,17 @@ class Context:
         lock: AbstractContextManager[Any],
     ) -> None:
         self.resolver = Resolver(placement, lock)
-        self.names = tuple(names)
+        self.names = names
         self.new_mark = new_mark
         self.watch = watch
         self.settle = settle
         self.owners = owners
         self.past = Past(len(names), lock)
+
+    def grow(self, ensembles: int) -> None:
+        """There are more ensembles, at least two; called before any request goes to one of them."""
+        self.owners.is_alone = False
+        self.past.grow(ensembles)
 
     # ---- this client's own past ------------------------------------------------------------------
 

@@ -70,6 +70,17 @@ class Past:
     def count(self) -> int:
         return self._count
 
+    def grow(self, ensembles: int) -> None:
+        """There are more ensembles.
+
+        As long as there was one, nothing was counted. So any path may have changed there, before the first count.
+        """
+        with self._lock:
+            if len(self._written) == 1:
+                self._written[0] = 1  # before there is a count: it is behind nothing
+                self._forgotten = self._count = 1
+            self._written += [0] * (ensembles - len(self._written))
+
     def begin(self, paths: Sequence[str], ensemble: int, failures: tuple[type[Exception], ...] = ()) -> Change:
         """A change of these znodes is about to be sent.
 

@@ -72,19 +72,19 @@ class Owners:
 
     :param session_on: the id of this client's session on an ensemble; 0 if there is none.
     :param client: the id that this client registers with.
-    :param is_alone: whether there is one ensemble; then a client's id is that of its session.
+    :ivar is_alone: whether there is one ensemble; then a client's id is that of its session.
     """
 
     def __init__(self, session_on: Callable[[int], int], client: Callable[[], int], is_alone: bool) -> None:
         self._session_on = session_on
         self._client = client
-        self._is_alone = is_alone
+        self.is_alone = is_alone
         self._known: dict[tuple[int, int], int] = {}
         self._unknown: dict[tuple[int, int], int] = {}  # how often that is still believed
 
     def find(self, ensemble: int, session: int) -> Operation[int]:
         """The id of the client that has a session on an ensemble; the session's own if it is not registered."""
-        if self._is_alone:
+        if self.is_alone:
             return session
         if session == self._session_on(ensemble):
             return self._client()

@@ -88,7 +88,7 @@ def follow(current: ServerList, config: ServerList | None) -> ServerList:
 
 
 class Servers:
-    """Which servers a client uses: those of the cluster map, until an ensemble names its own."""
+    """Which servers a client uses: as a rule those of the cluster map, until an ensemble names its own."""
 
     def __init__(self) -> None:
         self._in_map: dict[str, str] = {}
@@ -104,6 +104,14 @@ class Servers:
             self._in_map[name] = in_map
             self._used[name] = follow(ServerList(NEVER, parse_hosts(in_map)), self._said.get(name))
         return format_hosts(self._used[name].servers)
+
+    def begin(self, name: str, in_map: str, hosts: str) -> None:
+        """An ensemble is known by other hosts than the map's: they are used until it or the map names others.
+
+        :raises ClusterMapError: no map could have these.
+        """
+        self._used[name] = ServerList(NEVER, parse_hosts(hosts))
+        self._in_map[name] = in_map
 
     def spare(self, name: str) -> list[Server]:
         """The others that the map names, for when none of `hosts` can be reached."""

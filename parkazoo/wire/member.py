@@ -173,7 +173,9 @@ class Member(KazooClient):
             self._connection.logger = DiscreetLog(self.logger)
             self.name = name
             self.logger.info("ensemble %s: the client begins here, on %s", name, format_hosts(self.hosts))
-        self._limit_s = limit_s
+        is_new, self._limit_s = limit_s != self._limit_s, limit_s
+        if is_new and self._state == KeeperState.CONNECTING:  # also for what waits by now
+            self._be_patient()
         if hosts is None:
             return
         known, before = self.servers, self.hosts

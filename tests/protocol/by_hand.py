@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from typing import Any
 
 from kazoo.protocol.states import KeeperState
@@ -16,6 +17,17 @@ from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.registration import encode_registration, registration_path
 from tests.protocol.member_by_hand import SESSION_TIMEOUT_S, Ensemble, Member
 from tests.protocol.runtime_by_hand import Runtime
+
+
+def with_more(cluster_map: ClusterMap, **hosts: str) -> ClusterMap:
+    """The next map, in which these ensembles have come."""
+    return replace(
+        cluster_map,
+        epoch=cluster_map.epoch + 1,
+        ensembles={**cluster_map.ensembles, **hosts},
+        placement=(*cluster_map.placement, *hosts),
+        unweighted=(*cluster_map.unweighted, *hosts),
+    )
 
 
 class Client:
@@ -45,6 +57,13 @@ class Client:
         self.runtime = Runtime()
         self.session: Session[Member] = Session(self, self.runtime, self.make_member, self.resume)
         self.session.begin()
+
+    def grow(self, *names: str) -> None:
+        """A map with more ensembles is published. They have no copy yet, and the client has not heard of them."""
+        self.map = with_more(self.map, **{name: f"{name}:1" for name in names})
+        for name in names:
+            self.ensembles[name] = self.servers[f"{name}:1"] = Ensemble({ENSEMBLE: self.identity(name)})
+        self.ensembles[self.map.bootstrap].data[MAP] = self.map.to_json()
 
     def identity(self, name: str) -> bytes:
         return json.dumps(self.map.identity(name)).encode()

@@ -12,6 +12,7 @@ from kazoo.exceptions import ConnectionLoss, NoAuthError, NoNodeError
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.atlas import name_in, newer_of, read_copy
 from parkazoo.protocol.cluster_map import ClusterMap
+from tests.protocol.by_hand import with_more
 
 KNOWN = ClusterMap("test", {"a": "h:1", "b": "h:2", "c": "h:3"}, ("a", "b", "c"), "a", epoch=3)
 
@@ -76,10 +77,66 @@ class TestNewerOf(unittest.TestCase):
             {"format": 1},
             {"ensembles": {"a": "h:1", "b": "h:2"}, "placement": ("a", "b")},
             {"ensembles": {**KNOWN.ensembles, "d": "h:4"}, "placement": ("a", "b", "c", "d")},
+            {
+                "ensembles": {**KNOWN.ensembles, "d": "h:4"},
+                "placement": ("d", "a", "b", "c"),
+                "unweighted": ("c",),
+            },
             {"ensembles": {"a": "h:1", "b": "h:2", "d": "h:3"}, "placement": ("a", "b", "d")},
+            {"unweighted": ("c",)},
         ):
             with self.subTest(changes):
                 self.check("epoch 4, places znodes otherwise than the client's map, epoch 3", epoch=4, **changes)
+
+    def test_more_ensembles(self) -> None:
+        """They have no weight, so nothing has another place. Perhaps two have come since."""
+        grown = with_more(KNOWN, d="h:4")
+        twice = with_more(grown, e="h:5", f="h:6")
+        self.assertEqual(twice.unweighted, ("d", "e", "f"))
+        for before, after in ((KNOWN, grown), (grown, twice), (KNOWN, twice)):
+            self.assertIs(newer_of(before, after, "h:2"), after)
+            self.assertIs(newer_of(after, before, "h:2"), after)
+        for changes in (
+            {"unweighted": ()},
+            {"unweighted": (), "weights": {"d": 0}},
+            {"weights": {"a": 2}},
+            {"placement": ("a", "b", "c"), "ensembles": KNOWN.ensembles, "unweighted": ()},
+        ):
+            with self.subTest(changes), self.assertRaisesRegex(ClusterMapError, "places znodes otherwise"):
+                newer_of(grown, replace(grown, epoch=5, **changes), "h:2")  # type: ignore[arg-type]
+
+    def test_where_they_stand(self) -> None:
+        """Without a weight, behind all that have one. No directory is there; all are where they were."""
+        grown = with_more(replace(KNOWN, weights={"b": 3}), d="h:4", e="h:5")
+        document = json.loads(grown.to_json())
+        first = document["epochs"][0]
+        self.assertEqual((first["weights"], grown.shares), ({"a": 1, "b": 3, "c": 1}, (1, 3, 1, 0, 0)))
+        self.assertEqual(ClusterMap.from_json(grown.to_json()), grown)
+        before, after = replace(KNOWN, weights={"b": 3}).make_placement(), grown.make_placement()
+        for number in range(1000):
+            self.assertEqual(after.directory(f"/{number}"), before.directory(f"/{number}"))
+        for weights, name in (({"a": 1, "b": 1, "d": 1}, "c"), ({"b": 1, "c": 1}, "a")):
+            first["weights"] = weights
+            with self.assertRaisesRegex(ClusterMapError, f"no weight is given for ensemble {name}"):
+                ClusterMap.from_json(json.dumps(document).encode())
+
+    def test_more_ensembles_beside_the_bootstrap_ensemble(self) -> None:
+        """It carries no znodes, and stays apart."""
+        apart = ClusterMap("test", {"a": "h:1", "z": "h:9"}, ("a",), "z")
+        grown = with_more(apart, b="h:2")
+        self.assertIs(newer_of(apart, grown, "h:2"), grown)
+        self.assertEqual(grown.names, ("a", "b", "z"))
+
+    def test_another_format(self) -> None:
+        """One ensemble has all, whatever the format. Maps of several ensembles keep theirs."""
+        one = ClusterMap("test", {"a": "h:1"}, ("a",), "a", format=1)
+        for newer in (replace(one, epoch=2, format=2), with_more(replace(one, format=2), b="h:2")):
+            self.assertIs(newer_of(one, newer, "h:1"), newer)
+            with self.assertRaisesRegex(ClusterMapError, "places znodes otherwise"):
+                newer_of(newer, replace(one, epoch=3), "h:1")
+        old = replace(KNOWN, format=1)
+        with self.assertRaisesRegex(ClusterMapError, "places znodes otherwise"):
+            newer_of(old, replace(KNOWN, epoch=4), "h:1")
 
 
 class TestNameIn(unittest.TestCase):

@@ -30,6 +30,10 @@ class TestExplanation(unittest.TestCase):
             ],
         )
 
+    def test_an_ensemble_that_has_come(self) -> None:
+        *_, last = explain_children(replace(MAP, unweighted=("c",)), "/app/jobs")
+        self.assertEqual(last, "    c   none: it has no weight yet")
+
     def test_by_hand(self) -> None:
         for cluster_map in (MAP, OF_TEN):
             for path in ("/", "/app", "/a b/it's", "/ünï/$код", "/-n %s \\n"):

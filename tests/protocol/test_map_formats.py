@@ -55,7 +55,7 @@ class TestFormats(ReadCase):
                     weighted(a=1, b=weight), "weight of ensemble b is .*, not a whole number from 0 to 100"
                 )
         self.assert_refused(weighted(a=0, b=0), "every ensemble of the placement has weight 0")
-        self.assert_refused(weighted(a=1), "no weight is given for ensemble b")
+        self.assert_refused(weighted(b=1), "no weight is given for ensemble a")
         for weight in (1, 2, None):
             self.assert_refused(
                 weighted(a=1, b=1, c=weight), "a weight is given for 'c', which is not in the placement"
