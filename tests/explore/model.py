@@ -27,7 +27,7 @@ from tests.explore.znodes import (
     Znode,
     Znodes,
     difference,
-    has_watch,
+    leaves_watch,
     path_of,
     watch_kind,
 )
@@ -116,7 +116,7 @@ class Model:
             except KazooException as error:
                 answer = error
             first.setdefault(freeze(answer), at)
-        if has_watch(request):  # it reports what happens before a follower hears of it
+        if leaves_watch(request):  # it reports what happens before a follower hears of it
             first[None, "newest"] = None
         return list(first.values())
 
@@ -128,7 +128,7 @@ class Model:
             answer = states[0].read(request, who)
         except KazooException as error:
             return error
-        if has_watch(request):
+        if leaves_watch(request):
             self._watch(Watch(who, ensemble, watch_kind(request), path_of(request)), states)
         return answer
 

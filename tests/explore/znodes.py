@@ -34,6 +34,7 @@ from parkazoo.kazoo_private import (
     SetData,
 )
 from parkazoo.protocol.placement import PIN, split
+from parkazoo.wire.own_read import OwnRead
 
 EPHEMERAL, SEQUENCE = 1, 2
 READS = (Exists, GetData, GetACL, GetChildren, GetChildren2)
@@ -244,6 +245,11 @@ def watch_kind(request: Request) -> str:
 
 def has_watch(request: Request) -> bool:
     return bool(getattr(request, "watcher", None))
+
+
+def leaves_watch(request: Request) -> bool:
+    """Whether a server keeps a watch: also of a member's own read, which is in none of the client's tables."""
+    return has_watch(request) or isinstance(request, OwnRead)
 
 
 def path_of(request: Request) -> str:

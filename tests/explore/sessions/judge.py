@@ -11,6 +11,7 @@ from parkazoo.kazoo_private import Close, Create, Create2, Delete, GetData, SetD
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP, Placement, logical
 from parkazoo.protocol.registration import decode_registration, format_session, registration_path
+from parkazoo.wire.own_read import OwnRead
 from tests.explore.scenario import Violation
 from tests.explore.sessions.client import OPEN, Accept, Input, Lose, Tell, Wait
 from tests.explore.sessions.world import ClientState, Ledger, Move, Position, ServerSession, World, replaced
@@ -58,7 +59,7 @@ def noted(placement: Placement, before: World, world: World, index: int, item: I
     client, was = world.clients[index], before.clients[index]
     ledger, old, now = client.ledger, was.position, client.position
     if isinstance(item, Tell):
-        ledger = _heard(ledger, was, item)
+        ledger = _heard(ledger, before, index, item)
         if isinstance(item.what, WatchedEvent):
             fired = [
                 n
@@ -89,14 +90,15 @@ def _is_present(world: World, index: int, ensemble: int) -> bool:
     return world.session(port.session).losts == client.position.losts and not is_closing
 
 
-def _heard(ledger: Ledger, was: ClientState, tell: Tell) -> Ledger:
-    port = was.position.ports[tell.ensemble]
+def _heard(ledger: Ledger, before: World, index: int, tell: Tell) -> Ledger:
+    port = before.clients[index].position.ports[tell.ensemble]
     if isinstance(tell.what, WatchedEvent) or not port.outbox:
         return ledger
     request, answer = port.outbox[0], tell.what
     if isinstance(request, GetData) and request.path == MAP and isinstance(answer, tuple):
         epoch = ClusterMap.from_json(answer[0]).epoch
-        return ledger._replace(seen=max(ledger.seen, epoch))
+        is_dropped = port.phase == OPEN and not _is_present(before, index, tell.ensemble)
+        return ledger if is_dropped else ledger._replace(seen=max(ledger.seen, epoch))
     if port.phase == OPEN:
         held = frozenset(_held_after(ledger.held[tell.ensemble], request, answer))
         return ledger._replace(held=replaced(ledger.held, tell.ensemble, held))
@@ -251,7 +253,7 @@ def _check_shock(before: World, world: World, index: int, move: Move) -> None:
         has_lost = (
             (move.client, move.kind in "ar", port.phase) == (index, True, OPEN)
             and _is_present(before, index, move.ensemble)
-            and bool(port.outbox)
+            and any(not isinstance(request, OwnRead) for request in port.outbox)
         )
         if has_lost != (now.suspensions > old.suspensions):
             raise Violation("the client was SUSPENDED for a moment without a reason, or not with one")

@@ -62,7 +62,7 @@ MUTANTS: Mapping[str, SessionMutant] = {
         seen_in(HOLD),
     ),
     "the copy is not taken at a join": SessionMutant(
-        handshake._open_session, [TAKE_COPY, "pass"], NOT_NEWEST, seen_in(HOLD, "lmmm")
+        handshake._open_session, [TAKE_COPY, "pass"], NOT_NEWEST, seen_in(HOLD, "mm")
     ),
     "the copy is not taken at a renewal": SessionMutant(
         Roster.take_copy,
@@ -83,7 +83,7 @@ MUTANTS: Mapping[str, SessionMutant] = {
         Roster._register_again,
         ["registered = OnAnswer(", "self._registered[member] = epoch\n        registered = OnAnswer("],
         "newest map",
-        seen_in(HOLD, "lmm"),
+        seen_in(READ, "lm"),
     ),
     "addresses of a newer map are not taken over": SessionMutant(
         Roster._follow, ["self._settle(member, member.name)", "pass"], "servers", seen_in(HOLD, "lmmm")
