@@ -14,9 +14,9 @@ from kazoo.protocol.states import KeeperState, WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.engine.session import Session
-from parkazoo.kazoo_private import Create
+from parkazoo.kazoo_private import Create, GetData
 from parkazoo.protocol.cluster_map import parse_hosts
-from parkazoo.protocol.placement import logical
+from parkazoo.protocol.placement import ENSEMBLE, logical
 from parkazoo.protocol.registration import encode_registration, registration_path
 from parkazoo.protocol.server_list import CONFIG
 from parkazoo.wire.exchange import CONNECTING
@@ -35,6 +35,17 @@ LOG = logging.getLogger("parkazoo.test.sessions")
 LOG.addHandler(logging.NullHandler())
 LOG.propagate = False
 LOG.setLevel(logging.CRITICAL)
+
+
+class Unknown(Exception):
+    """The client does not know the ensemble."""
+
+
+class Join(NamedTuple):
+    """No request to a path: an operation that reads there what each ensemble has. So it needs a session there."""
+
+    ensemble: int
+    type: int = 0
 
 
 # ---- what a client gets from outside -------------------------------------------------------------
@@ -102,12 +113,14 @@ class Port(NamedTuple):
     :param phase: empty if there is none.
     :param session: that it has, or asks for; 0 for a new one.
     :param outbox: requests that wait for an answer. :param queue: that wait for a connection.
+    :param is_patient: whether those wait for ever.
     """
 
     phase: str = ""
     session: int = 0
     outbox: tuple[Request, ...] = ()
     queue: tuple[Request, ...] = ()
+    is_patient: bool = False
 
 
 class Client:
@@ -175,8 +188,19 @@ class Client:
 
     def call(self, request: Request) -> Result:
         result = Result()
-        self.session.call(request, result)
+        if isinstance(request, Join):
+            self._join(request.ensemble, result)
+        else:
+            self.session.call(request, result)
         return result
+
+    def _join(self, ensemble: int, result: Result) -> None:
+        session = self.session
+        if session.driver is None or self._names[ensemble] not in session.names:
+            result.set_exception(Unknown())
+            return
+        index = session.names.index(self._names[ensemble])
+        session.driver.run(session.driver.context.ask("/", index, GetData(ENSEMBLE, None)), result)
 
     def settle(self) -> None:
         """Make the calls that are to be made soon. Servers do not change here, so no move waits for an answer."""
@@ -248,7 +272,8 @@ class Client:
             return Port(OPEN, member.session_id, tuple(each[0] for each in member._pending), queue)
         exchange = connection.race.exchange
         if exchange is None:
-            return Port(LOOKING if connection.is_looking else "", member.session_id, (), queue)
+            phase = LOOKING if connection.is_looking else ""
+            return Port(phase, member.session_id, (), queue, member._patience is None)
         asked = tuple(request for request, _ in exchange._asked if request.path != CONFIG)
         phase = ASKING if exchange.state == CONNECTING else GREETING
         return Port(phase, member.session_id, asked, queue)
@@ -262,11 +287,18 @@ class Client:
         return self._runtime.give_up is not None
 
     def has_right_hosts(self) -> bool:
-        """Whether each member looks for the servers that the client's map names."""
-        known = self.session.cluster_map
-        return known is None or all(
-            tuple(member.hosts) == parse_hosts(known.ensembles[member.name]) for member in self.session.members
-        )
+        """Whether each member looks for the servers that the client's map names.
+
+        If there was one ensemble, it looks for the user's, and since there are more, for the map's after them.
+        """
+        known, first = self.session.cluster_map, self.session.first
+        if known is None:
+            return True
+        wanted = {member: parse_hosts(known.ensembles[member.name]) for member in self.session.members}
+        if tuple(first.hosts) == parse_hosts(self._hosts):
+            is_one = len(known.names) == 1
+            return is_one or {*first.servers} == {*first.hosts, *wanted.pop(first)}
+        return all(tuple(member.hosts) == hosts for member, hosts in wanted.items())
 
 
 def _connection(member: Member) -> Connection:

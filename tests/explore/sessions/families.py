@@ -15,11 +15,13 @@ from tests.explore.directories import WATCH
 from tests.explore.families import name_of
 from tests.explore.scenario import Asking, Program
 from tests.explore.sessions.beginning import directories
+from tests.explore.sessions.client import Join
 from tests.explore.sessions.scenario import SessionScenario
 from tests.explore.znodes import EPHEMERAL, SEQUENCE, Request
 
-A, B = directories(Placement(2))  # whose children are on ensembles a and b
-A_OF_3, B_OF_3, C_OF_3 = directories(Placement(3))
+A, B = directories(Placement(2), 2)  # whose children are on ensembles a and b
+A_OF_3, B_OF_3, C_OF_3 = directories(Placement(3), 3)
+ALL = ""  # the directory of all znodes, where there is one ensemble
 
 
 def hold(directory: str, flags: int = 0) -> Request:
@@ -63,13 +65,28 @@ OF_THREE: Mapping[str, Program] = {  # ensembles
     "hold on two of three": [hold(A_OF_3), hold(B_OF_3), get(C_OF_3)],
     "watch and hold on three": [get(A_OF_3, WATCH), get(B_OF_3, WATCH), hold(C_OF_3)],
 }
+NEW_B, NEW_C = Join(1), Join(2)
+GROWING: Mapping[str, tuple[int, int, Program]] = {  # with how many ensembles there are at first and at last
+    "one becomes two, hold": (1, 2, [hold(ALL), NEW_B, get(ALL), NEW_B, set_(ALL)]),
+    "one becomes two, watch": (1, 2, [get(ALL, WATCH), NEW_B, set_(ALL), NEW_B]),
+    "one becomes two, read": (1, 2, [get(ALL), NEW_B, get(ALL)]),
+    "one becomes two, not joined": (1, 2, [hold(ALL), get(ALL), Delete("/e", -1), get(ALL, WATCH)]),
+    "one becomes two, all at once": (1, 2, at_once(hold(ALL), get(ALL, WATCH), NEW_B)),
+    "two become three, hold": (2, 3, [hold(B), NEW_C, get(A), NEW_C]),
+    "two become three, watch": (2, 3, [get(B, WATCH), NEW_C, set_(A), NEW_C]),
+    "two become three, read": (2, 3, [get(B), NEW_C, set_(A), NEW_C]),
+    "one becomes three, hold": (1, 3, [hold(ALL), NEW_B, get(ALL), NEW_C, NEW_B]),
+    "one becomes three, read": (1, 3, [get(ALL), NEW_C, set_(ALL), NEW_B]),
+}
 OTHERS: Mapping[str, Sequence[Program]] = {
     "nothing": [],
     "sets": [[set_(B), set_(A)]],
     "watches it": [[Exists(f"{B}/e", WATCH)]],
     "lets go": [[LET_GO]],
 }
+ALIKE = "the same"
 TROUBLES = ("le", "lep", "leg", "lmmm", "lemm", "llee")
+OF_GROWTH = ("mm", "mml", "mmle", "mmlp", "mmlg", "mmlee", "mmmmle")  # troubles
 STARTS = ("a", "b", "ab")
 PACES = ("at once", "apart", "slow")
 
@@ -92,23 +109,28 @@ class Sessions:
     def scenario(self) -> SessionScenario:
         if self.pace not in PACES:
             raise ValueError(f"no pace: {self.pace}")
-        is_of_three = self.program in OF_THREE
-        program = OF_THREE[self.program] if is_of_three else PROGRAMS[self.program]
+        known = {name: (2, 2, each) for name, each in PROGRAMS.items()}
+        known |= {name: (3, 3, each) for name, each in OF_THREE.items()}
+        first, last, program = {**known, **GROWING}[self.program]
+        other = [program] if self.other == ALIKE else OTHERS[self.other]
         return SessionScenario(
             name_of(self),
-            [program, *OTHERS[self.other]],
+            [program, *other],
             self.troubles,
             self.start,
-            ensembles=3 if is_of_three else 2,
+            ensembles=last,
+            come=last - first,
             is_apart=self.pace == "apart",
             is_slow=self.pace == "slow",
         )
 
     @classmethod
     def members(cls) -> Iterator[Sessions]:
-        """A client alone; two; and one on three ensembles."""
+        """A client alone; two; one on three ensembles; and those whose map gains ensembles."""
         alone = itertools.product(PROGRAMS, ["nothing"], TROUBLES, STARTS, PACES)
         two = itertools.product(PROGRAMS, [*OTHERS][1:], TROUBLES, ["a"], ["apart"])
         three = itertools.product(OF_THREE, ["nothing"], TROUBLES, STARTS, ["at once"])
-        for words in itertools.chain(alone, two, three):
+        grows = itertools.product(GROWING, ["nothing"], OF_GROWTH, ["a"], PACES)
+        grow = itertools.product(GROWING, [ALIKE], OF_GROWTH, ["a"], ["apart"])
+        for words in itertools.chain(alone, two, three, grows, grow):
             yield cls(*words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kazoo.exceptions import ConnectionLoss, NoNodeError, SessionExpiredError
+from kazoo.exceptions import ConnectionLoss, KazooException, NoNodeError, SessionExpiredError
 from kazoo.protocol.states import KeeperState, WatchedEvent
 
 from parkazoo.kazoo_private import Close, Create, Create2, Delete, GetData, SetData, Transaction
@@ -13,7 +13,7 @@ from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP, Placement, logic
 from parkazoo.protocol.registration import decode_registration, format_session, registration_path
 from parkazoo.wire.own_read import OwnRead
 from tests.explore.scenario import Violation
-from tests.explore.sessions.client import OPEN, Accept, Input, Lose, Tell, Wait
+from tests.explore.sessions.client import LOOKING, OPEN, Accept, Input, Join, Lose, Port, Tell, Unknown, Wait
 from tests.explore.sessions.world import ClientState, Ledger, Move, Position, ServerSession, World, replaced
 from tests.explore.znodes import EPHEMERAL, SEQUENCE, Answer, Request, has_watch, path_of
 
@@ -38,7 +38,7 @@ def check_request(position: Position, session: ServerSession, request: Request, 
         said = decode_registration(request.data)  # type: ignore[attr-defined]
         if said["epoch"] > position.epoch:
             raise Violation("a registration says an epoch that its client does not know")
-        if session.losts == position.losts and said["client"] != format_session(position.number):
+        if session.losts == position.losts and said["client"] != _id_of(position, session.number):
             raise Violation("a registration is another client's")
         return
     if is_greeting and isinstance(request, GetData) and request.path in FIRST:
@@ -49,6 +49,31 @@ def check_request(position: Position, session: ServerSession, request: Request, 
         raise Violation("a request before the registration")
     if not session.has_read_copy:
         raise Violation("a request before the copy of the map")
+
+
+def _id_of(position: Position, session: int) -> str:
+    """The id with which a client registers a session."""
+    return format_session(session if position.ensembles == 1 else position.number)
+
+
+def check_past(placement: Placement, world: World, session: ServerSession, request: Request) -> None:
+    """A server executes a request of a program.
+
+    :raises Violation: it may show a state from before what this client has made or deleted.
+    """
+    position = world.clients[session.client].position
+    if not isinstance(request, GetData) or request.path != ENSEMBLE:
+        return
+    joined = min(n for n, each in enumerate(position.calls) if each == Join(session.ensemble))
+    ended = {each.number for each in position.ended}
+    has_changed = any(
+        n in ended and isinstance(part, (Create, Delete)) and _home(placement, part)[0] != session.ensemble
+        for n, each in enumerate(position.calls[:joined])
+        for part in _parts(each)
+    )
+    mine = (session.client, session.ensemble)
+    if has_changed and not any(each.has_caught_up for each in world.sessions if each[1:3] == mine):
+        raise Violation("a read of a new ensemble is not behind what the client has changed")
 
 
 # ---- what is known of a client -------------------------------------------------------------------
@@ -76,6 +101,8 @@ def noted(placement: Placement, before: World, world: World, index: int, item: I
         ledger = ledger._replace(awaited=frozenset(), held=nothing, made=frozenset())
     present = {e for e, port in enumerate(now.ports) if port.phase == OPEN and _is_present(world, index, e)}
     ledger = ledger._replace(awaited=ledger.awaited - present)
+    if now.state == KeeperState.CONNECTED:
+        ledger = ledger._replace(last_id=(now.losts, now.number))
     ledger = _ended(ledger, old, now)
     if (now.losts, now.suspensions) != (old.losts, old.suspensions):
         ledger = ledger._replace(due=ledger.due.union(live_watches(placement, was)))
@@ -193,7 +220,11 @@ def _is_unanswered(position: Position, ensemble: int, path: str) -> bool:
 
 
 def _place(placement: Placement, position: Position, number: int) -> tuple[int, str]:
-    return placement.home(path_of(position.calls[number]))
+    return _home(placement, position.calls[number])
+
+
+def _home(placement: Placement, request: Request) -> tuple[int, str]:
+    return placement.directory(path_of(request)).home
 
 
 # ---- what must hold ------------------------------------------------------------------------------
@@ -213,24 +244,57 @@ def check(placement: Placement, before: World, world: World, index: int, move: M
         raise Violation("the client does not work by the newest map that it has read")
     if not now.has_right_hosts:
         raise Violation("a member does not look for the servers that the map names")
-    if (now.losts == old.losts) != (now.number == old.number):
-        raise Violation("the client's number did not change with LOST, and only then")
+    _check_number(before.clients[index], client)
     if any(count > 1 for count in now.counts):
         raise Violation("an operation got two answers")
     for ended in now.ended[len(old.ended) :]:
         if isinstance(ended.result, ConnectionLoss) and (move.kind not in LOSING or move.client != index):
             raise Violation("an operation got ConnectionLoss, though no request of it was lost")
+        if isinstance(ended.result, Exception) and not isinstance(ended.result, (KazooException, Unknown)):
+            raise Violation(f"an operation failed: {ended.result!r}")
+        call = now.calls[ended.number]
+        if isinstance(call, Join) and isinstance(ended.result, Unknown) and call.ensemble < old.ensembles:
+            raise Violation("the client does not know an ensemble that its map names")
         if isinstance(ended.result, SessionExpiredError) and now.losts == old.losts:
             raise Violation("an operation expired, but the client was not LOST")
+    if any(
+        (was.phase, port.phase, port.is_patient) == (OPEN, LOOKING, True) and now.ensembles > 1
+        for was, port in zip(old.ports, now.ports, strict=True)
+    ):
+        raise Violation("what waits for an ensemble would wait for ever")
     told = [each.operation for each in now.told]
     if len(set(told)) < len(told):
         raise Violation("a watch was told twice")
-    if now.losts > old.losts and move.kind != "g" and not before.clients[index].ledger.held[move.ensemble]:
+    may_expire = old.ensembles == 1 or before.clients[index].ledger.held[move.ensemble]
+    if now.losts > old.losts and move.kind != "g" and not may_expire:
         raise Violation("the client was LOST, though it had no ephemeral where its session expired")
     _check_state(world, index)
     _check_shock(before, world, index, move)
     if now.state == KeeperState.CONNECTED:
         _check_ephemerals(placement, world, index)
+
+
+def _check_number(before: ClientState, client: ClientState) -> None:
+    """It changes with LOST, and only then. With one ensemble it is the session's: the client may have none."""
+    old, now, last = before.position, client.position, before.ledger.last_id
+    has_changed = False
+    if 1 not in (old.ensembles, now.ensembles):
+        has_changed = (now.losts == old.losts) != (now.number == old.number)
+    if last is not None and now.state == KeeperState.CONNECTED:
+        has_changed = has_changed or (now.losts == last[0]) != (now.number == last[1])
+    if has_changed:
+        raise Violation("the client's number did not change with LOST, and only then")
+
+
+def check_joined(carrying: int, now: Position) -> None:
+    """
+    :param carrying: how many ensembles have znodes.
+    :raises Violation: a client has joined another one, though no program wanted that.
+    """
+    wanted = {call.ensemble for call in now.calls if isinstance(call, Join)}
+    for ensemble in range(carrying, len(now.ports)):
+        if now.epoch and now.ports[ensemble] != Port() and ensemble not in wanted:
+            raise Violation("a client has joined what it does not need")
 
 
 def _check_state(world: World, index: int) -> None:
@@ -315,5 +379,5 @@ def _check_sessions(world: World, index: int) -> None:
             raise Violation("a session of a client that was LOST lives on")
         found = world.model.nodes[session.ensemble].get(registration_path(session.number))
         said = decode_registration(found.data if found else b"")
-        if (said.get("client"), said.get("epoch")) != (format_session(now.number), now.epoch):
+        if (said.get("client"), said.get("epoch")) != (_id_of(now, session.number), now.epoch):
             raise Violation("a session is not registered with the client's number and newest map")

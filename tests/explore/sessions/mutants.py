@@ -9,6 +9,7 @@ from parkazoo.engine.roster import Roster
 from parkazoo.engine.session import Session
 from parkazoo.protocol import atlas, states
 from parkazoo.protocol.holdings import Holdings
+from parkazoo.protocol.past import Past
 from parkazoo.protocol.standing import Standing
 from parkazoo.wire import handshake
 from parkazoo.wire.member import Member
@@ -38,6 +39,7 @@ def seen_in(
     return Sessions(program, other, troubles, start, pace)
 
 
+GROWS = "one becomes two, hold"
 HOLD, HOLD_MANY, READ = "hold and read", "hold by transaction and read", "read only"
 TAKE_COPY = "_verify(member.owner.take_copy(member, copy, str(address)))"
 MUTANTS: Mapping[str, SessionMutant] = {
@@ -186,6 +188,51 @@ MUTANTS: Mapping[str, SessionMutant] = {
         ],
         "expired, but|no request of it was lost",
         seen_in(READ),
+    ),
+    "the number changes when ensembles come": SessionMutant(
+        Roster.registration, ["self._number = session", "pass"], "number", seen_in(GROWS, "mm")
+    ),
+    "ensembles that come have no ports": SessionMutant(
+        Roster._grow, ["self._add(come)", "pass"], "does not know an ensemble", seen_in(GROWS, "mm")
+    ),
+    "an ensemble that comes is joined at once": SessionMutant(
+        Roster._grow,
+        ["self._add(come)", "self._add(come)\n    self._join(come[0])"],
+        "joined what it does not need",
+        seen_in("one becomes two, not joined", "mm"),
+    ),
+    "a client that has joined one ensemble is of one": SessionMutant(
+        Session.is_fatal,
+        ["self._atlas.is_of_one", "len(self.members) == 1"],
+        "though it had no ephemeral",
+        seen_in("one becomes two, not joined", "mmlee"),
+    ),
+    "requests to the first of several ensembles wait for ever": SessionMutant(
+        Roster._settle,
+        ["self._atlas.is_of_one", "member is self.first"],
+        "for ever|servers",
+        seen_in(GROWS, "mml"),
+    ),
+    "what waits when ensembles come waits for ever": SessionMutant(
+        Member.settle, ["self._be_patient()", "pass"], "for ever", seen_in(GROWS, "mmlg")
+    ),
+    "a new ensemble is behind nothing": SessionMutant(
+        Past.grow,
+        ["+= [0] *", "+= [self._count] *"],
+        "not behind what the client has changed",
+        seen_in(GROWS, "mm"),
+    ),
+    "another ensemble is behind nothing": SessionMutant(
+        Past.grow,
+        ["+= [0] *", "+= [self._count] *"],
+        "not behind what the client has changed",
+        seen_in("two become three, hold", "mm"),
+    ),
+    "what one ensemble was asked for is not past": SessionMutant(
+        Past.grow,
+        ["self._forgotten = self._count = 1", "pass"],
+        "not behind what the client has changed",
+        seen_in(GROWS, "mm"),
     ),
     "a request that was lost is sent again": SessionMutant(
         Member._session_callback,

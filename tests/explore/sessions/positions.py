@@ -73,6 +73,7 @@ class Positions:
             client.states.count(KeeperState.CONNECTING),
             session.number,
             session.cluster_map.epoch if session.cluster_map else 0,
+            len(session.cluster_map.names) if session.cluster_map else 0,
             tuple(run.calls),
             tuple(run.ended),
             tuple(run.told),

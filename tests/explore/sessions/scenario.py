@@ -15,7 +15,7 @@ class SessionScenario:
     :param start: the ensembles whose servers a client is given.
     :param troubles: what may happen, each as often as its letter is there: a connection is lost (l), a session
         expires (e), the map changes on an ensemble (m), requests wait in vain (p), a client gives up (g).
-    :param ensembles: how many there are.
+    :param ensembles: how many there are. :param come: so many of them come while the map changes.
     :param is_apart: answers are read some time after they were sent.
     :param is_slow: so are the answers of a handshake.
     """
@@ -25,5 +25,6 @@ class SessionScenario:
     troubles: str = ""
     start: str = "a"
     ensembles: int = 2
+    come: int = 0
     is_apart: bool = False
     is_slow: bool = False

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from kazoo.protocol.states import WatchedEvent
+from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Close, Create, Delete, GetData, SetData
+from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import CLIENTS, MAP, Placement
 from tests.explore.scenario import Bounds
 from tests.explore.sessions import judge
@@ -47,7 +49,7 @@ class Scheduler:
     def __init__(self, scenario: SessionScenario) -> None:
         self.scenario = scenario
         self._names = NAMES[: scenario.ensembles]
-        self.placement = Placement(scenario.ensembles)
+        self.placement: Placement = map_of(scenario.ensembles, 1 + scenario.come, scenario.come).make_placement()
         self._positions = Positions(scenario)
 
     # ---- worlds ----------------------------------------------------------------------------------
@@ -55,9 +57,10 @@ class Scheduler:
     def begin(self) -> World:
         """Before anything has happened."""
         count = self.scenario.ensembles
-        model = beginning(count)
+        model = beginning(count, self.scenario.come)
         clients = tuple(self._positions.new(index) for index in range(len(self.scenario.programs)))
-        return World(model, clients, (), (1,) * count)
+        come = self.scenario.come
+        return World(model, clients, (), (1,) * (count - come) + (0,) * come)
 
     def key(self, world: World) -> Hashable:
         """What tells a world from others."""
@@ -75,7 +78,7 @@ class Scheduler:
         troubles = self.scenario.troubles
         left = {each: troubles.count(each) > world.spent.count(each) for each in "lempg"}
         if left["m"]:
-            moves += [Move(0, "m", each) for each in _changeable(world.copies)]
+            moves += [Move(0, "m", each) for each in self._changeable(world.copies)]
         for index, client in enumerate(world.clients):
             if client.position.may_give_up and left["g"]:
                 moves.append(Move(index, "g"))
@@ -96,7 +99,7 @@ class Scheduler:
             if unserved:
                 kinds += "s"
             return kinds + "d" if inbox else kinds
-        if left["p"] and port.queue and client.position.epoch:
+        if left["p"] and port.queue and client.position.epoch and not port.is_patient:
             kinds += "p"
         if port.phase == LOOKING:
             if client.position.epoch == 0 and self._names[ensemble] not in self.scenario.start:
@@ -124,9 +127,10 @@ class Scheduler:
         trouble = SPENT.get(move.kind, move.kind)
         if move.kind not in PROGRESS:
             world = world._replace(spent=world.spent + trouble)
-        world = self._made(move, world)
+        world, count = self._made(move, world), self.scenario.ensembles
         for each in range(len(world.clients)):
             judge.check(self.placement, before, world, each, move)
+            judge.check_joined(count - self.scenario.come, world.clients[each].position)
         world = World(*world[:-1], Path(before.path, move))
         if self.is_quiet(world):
             for each in range(len(world.clients)):
@@ -200,6 +204,8 @@ class Scheduler:
         port = client.position.ports[ensemble]
         request = port.outbox[_answers(client.inboxes[ensemble])]
         judge.check_request(client.position, session, request, is_greeting=port.phase == GREETING)
+        if port.phase == OPEN:
+            judge.check_past(self.placement, world, session, request)
         if isinstance(request, Close):
             world, events = self._without(world, session)
             return world, events, Tell(ensemble, True)
@@ -266,6 +272,12 @@ class Scheduler:
 
     # ---- servers ---------------------------------------------------------------------------------
 
+    def _changeable(self, copies: Sequence[int]) -> list[int]:
+        """The ensembles whose copy may be the next to change: of those that the published map has."""
+        known = len(map_of(self.scenario.ensembles, copies[0], self.scenario.come).names)
+        behind = [each for each, epoch in enumerate(copies[:known]) if epoch < copies[0]]
+        return behind or [0]
+
     def _without(self, world: World, session: ServerSession) -> tuple[World, list[tuple[int, Tell]]]:
         """A session ends: its ephemerals go."""
         nodes = world.model.nodes[session.ensemble]
@@ -287,16 +299,17 @@ class Scheduler:
         return _send(world, events)
 
     def _change(self, world: World, ensemble: int) -> World:
-        epoch = world.copies[ensemble] + 1
-        changed = SetData(MAP, map_of(self.scenario.ensembles, epoch).to_json(), -1)
+        epoch = next_epoch(world.copies, ensemble)
+        data = map_of(self.scenario.ensembles, epoch, self.scenario.come).to_json()
+        is_there = bool(world.copies[ensemble])
+        changed = SetData(MAP, data, -1) if is_there else Create(MAP, data, OPEN_ACL_UNSAFE, 0)
         world, events, _ = self._run(world, ensemble, changed, OPERATOR)
         return _send(world._replace(copies=replaced(world.copies, ensemble, epoch)), events)
 
 
-def _changeable(copies: Sequence[int]) -> list[int]:
-    """The ensembles whose copy may be the next to change: the first has the primary."""
-    behind = [each for each, epoch in enumerate(copies) if epoch < copies[0]]
-    return behind or [0]
+def next_epoch(copies: Sequence[int], ensemble: int) -> int:
+    """Of the map that an ensemble gets next: the first one has the primary."""
+    return copies[0] + (ensemble == 0)
 
 
 def _answers(inbox: Sequence[Tell]) -> int:
@@ -320,4 +333,6 @@ def _learned(session: ServerSession, request: Request, answer: Answer) -> Server
         return session._replace(has_registered=session.has_registered or not isinstance(answer, Exception))
     if isinstance(request, GetData) and request.path == MAP and session.has_registered:
         return session._replace(has_read_copy=True)
+    if request == CATCH_UP:
+        return session._replace(has_caught_up=True)
     return session

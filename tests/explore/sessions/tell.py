@@ -8,7 +8,7 @@ from tests.explore.scenario import Violation
 from tests.explore.sessions.beginning import NAMES
 from tests.explore.sessions.client import Tell
 from tests.explore.sessions.scenario import SessionScenario
-from tests.explore.sessions.scheduler import Scheduler
+from tests.explore.sessions.scheduler import Scheduler, next_epoch
 from tests.explore.sessions.world import KINDS, Move, World
 from tests.explore.tell import command
 from tests.explore.words import answer_in_words, in_words
@@ -41,7 +41,7 @@ def events_of(scenario: SessionScenario, moves: Sequence[Move]) -> Iterator[str]
 def _told(world: World, move: Move) -> str:
     name = NAMES[move.ensemble]
     if move.kind == "m":
-        return f"ensemble {name} gets the map of epoch {world.copies[move.ensemble] + 1}"
+        return f"ensemble {name} gets the map of epoch {next_epoch(world.copies, move.ensemble)}"
     said = f"client {move.client} {KINDS[move.kind]}"
     if move.kind in "gw":
         return said

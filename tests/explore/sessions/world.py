@@ -77,6 +77,7 @@ class Position(NamedTuple):
     :param ports: its ends of connections, by ensemble.
     :param state: its KeeperState. :param losts: how often it was LOST.
     :param suspensions: how often it was SUSPENDED. :param epoch: of its map; 0 if it has none.
+    :param ensembles: how many its map has.
     :param counts: how many answers each operation got. :param has_claims: whether the driver keeps any.
     """
 
@@ -87,6 +88,7 @@ class Position(NamedTuple):
     suspensions: int
     number: int
     epoch: int
+    ensembles: int
     calls: tuple[Request, ...]
     ended: tuple[Ended, ...]
     told: tuple[Told, ...]
@@ -107,6 +109,7 @@ class Ledger(NamedTuple):
     :param due: operations whose watches must be called, if they have not been.
     :param owed: so often it must have been LOST when it is CONNECTED again.
     :param seen: the newest epoch of all copies that it has read.
+    :param last_id: when it was CONNECTED last: how often it had been LOST, and its number.
     """
 
     awaited: frozenset[int]
@@ -115,6 +118,7 @@ class Ledger(NamedTuple):
     due: frozenset[int] = frozenset()
     owed: int = 0
     seen: int = 0
+    last_id: tuple[int, int] | None = None
 
 
 class ClientState(NamedTuple):
@@ -134,6 +138,7 @@ class ServerSession(NamedTuple):
 
     :param losts: how often its client had been LOST when it began.
     :param is_known: whether the client has learned of it.
+    :param has_caught_up: whether the write has come that puts a read behind the client's own past.
     """
 
     number: int
@@ -145,6 +150,7 @@ class ServerSession(NamedTuple):
     is_known: bool = False
     has_registered: bool = False
     has_read_copy: bool = False
+    has_caught_up: bool = False
 
     @property
     def who(self) -> Who:
@@ -152,7 +158,10 @@ class ServerSession(NamedTuple):
 
 
 class World(NamedTuple):
-    """:param copies: the epoch of each ensemble's copy of the map. :param spent: the kinds of troubles so far."""
+    """
+    :param copies: the epoch of each ensemble's copy of the map; 0 if it has none.
+    :param spent: the kinds of troubles so far.
+    """
 
     model: Model
     clients: tuple[ClientState, ...]
