@@ -80,7 +80,7 @@ def check(
         client.join(timeout=session_timeout_s)  # not longer: its requests would fail, and say less
         report = Report(cluster_map.cluster)
         began = time.monotonic()
-        _Walk(client, report, repair, accept_loss, timeout_s, grace_s, progress).run(len(cluster_map.names))
+        _Walk(client, report, repair, accept_loss, timeout_s, grace_s, progress).run()
         report.seconds = time.monotonic() - began
         return report
     finally:
@@ -142,9 +142,9 @@ class _Walk:
         self._under_way = 0
         self._heard_at = self._told_at = time.monotonic()
 
-    def run(self, ensembles: int) -> None:
+    def run(self) -> None:
         now_ms = int(time.time() * 1000)
-        for ensemble in range(ensembles):
+        for ensemble in range(len(self._context.names)):  # as the client knows them; more may come
             self._start(partial(audit_ensemble, self._context, ensemble, now_ms), self._take)
         while True:
             self._start_more()

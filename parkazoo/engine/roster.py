@@ -255,14 +255,17 @@ class Roster(Generic[MemberT]):
     def _grow(self, come: Sequence[str]) -> None:
         """There are more ensembles.
 
-        If there was one, it was used by the user's hosts. It still is; those that the map alone names are spare.
+        If there was one, it was used by the user's hosts. It still is, but for those that the map gives to others;
+        those that the map alone names are spare.
         """
         assert self.cluster_map is not None
         self._client.logger.info("The cluster has more ensembles: %s", ", ".join(come))
         if len(self.names) == 1:
             (name,) = self.names
+            others = {each for new in come for each in parse_hosts(self.cluster_map.ensembles[new])}
             with suppress(ClusterMapError):  # names that no map could have
-                self._servers.begin(name, self.cluster_map.ensembles[name], ",".join(dict.fromkeys(self._hosts)))
+                used = (each for each in parse_hosts(",".join(dict.fromkeys(self._hosts))) if each not in others)
+                self._servers.begin(name, self.cluster_map.ensembles[name], format_hosts(used))
             self._settle(self.first, name)
         if self.driver is not None:
             self.driver.context.grow(len(self.names) + len(come))

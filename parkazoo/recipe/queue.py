@@ -21,7 +21,7 @@ class LockingQueue(KazooLockingQueue):
 
     kazoo keeps the locks in ``taken/``, beside ``entries/``, and consumes an entry by a transaction over both,
     which may be on different ensembles. Here the lock of ``entries/entry-100-0000000001`` is its sibling
-    ``entries/taken-entry-100-0000000001``: siblings share an ensemble. Where one ensemble has all znodes
+    ``entries/taken-entry-100-0000000001``: siblings share an ensemble. Where one ensemble alone has a weight
     kazoo's own shape is kept, so that plain kazoo clients can use the same queue.
 
     A client that locks an entry also sets it, to the same value, in one transaction: its version distinguishes
@@ -41,7 +41,8 @@ class LockingQueue(KazooLockingQueue):
 
     def _ensure_paths(self) -> None:
         if not self._are_paths_chosen:
-            self._is_kazoos = sum(map(bool, self.client.cluster_map.shares)) == 1
+            cluster_map = self.client.cluster_map
+            self._is_kazoos = len(cluster_map.placement) - len(cluster_map.unweighted) == 1
             if not self._is_kazoos:
                 self.structure_paths = (self._entries_path,)
             self._are_paths_chosen = True

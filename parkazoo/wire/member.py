@@ -174,7 +174,7 @@ class Member(KazooClient):
             self.name = name
             self.logger.info("ensemble %s: the client begins here, on %s", name, format_hosts(self.hosts))
         is_new, self._limit_s = limit_s != self._limit_s, limit_s
-        if is_new and self._state == KeeperState.CONNECTING:  # also for what waits by now
+        if is_known and is_new and self._state == KeeperState.CONNECTING:  # also for what waits by now
             self._be_patient()
         if hosts is None:
             return

@@ -137,6 +137,24 @@ class TestMember(unittest.TestCase):
         member._be_patient()
         self.assertIsNone(member._patience)
 
+    def test_there_are_more_ensembles_now(self) -> None:
+        """What waits by now has the whole time, from the moment at which the limit came."""
+        self.loop = HandLoop()
+        member = self.member = make_member(Owner(self.loop), timeout=LIMIT_S)
+        member._state = KeeperState.CONNECTING
+        member.settle("c", None, (), LIMIT_S)
+        self.assertIsNone(member._patience)  # the first ensemble: nothing waits yet
+        member.settle("c", None, (), None)
+        result = self.wait()
+        member.settle("c", None, (), LIMIT_S)
+        patience = member._patience
+        member.settle("c", "c:2", (), LIMIT_S)
+        self.assertIs(member._patience, patience)
+        self.turn(LIMIT_S - 0.1)
+        self.assertEqual(result.told, [])
+        self.turn(LONGEST_S)
+        self.assertIsInstance(result.value, ConnectionLoss)
+
     def test_a_reason(self) -> None:
         """All that wait hear it at once; what comes then has the whole time."""
         error = ClusterMapError("wrong")

@@ -242,6 +242,14 @@ class TestHosts(GrowthTest):
         self.grow(client, "b")
         self.assertEqual((client["a"].hosts, client["a"].spare), ("a:1", ""))
 
+    def test_those_of_an_ensemble_that_comes(self) -> None:
+        """The user names them too, so that a client can begin there: they are not the first ensemble's."""
+        for hosts, used, spare in (("alias:1,B:1", "alias:1", "a:1"), ("b:1", "a:1", "")):
+            client = self.started(names="a")
+            client.describe_hosts = lambda hosts=hosts: hosts  # type: ignore[misc]
+            self.grow(client, "b")
+            self.assertEqual((client["a"].hosts, client["a"].spare), (used, spare))
+
     def test_the_map_names_others_later(self) -> None:
         """Then it is followed."""
         client = self.started(names="a")
