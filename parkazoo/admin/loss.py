@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from parkazoo.admin.clients import AdminClient
 from parkazoo.admin.contents import Contents, lost_parts
-from parkazoo.admin.strays import listings
+from parkazoo.admin.strays import OTHERS, listings
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.placement import FENCES, MAP, MIRRORS, PIN, ROOT, escape, join, logical, unescape
+from parkazoo.protocol.placement import FENCES, MAP, MIRRORS, PIN, escape, join, logical, unescape
 from parkazoo.protocol.resolver import Resolver
 
 LOSSES_SHOWN = 20
@@ -101,15 +101,16 @@ def _no_map(cluster_map: ClusterMap, states: Mapping[str, Contents]) -> str:
 def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Sequence[str]) -> Loss:
     """What the ensembles know of those that have lost their data; reads every znode."""
     resolver = Resolver(cluster_map.make_placement())
-    mirrors = {cluster_map.names.index(name): set(clients[name].children(MIRRORS)) for name in lost}
+    mirrors = {name: set(clients[name].children(MIRRORS)) for name in lost}
     childless: set[str] = set()
     homeless: set[str] = set()
     hidden: list[str] = []
     for name in cluster_map.placement:
         to_list = ["/", MIRRORS]
-        for path, names in listings(clients[name], to_list, hidden):
+        for path, names, pin in listings(clients[name], to_list, hidden):
             directory = logical(path)
-            where = resolver.known(directory).mirror.ensemble
+            known = cluster_map.names[resolver.known(directory).mirror.ensemble]
+            where = pin.on if pin is not None and pin.on is not None else known
             if PIN in names and escape(directory) not in mirrors.get(where, {escape(directory)}):
                 childless.add(directory)
             if path == MIRRORS:
@@ -117,9 +118,9 @@ def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Se
                 homeless.update(
                     each
                     for each, home in homes.items()
-                    if home.ensemble in mirrors
-                    and not clients[cluster_map.names[home.ensemble]].is_there(home.path)
+                    if (holder := cluster_map.names[home.ensemble]) in mirrors
+                    and not clients[holder].is_there(home.path)
                 )
             children = (join(path, each) for each in names if each != PIN)
-            to_list += [each for each in children if each not in {"/zookeeper", ROOT}]
+            to_list += [each for each in children if each not in OTHERS]
     return Loss(tuple(lost), tuple(sorted(childless)), tuple(sorted(homeless)), len(hidden))

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from kazoo.exceptions import NoNodeError
 
 from parkazoo.admin.clients import AdminClient, NoRightError
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.pin import Pin, decode_pin
 from parkazoo.protocol.placement import MIRRORS, PIN, PROBE, ROOT, Place, join, logical
 from parkazoo.protocol.resolver import Resolver
 
 READS_AT_ONCE = 64
 SHOWN = 5
+OTHERS = frozenset(("/zookeeper", ROOT))  # children of / that are no znodes of the users
+
+
+class Listing(NamedTuple):
+    """The names of a znode's children; `pin` is what its pin holds, None without a pin that can be read."""
+
+    path: str
+    names: list[str]
+    pin: Pin | None
 
 
 def verify_no_strays(cluster_map: ClusterMap, clients: Mapping[str, AdminClient]) -> None:
     """No ensemble has a znode at a place where this map would not look for it."""
-    if strays := _all_strays(cluster_map, clients):
+    if len(cluster_map.names) > 1 and (strays := _all_strays(cluster_map, clients)):
         raise ClusterMapError(
             f"{strays}Begin with empty ensembles and copy the znodes with a ParKazooClient, or make a map of the "
             "one ensemble that has data"
@@ -32,6 +43,7 @@ def agree_with_znodes(cluster_map: ClusterMap, clients: Mapping[str, AdminClient
 
     :param is_told: whether a copy or draft tells its format; otherwise it is that by which the znodes were placed.
     """
+    _verify_all_are_given(cluster_map, clients)
     strays = _all_strays(cluster_map, clients)
     if not strays:
         return cluster_map
@@ -45,20 +57,41 @@ def agree_with_znodes(cluster_map: ClusterMap, clients: Mapping[str, AdminClient
     )
 
 
+def _verify_all_are_given(cluster_map: ClusterMap, clients: Mapping[str, AdminClient]) -> None:
+    """:raises ClusterMapError: a pin says that children are on an ensemble that the map does not have."""
+    directories: dict[str, list[str]] = {}
+    for name in cluster_map.placement:
+        to_list = ["/", MIRRORS]
+        for path, names, pin in listings(clients[name], to_list, []):
+            if pin is not None and pin.on is not None and pin.on not in cluster_map.ensembles:
+                directories.setdefault(pin.on, []).append(logical(path))
+            to_list += [child for each in names if each != PIN and (child := join(path, each)) not in OTHERS]
+    if not directories:
+        return
+    missing = " and ".join(sorted(directories))
+    known = "; ".join(
+        f"on ensemble {name} are the children of {', '.join(paths[:SHOWN])}{', ...' if len(paths) > SHOWN else ''}"
+        for name, paths in sorted(directories.items())
+    )
+    raise ClusterMapError(
+        f"cluster {cluster_map.cluster} has ensembles that are not given: {known}. Its map is lost: to make it "
+        f"again, give all its ensembles, {missing} too, by their old names and in their old order. If the servers "
+        f"of {missing} are gone, give new ones under that name: the next error says what is lost with them"
+    )
+
+
 def _all_strays(cluster_map: ClusterMap, clients: Mapping[str, AdminClient]) -> str:
     """Some znodes at places where this map would not look for them, for a message; nothing if there are none."""
-    if len(cluster_map.names) == 1:
-        return ""
     resolver = Resolver(cluster_map.make_placement())
     strays = []
     for index, name in enumerate(cluster_map.names):
-        if found := _strays(clients[name], index, resolver):
+        if found := _strays(clients[name], index, resolver, cluster_map.names):
             strays.append(f"{', '.join(found)}{', ...' if len(found) == SHOWN else ''} on {clients[name]}")
     told = f"znodes would be out of reach with these ensembles in this order: {'; '.join(strays)}. "
     return told if strays else ""
 
 
-def _strays(client: AdminClient, index: int, resolver: Resolver) -> list[str]:
+def _strays(client: AdminClient, index: int, resolver: Resolver, ensembles: Sequence[str]) -> list[str]:
     """Some znodes on ensemble `index` whose place is elsewhere; goes through the whole tree if there are none."""
     found = [
         path
@@ -66,13 +99,14 @@ def _strays(client: AdminClient, index: int, resolver: Resolver) -> list[str]:
         if resolver.known(logical(path)).mirror != Place(index, path)
     ]
     to_list = ["/"]
-    for path, names in listings(client, to_list):
+    for path, names, pin in listings(client, to_list):
         for name in names:
             child = join(path, name)
-            if child in {"/zookeeper", ROOT} or child.startswith(f"/{PROBE}"):
+            if child in OTHERS or child.startswith(f"/{PROBE}"):
                 continue
-            if name == PIN:  # its directory has a mirror, perhaps on an ensemble that the map does not name
-                if resolver.known(path).is_native:
+            if name == PIN:  # its directory has a mirror
+                d = resolver.known(path)
+                if d.is_native or (pin is not None and pin.on not in {None, ensembles[d.mirror.ensemble]}):
                     found.append(child)
             elif resolver.known(child).home == Place(index, child):
                 to_list.append(child)
@@ -83,23 +117,33 @@ def _strays(client: AdminClient, index: int, resolver: Resolver) -> list[str]:
     return found[:SHOWN]
 
 
-def listings(
-    client: AdminClient, to_list: list[str], hidden: list[str] | None = None
-) -> Iterator[tuple[str, list[str]]]:
-    """The paths in `to_list`, to which the caller adds while it goes on, with the names of their children.
+def listings(client: AdminClient, to_list: list[str], hidden: list[str] | None = None) -> Iterator[Listing]:
+    """The paths in `to_list`, to which the caller adds while it goes on, with what is below them.
 
     :param hidden: gets the paths that may not be listed, which else is an error.
     """
     while to_list:
         batch = to_list[-READS_AT_ONCE:]
         del to_list[-READS_AT_ONCE:]
+        listed: dict[str, list[str]] = {}
         for path, answer in [(path, client.zk.get_children_async(path)) for path in batch]:
             with suppress(NoNodeError):  # deleted meanwhile
                 try:
-                    names = client.wait(path, answer)
+                    listed[path] = client.wait(path, answer)
                 except NoRightError:
                     if hidden is None:
                         raise
                     hidden.append(path)
-                else:
-                    yield path, names
+        pins = _read_pins(client, [path for path, names in listed.items() if PIN in names])
+        for path, names in listed.items():
+            yield Listing(path, names, pins.get(path))
+
+
+def _read_pins(client: AdminClient, paths: Sequence[str]) -> dict[str, Pin | None]:
+    """What the pins below these znodes hold."""
+    pins: dict[str, Pin | None] = {}
+    for path, answer in [(path, client.zk.get_async(join(path, PIN))) for path in paths]:
+        with suppress(NoNodeError, NoRightError):  # all may read the pins that ParKazoo makes
+            data, _ = client.wait(join(path, PIN), answer)
+            pins[path] = decode_pin(data or b"")
+    return pins

@@ -214,7 +214,7 @@ class _Walk:
             self._report.is_blind |= is_essential(place.path)
         for finding in audit.findings:
             if self._may_mend(finding):
-                self._start(partial(mend, finding), partial(self._mended, finding))
+                self._start(partial(mend, self._context, finding), partial(self._mended, finding))
             else:
                 remedy = finding.kind.remedy
                 self._record(finding, remedy or "run `parkazoo fsck --repair`")

@@ -20,8 +20,8 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 
 from parkazoo.kazoo_private import Exists, GetChildren, GetData, Sync, normpath
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.directory import pin_memory
 from parkazoo.protocol.findings import (
+    DIFFERING_PLACES,
     EMPTY_MIRRORS,
     FOREIGN,
     LOST_CHILDREN,
@@ -33,10 +33,12 @@ from parkazoo.protocol.findings import (
     ORPHANS,
     STALE_DONE,
     UNFINISHED_PROMOTIONS,
+    UNKNOWN_ENSEMBLES,
     Finding,
     is_mark,
     is_stale,
 )
+from parkazoo.protocol.pin import decode_pin
 from parkazoo.protocol.placement import (
     CLIENTS,
     DONE,
@@ -223,16 +225,18 @@ def audit_znode(context: Context, parent: Place, directory: str, name: str) -> O
         return NOTHING
     d = yield from context.resolver.find(path)
     if d.is_native:
-        return _audit_native(context, place, path, names)
+        return (yield from _audit_native(context, place, path, names))
     lost = Audit([_misplaced(context, place, path, each) for each in names if each != PIN])
-    return _merge(lost, (yield from _audit_directory(d))) if PIN in names else lost
+    return _merge(lost, (yield from _audit_directory(context, d))) if PIN in names else lost
 
 
-def _audit_native(context: Context, place: Place, path: str, names: list[str]) -> Audit:
+def _audit_native(context: Context, place: Place, path: str, names: list[str]) -> Operation[Audit]:
     """The children of `path` live below `place`."""
-    strange = _foreign(place, [PIN]) if PIN in names else ()
-    if strange:
+    strange: list[Finding] = []
+    if PIN in names:
         names.remove(PIN)
+        d = Directory(path, place, place, True)
+        strange = (yield from _audit_place(context, d)) or _foreign(place, [PIN])
     return Audit(strange, unvisited=[Unvisited(partial(audit_znode, context, place, path), names)])
 
 
@@ -242,7 +246,7 @@ def _audit_unlisted(context: Context, place: Place, path: str) -> Operation[Audi
     d = yield from context.resolver.find(path)
     if d.is_native or not (yield from _is_there(place.ensemble, d.pin)):
         return hidden
-    seen = yield from _audit_directory(d)
+    seen = yield from _audit_directory(context, d)
     return seen if seen.hidden else _merge(hidden, seen)
 
 
@@ -256,7 +260,23 @@ def _is_there(ensemble: int, path: str) -> Operation[bool]:
 # ---- directories with a pin --------------------------------------------------------------------
 
 
-def _audit_directory(d: Directory) -> Operation[Audit]:
+def _audit_place(context: Context, d: Directory) -> Operation[list[Finding]]:
+    """Whether the pin names another ensemble than the map; it never changes, so one look proves it."""
+    try:
+        data, _ = yield from ask(d.home.ensemble, GetData(d.pin, None))
+    except (NoAuthError, NoNodeError):
+        return []
+    pin, should = decode_pin(data), context.names[d.mirror.ensemble]
+    if pin is None or pin.on is None or pin.on == should:
+        return []
+    kind = DIFFERING_PLACES if pin.on in context.names else UNKNOWN_ENSEMBLES
+    return [Finding(kind, d.home.ensemble, d.path, f"on {pin.on} by its pin, on {should} by the map")]
+
+
+def _audit_directory(context: Context, d: Directory) -> Operation[Audit]:
+    """If the pin names another ensemble, it says nothing of a mirror here: no repair may follow from that."""
+    if misled := (yield from _audit_place(context, d)):
+        return Audit(misled)
     snapshot = yield from observe(d, is_fresh=False)
     if snapshot is not None and (snapshot.marks or snapshot.differing or not snapshot.has_mirror):
         snapshot = yield from observe(d)
@@ -272,7 +292,7 @@ def _audit_directory(d: Directory) -> Operation[Audit]:
 
 
 def _explain_no_mirror(d: Directory, before: Snapshot) -> Operation[list[Finding]]:
-    """A pin without marks had no mirror: what the pin remembers of the fence says why.
+    """A pin without marks had no mirror: what the pin says of the fence tells why.
 
     A promotion that lands raises the fence's version above the one remembered. The version goes back, or the fence
     is another one, if its ensemble has lost what it had when the pin was made.
@@ -284,10 +304,10 @@ def _explain_no_mirror(d: Directory, before: Snapshot) -> Operation[list[Finding
     fence, mirror = yield from ask_synced(d.mirror.ensemble, Exists(d.fence, None), Exists(d.mirror.path, None))
     if mirror is not None:
         return []
-    memory = pin_memory(data)
-    if memory is None or (fence and fence.ctime == memory.ctime and fence.version > memory.version):
+    pin = decode_pin(data)
+    if pin is None or (fence and fence.ctime == pin.ctime and fence.version > pin.version):
         return [Finding(MISSING_MIRRORS, d.home.ensemble, d.path)]
-    if fence and fence.ctime == memory.ctime and fence.version == memory.version:
+    if fence and fence.ctime == pin.ctime and fence.version == pin.version:
         return [Finding(UNFINISHED_PROMOTIONS, d.home.ensemble, d.path)]
     if (yield from observe(d)) != before:
         return []  # it is in use
@@ -322,7 +342,7 @@ def audit_mirror(context: Context, ensemble: int, name: str) -> Operation[Audit]
         return Audit(findings)
     except NoAuthError:
         return Audit(findings, hidden=[place])
-    return _merge(Audit(findings), _audit_native(context, place, path, names))
+    return _merge(Audit(findings), (yield from _audit_native(context, place, path, names)))
 
 
 def _mirrored(name: str) -> str | None:

@@ -9,7 +9,6 @@ directory is the one in which the mark was seen.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -28,6 +27,7 @@ from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, READ_ACL_UNSA
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
 from parkazoo.protocol.context import Context
+from parkazoo.protocol.pin import encode_pin
 from parkazoo.protocol.placement import DONE, PIN, Directory
 from parkazoo.protocol.steps import IMPOSSIBLE, Operation, Request, Step, ask, commit
 
@@ -72,29 +72,6 @@ def _unprepared(d: Directory) -> ClusterMapError:
         f"an ensemble lost its /parkazoo structure ({d.fence} or {d.mirror.path} cannot be created): "
         "see `parkazoo map check`"
     )
-
-
-# ---- what a pin remembers --------------------------------------------------------------------
-
-
-class Memory(NamedTuple):
-    """The fence as it was before the pin was made: when it was created (ms since 1970), and its version."""
-
-    ctime: int
-    version: int
-
-
-def pin_data(fence: Any) -> bytes:
-    """What a pin holds, from the fence's stat: it lets fsck distinguish a lost mirror from one that never was."""
-    return json.dumps({"fence": [fence.ctime, fence.version]}).encode()
-
-
-def pin_memory(data: bytes) -> Memory | None:
-    """What a pin remembers; None if it is not ParKazoo's."""
-    with suppress(ValueError, OverflowError, RecursionError, TypeError, KeyError):
-        ctime, version = json.loads(data)["fence"]
-        return Memory(int(ctime), int(version))
-    return None
 
 
 # ---- who may do what --------------------------------------------------------------------------
@@ -167,7 +144,9 @@ def _acl_of(d: Directory, known: KnownACL | None, answer: Any) -> Operation[Sequ
 # ---- promote ----------------------------------------------------------------------------------
 
 
-def promote(d: Directory, child: Request | None = None, known: KnownACL | None = None) -> Operation[Any]:
+def promote(
+    context: Context, d: Directory, child: Request | None = None, known: KnownACL | None = None
+) -> Operation[Any]:
     """Make the mirror of `d`, and `child` (a Create with its physical path) with it.
 
     :param known: the home's ACL, if we have just set it and may not be able to read it.
@@ -191,7 +170,7 @@ def promote(d: Directory, child: Request | None = None, known: KnownACL | None =
             expected = yield from _acl_of(d, known, answer)
         # A write, for a read may be stale. The ACL again after it: a set_acls from now on sees the pin, and bumps
         # the fence.
-        pin = Create(d.pin, pin_data(fence), pin_acl(expected), 0)
+        pin = Create(d.pin, encode_pin(fence, context.names[mirror]), pin_acl(expected), 0)
         pinned, answer = yield (home, pin), _acl_request(d, known)
         if isinstance(pinned, NodeExistsError):
             try:
@@ -223,7 +202,7 @@ def promote_secret(context: Context, path: str, acl: Sequence[ACL], aversion: in
     d = yield from context.resolver.find(path)
     if not d.is_native:
         with suppress(NoAuthError, NoNodeError):  # we may not, or it is gone already
-            yield from promote(d, known=KnownACL(acl, aversion))
+            yield from promote(context, d, known=KnownACL(acl, aversion))
 
 
 # ---- delete -----------------------------------------------------------------------------------

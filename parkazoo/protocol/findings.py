@@ -59,6 +59,18 @@ LOST_CHILDREN = Kind(
     "bring back the ensemble's data; or create the children again, or delete the directory; or let it count as "
     "empty with `parkazoo fsck --repair --accept-loss` and the ensemble's name",
 )
+UNKNOWN_ENSEMBLES = Kind(
+    "unknown-ensembles",
+    "directories whose pin says that their children are on an ensemble that the map does not have",
+    "delete nothing: the map was made without that ensemble; stop the clients, and bring back the old map "
+    "(docs/operations/fsck.md)",
+)
+DIFFERING_PLACES = Kind(
+    "differing-places",
+    "directories whose children are on one ensemble by their pin and on another by the map",
+    "delete nothing: the map was made with its ensembles in another order; stop the clients, and bring back the "
+    "old map (docs/operations/fsck.md)",
+)
 UNFINISHED_PROMOTIONS = Kind(
     "unfinished-promotions",
     "directories whose first child never came: a pin without a mirror",
@@ -75,6 +87,8 @@ MISSING_MIRRORS = Kind(
 KINDS = (
     LOST_MIRRORS,
     LOST_CHILDREN,
+    UNKNOWN_ENSEMBLES,
+    DIFFERING_PLACES,
     ORPHANS,
     EMPTY_MIRRORS,
     MISSING_PINS,

@@ -13,6 +13,7 @@ from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNo
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import bump_fence, help_delete, is_masked, pin_acl, promote, take_mark
 from parkazoo.protocol.findings import (
     DIFFERING_ACLS,
@@ -35,20 +36,20 @@ from parkazoo.protocol.steps import Operation, ask, ask_synced, commit
 ATTEMPTS = 8  # at a repair that clients get in the way of
 
 
-def mend(finding: Finding) -> Operation[str]:
+def mend(context: Context, finding: Finding) -> Operation[str]:
     """Mend what was found, of a kind in MENDS, beside clients that go on working.
 
     :returns: why it is still there; empty if it is not.
     """
     try:
-        return (yield from MENDS[finding.kind](finding))
+        return (yield from MENDS[finding.kind](context, finding))
     except NoAuthError:
         return "no right to mend it: give an identity that has it in auth (--auth)"
     except ClusterMapError as error:
         return str(error)
 
 
-def _mend_empty_mirror(finding: Finding) -> Operation[str]:
+def _mend_empty_mirror(context: Context, finding: Finding) -> Operation[str]:
     d = _directory(finding)
     for _ in range(ATTEMPTS):
         fence = yield from bump_fence(d)  # a promotion that has begun must look again
@@ -67,23 +68,23 @@ def _mend_empty_mirror(finding: Finding) -> Operation[str]:
     return _busy()
 
 
-def _mend_missing_pin(finding: Finding) -> Operation[str]:
+def _mend_missing_pin(context: Context, finding: Finding) -> Operation[str]:
     d = _directory(finding)
     try:
-        yield from promote(d)
+        yield from promote(context, d)
     except NoNodeError:
         return "its directory has been deleted meanwhile: run fsck again"
-    return (yield from _mend_acls(finding))  # the mirror was made with either of the two
+    return (yield from _mend_acls(context, finding))  # the mirror was made with either of the two
 
 
-def _accept_loss(finding: Finding) -> Operation[str]:
+def _accept_loss(context: Context, finding: Finding) -> Operation[str]:
     """A new mirror, empty: the user who asked for this knows that the old one is lost."""
     with suppress(NoNodeError):  # deleted meanwhile
-        yield from promote(_directory(finding))
+        yield from promote(context, _directory(finding))
     return ""
 
 
-def _mend_delete(finding: Finding) -> Operation[str]:
+def _mend_delete(context: Context, finding: Finding) -> Operation[str]:
     """Finish it if its mirror is gone; else it has had no effect yet, and is called off.
 
     A deleter that wakes up after that finds its mark gone, and begins again. This bumps the fence first, so that a
@@ -109,7 +110,7 @@ def _mend_delete(finding: Finding) -> Operation[str]:
     return _busy()
 
 
-def _mend_acls(finding: Finding) -> Operation[str]:
+def _mend_acls(context: Context, finding: Finding) -> Operation[str]:
     """Goes on as set_acls does after its first step, but keeps what another client sets after we read the home."""
     d = _directory(finding)
     for _ in range(ATTEMPTS):
@@ -130,7 +131,7 @@ def _mend_acls(finding: Finding) -> Operation[str]:
     return _busy()
 
 
-def _mend_done(finding: Finding) -> Operation[str]:
+def _mend_done(context: Context, finding: Finding) -> Operation[str]:
     """Our clock said that it is old; now the servers' has to say so too."""
     record = yield from ask(finding.ensemble, Exists(finding.path, None))
     now = yield from ask(finding.ensemble, SetData(DONE, b"", -1))
@@ -143,7 +144,7 @@ def _mend_done(finding: Finding) -> Operation[str]:
     return ""
 
 
-def _mend_structure(finding: Finding) -> Operation[str]:
+def _mend_structure(context: Context, finding: Finding) -> Operation[str]:
     acl, _ = yield from ask(finding.ensemble, GetACL(ROOT))
     for path in (split(finding.path)[0], finding.path):
         with suppress(NodeExistsError):
@@ -160,7 +161,7 @@ def _busy() -> str:
     return "clients are at work there, or something misplaced is in the way: see to that, and run fsck again"
 
 
-MENDS: Mapping[Kind, Callable[[Finding], Operation[str]]] = {
+MENDS: Mapping[Kind, Callable[[Context, Finding], Operation[str]]] = {
     EMPTY_MIRRORS: _mend_empty_mirror,
     MISSING_PINS: _mend_missing_pin,
     UNFINISHED_DELETES: _mend_delete,

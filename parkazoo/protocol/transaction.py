@@ -200,7 +200,7 @@ def _prepare(
         d = yield from context.resolver.find(split(operation.path)[0])
         if d.is_native:
             return False
-        yield from promote(d)
+        yield from promote(context, d)
         return True
     if not isinstance(operation, Delete):
         return False

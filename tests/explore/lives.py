@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import NamedTuple
 
-from parkazoo.protocol.placement import MIRRORS, PIN, Placement, unescape
+from parkazoo.protocol.pin import decode_pin
+from parkazoo.protocol.placement import MIRRORS, PIN, Placement, join, unescape
 from tests.explore.model import Model
 from tests.explore.scenario import Violation
 
@@ -52,7 +53,7 @@ class Lives:
 def mirrored(placement: Placement, model: Model) -> Iterator[str]:
     """The directories that have a mirror.
 
-    :raises Violation: it is not where it belongs, or its directory has no home with a pin.
+    :raises Violation: it is not where it belongs, or its directory has no home with a pin that says so.
     """
     for ensemble, nodes in enumerate(model.nodes):
         for name in sorted(nodes[MIRRORS].children):
@@ -63,4 +64,7 @@ def mirrored(placement: Placement, model: Model) -> Iterator[str]:
             znode = model.nodes[home.ensemble].get(home.path)
             if znode is None or PIN not in znode.children:
                 raise Violation(f"orphan: {directory} has a mirror but no home with a pin")
+            pin = decode_pin(model.nodes[home.ensemble][join(home.path, PIN)].data or b"")
+            if pin is None or pin.on != f"e{ensemble}":  # the names in the explorer's contexts
+                raise Violation(f"the pin of {directory} names another ensemble than its mirror's: {pin}")
             yield directory

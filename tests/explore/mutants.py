@@ -166,6 +166,12 @@ MUTANTS: Mapping[str, Mutant] = {
         ORPHAN,
         in_case("leaf", [create(X)], [RMDIR]),
     ),
+    "a pin names the ensemble of the home": Mutant(
+        directory.promote,
+        ["context.names[mirror]", "context.names[home]"],
+        "names another ensemble",
+        in_case("leaf", [create(X)], [RMDIR]),
+    ),
     "a promotion reads the fence after the marks": Mutant(
         directory.promote,
         [READ_ACL_AGAIN, f"        fence = {READ_FENCE}\n{READ_ACL_AGAIN}"],

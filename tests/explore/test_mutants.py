@@ -17,7 +17,7 @@ from tests.explore.tell import command
 from tests.explore.world import parse_moves
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-COUNT = 27
+COUNT = 28
 RUN_TIMEOUT_S = 120.0
 PRINTED = re.compile(r"to replay it: (python -m tests.explore .*)")
 

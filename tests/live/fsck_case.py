@@ -11,7 +11,8 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 from parkazoo.fsck import Report, check
 from parkazoo.local import LocalCluster
-from parkazoo.protocol.directory import pin_acl, pin_data
+from parkazoo.protocol.directory import pin_acl
+from parkazoo.protocol.pin import encode_pin
 from parkazoo.protocol.placement import Directory
 from tests.live.world import LiveTest
 
@@ -66,7 +67,7 @@ class FsckCase(LiveTest):
     def make_pin(self, d: Directory) -> None:
         """As a promotion that is abandoned after it."""
         fence = self.at_mirror(d).exists(d.fence)
-        self.at_home(d).create(d.pin, pin_data(fence), pin_acl(OPEN_ACL_UNSAFE))
+        self.at_home(d).create(d.pin, encode_pin(fence, self.name(d.mirror.ensemble)), pin_acl(OPEN_ACL_UNSAFE))
 
     def name(self, ensemble: int) -> str:
         return "abc"[ensemble]

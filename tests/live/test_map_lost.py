@@ -112,6 +112,29 @@ class LostTest(MapCase):
         self.assertEqual(self.told, [loss])
         self.assertEqual(read_map(self.a), self.made)
 
+    def test_an_ensemble_is_not_given(self) -> None:
+        """The map and its copies are lost: the pins name the ensemble, even if all else would fit."""
+        for client in self.plain:
+            client.delete(MAP)
+        names = {name: [path for path in self.mirrored if self.holder(path) == name] for name in "abc"}
+        self.assertTrue(names["c"])
+        for given in ("ab", "ba", "a"):
+            fewer = {name: self.all[name] for name in given}
+            for replaced in ((), ("a",)):
+                with self.refused(
+                    rf"^cluster {self.made.cluster} has ensembles that are not given: .*on ensemble c are the "
+                    rf"children of {names['c'][0]}.* give all its ensembles, .*c too, by their old names and in "
+                    "their old order"
+                ):
+                    init_map(self.a, fewer, replace=replaced, tell=self.told.append)
+        self.assertEqual(self.told, [])
+        self.assertEqual([client.exists(MAP) or client.exists(DRAFT) for client in self.plain], [None] * 3)
+        self.assertEqual(self.replace("a"), self.made)
+        self.assertEqual(check_map(self.a), [])
+
+    def holder(self, path: str) -> str:
+        return "abc"[self.placement.of_children(path)]
+
     def test_bootstrap_and_a_mark(self) -> None:
         """Of an ensemble with mirrors the mark is lost too: no message says to delete the mirrors."""
         self.lose("a")

@@ -81,7 +81,7 @@ class LossTest(unittest.TestCase):
 
     def begin(self) -> None:
         """A promotion whose client dies before its last step."""
-        promotion = promote(self.d)
+        promotion = promote(self.context, self.d)
         steps = next(promotion)
         while not isinstance(steps[0][1], Transaction):
             steps = promotion.send([self.model.execute(*step) for step in steps])
@@ -103,7 +103,7 @@ class LossTest(unittest.TestCase):
 
     def test_nothing_is_wrong(self) -> None:
         self.assertEqual(self.kinds(), [])
-        run(self.model, promote(self.d))
+        run(self.model, promote(self.context, self.d))
         self.assertEqual(self.kinds(), [])
 
     def test_a_first_child_that_never_came(self) -> None:
@@ -111,10 +111,10 @@ class LossTest(unittest.TestCase):
         self.assertEqual(self.kinds(), ["unfinished-promotions"])
 
     def test_emptied(self) -> None:
-        run(self.model, promote(self.d))
+        run(self.model, promote(self.context, self.d))
         self.lose()
         self.assertEqual(self.kinds(), ["lost-children"])
-        run(self.model, promote(self.d))  # a client makes a child again
+        run(self.model, promote(self.context, self.d))  # a client makes a child again
         self.assertEqual(self.kinds(), [])
         self.lose()
         self.assertEqual(self.kinds(), ["lost-children"])
@@ -126,7 +126,7 @@ class LossTest(unittest.TestCase):
         self.assertEqual(self.kinds(), ["unfinished-promotions"])
 
     def test_the_fence_is_lost_too(self) -> None:
-        run(self.model, promote(self.d))
+        run(self.model, promote(self.context, self.d))
         self.lose()
         must(self.model.execute(self.d.mirror.ensemble, Delete(self.d.fence, -1)))
         self.assertEqual(self.kinds(), ["lost-children"])
@@ -134,13 +134,13 @@ class LossTest(unittest.TestCase):
     def test_a_backup_from_before(self) -> None:
         backup = Znodes(self.model.nodes[self.d.mirror.ensemble])
         run(self.model, bump_fence(self.d))
-        run(self.model, promote(self.d))
+        run(self.model, promote(self.context, self.d))
         self.model.nodes[self.d.mirror.ensemble] = backup
         self.assertEqual(self.kinds(), ["lost-children"])
 
     def test_a_mirror_deleted_by_hand(self) -> None:
         """A delete that then lost to a set removes a mirror too, and fsck cannot tell: a note that says both."""
-        run(self.model, promote(self.d))
+        run(self.model, promote(self.context, self.d))
         must(self.model.execute(self.d.mirror.ensemble, Delete(self.d.mirror.path, -1)))
         self.assertEqual(self.kinds(), ["missing-mirrors"])
 
@@ -160,9 +160,9 @@ class LossTest(unittest.TestCase):
             must(self.model.execute(self.d.home.ensemble, Delete(self.d.pin, -1)))
 
     def test_accepted(self) -> None:
-        run(self.model, promote(self.d))
+        run(self.model, promote(self.context, self.d))
         self.lose()
-        self.assertEqual(run(self.model, mend(Finding(LOST_CHILDREN, 0, PATH, "", self.d))), "")
+        self.assertEqual(run(self.model, mend(self.context, Finding(LOST_CHILDREN, 0, PATH, "", self.d))), "")
         self.assertEqual(self.kinds(), [])
 
     def test_a_repair_does_not_hide_a_loss(self) -> None:
@@ -354,5 +354,5 @@ def look_and_mend(context: Context) -> Operation[list[str]]:
         findings += (yield from recheck(suspect)).findings
     for finding in findings:
         if finding.kind in MENDS:
-            yield from mend(finding)
+            yield from mend(context, finding)
     return [finding.kind.name for finding in findings]

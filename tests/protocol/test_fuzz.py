@@ -41,7 +41,7 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol import cluster_map
 from parkazoo.protocol.client_id import pack_sessions, unpack_sessions
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, parse_hosts
-from parkazoo.protocol.directory import pin_memory
+from parkazoo.protocol.pin import Pin, decode_pin
 from parkazoo.protocol.placement import (
     DONE,
     FENCES,
@@ -170,7 +170,15 @@ class TestMap(unittest.TestCase):
     @given(st.binary() | st.sampled_from([b'{"fence": [1e999, 1]}', b'{"fence": [1, 2, 3]}', b'{"fence": 1}']))
     @fuzzed
     def test_data_of_a_pin(self, data: bytes) -> None:
-        self.assertIsNone(pin_memory(data))
+        self.assertIsNone(decode_pin(data))
+
+    @given(JSON | st.sampled_from(["a", "b-2.c", "", "-a", "a\n", "\ud800", "a" * 64]))
+    @fuzzed
+    def test_what_a_pin_names(self, on: Any) -> None:
+        data = json.dumps({"fence": [1, 2], "on": on, "later": on}).encode()
+        self.assertEqual(
+            decode_pin(data), Pin(1, 2, on if isinstance(on, str) and cluster_map.NAME.fullmatch(on) else None)
+        )
 
     @given(st.binary())
     @fuzzed

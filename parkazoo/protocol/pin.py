@@ -1,0 +1,38 @@
+"""What a pin holds: JSON, in which later versions may write more."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from parkazoo.protocol.cluster_map import NAME
+
+
+class Pin(NamedTuple):
+    """The fence as it was before the pin was made, and where the children are.
+
+    :param ctime: when the fence was created, in ms since 1970.
+    :param version: the fence's version.
+    :param on: the name of the ensemble that holds the children; None in a pin of an earlier version of ParKazoo,
+        and if it is no name.
+    """
+
+    ctime: int
+    version: int
+    on: str | None = None
+
+
+def encode_pin(fence: Any, on: str) -> bytes:
+    """:param fence: its stat, by which fsck distinguishes a lost mirror from one that never was."""
+    return json.dumps({"fence": [fence.ctime, fence.version], "on": on}).encode()
+
+
+def decode_pin(data: bytes) -> Pin | None:
+    """What a pin holds; None if it is not ParKazoo's."""
+    with suppress(ValueError, OverflowError, RecursionError, TypeError, KeyError):
+        content = json.loads(data)
+        ctime, version = content["fence"]
+        on = content.get("on")
+        return Pin(int(ctime), int(version), on if isinstance(on, str) and NAME.fullmatch(on) else None)
+    return None
