@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from kazoo.protocol.states import KazooState
 
 from parkazoo import ParKazooClient
+from parkazoo.local import LocalServer
 from tests.live.world import LiveTest, wait_until
 
 CONNECTED, SUSPENDED, LOST = KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.LOST
@@ -80,10 +81,18 @@ class Crowd:
         wait_until(lambda: all(self.told_s(n, SUSPENDED, broke_s) < LONG_S for n in numbers), "suspended", LONG_S)
         wait_until(lambda: all(client.connected for client in self.clients), "connected again", LONG_S)
 
-    def judge(self, test: LiveTest, broke_s: float) -> None:
-        """All were SUSPENDED at once, none was LOST. All are CONNECTED."""
+    def on(self, server: LocalServer) -> list[int]:
+        """The clients whose first ensemble's connection leads to that server."""
+        peers = [client._connection._socket.getpeername() for client in self.clients]
+        return [number for number, (_, port) in enumerate(peers) if port == server.port]
+
+    def judge(self, test: LiveTest, broke_s: float, cut: Sequence[int] | None = None) -> None:
+        """Those that were cut off were SUSPENDED at once, none was LOST. All are CONNECTED.
+
+        :param cut: all by default.
+        """
         numbers = range(len(self.clients))
-        slowest_s = max(self.told_s(number, SUSPENDED, broke_s) for number in numbers)
+        slowest_s = max(self.told_s(number, SUSPENDED, broke_s) for number in (numbers if cut is None else cut))
         lost = [number for number in numbers if self.told_s(number, LOST, broke_s) < float("inf")]
         lost += [n for n in numbers if n not in lost and self.clients[n].client_id[0] != self.sessions[n]]
         late_s = self.late_s(broke_s)
