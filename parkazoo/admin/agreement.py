@@ -78,7 +78,9 @@ def agree_with_copies(wanted: ClusterMap, states: Mapping[str, Contents]) -> Clu
     Its epoch is that of the newest copy, or the next one if other servers are wanted. So no copy is newer, or
     says something else in the same epoch.
     """
-    copies = {name: ClusterMap.from_json(state.map) for name, state in states.items() if state.map is not None}
+    copies = {
+        name: parse_map(state.map, MAP, state.hosts) for name, state in states.items() if state.map is not None
+    }
     if not copies:
         return wanted
     name = max(copies, key=lambda each: copies[each].epoch)
@@ -90,15 +92,7 @@ def agree_with_copies(wanted: ClusterMap, states: Mapping[str, Contents]) -> Clu
             f"there is no cluster map on ensemble {wanted.bootstrap}, and the copy of it on ensemble {name} "
             f"({states[name].hosts}) is another map: {'; '.join(_other_parts(wanted, found))}"
         )
-    if not _other_hosts(wanted, found):
-        return found
-    return dataclasses.replace(
-        wanted,
-        epoch=found.epoch + 1,
-        weights=found.weights,
-        format=found.format,
-        unweighted=found.unweighted,
-    )
+    return found.with_hosts(wanted.ensembles)
 
 
 def same_map(wanted: ClusterMap, found: ClusterMap, path: str) -> ClusterMap:

@@ -11,6 +11,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from parkazoo.admin.clients import AdminClient
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.map_copies import verify_workable
 from parkazoo.protocol.placement import (
     CLIENTS,
     DONE,
@@ -63,7 +64,9 @@ class Contents(NamedTuple):
 
 def parse_map(data: bytes, path: str, hosts: str) -> ClusterMap:
     try:
-        return ClusterMap.from_json(data)
+        found = ClusterMap.from_json(data)
+        verify_workable(found)
+        return found
     except ClusterMapError as error:
         raise ClusterMapError(f"cannot use the cluster map at {path} on {hosts}: {error}") from None
 

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import MODULO
 from parkazoo.protocol.rendezvous import bid_of
 from parkazoo.protocol.resolver import Resolver
 
@@ -18,8 +19,8 @@ def explain_children(cluster_map: ClusterMap, directory: str) -> Iterator[str]:
         yield f"children: on {name}, which is the only ensemble"
     elif directory == "/zookeeper" or directory.startswith("/zookeeper/"):
         yield f"children: on {name}, the bootstrap ensemble, as everything in /zookeeper"
-    elif cluster_map.format == 1:
-        count = len(cluster_map.placement)
+    elif cluster_map.hash == MODULO:
+        count = len(cluster_map.placement) - len(cluster_map.unweighted)
         yield f"children: on {name}, which is number {index} by the hash of {directory}, modulo {count}:"
         yield f"    printf %s {shlex.quote(directory)} | sha256sum"
     else:

@@ -31,7 +31,8 @@ from parkazoo.cli.options import (
     with_ports,
 )
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.cluster_map import ClusterMap, unique_keys
+from parkazoo.protocol.checked_json import unique_keys
+from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ROOT, Place
 from parkazoo.protocol.resolver import Resolver
 

@@ -16,12 +16,13 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import SetData
 from parkazoo.protocol.atlas import Atlas, NoCopyError
 from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, SessionId, pack_sessions, unpack_sessions
-from parkazoo.protocol.cluster_map import FIRST, ClusterMap, format_hosts, identity_error, parse_hosts
+from parkazoo.protocol.cluster_map import FIRST, ClusterMap, format_hosts, parse_hosts
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.server_list import Servers, parse_config
 from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
+from parkazoo.protocol.wrong_ensemble import identity_error
 
 
 class Roster(Generic[MemberT]):

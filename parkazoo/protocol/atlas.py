@@ -14,9 +14,10 @@ from typing import Any
 from kazoo.exceptions import NoAuthError, NoNodeError
 
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.cluster_map import ClusterMap, identity_error, no_map_error
-from parkazoo.protocol.map_copies import CopyKind, compare
+from parkazoo.protocol.cluster_map import ClusterMap, no_map_error
+from parkazoo.protocol.map_copies import CopyKind, compare, verify_workable
 from parkazoo.protocol.placement import MAP
+from parkazoo.protocol.wrong_ensemble import identity_error
 
 
 def read_copy(answer: Any, server: str) -> ClusterMap | None:
@@ -33,7 +34,9 @@ def read_copy(answer: Any, server: str) -> ClusterMap | None:
     if isinstance(answer, Exception):
         raise answer
     try:
-        return ClusterMap.from_json(answer[0])
+        found = ClusterMap.from_json(answer[0])
+        verify_workable(found)
+        return found
     except ClusterMapError as error:
         raise ClusterMapError(f"cannot use the cluster map at {MAP} on {server}: {error}") from None
 

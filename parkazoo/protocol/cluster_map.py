@@ -16,9 +16,10 @@ primary: a change is published when it is set there. Then it is written to the c
     }
 
 The weights are shares of the directories. Ensembles that have come since are the last of the placement, without
-a weight: clients know them and may join them, and no znode is there. Form, further epochs and rules are for maps
-that change their placement; a client that does not know them refuses the map. A map of format 1 has none of them;
-its hash, "sha256", is taken modulo the number of ensembles. It is read, and keeps its format when it changes.
+a weight in the first epoch: clients know them and may join them, and later epochs may give them a weight. Form,
+further epochs and rules (``epochs.py``) are for maps that change their placement. A map of format 1 has none of
+them; its hash, "sha256", is taken modulo the number of ensembles. It is read, and keeps its format until it gets
+ensembles or a form.
 
 Each ensemble also holds ``/parkazoo/ensemble``, ``{"cluster": ..., "name": ...}``, so that a client with a
 wrong address finds out before it writes.
@@ -28,7 +29,6 @@ from __future__ import annotations
 
 import json
 import re
-import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -36,27 +36,34 @@ from ipaddress import IPv6Address
 from typing import Any
 from weakref import WeakValueDictionary
 
-from kazoo.exceptions import NoNodeError
-
 from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.checked_json import quoted, typed, unique_keys, verify_keys
+from parkazoo.protocol.epochs import (
+    MODULO,
+    UPGRADE,
+    Epoch,
+    Epochs,
+    Form,
+    Rule,
+    read_epochs,
+    verify_known,
+    verify_later,
+)
+from parkazoo.protocol.guess import Guess
 from parkazoo.protocol.placement import ENSEMBLE, MAP, Placement, modulo
-from parkazoo.protocol.rendezvous import MOST_WEIGHT, rendezvous
+from parkazoo.protocol.rendezvous import rendezvous
 
 FORMAT = 2  # of new maps
-HASHES = {1: "sha256", FORMAT: "rendezvous-sha256"}  # by format
-PLAIN = "plain"
+HASHES = {1: MODULO, FORMAT: "rendezvous-sha256"}  # by format
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 FIRST = "the servers of hosts"  # in place of an ensemble's name, until a client knows which one it is
 HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[\w.-]+)):(?P<port>[0-9]{1,5})")
-QUOTED_AT_MOST = 200
 KEYS = frozenset({"format", "epoch", "cluster", "bootstrap", "ensembles", "hash", "placement"})
 KEYS_OF = {1: KEYS, FORMAT: KEYS | {"form", "epochs"}}
-KEYS_OF_EPOCH = frozenset({"epoch", "weights", "rules"})
-IN_EPOCHS = " in 'epochs'"
-UPGRADE = "upgrade ParKazoo"
 
 # By their parameters, as long as a client uses them. Each remembers 65,536 paths, which is tens of MB.
-_shared: WeakValueDictionary[tuple[int, int, tuple[int, ...]], Placement] = WeakValueDictionary()
+_shared: WeakValueDictionary[tuple[str, int, tuple[int, ...]], Placement] = WeakValueDictionary()
+_shared_guesses: WeakValueDictionary[tuple[Any, ...], Guess] = WeakValueDictionary()
 
 
 def called(name: str) -> str:
@@ -67,18 +74,18 @@ def called(name: str) -> str:
 def verify_name(name: str) -> None:
     """ClusterMapError if no ensemble can be called that."""
     if not NAME.fullmatch(name):
-        raise ClusterMapError(f"{_quoted(name)} is no name for an ensemble: letters, digits, '.', '_' and '-'")
+        raise ClusterMapError(f"{quoted(name)} is no name for an ensemble: letters, digits, '.', '_' and '-'")
 
 
 def parse_hosts(hosts: str) -> tuple[tuple[str, int], ...]:
     """``"h1:2181,h2:2181"`` as pairs of host and port; ClusterMapError if it is anything else."""
     if not isinstance(hosts, str):
-        raise ClusterMapError(f"hosts must be a string like 'h1:2181,h2:2181', not {_quoted(hosts)}")
+        raise ClusterMapError(f"hosts must be a string like 'h1:2181,h2:2181', not {quoted(hosts)}")
     if not hosts.strip():
         raise ClusterMapError(f"{hosts!r} names no server: give one or more, as a1:2181,a2:2181")
     servers = [_parse_server(server.strip(), hosts) for server in hosts.split(",")]
     if len(set(servers)) != len(servers):
-        raise ClusterMapError(f"{_quoted(hosts)} names a server twice")
+        raise ClusterMapError(f"{quoted(hosts)} names a server twice")
     return tuple(servers)
 
 
@@ -91,7 +98,7 @@ def _parse_server(server: str, hosts: str) -> tuple[str, int]:
                 return str(IPv6Address(match["ipv6"])), int(match["port"])
             match["name"].encode("idna")
             return match["name"].lower(), int(match["port"])
-    raise ClusterMapError(f"{_quoted(server)} in {_quoted(hosts)} is not host:port")
+    raise ClusterMapError(f"{quoted(server)} in {quoted(hosts)} is not host:port")
 
 
 def format_hosts(servers: Iterable[tuple[str, int]]) -> str:
@@ -108,9 +115,13 @@ class ClusterMap:
     :param ensembles: hosts (``"h:p,h:p"``) by name of the ensemble.
     :param placement: names of the ensembles that carry znodes; a znode's ensemble is an index into it.
     :param bootstrap: name of the ensemble that holds the map and answers for ``/zookeeper``.
-    :param weights: of ensembles of the placement, by name: 0 to MOST_WEIGHT, 1 if it is not named.
+    :param weights: in the first epoch, of ensembles of the placement, by name: 0 to MOST_WEIGHT, 1 if not named.
     :param format: decides the hash; only maps of format 2 have weights.
-    :param unweighted: the ensembles at the end of the placement that have come since, and have no weight yet.
+    :param unweighted: the ensembles at the end of the placement that have come since the first epoch, which gives
+        them no weight.
+    :param form: what clients may take for granted of each other.
+    :param later: the epochs behind the first, which is made of `weights`; only maps of form GROWN have them.
+    :param had_format_1: the hash of the first epoch is that of format 1.
     :raises ClusterMapError: if an invariant does not hold.
     """
 
@@ -122,6 +133,9 @@ class ClusterMap:
     weights: Mapping[str, int] = field(default_factory=dict)
     format: int = field(default=FORMAT)
     unweighted: tuple[str, ...] = field(default=())
+    form: Form = field(default=Form.PLAIN)
+    later: tuple[Epoch, ...] = field(default=())
+    had_format_1: bool = field(default=False)
 
     def __post_init__(self) -> None:
         if not self.cluster:
@@ -144,27 +158,22 @@ class ClusterMap:
             raise ClusterMapError(f"no hosts are given for ensemble {', '.join(sorted(missing))}")
         if idle := self.ensembles.keys() - used:
             raise ClusterMapError(f"ensemble {', '.join(sorted(idle))} is not in the placement")
-        self._verify_weights()
+        self._verify_epochs()
 
-    def _verify_weights(self) -> None:
+    def _verify_epochs(self) -> None:
         if late := [name for name in self.unweighted if name not in self.placement[len(self._weighted) :]]:
             raise ClusterMapError(f"no weight is given for ensemble {', '.join(late)}")
-        for name, weight in self.weights.items():
-            if name not in self._weighted:
-                raise ClusterMapError(f"a weight is given for {_quoted(name)}, which is not in the placement")
-            if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= MOST_WEIGHT:
-                found = _quoted(weight)
-                raise ClusterMapError(
-                    f"the weight of ensemble {name} is {found}, not a whole number from 0 to {MOST_WEIGHT}"
-                )
-        if not any(self.shares):
-            raise ClusterMapError("every ensemble of the placement has weight 0: no directory could be made")
-        if self.format == 1 and set(self.shares) != {1}:
+        verify_known(self.weights, self._weighted)
+        first = self.epochs[0]  # which validates it
+        if self.hash == MODULO and set(first.weights.values()) != {1}:
             raise ClusterMapError("a map of format 1 has no weights")
+        if self.format == 1 and (self.unweighted or self.form is not Form.PLAIN or self.had_format_1):
+            raise ClusterMapError("a map of format 1 has neither a form nor epochs")
+        verify_later(self.later, self.placement, self.form)
 
     @property
     def shares(self) -> tuple[int, ...]:
-        """The weights of the placement's ensembles, in its order."""
+        """The weights of the placement's ensembles in the first epoch, in its order."""
         return (*(self.weights.get(name, 1) for name in self._weighted), *[0] * len(self.unweighted))
 
     @property
@@ -173,16 +182,28 @@ class ClusterMap:
 
     @property
     def hash(self) -> str:
-        return HASHES[self.format]
+        """Of the first epoch."""
+        return MODULO if self.had_format_1 else HASHES[self.format]
+
+    @property
+    def epochs(self) -> tuple[Epoch, ...]:
+        """The first decides where directories are that no pin places; the last, where new ones go."""
+        return Epoch(1, dict(zip(self._weighted, self.shares, strict=False))), *self.later
 
     def continues(self, before: ClusterMap) -> bool:
-        """Whether it places znodes as an earlier map does, though ensembles without a weight may have come."""
+        """Whether it may come behind an earlier map: each directory is where it was, though more may have come.
+
+        The form may be any. (Only commands change it, and :meth:`with_form` says how.)
+        """
         known = len(before.placement)
         return (
-            (self.placement[:known], self.bootstrap) == (before.placement, before.bootstrap)
+            (self.cluster, self.bootstrap, self.placement[:known])
+            == (before.cluster, before.bootstrap, before.placement)
             and (self._weighted, self.weights) == (before._weighted, before.weights)
-            # On one ensemble both formats place all alike.
-            and (self.format == before.format or (known == 1 and self.format > before.format))
+            and self.later[: len(before.later)] == before.later
+            and self.format >= before.format
+            # On one ensemble both hashes place all alike.
+            and (self.hash == before.hash or (len(self._weighted) == 1 and self.format > before.format))
         )
 
     @property
@@ -204,18 +225,67 @@ class ClusterMap:
         }
         return replace(self, ensembles={**self.ensembles, **changed}, epoch=self.epoch + 1) if changed else self
 
+    def with_ensembles(self, hosts: Mapping[str, str]) -> ClusterMap:
+        """The next map, in which these ensembles have come, by name; no epoch gives them a weight yet."""
+        if not hosts:
+            return self
+        for name in hosts:
+            if name in self.ensembles:
+                raise ClusterMapError(f"the map has an ensemble {name} already")
+        more = {name: format_hosts(parse_hosts(servers)) for name, servers in hosts.items()}
+        return replace(
+            self._in_format_2(),
+            epoch=self.epoch + 1,
+            ensembles={**self.ensembles, **more},
+            placement=(*self.placement, *more),
+            unweighted=(*self.unweighted, *more),
+        )
+
+    def with_form(self, form: Form) -> ClusterMap:
+        """The next map, in this form. It rises one at a time, and only tolerant can become plain again."""
+        if form == self.form:
+            return self
+        if form != self.form + 1 and (self.form, form) != (Form.TOLERANT, Form.PLAIN):
+            raise ClusterMapError(f"a map of form {self.form.word} cannot become {form.word} in one step")
+        return replace(self._in_format_2(), epoch=self.epoch + 1, form=form)
+
+    def with_epoch(self, weights: Mapping[str, int], rules: Sequence[Rule]) -> ClusterMap:
+        """The next map, with one more epoch.
+
+        :param weights: by name of the ensemble; one that is not named gets no directory.
+        """
+        verify_known(weights, self.placement)
+        epoch = Epoch(self.epochs[-1].number + 1, dict(weights), tuple(rules))
+        return replace(self, epoch=self.epoch + 1, later=(*self.later, epoch))
+
+    def _in_format_2(self) -> ClusterMap:
+        """The same placement. On one ensemble it is that of the newer hash too, which more clients can read."""
+        if self.format > 1:
+            return self
+        return replace(self, format=FORMAT, had_format_1=len(self.placement) > 1)
+
     def make_placement(self) -> Placement:
-        """Where znodes live by this map; the ensembles' indexes are those of :attr:`names`.
+        """Where znodes live by the first epoch; the ensembles' indexes are those of :attr:`names`.
 
         Clients of a process with the same placement share it, and the places that it remembers.
         """
         shares, bootstrap = self.shares, self.names.index(self.bootstrap)
-        key = self.format, bootstrap, shares
+        key = self.hash, bootstrap, shares
         placement = _shared.get(key)
         if placement is None:
-            choose = modulo(len(shares)) if self.format == 1 else rendezvous(shares)
+            choose = modulo(len(self._weighted)) if self.hash == MODULO else rendezvous(shares)
             placement = _shared.setdefault(key, Placement(len(shares), bootstrap, choose))
         return placement
+
+    def make_guess(self) -> Guess:
+        """Where the newest epoch puts the children of directories; shared, and with indexes, as the placement."""
+        first, newest = self.make_placement(), self.later[-1] if self.later else None
+        choices = [newest.shares(self.placement, rule) for rule in (None, *newest.rules)] if newest else []
+        key = self.hash, first.bootstrap, self.shares, newest and newest.rules, *choices
+        guess = _shared_guesses.get(key)
+        if guess is None:
+            guess = _shared_guesses.setdefault(key, Guess(first, self.placement, newest))
+        return guess
 
     def to_json(self) -> bytes:
         """The bytes to store at ``/parkazoo/map``."""
@@ -225,12 +295,14 @@ class ClusterMap:
             "cluster": self.cluster,
             "bootstrap": self.bootstrap,
             "ensembles": dict(self.ensembles),
-            "hash": self.hash,
+            "hash": HASHES[self.format],
             "placement": list(self.placement),
         }
         if self.format > 1:
-            weights = dict(zip(self._weighted, self.shares, strict=False))
-            document |= {"form": PLAIN, "epochs": [{"epoch": 1, "weights": weights, "rules": []}]}
+            first, *later = (each.to_document() for each in self.epochs)
+            if self.had_format_1:
+                first["hash"] = MODULO
+            document |= {"form": self.form.word, "epochs": [first, *later]}
         return json.dumps(document, indent=2).encode()
 
     @classmethod
@@ -245,37 +317,44 @@ class ClusterMap:
             raise ClusterMapError(f"it is damaged (not JSON: {error})") from None
         if not isinstance(document, dict):
             raise ClusterMapError("it is damaged (not a JSON object)")
-        number = _typed(document, "format", int)
+        number = typed(document, "format", int)
         if number > FORMAT:
             raise ClusterMapError(f"it has format {number}; this ParKazoo reads up to {FORMAT}: {UPGRADE}")
         if number < 1:
             raise ClusterMapError(f"it is damaged (format {number})")
-        _verify_keys(document, KEYS_OF[number])
+        verify_keys(document, KEYS_OF[number])
         if document["hash"] != HASHES[number]:
             raise ClusterMapError(
-                f"it asks for hash {_quoted(document['hash'])}; in format {number} ParKazoo knows {HASHES[number]}"
+                f"it asks for hash {quoted(document['hash'])}; in format {number} ParKazoo knows {HASHES[number]}"
             )
-        ensembles = _typed(document, "ensembles", dict)
-        placement = _typed(document, "placement", list)
+        ensembles = typed(document, "ensembles", dict)
+        placement = typed(document, "placement", list)
         if not all(isinstance(each, str) for each in (*ensembles.values(), *placement)):
             raise ClusterMapError("it is damaged (ensembles and placement must hold strings)")
-        epoch = _typed(document, "epoch", int)
+        epoch = typed(document, "epoch", int)
         if epoch < 1:
             raise ClusterMapError(f"it is damaged (epoch {epoch})")
-        weights = _weights(document) if number > 1 else dict.fromkeys(placement, 1)
+        epochs = (
+            read_epochs(document, placement)
+            if number > 1
+            else Epochs(Form.PLAIN, dict.fromkeys(placement, 1), False, ())
+        )
         return cls(
-            cluster=_typed(document, "cluster", str),
+            cluster=typed(document, "cluster", str),
             ensembles=ensembles,
             placement=tuple(placement),
-            bootstrap=_typed(document, "bootstrap", str),
+            bootstrap=typed(document, "bootstrap", str),
             epoch=epoch,
             weights={
                 name: each
-                for name, each in weights.items()
+                for name, each in epochs.first.items()
                 if (name in placement, type(each), each) != (True, int, 1)
             },
             format=number,
-            unweighted=tuple(name for name in placement if name not in weights),
+            unweighted=tuple(name for name in placement if name not in epochs.first),
+            form=epochs.form,
+            later=epochs.later,
+            had_format_1=epochs.is_modulo,
         )
 
 
@@ -307,89 +386,3 @@ def no_map_error(hosts: str, record: bytes | None) -> ClusterMapError:
             "the map, it is lost: `parkazoo map init` with all ensembles names what is lost with it"
         )
     return ClusterMapError(f"no cluster map at {MAP} on {hosts}: {hint}")
-
-
-def wrong_ensemble_error(cluster_map: ClusterMap, name: str, record: bytes | None) -> ClusterMapError | None:
-    """The error to raise when the servers of ensemble `name` are not that ensemble; None if they are.
-
-    :param record: the data of ``/parkazoo/ensemble`` there; None if there is no such znode.
-    """
-    expected = cluster_map.identity(name)
-    if record is None:
-        told = "is missing; if they are its servers, they have lost their data"
-    else:
-        try:
-            found = json.loads(record)
-        except (ValueError, RecursionError):  # not ParKazoo's
-            found = record
-        if found == expected:
-            return None
-        told = f"is {found!r}, not {expected!r}"
-    return ClusterMapError(
-        f"the servers {cluster_map.ensembles[name]} are not ensemble {name} of this cluster: {ENSEMBLE} there "
-        f"{told}. See `parkazoo map check`"
-    )
-
-
-def identity_error(cluster_map: ClusterMap, name: str, answer: Any) -> Exception | None:
-    """What is wrong with the servers of ensemble `name`, if anything.
-
-    :param answer: to a read of ``/parkazoo/ensemble`` there, which may be an exception.
-    """
-    if isinstance(answer, Exception) and not isinstance(answer, NoNodeError):
-        return answer
-    record = None if isinstance(answer, NoNodeError) else answer[0] or b""  # kazoo gives None for no data
-    return wrong_ensemble_error(cluster_map, name, record)
-
-
-def _quoted(value: Any) -> str:
-    """Its repr, cut short: a damaged map may hold anything, and people read the message."""
-    short = reprlib.Repr()
-    short.maxstring = short.maxother = QUOTED_AT_MOST
-    return short.repr(value)
-
-
-def _typed(document: Mapping[str, Any], key: str, kind: type, where: str = "") -> Any:
-    value = document.get(key)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise ClusterMapError(f"it is damaged ({key!r}{where} is {_quoted(value)})")
-    return value
-
-
-def _verify_keys(document: Mapping[str, Any], keys: frozenset[str], where: str = "") -> None:
-    if document.keys() != keys:
-        raise ClusterMapError(
-            f"it is damaged (missing or unknown{where}: {_quoted(sorted(document.keys() ^ keys))})"
-        )
-
-
-def _weights(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The weights by name, not validated, in a map that has never changed its placement.
-
-    :raises ClusterMapError: it is damaged, or has changed its placement.
-    """
-    form, epochs = _typed(document, "form", str), _typed(document, "epochs", list)
-    if form != PLAIN:
-        raise ClusterMapError(f"it has form {_quoted(form)}; this ParKazoo knows {PLAIN}: {UPGRADE}")
-    if not epochs or not all(isinstance(each, dict) for each in epochs):
-        raise ClusterMapError(f"it is damaged ('epochs' is {_quoted(epochs)})")
-    if len(epochs) > 1:
-        raise ClusterMapError(f"its placement has changed since it was made: {UPGRADE}")
-    (first,) = epochs
-    _verify_keys(first, KEYS_OF_EPOCH, IN_EPOCHS)
-    if (epoch := _typed(first, "epoch", int, IN_EPOCHS)) != 1:
-        raise ClusterMapError(f"it is damaged (the first of 'epochs' is {_quoted(epoch)})")
-    if _typed(first, "rules", list, IN_EPOCHS):
-        raise ClusterMapError(f"it has rules: {UPGRADE}")
-    weights: dict[str, Any] = _typed(first, "weights", dict, IN_EPOCHS)
-    return weights
-
-
-def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """For json's ``object_pairs_hook``: ClusterMapError if a key appears twice, where json keeps the last."""
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ClusterMapError(f"it is damaged (the key {_quoted(twice)} appears twice)")
-    return document

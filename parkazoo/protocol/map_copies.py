@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import UPGRADE, Form
 
 
 class CopyKind(Enum):
@@ -36,12 +37,20 @@ class Copy(NamedTuple):
         return self.kind in {CopyKind.DIFFERING, CopyKind.FOREIGN, CopyKind.DAMAGED}
 
 
+def verify_workable(cluster_map: ClusterMap) -> None:
+    """ClusterMapError if operations and commands do not know yet how to work by the map."""
+    if cluster_map.form is not Form.PLAIN:
+        known = Form.PLAIN.word
+        raise ClusterMapError(f"it has form {cluster_map.form.word!r}; this ParKazoo knows {known}: {UPGRADE}")
+
+
 def judge_copy(data: bytes | None, published: ClusterMap) -> Copy:
     """:param data: of ``/parkazoo/map``; None if there is no such znode."""
     if data is None:
         return Copy(CopyKind.MISSING, "it is missing")
     try:
         found = ClusterMap.from_json(data)
+        verify_workable(found)
     except ClusterMapError as error:
         return Copy(CopyKind.DAMAGED, str(error))
     kind = compare(found, published)

@@ -72,6 +72,11 @@ def is_reserved(path: str) -> bool:
     return path == ROOT or path.startswith(ROOT + "/") or f"/{PIN}/" in path + "/"
 
 
+def is_of_zookeeper(path: str) -> bool:
+    """Whether the path is ZooKeeper's own: it belongs to the bootstrap ensemble."""
+    return path == "/zookeeper" or path.startswith("/zookeeper/")
+
+
 def directory_of_pin(path: str) -> str:
     """For the path of a pin or a mark, the path of its home; any other path as it is."""
     home, pin, _ = (path + "/").partition(f"/{PIN}/")
@@ -140,7 +145,7 @@ class Placement:
 
     def _of_children(self, directory: str) -> int:
         """The ensemble that holds the children of `directory`: every child on the same one."""
-        if directory == "/zookeeper" or directory.startswith("/zookeeper/"):
+        if is_of_zookeeper(directory):
             return self.bootstrap
         return self._choose(directory)
 

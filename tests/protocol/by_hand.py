@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import replace
 from typing import Any
 
 from kazoo.protocol.states import KeeperState
@@ -21,13 +20,7 @@ from tests.protocol.runtime_by_hand import Runtime
 
 def with_more(cluster_map: ClusterMap, **hosts: str) -> ClusterMap:
     """The next map, in which these ensembles have come."""
-    return replace(
-        cluster_map,
-        epoch=cluster_map.epoch + 1,
-        ensembles={**cluster_map.ensembles, **hosts},
-        placement=(*cluster_map.placement, *hosts),
-        unweighted=(*cluster_map.unweighted, *hosts),
-    )
+    return cluster_map.with_ensembles(hosts)
 
 
 class Client:

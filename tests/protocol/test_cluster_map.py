@@ -9,14 +9,8 @@ import unittest
 import weakref
 
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.cluster_map import (
-    FORMAT,
-    ClusterMap,
-    format_hosts,
-    no_map_error,
-    parse_hosts,
-    wrong_ensemble_error,
-)
+from parkazoo.protocol.cluster_map import FORMAT, ClusterMap, format_hosts, no_map_error, parse_hosts
+from parkazoo.protocol.wrong_ensemble import wrong_ensemble_error
 from tests.protocol.map_documents import FORMAT_1, GOOD, OTHER_VALUES, ReadCase, encoded, weighted
 
 

@@ -61,11 +61,12 @@ class TestFormats(ReadCase):
                 weighted(a=1, b=1, c=weight), "a weight is given for 'c', which is not in the placement"
             )
 
-    def test_changed_placements(self) -> None:
-        """These are for a later ParKazoo."""
+    def test_of_a_later_parkazoo(self) -> None:
         first = GOOD["epochs"][0]
-        self.assert_refused(encoded(form="guarded"), "form 'guarded'.* knows plain: upgrade")
-        self.assert_refused(encoded(epochs=[first, {"epoch": 7, "new": 1}]), "changed since it was made: upgrade")
+        self.assert_refused(encoded(form="later"), "form 'later'.* knows plain, .*: upgrade")
+        self.assert_refused(
+            encoded(form="grown", epochs=[first, {"epoch": 7, "new": 1}]), "unknown in 'epochs'.*new"
+        )
         self.assert_refused(with_first(rules=[{"prefix": "/app", "together": True}]), "rules: upgrade")
 
     def test_damaged_epochs(self) -> None:

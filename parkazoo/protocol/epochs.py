@@ -1,0 +1,217 @@
+"""What a map says of where new directories go: its form, its epochs, and the rules in them.
+
+    "form": "grown",
+    "epochs": [
+      {"epoch": 1, "weights": {"a": 1}, "rules": []},
+      {"epoch": 2, "weights": {"a": 1, "b": 2, "c": 2}, "rules": [
+        {"prefix": "/app/orders", "together": true},
+        {"prefix": "/logs/*", "together": true, "on": ["c"]}
+      ]}
+    ]
+
+The first epoch decides as the map did when it was made; it has no rules. If the map had format 1 then, it also has
+``"hash": "sha256"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.checked_json import quoted, typed, verify_keys
+from parkazoo.protocol.placement import is_of_zookeeper, is_reserved
+from parkazoo.protocol.rendezvous import MOST_WEIGHT
+
+MODULO = "sha256"  # the hash of maps of format 1
+EACH = "/*"  # at the end of a prefix: each child of that directory
+KEYS_OF_EPOCH = frozenset({"epoch", "weights", "rules"})
+KEYS_OF_RULE = frozenset({"prefix", "together"})
+IN_EPOCHS = " in 'epochs'"
+UPGRADE = "upgrade ParKazoo"
+
+
+class Form(IntEnum):
+    """What clients of a map may take for granted of each other. Only neighbours can work together."""
+
+    PLAIN = 0
+    TOLERANT = 1
+    GUARDED = 2
+    GROWN = 3
+
+    @property
+    def word(self) -> str:
+        """As the map has it."""
+        return self.name.lower()
+
+
+FORMS = {form.word: form for form in Form}
+
+
+class Rule(NamedTuple):
+    """Where the directories go that are `prefix` or below it.
+
+    :param prefix: an absolute, normalised path. If it ends in ``/*``, there is a rule for each child of that
+        directory.
+    :param on: the names of the ensembles to choose from; empty for all.
+    :param together: whether all of them go to one ensemble.
+    """
+
+    prefix: str
+    on: tuple[str, ...] = ()
+    together: bool = True
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Weights and rules, from one change of them to the next.
+
+    :param weights: by name of the ensemble; one that is not named gets nothing.
+    :raises ClusterMapError: a weight is none, a rule leaves no ensemble to choose, or a prefix cannot be one.
+    """
+
+    number: int
+    weights: Mapping[str, int]
+    rules: tuple[Rule, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.number < 1:
+            raise ClusterMapError(f"it is damaged (epoch {quoted(self.number)}{IN_EPOCHS})")
+        for name, weight in self.weights.items():
+            if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= MOST_WEIGHT:
+                found = quoted(weight)
+                raise ClusterMapError(
+                    f"the weight of ensemble {name} is {found}, not a whole number from 0 to {MOST_WEIGHT}"
+                )
+        if not any(self.weights.values()):
+            raise ClusterMapError("every ensemble of the placement has weight 0: no directory could be made")
+        prefixes = set()
+        for rule in self.rules:
+            _verify_prefix(rule.prefix)
+            if rule.prefix in prefixes:
+                raise ClusterMapError(f"there are two rules for {quoted(rule.prefix)}")
+            prefixes.add(rule.prefix)
+            self._verify_candidates(rule)
+
+    def _verify_candidates(self, rule: Rule) -> None:
+        if unknown := [name for name in rule.on if name not in self.weights]:
+            raise ClusterMapError(
+                f"the rule for {quoted(rule.prefix)} names ensemble {quoted(unknown[0])}, which has no weight"
+            )
+        if len(set(rule.on)) != len(rule.on):
+            raise ClusterMapError(f"the rule for {quoted(rule.prefix)} names an ensemble twice")
+        if rule.on and not any(self.weights[name] for name in rule.on):
+            raise ClusterMapError(
+                f"the rule for {quoted(rule.prefix)} leaves no ensemble: each that it names has weight 0"
+            )
+
+    def shares(self, placement: Sequence[str], rule: Rule | None = None) -> tuple[int, ...]:
+        """The weights of the placement's ensembles, in its order; 0 for those that a rule leaves out."""
+        on = rule.on if rule is not None else ()
+        return tuple(self.weights.get(name, 0) if not on or name in on else 0 for name in placement)
+
+    def to_document(self) -> dict[str, Any]:
+        return {
+            "epoch": self.number,
+            "weights": dict(self.weights),
+            "rules": [_rule_document(rule) for rule in self.rules],
+        }
+
+
+def verify_known(names: Mapping[str, Any], placement: Sequence[str]) -> None:
+    """ClusterMapError if a weight is given for an ensemble that is not in the placement."""
+    for name in names:
+        if name not in placement:
+            raise ClusterMapError(f"a weight is given for {quoted(name)}, which is not in the placement")
+
+
+def verify_later(later: Sequence[Epoch], placement: Sequence[str], form: Form) -> None:
+    """ClusterMapError if these epochs cannot come behind the first one, whose number is 1."""
+    if later and form is not Form.GROWN:
+        raise ClusterMapError(f"its form is {form.word}: only a map of form {Form.GROWN.word} has further epochs")
+    last = 1
+    for epoch in later:
+        verify_known(epoch.weights, placement)
+        if epoch.number <= last:
+            raise ClusterMapError(f"it is damaged ({quoted(epoch.number)} comes behind {quoted(last)}{IN_EPOCHS})")
+        last = epoch.number
+
+
+def _verify_prefix(prefix: str) -> None:
+    path = prefix[: -len(EACH)] if prefix.endswith(EACH) else prefix
+    names = path.split("/")[1:]
+    about = f"a rule cannot be for {quoted(prefix)}"
+    if prefix == "/":
+        raise ClusterMapError(f"{about}: for the whole tree, give weights")
+    if not (path.startswith("/") or prefix == EACH) or not {"", ".", ".."}.isdisjoint(names):
+        raise ClusterMapError(f"{about}: its prefix must be an absolute path like /app, or /app/* for each child")
+    if "*" in path:
+        raise ClusterMapError(f"{about}: a '*' can only be its last name")
+    if is_of_zookeeper(path) or is_reserved(path):
+        raise ClusterMapError(f"{about}, which does not belong to users")
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise ClusterMapError(f"{about}, which is not valid Unicode") from None
+
+
+def _rule_document(rule: Rule) -> dict[str, Any]:
+    document: dict[str, Any] = {"prefix": rule.prefix, "together": rule.together}
+    return document | ({"on": list(rule.on)} if rule.on else {})
+
+
+class Epochs(NamedTuple):
+    """What is read of them. The weights of the first one are not validated.
+
+    :param is_modulo: the first one has the hash of format 1.
+    """
+
+    form: Form
+    first: dict[str, Any]
+    is_modulo: bool
+    later: tuple[Epoch, ...]
+
+
+def read_epochs(document: Mapping[str, Any], placement: Sequence[str]) -> Epochs:
+    """:raises ClusterMapError: they are damaged, or made by a later ParKazoo."""
+    word, epochs = typed(document, "form", str), typed(document, "epochs", list)
+    if word not in FORMS:
+        raise ClusterMapError(f"it has form {quoted(word)}; this ParKazoo knows {', '.join(FORMS)}: {UPGRADE}")
+    if not epochs or not all(isinstance(each, dict) for each in epochs):
+        raise ClusterMapError(f"it is damaged ('epochs' is {quoted(epochs)})")
+    first, *later = epochs
+    is_modulo = "hash" in first
+    if is_modulo and first["hash"] != MODULO:
+        raise ClusterMapError(f"it is damaged ('hash'{IN_EPOCHS} is {quoted(first['hash'])}, not {MODULO})")
+    verify_keys(first, KEYS_OF_EPOCH | {"hash"} if is_modulo else KEYS_OF_EPOCH, IN_EPOCHS)
+    if (number := typed(first, "epoch", int, IN_EPOCHS)) != 1:
+        raise ClusterMapError(f"it is damaged (the first of 'epochs' is {quoted(number)})")
+    if typed(first, "rules", list, IN_EPOCHS):
+        raise ClusterMapError(f"its first epoch has rules: {UPGRADE}")
+    weights = typed(first, "weights", dict, IN_EPOCHS)
+    return Epochs(FORMS[word], weights, is_modulo, tuple(_read_epoch(each, placement) for each in later))
+
+
+def _read_epoch(document: Mapping[str, Any], placement: Sequence[str]) -> Epoch:
+    verify_keys(document, KEYS_OF_EPOCH, IN_EPOCHS)
+    weights = typed(document, "weights", dict, IN_EPOCHS)
+    verify_known(weights, placement)
+    rules = tuple(map(_read_rule, typed(document, "rules", list, IN_EPOCHS)))
+    return Epoch(typed(document, "epoch", int, IN_EPOCHS), weights, rules)
+
+
+def _read_rule(document: Any) -> Rule:
+    if not isinstance(document, dict):
+        raise ClusterMapError(f"it is damaged (a rule is {quoted(document)})")
+    where = " in a rule"
+    verify_keys({**document, "together": True}, KEYS_OF_RULE | document.keys() & {"on"}, where)
+    together, on = document.get("together", True), ()
+    if not isinstance(together, bool):
+        raise ClusterMapError(f"it is damaged ('together'{where} is {quoted(together)})")
+    if "on" in document:
+        on = tuple(typed(document, "on", list, where))
+        if not on or not all(isinstance(name, str) for name in on):
+            raise ClusterMapError(f"it is damaged ('on'{where} is {quoted(on)})")
+    return Rule(typed(document, "prefix", str, where), on, together)

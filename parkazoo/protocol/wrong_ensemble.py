@@ -1,0 +1,45 @@
+"""Servers that are not the ensemble that the map means."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kazoo.exceptions import NoNodeError
+
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.placement import ENSEMBLE
+
+
+def wrong_ensemble_error(cluster_map: ClusterMap, name: str, record: bytes | None) -> ClusterMapError | None:
+    """The error to raise when the servers of ensemble `name` are not that ensemble; None if they are.
+
+    :param record: the data of ``/parkazoo/ensemble`` there; None if there is no such znode.
+    """
+    expected = cluster_map.identity(name)
+    if record is None:
+        told = "is missing; if they are its servers, they have lost their data"
+    else:
+        try:
+            found = json.loads(record)
+        except (ValueError, RecursionError):  # not ParKazoo's
+            found = record
+        if found == expected:
+            return None
+        told = f"is {found!r}, not {expected!r}"
+    return ClusterMapError(
+        f"the servers {cluster_map.ensembles[name]} are not ensemble {name} of this cluster: {ENSEMBLE} there "
+        f"{told}. See `parkazoo map check`"
+    )
+
+
+def identity_error(cluster_map: ClusterMap, name: str, answer: Any) -> Exception | None:
+    """What is wrong with the servers of ensemble `name`, if anything.
+
+    :param answer: to a read of ``/parkazoo/ensemble`` there, which may be an exception.
+    """
+    if isinstance(answer, Exception) and not isinstance(answer, NoNodeError):
+        return answer
+    record = None if isinstance(answer, NoNodeError) else answer[0] or b""  # kazoo gives None for no data
+    return wrong_ensemble_error(cluster_map, name, record)

@@ -1,0 +1,292 @@
+"""Forms, further epochs and rules: what a map may say of them, as JSON and as a change of an earlier map."""
+
+from __future__ import annotations
+
+import json
+import unittest
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.atlas import newer_of, read_copy
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Epoch, Form, Rule
+from parkazoo.protocol.map_copies import CopyKind, judge_copy
+from tests.protocol.map_documents import FORMAT_1, GOOD, OTHER_VALUES, ReadCase, encoded
+from tests.protocol.test_fuzz import JSON, PATH, TEXT, fuzzed
+
+PLAIN = ClusterMap("5d3c", {"a": "h1:1", "b": "h2:1"}, ("a", "b"), "a")
+FIRST = GOOD["epochs"][0]
+SECOND: dict[str, Any] = {
+    "epoch": 2,
+    "weights": {"a": 1, "b": 3},
+    "rules": [
+        {"prefix": "/app/orders", "together": True},
+        {"prefix": "/logs/*", "together": False, "on": ["b"]},
+    ],
+}
+RULES = (Rule("/app/orders"), Rule("/logs/*", ("b",), together=False))
+GROWN = replace(PLAIN, form=Form.GROWN)
+
+
+def grown(*later: Any) -> bytes:
+    return encoded(form="grown", epochs=[FIRST, *later])
+
+
+def second(**changes: Any) -> bytes:
+    return grown({**SECOND, **changes})
+
+
+def one_rule(**changes: Any) -> bytes:
+    return second(rules=[{**SECOND["rules"][0], **changes}])
+
+
+class TestRead(ReadCase):
+    def test_good(self) -> None:
+        data = grown(SECOND, {"epoch": 5, "weights": {"a": 0, "b": 1}, "rules": []})
+        found = ClusterMap.from_json(data)
+        self.assertEqual(found.form, Form.GROWN)
+        self.assertEqual(
+            found.epochs,
+            (Epoch(1, {"a": 1, "b": 1}), Epoch(2, {"a": 1, "b": 3}, RULES), Epoch(5, {"a": 0, "b": 1})),
+        )
+        self.assertEqual(json.loads(found.to_json()), json.loads(data))
+        self.assertEqual(ClusterMap.from_json(found.to_json()), found)
+
+    def test_forms(self) -> None:
+        for number, word in enumerate(("plain", "tolerant", "guarded", "grown")):
+            found = ClusterMap.from_json(encoded(form=word))
+            self.assertEqual((found.form, found.later), (number, ()))
+            self.assertEqual(json.loads(found.to_json())["form"], word)
+            if word != "grown":
+                self.assert_refused(
+                    encoded(form=word, epochs=[FIRST, SECOND]), f"form is {word}: only a map of form grown"
+                )
+        for word in ("PLAIN", "Grown", "later", ""):
+            self.assert_refused(encoded(form=word), "knows plain, tolerant, guarded, grown: upgrade ParKazoo")
+
+    def test_numbers_rise(self) -> None:
+        for number in (1, 0, -1):
+            self.assert_refused(second(epoch=number), "damaged .*epoch|1 comes behind 1")
+        self.assert_refused(grown({**SECOND, "epoch": 3}, {**SECOND, "epoch": 3}), "3 comes behind 3")
+
+    def test_weights(self) -> None:
+        self.assert_refused(second(weights={"a": 1, "c": 1}), "weight is given for 'c', which is not in the plac")
+        self.assert_refused(second(weights={"a": 0, "b": 0}, rules=[]), "every ensemble .* has weight 0")
+        self.assert_refused(second(weights={}, rules=[]), "every ensemble .* has weight 0")
+        for weight in (-1, 101, 1.0, "1", True, None, [], 10**30):
+            self.assert_refused(second(weights={"b": weight}), "weight of ensemble b is .*, not a whole number")
+
+    def test_an_ensemble_that_has_come(self) -> None:
+        """The first epoch has no weight for it, the second need not have one, the third has."""
+        document = json.loads(PLAIN.with_ensembles({"c": "h3:1"}).to_json())
+        third = {"epoch": 3, "weights": {"c": 1}, "rules": []}
+        document |= {"form": "grown", "epochs": [*document["epochs"], SECOND, third]}
+        found = ClusterMap.from_json(json.dumps(document).encode())
+        self.assertEqual((found.unweighted, found.shares), (("c",), (1, 1, 0)))
+        self.assertEqual(found.epochs[1].shares(found.placement), (1, 3, 0))
+        self.assertEqual(found.epochs[2].shares(found.placement), (0, 0, 1))
+
+    def test_prefixes(self) -> None:
+        for prefix in ("", "app", "/app/", "//app", "/a//b", "/a/../b", "/.", "//*", "*", "app/*", "/a//*"):
+            self.assert_refused(one_rule(prefix=prefix), "must be an absolute path")
+        for prefix in ("/a*", "/*/a", "/a/*/b", "/a/**", "/*/*"):
+            self.assert_refused(one_rule(prefix=prefix), "'\\*' can only be its last name")
+        for prefix in ("/zookeeper", "/zookeeper/*", "/parkazoo", "/parkazoo/*", "/parkazoo/x", "/a/.parkazoo/b"):
+            self.assert_refused(one_rule(prefix=prefix), "does not belong to users")
+        self.assert_refused(one_rule(prefix="/"), "for the whole tree, give weights")
+        self.assert_refused(one_rule(prefix="/\ud800"), "not valid Unicode")
+        for prefix in ("/*", "/a", "/a/*", "/zookeeperx", "/parkazoox/*", "/a/parkazoo", "/ünï/код", "/a b"):
+            self.assertEqual(ClusterMap.from_json(one_rule(prefix=prefix)).later[0].rules[0].prefix, prefix)
+
+    def test_rules(self) -> None:
+        rule = SECOND["rules"][0]
+        self.assert_refused(second(rules=[rule, {**rule, "on": ["a"]}]), "two rules for '/app/orders'")
+        self.assert_refused(one_rule(on=["c"]), "'/app/orders' names ensemble 'c', which has no weight")
+        self.assert_refused(one_rule(on=["a", "a"]), "'/app/orders' names an ensemble twice")
+        self.assert_refused(
+            second(weights={"a": 0, "b": 1}, rules=[{**rule, "on": ["a"]}]), "'/app/orders' leaves no ensemble"
+        )
+        found = ClusterMap.from_json(second(weights={"a": 0, "b": 1}, rules=[{"prefix": "/x", "on": ["a", "b"]}]))
+        self.assertEqual(found.later[0].rules, (Rule("/x", ("a", "b"), together=True),))
+        self.assertEqual(json.loads(found.to_json())["epochs"][1]["rules"][0]["together"], True)
+
+    def test_damaged(self) -> None:
+        for key in SECOND:
+            self.assert_refused(grown({k: v for k, v in SECOND.items() if k != key}), f"missing.*{key}")
+            for value in OTHER_VALUES:
+                if (key, value) != ("rules", []):
+                    self.assert_refused(second(**{key: value}))
+        self.assert_refused(second(more=1), "unknown.*more")
+        self.assert_refused(second(hash="sha256"), "unknown.*hash")
+        self.assert_refused(second(rules=[{"together": True}]), "missing.*prefix")
+        self.assert_refused(one_rule(more=1), "unknown.*more")
+        for key in ("prefix", "together", "on"):
+            for value in OTHER_VALUES:
+                if key != "together" or not isinstance(value, bool):
+                    self.assert_refused(one_rule(**{key: value}))
+
+    @given(st.sampled_from(["form", "epochs", *SECOND, "prefix", "together", "on"]), JSON | TEXT)
+    @fuzzed
+    def test_exchanged(self, key: str, value: Any) -> None:
+        data = (
+            encoded(**{"form": "grown", "epochs": [FIRST, SECOND]} | {key: value})
+            if key in ("form", "epochs")
+            else second(**{key: value})
+            if key in SECOND
+            else one_rule(**{key: value})
+        )
+        self.parse(data)
+
+    @given(st.lists(JSON | st.fixed_dictionaries({}, optional=dict.fromkeys(SECOND, JSON)), max_size=3))
+    @fuzzed
+    def test_any_epochs(self, epochs: list[Any]) -> None:
+        self.parse(grown(*epochs))
+        self.parse(second(rules=epochs))
+
+    def parse(self, data: bytes) -> None:
+        try:
+            found = ClusterMap.from_json(data)
+        except ClusterMapError as error:
+            self.assertLess(len(str(error)), 2000)
+            return
+        self.assertEqual(ClusterMap.from_json(found.to_json()), found)
+        self.assertLess(found.make_guess().of_children("/app/orders/x"), len(found.names))
+
+    @given(
+        st.lists(PATH, unique=True, max_size=4),
+        st.lists(st.sampled_from([(), ("a",), ("b", "a")]), min_size=4, max_size=4),
+        st.lists(st.booleans(), min_size=4, max_size=4),
+    )
+    @fuzzed
+    def test_round_trip(
+        self, paths: Sequence[str], on: Sequence[tuple[str, ...]], together: Sequence[bool]
+    ) -> None:
+        try:
+            made = GROWN.with_epoch({"a": 1, "b": 2}, [*map(Rule, paths, on, together)])
+        except ClusterMapError:
+            return
+        self.assertEqual(ClusterMap.from_json(made.to_json()), made)
+
+
+class TestFormat1(ReadCase):
+    """Such a map can grow: its first epoch keeps the hash."""
+
+    OLD = ClusterMap.from_json(json.dumps(FORMAT_1).encode())
+
+    def test_turned_into_format_2(self) -> None:
+        for newer in (self.OLD.with_form(Form.TOLERANT), self.OLD.with_ensembles({"c": "h9:1"})):
+            document = json.loads(newer.to_json())
+            self.assertEqual((document["format"], document["hash"]), (2, "rendezvous-sha256"))
+            self.assertEqual(document["epochs"], [{**FIRST, "hash": "sha256"}])
+            self.assertEqual(ClusterMap.from_json(newer.to_json()), newer)
+            self.assertTrue(newer.continues(self.OLD))
+            self.assertFalse(self.OLD.continues(newer))
+            self.assertFalse(replace(newer, had_format_1=False).continues(self.OLD))
+            before, after, guess = self.OLD.make_placement(), newer.make_placement(), newer.make_guess()
+            for path in ("/", "/app", *(f"/app/{number}" for number in range(100))):
+                self.assertEqual(after.directory(path), before.directory(path))
+                self.assertEqual(guess.of_children(path), before.of_children(path))
+
+    def test_of_one_ensemble(self) -> None:
+        """Both hashes put everything there: the newer one is known to more clients."""
+        one = ClusterMap("5d3c", {"a": "h1:1"}, ("a",), "a", format=1)
+        newer = one.with_ensembles({"b": "h2:1"})
+        self.assertEqual((newer.format, newer.hash), (2, "rendezvous-sha256"))
+        self.assertTrue(newer.continues(one))
+
+    def test_refused(self) -> None:
+        for value in ("rendezvous-sha256", "md5", None, 1, []):
+            self.assert_refused(encoded(epochs=[{**FIRST, "hash": value}]), "'hash' in 'epochs' is .*, not sha256")
+        self.assert_refused(
+            encoded(epochs=[{**FIRST, "hash": "sha256", "weights": {"a": 1, "b": 2}}]), "format 1 has no weights"
+        )
+        for changes in ({"form": Form.GROWN}, {"unweighted": ("b",)}, {"had_format_1": True}):
+            with self.subTest(changes), self.assertRaisesRegex(ClusterMapError, "neither a form nor epochs"):
+                replace(self.OLD, **changes)  # type: ignore[arg-type]
+
+
+class TestChanges(unittest.TestCase):
+    def test_the_way_of_a_map(self) -> None:
+        """From one ensemble to three; each map continues all before it, and none after it."""
+        one = ClusterMap("5d3c", {"a": "h1:1"}, ("a",), "a")
+        maps = [one, one.with_ensembles({"b": "H2:1", "c": "h3:1"})]
+        for form in (Form.TOLERANT, Form.PLAIN, Form.TOLERANT, Form.GUARDED, Form.GROWN):
+            maps.append(maps[-1].with_form(form))
+        maps.append(maps[-1].with_epoch({"a": 1, "b": 2, "c": 2}, RULES))
+        maps.append(maps[-1].with_hosts({"b": "h8:1"}))
+        maps.append(maps[-1].with_epoch({"a": 0, "b": 2, "c": 2}, ()))
+        self.assertEqual([each.epoch for each in maps], [*range(1, 11)])
+        last = maps[-1]
+        self.assertEqual((last.placement, last.unweighted, last.shares), (("a", "b", "c"), ("b", "c"), (1, 0, 0)))
+        self.assertEqual([epoch.number for epoch in last.epochs], [1, 2, 3])
+        self.assertEqual(maps[1].ensembles["b"], "h2:1")
+        for index, after in enumerate(maps):
+            self.assertEqual(ClusterMap.from_json(after.to_json()), after)
+            self.assertIs(newer_of(after, after, "h:1"), after)
+            for before in maps[:index]:
+                self.assertTrue(after.continues(before))
+                self.assertIs(newer_of(before, after, "h:1"), after)
+        for before, after in ((maps[0], maps[1]), (maps[6], maps[7]), (maps[7], maps[9])):
+            self.assertFalse(before.continues(after))
+
+    def test_what_does_not_continue(self) -> None:
+        before = GROWN.with_epoch({"a": 1, "b": 2}, RULES)
+        more = before.with_epoch({"b": 1}, ())
+        self.assertTrue(more.continues(before))
+        for changes in (
+            {"later": ()},
+            {"later": (replace(before.later[0], rules=()), more.later[1])},
+            {"later": (replace(before.later[0], weights={"a": 1, "b": 1}),)},
+            {"weights": {"a": 2}},
+            {"cluster": "other"},
+            {"bootstrap": "b"},
+            {"placement": ("b", "a")},
+            {"had_format_1": True},
+        ):
+            with self.subTest(changes):
+                self.assertFalse(replace(more, **changes).continues(before))  # type: ignore[arg-type]
+
+    def test_nothing_to_change(self) -> None:
+        self.assertIs(PLAIN.with_form(Form.PLAIN), PLAIN)
+        self.assertIs(PLAIN.with_ensembles({}), PLAIN)
+
+    def test_forms_that_cannot_follow(self) -> None:
+        for before, after in ((0, 2), (0, 3), (1, 3), (2, 1), (2, 0), (3, 2), (3, 0)):
+            words = f"{Form(before).word} cannot become {Form(after).word} in one step"
+            with self.subTest(words), self.assertRaisesRegex(ClusterMapError, words):
+                replace(PLAIN, form=Form(before)).with_form(Form(after))
+
+    def test_refused(self) -> None:
+        def refused(words: str, change: Any) -> None:
+            with self.subTest(words), self.assertRaisesRegex(ClusterMapError, words):
+                change()
+
+        refused("has an ensemble b already", lambda: PLAIN.with_ensembles({"b": "h9:1"}))
+        refused("would be in ensemble b and in c", lambda: PLAIN.with_ensembles({"c": "h2:1"}))
+        refused("is no name for an ensemble", lambda: PLAIN.with_ensembles({"-": "h9:1"}))
+        refused("names no server", lambda: PLAIN.with_ensembles({"c": ""}))
+        refused("only a map of form grown", lambda: PLAIN.with_epoch({"a": 1}, ()))
+        refused("for 'c', which is not in the placement", lambda: GROWN.with_epoch({"c": 1}, ()))
+        refused("weight of ensemble a is 101", lambda: GROWN.with_epoch({"a": 101}, ()))
+        refused("every ensemble .* weight 0", lambda: GROWN.with_epoch({"a": 0}, ()))
+        refused(
+            "names ensemble 'b', which has no weight", lambda: GROWN.with_epoch({"a": 1}, [Rule("/x", ("b",))])
+        )
+        refused("two rules for '/x'", lambda: GROWN.with_epoch({"a": 1}, [Rule("/x"), Rule("/x", ("a",))]))
+
+
+class TestNotYetWorkable(unittest.TestCase):
+    """Operations and commands know plain maps alone."""
+
+    def test_refused(self) -> None:
+        for later in (PLAIN.with_form(Form.TOLERANT), GROWN, GROWN.with_epoch({"a": 1, "b": 2}, RULES)):
+            words = f"it has form '{later.form.word}'; this ParKazoo knows plain: upgrade ParKazoo"
+            with self.assertRaisesRegex(ClusterMapError, f"/parkazoo/map on h:1: {words}"):
+                read_copy((later.to_json(), None), "h:1")
+            copy = judge_copy(later.to_json(), PLAIN)
+            self.assertEqual((copy.kind, copy.about), (CopyKind.DAMAGED, words))
