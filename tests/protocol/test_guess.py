@@ -38,12 +38,14 @@ def guess(weights: Sequence[int], rules: Sequence[Rule] = ()) -> Guess:
 def specified(weights: Sequence[int], rules: Sequence[Rule], directory: str) -> tuple[Rule | None, str, int]:
     """Rule, key and ensemble as docs/design/protocol.md has them."""
     names = directory.split("/")[1:]
+    if names[0] in ("", "zookeeper"):
+        return None, directory, MAP.make_placement().of_children("/") if directory == "/" else NAMES.index("b")
     found: list[tuple[int, bool, Rule]] = []
     for rule in rules:
         prefix = rule.prefix.split("/")[1:]
         is_exact = prefix[-1] != "*"
         fixed = prefix if is_exact else prefix[:-1]
-        if directory != "/" and len(names) >= len(prefix) and names[: len(fixed)] == fixed:
+        if len(names) >= len(prefix) and names[: len(fixed)] == fixed:
             found.append((len(prefix), is_exact, rule))
     if not found:
         return None, directory, rendezvous(weights)(directory)
@@ -96,7 +98,7 @@ class TestRules(unittest.TestCase):
         apart = guess([1] * 4, [Rule("/app", ("a", "c"), together=False)])
         self.assertEqual([*map(apart.of_children, PATHS)], [*map(rendezvous([1, 0, 1, 0]), PATHS)])
 
-    @given(WEIGHTS, RULES, SHORT | PATH)
+    @given(WEIGHTS, RULES, SHORT | PATH | st.sampled_from(FIXED))
     @fuzzed
     def test_as_specified(self, weights: Sequence[int], rules: Sequence[Rule], directory: str) -> None:
         positive = {name for name, weight in zip(NAMES, weights, strict=True) if weight}
@@ -104,8 +106,7 @@ class TestRules(unittest.TestCase):
         found = guess(weights, rules)
         rule, key, ensemble = specified(weights, rules, directory)
         self.assertEqual((found.rule_of(directory), found.key_of(directory)), (rule, key))
-        if directory != "/":
-            self.assertEqual(found.of_children(directory), ensemble)
+        self.assertEqual(found.of_children(directory), ensemble)
 
 
 class TestChanges(unittest.TestCase):
