@@ -38,6 +38,12 @@ UNPROMOTED = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError)  # a promo
 LOST = (BadVersionError, NotEmptyError)  # a delete's last step, to a concurrent set or a foreign child
 
 
+def make_fence(d: Directory) -> Operation[Any]:
+    """The fence's stat; it is made if it is not there."""
+    (seen,) = yield ((d.mirror.ensemble, Exists(d.fence, None)),)
+    return (yield from _stat_of_fence(d, seen))
+
+
 def _stat_of_fence(d: Directory, seen: Any) -> Operation[Any]:
     """The fence's stat, from the answer to an Exists."""
     while seen is None:
@@ -271,8 +277,8 @@ def remove_mirror(d: Directory, mark: str) -> Operation[list[str] | None]:
     :returns: the marks under which it went, for :func:`last_step`; None if another client removed our mark.
     :raises NotEmptyError: our mark is gone again.
     """
+    fence = yield from bump_fence(d)
     while True:
-        fence = yield from bump_fence(d)
         try:
             marks: list[str] = yield from ask(d.home.ensemble, GetChildren(d.pin, None))
         except NoNodeError:
@@ -289,6 +295,8 @@ def remove_mirror(d: Directory, mark: str) -> Operation[list[str] | None]:
             raise error
         if not isinstance(error, (BadVersionError, NoNodeError)):
             raise error
+        # Another has raised the fence. It is not raised again: two deletes could do that in turn for ever.
+        fence = (yield from make_fence(d)).version
 
 
 def last_step(d: Directory, marks: Iterable[str], version: int) -> list[Request]:
