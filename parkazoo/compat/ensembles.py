@@ -53,13 +53,13 @@ class Ensembles(CompatibleClient):
         session = self._session
         if session is None or session.cluster_map is None or not self.connected:
             raise ConnectionClosedError("the client is not connected: start it")
-        known = tuple(session.names)
+        known = [name for name in session.names if name in session.cluster_map.ensembles]
         for name in names:
             if name not in known:
                 raise ValueError(f"no ensemble {name!r} in the cluster map: {', '.join(known)}")
         answers = [Answer(self.handler) for _ in names or known]
         for name, answer in zip(names or known, answers, strict=True):
-            session.ports[known.index(name)].submit(GetData(ENSEMBLE, None), answer)
+            session.ports[session.names.index(name)].submit(GetData(ENSEMBLE, None), answer)
         for answer in answers:
             if not answer.has_come(deadline_s - time.monotonic()):
                 message = f"Connection time-out: no session with {session.describe_missing()} within {timeout} s"
@@ -93,7 +93,7 @@ class Ensembles(CompatibleClient):
         session = self._session
         if session is None or session.driver is None or self._state in CLOSED_ERRORS:
             return None
-        return int(session.driver.context.resolver.known(prefixed(self.chroot, path)).home.ensemble)
+        return int(session.driver.context.known(prefixed(self.chroot, path)).home.ensemble)
 
 
 class Answer:

@@ -142,13 +142,13 @@ Place = tuple[dict[str, set[Any]], str]
 
 def data_places(context: Context, members: Sequence[Any], path: str) -> list[Place]:
     """Where watches on the data of `path` are left; nowhere on an ensemble that is not joined."""
-    home = context.resolver.known(path).home
+    home = context.known(path).home
     member = members[home.ensemble]
     return [(member._data_watchers, home.path)] if isinstance(member, Member) else []
 
 
 def child_places(context: Context, members: Sequence[Any], path: str) -> list[Place]:
     """Where watches on the children of `path` are left: on its mirror or, while it has none, on its home."""
-    d = context.resolver.known(path)
+    d = context.known(path)
     places = [(members[place.ensemble], place.path) for place in {d.mirror, d.home}]
     return [(member._child_watchers, path) for member, path in places if isinstance(member, Member)]

@@ -17,6 +17,8 @@ from kazoo.exceptions import ConnectionLoss
 from parkazoo.engine.ports import Reply, RequestPort
 from parkazoo.kazoo_private import Exists, Sync, Transaction
 from parkazoo.protocol.context import Context
+from parkazoo.protocol.grown.claims import GROWN_PLANS
+from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.operations import complete_answer, is_complete
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
 from parkazoo.protocol.placement import Directory, is_reserved
@@ -214,7 +216,11 @@ class Driver:
 
     :param make_lock: :meth:`Runtime.make_lock`.
     :param unchroot: the user's name for a path.
+    :ivar plans: how operations run. :ivar brief: the types of those that need no generator, as a rule.
     """
+
+    plans = PLANS
+    brief = BRIEF
 
     def __init__(
         self,
@@ -223,7 +229,7 @@ class Driver:
         make_lock: Callable[[], AbstractContextManager[Any]],
         unchroot: Callable[[str], str] = str,
     ) -> None:
-        self._unchroot = unchroot
+        self.unchroot = unchroot
         self.context = context
         self.members = members
         self.order: Order[_Run] = Order()
@@ -232,6 +238,10 @@ class Driver:
         self._lock = make_lock()
         self._serial = Serial(make_lock())
         self._when_idle: list[Callable[[], None]] = []
+
+    def begin_grown(self, context: GrownContext) -> None:
+        """From now on pins decide where children are; what is under way goes on as it began."""
+        self.context, self.plans, self.brief = context, GROWN_PLANS, frozenset()
 
     def call(self, request: Request, reply: Reply | None) -> None:
         """Issue an operation, after all earlier ones of this thread. `reply` gets its result or error."""
@@ -244,12 +254,12 @@ class Driver:
                 else:
                     reply.set_exception(error)
             return
-        if request.type not in BRIEF:
+        if request.type not in self.brief:
             self._call_in_turn(request, reply)
             return
         path, context = request.path, self.context
         try:
-            d = context.resolver.known(path)
+            d = context.known(path)
         except ValueError as no_place:  # a path that has no UTF-8
             if reply is not None:
                 reply.set_exception(no_place)
@@ -263,13 +273,13 @@ class Driver:
         home = d.home
         if context.resolver.is_promoted(path) or context.past.is_behind(home.ensemble, path):
             counted = _CountReply(self, order, d, request, reply)
-            self.run(PLANS[request.type].operation(context, request), counted, request)
+            self.run(self.plans[request.type].operation(context, request), counted, request)
         else:
             physical = placed(request, home.path)
             self.members[home.ensemble].submit(physical, _BriefReply(self, order, d, request, reply))
 
     def _call_in_turn(self, request: Request, reply: Reply | None) -> None:
-        plan = PLANS.get(request.type, OTHER)
+        plan = self.plans.get(request.type, OTHER)
         try:
             run = _Run(self, plan, request, reply)
             lasting = plan.lasting(self.context, request)
@@ -320,7 +330,7 @@ class Driver:
         path = getattr(request, "path", None)
         if not separator or path is None or not is_reserved(own):
             return error
-        return type(error)(f"{self._unchroot(path)}{separator}{where}")
+        return type(error)(f"{self.unchroot(path)}{separator}{where}")
 
     def send(self, steps: tuple[Step, ...], run: _Run) -> None:
         if run.order is not self.order:

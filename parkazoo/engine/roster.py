@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Generic
 
+from kazoo.exceptions import ConnectionLoss
 from kazoo.protocol.states import KeeperState
 
 from parkazoo.engine.driver import Driver
@@ -17,6 +18,9 @@ from parkazoo.kazoo_private import SetData
 from parkazoo.protocol.atlas import Atlas, NoCopyError
 from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, SessionId, pack_sessions, unpack_sessions
 from parkazoo.protocol.cluster_map import FIRST, ClusterMap, format_hosts, parse_hosts
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.grown.common import GrownContext
+from parkazoo.protocol.grown.places import Places
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.server_list import Servers, parse_config
 from parkazoo.protocol.standing import Standing
@@ -147,7 +151,8 @@ class Roster(Generic[MemberT]):
             assert self.cluster_map is not None
             refused = self._refused.setdefault(member, set())
             refused.add(server)
-            hosts = self._servers.hosts(member.name, self.cluster_map.ensembles[member.name])
+            known = self.cluster_map.ensembles.get(member.name, server)  # it may have been taken out
+            hosts = self._servers.hosts(member.name, known)
             if len(refused) >= len(parse_hosts(hosts)):
                 member.fail_waiting(error)
         return error
@@ -194,7 +199,7 @@ class Roster(Generic[MemberT]):
         assert self.cluster_map is not None
         if self._atlas.is_of_one:  # the user's hosts may be other names for its servers
             member.settle(name, None, (), None)
-        else:
+        elif name in self.cluster_map.ensembles:  # else it has been taken out: nothing is there, nor will be
             hosts = self._servers.hosts(name, self.cluster_map.ensembles[name])
             member.settle(name, hosts, self._servers.spare(name), self._client.session_timeout_s)
 
@@ -231,6 +236,9 @@ class Roster(Generic[MemberT]):
         unjoined = self.ports[index]
         if self.is_stopping or not isinstance(unjoined, Unjoined):
             return
+        if name not in cluster_map.ensembles:  # it has been taken out again, before any directory was there
+            unjoined.drop(ConnectionLoss)
+            return
         session = self._sessions.get(name)
         member = self._make_member(self, name, cluster_map.ensembles[name], session)
         self._settle(member, name)
@@ -248,8 +256,10 @@ class Roster(Generic[MemberT]):
         self._client.logger.info("The cluster map has changed: epoch %d", self.cluster_map.epoch)
         if come := [name for name in self.cluster_map.names if name not in self.names]:
             self._grow(come)
+        if self.driver is not None and isinstance(self.driver.context, GrownContext):
+            self.driver.context.places.guess = self._guess()
         for member in self.members:
-            if before.ensembles[member.name] != self.cluster_map.ensembles[member.name]:
+            if before.ensembles.get(member.name) != self.cluster_map.ensembles.get(member.name):
                 self._settle(member, member.name)
             self._register_again(member)
 
@@ -271,6 +281,32 @@ class Roster(Generic[MemberT]):
         if self.driver is not None:
             self.driver.context.grow(len(self.names) + len(come))
         self._add(come)
+
+    # ---- a map that has grown ------------------------------------------------------------------------
+
+    def _work_by_pins(self, driver: Driver) -> None:
+        """Pins decide where the children of directories are, if the map has grown."""
+        assert self.cluster_map is not None
+        if self.cluster_map.form is Form.GROWN:
+            places = Places(self._placement, self._guess(), self._runtime.make_lock())
+            driver.begin_grown(GrownContext(driver.context, places, self._is_joined, self._take_beside))
+
+    def _guess(self) -> Callable[[str], int]:
+        """The port of the ensemble to which the newest epoch gives a directory."""
+        assert self.cluster_map is not None
+        guess = self.cluster_map.make_guess().of_children
+        ports = [self.names.index(name) for name in self.cluster_map.names]
+        return guess if ports == [*range(len(ports))] else lambda directory: ports[guess(directory)]
+
+    def _is_joined(self, ensemble: int) -> bool:
+        return not isinstance(self.ports[ensemble], Unjoined)
+
+    def _take_beside(self, ensemble: int, copy: Any) -> None:
+        """The copy of the map on an ensemble that has shown a pin with an unknown name."""
+        name = self.names[ensemble]
+        for member in self.members:
+            if member.name == name:
+                self.take_copy(member, copy, f"ensemble {name}")
 
     def _register_again(self, member: MemberT) -> None:
         """If it has registered with an older map."""

@@ -108,6 +108,7 @@ class Session(Roster[MemberT]):
             self._runtime.make_lock(),
         )
         watching.driver = driver = Driver(context, self.ports, self._runtime.make_lock, client.unchroot)
+        self._work_by_pins(driver)
         self.driver = driver
         self._early.open(driver.call)
         self.call = driver.call

@@ -1,4 +1,4 @@
-"""The watches of one client on the children of directories that have no mirror.
+"""The watches of one client on the children of directories that have no mirror, and on what is not there.
 
 Each stands in the members' tables in place of the user's watch. This module has what they share: which function
 watches which directory, and how a watch leaves the tables.
@@ -15,8 +15,7 @@ from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer, RequestPort
-from parkazoo.protocol.operations import look_again
-from parkazoo.protocol.placement import Directory
+from parkazoo.protocol.steps import Operation
 from parkazoo.protocol.watches import DirectoryWatch
 
 
@@ -41,18 +40,21 @@ class Watching:
         self._members = members
         self._dispatch = dispatch
         self._client_state = client_state
-        # By path, also those that are just looking again and so are in no table. Each watch holds its path's set.
+        # By key, also those that are just looking again and so are in no table. Each watch holds its key's set.
         self._armed: WeakValueDictionary[str, WeakSet[DirectoryWatch]] = WeakValueDictionary()
 
     def __len__(self) -> int:
-        """How many directories are watched."""
+        """How many znodes are watched."""
         return len(self._armed)
 
-    def watch(self, d: Directory, watcher: Callable[[Any], Any]) -> DirectoryWatch:
-        """Stand in for a user's watch on the children of `d`, until :meth:`settle` without an effect."""
-        watch = DirectoryWatch(watcher, partial(self._look_again, d), partial(self._withdraw, d))
-        watch.path = d.path
-        return watch
+    def watch(
+        self, key: str, watcher: Callable[[Any], Any], look: Callable[[DirectoryWatch], Operation[str | None]]
+    ) -> DirectoryWatch:
+        """Stand in for a user's watch, until :meth:`settle` without an effect.
+
+        :param look: looks again: the type of the event to fire, or None to watch on.
+        """
+        return DirectoryWatch(key, watcher, partial(self._look_again, look), self._withdraw)
 
     def settle(self, watch: DirectoryWatch, has_succeeded: bool) -> None:
         """The call that left the watch has ended: arm the watch, or drop it."""
@@ -64,7 +66,7 @@ class Watching:
 
     def _settle(self, watch: DirectoryWatch, has_succeeded: bool) -> None:
         if has_succeeded:
-            watch.peers = self._armed.setdefault(watch.path, WeakSet())
+            watch.peers = self._armed.setdefault(watch.key, WeakSet())
             watch.peers.add(watch)
         watch.settle(has_succeeded)
         for other in set(watch.peers or ()) - {watch}:
@@ -75,23 +77,26 @@ class Watching:
             for watch in list(watches):
                 watch.fire(event)
 
-    def _look_again(self, d: Directory, watch: DirectoryWatch, event: WatchedEvent) -> None:
-        self.driver.run(look_again(d, watch), OnAnswer(partial(self._have_looked, watch, event)))
+    def _look_again(
+        self, look: Callable[[DirectoryWatch], Operation[str | None]], watch: DirectoryWatch, event: WatchedEvent
+    ) -> None:
+        self.driver.run(look(watch), OnAnswer(partial(self._have_looked, watch, event)))
 
     def _have_looked(self, watch: DirectoryWatch, event: WatchedEvent, answer: Any) -> None:
         """:param answer: the type of the event to fire; None to watch on; or why it is not known."""
         if isinstance(answer, Exception):  # as with kazoo's watches of a lost connection
             self._dispatch(partial(watch.fire, WatchedEvent(EventType.NONE, self._client_state(), None)))
         elif answer is not None:
-            self._dispatch(partial(watch.fire, event._replace(type=answer)))
+            path = self.driver.unchroot(watch.path)  # the event may be about what is above it
+            self._dispatch(partial(watch.fire, event._replace(type=answer, path=path)))
 
-    def _withdraw(self, d: Directory, watch: DirectoryWatch, has_fired: bool) -> None:
-        armed = self._armed.get(d.path, WeakSet())
+    def _withdraw(self, watch: DirectoryWatch, has_fired: bool) -> None:
+        armed = self._armed.get(watch.key, WeakSet())
         withdrawn = [watch]
         if has_fired:
             withdrawn += [each for each in armed if each.is_armed and each.watcher == watch.watcher]
         for each in withdrawn:
-            for place in (d.home, d.mirror):
+            for place in tuple(each.places):
                 self._members[place.ensemble].forget_watch(place.path, each)
             armed.discard(each)
             each.end()

@@ -57,6 +57,11 @@ def newer_of(known: ClusterMap, copy: ClusterMap, server: str) -> ClusterMap:
         )
     if kind is not CopyKind.NEWER:
         return known
+    if copy.form is not known.form:
+        raise ClusterMapError(
+            f"{MAP} on {server}, epoch {copy.epoch}, has form {copy.form.word} instead of {known.form.word}: "
+            "somebody has changed it by hand. See `parkazoo map check`"
+        )
     if not copy.continues(known):
         raise ClusterMapError(
             f"{MAP} on {server}, epoch {copy.epoch}, places znodes otherwise than the client's map, epoch "

@@ -193,18 +193,25 @@ class ClusterMap:
     def continues(self, before: ClusterMap) -> bool:
         """Whether it may come behind an earlier map: each directory is where it was, though more may have come.
 
-        The form may be any. (Only commands change it, and :meth:`with_form` says how.)
+        The form may be any. (Only commands change it, and :meth:`with_form` says how.) From a map of form GROWN
+        ensembles may have been taken out again that no epoch names.
         """
-        known = len(before.placement)
+        gone = before.unused if before.form is Form.GROWN else ()
+        kept = [name for name in before.placement if name not in gone]
         return (
-            (self.cluster, self.bootstrap, self.placement[:known])
-            == (before.cluster, before.bootstrap, before.placement)
+            (self.cluster, self.bootstrap) == (before.cluster, before.bootstrap)
+            and [name for name in self.placement if name in kept] == kept
             and (self._weighted, self.weights) == (before._weighted, before.weights)
             and self.later[: len(before.later)] == before.later
             and self.format >= before.format
             # On one ensemble both hashes place all alike.
             and (self.hash == before.hash or (len(self._weighted) == 1 and self.format > before.format))
         )
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The ensembles that no epoch names."""
+        return tuple(name for name in self.unweighted if all(name not in each.weights for each in self.later))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError, NotReadOnlyCallError
 
 from parkazoo.protocol.past import CATCH_UP, Past
-from parkazoo.protocol.placement import Directory, Placement
+from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.registration import Owners
 from parkazoo.protocol.resolver import Resolver
 from parkazoo.protocol.steps import Operation, Request, Step
@@ -23,10 +23,11 @@ class Context:
 
     :param names: the ensembles' names by index. Others may be appended: see :meth:`grow`.
     :param new_mark: makes a name that is never used twice.
-    :param watch: stands in for a user's watch on the children of a directory that has no mirror.
+    :param watch: stands in for a user's watch: see :meth:`parkazoo.engine.watching.Watching.watch`.
     :param settle: called with such a watch and True when its call has succeeded, False when it has not.
     :param lock: held for a moment while the memory changes; operations run on several threads.
     :param owners: which client each session belongs to.
+    :ivar known: where a path and its children are, as far as that is known without asking.
     """
 
     def __init__(
@@ -34,12 +35,15 @@ class Context:
         placement: Placement,
         names: Sequence[str],
         new_mark: Callable[[], str],
-        watch: Callable[[Directory, Callable[[Any], Any]], DirectoryWatch],
+        watch: Callable[
+            [str, Callable[[Any], Any], Callable[[DirectoryWatch], Operation[str | None]]], DirectoryWatch
+        ],
         settle: Callable[[DirectoryWatch, bool], None],
         owners: Owners,
         lock: AbstractContextManager[Any],
     ) -> None:
         self.resolver = Resolver(placement, lock)
+        self.known = self.resolver.known
         self.names = names
         self.new_mark = new_mark
         self.watch = watch

@@ -10,7 +10,7 @@ directory is the one in which the mark was seen.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -22,16 +22,18 @@ from kazoo.exceptions import (
     NoNodeError,
     NotEmptyError,
 )
-from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Permissions
+from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.pin import encode_pin
 from parkazoo.protocol.placement import DONE, PIN, Directory
+from parkazoo.protocol.rights import is_masked, pin_acl
 from parkazoo.protocol.steps import IMPOSSIBLE, Operation, Request, Step, ask, commit
 
 ANY_VERSION = -1
+AGAIN = object()  # in place of a result: begin again
 IN_TRANSACTION = "transaction"
 VERSION = re.compile("[0-9]{1,10}")
 UNPROMOTED = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError)  # a promotion is refused
@@ -70,10 +72,10 @@ def _make_fence(d: Directory) -> Operation[None]:
     except NodeExistsError:
         pass
     except NoNodeError:
-        raise _unprepared(d) from None
+        raise unprepared(d) from None
 
 
-def _unprepared(d: Directory) -> ClusterMapError:
+def unprepared(d: Directory) -> ClusterMapError:
     return ClusterMapError(
         f"an ensemble lost its /parkazoo structure ({d.fence} or {d.mirror.path} cannot be created): "
         "see `parkazoo map check`"
@@ -81,39 +83,6 @@ def _unprepared(d: Directory) -> ClusterMapError:
 
 
 # ---- who may do what --------------------------------------------------------------------------
-
-
-def pin_acl(acl: Iterable[ACL]) -> list[ACL]:
-    """The ACL of a pin: all may see marks; those who may delete children of the home may leave and remove them.
-
-    (A delete of a directory needs DELETE on the directory itself, for its pin: docs/reference/differences.md.)
-    """
-    entries = [ACL(Permissions.READ, ANYONE_ID_UNSAFE)]
-    for perms, who in acl:
-        granted = perms & Permissions.ADMIN
-        if perms & Permissions.DELETE:
-            granted |= Permissions.CREATE | Permissions.DELETE
-        if granted:
-            entries.append(ACL(granted, who))
-    return entries
-
-
-def is_secret(acl: Sequence[ACL]) -> bool:
-    """Whether an identity may create below a home with this ACL, but not read the whole ACL to copy it.
-
-    Servers show an ACL to identities with READ or ADMIN, and its digests only to those with ADMIN.
-    """
-    for perms, _ in acl:  # most have one entry, with all rights
-        if perms & Permissions.CREATE and not perms & Permissions.ADMIN:
-            has_digests = any(who.scheme in ("auth", "digest") for _, who in acl)
-            if has_digests or not perms & Permissions.READ:
-                return True
-    return False
-
-
-def is_masked(acl: Iterable[ACL]) -> bool:
-    """Whether a server has hidden the digests of this ACL: written back, it would shut every identity out."""
-    return any(who.scheme == "digest" and who.id.endswith(":x") for _, who in acl)
 
 
 class KnownACL(NamedTuple):
@@ -159,48 +128,67 @@ def promote(
     :returns: the created child's path; None without `child`, or if the mirror was there before it.
     :raises: what the create of a child raises on one ZooKeeper: NoNodeError, NoChildrenForEphemeralsError, ...
     """
+    made = AGAIN
+    while made is AGAIN:
+        made = yield from try_promote(context, d, child, known)
+    return made
+
+
+def try_promote(
+    context: Context,
+    d: Directory,
+    child: Request | None = None,
+    known: KnownACL | None = None,
+    names_mirror: Callable[[], Operation[bool]] | None = None,
+) -> Operation[Any]:
+    """One attempt of :func:`promote`; AGAIN if the directory has changed meanwhile.
+
+    :param names_mirror: whether the pin that is there names the mirror's ensemble; None if any does.
+    """
     home, mirror = d.home.ensemble, d.mirror.ensemble
-    while True:
-        # The fence before the marks; if it is stale, the last step fails.
-        seen, answer = yield (mirror, Exists(d.fence, None)), _acl_request(d, known)
-        fence = yield from _stat_of_fence(d, seen)
+    # The fence before the marks; if it is stale, the last step fails.
+    seen, answer = yield (mirror, Exists(d.fence, None)), _acl_request(d, known)
+    fence = yield from _stat_of_fence(d, seen)
+    try:
+        expected = yield from _acl_of(d, known, answer)
+    except (NoNodeError, NoAuthError):
+        # The server may lag. Once it has answered a write, even one that fails, it has caught up.
+        cannot = [Create(d.pin, b"", OPEN_ACL_UNSAFE, 0), CheckVersion(d.pin, IMPOSSIBLE)]
+        _, _, error = yield from commit(home, cannot)
+        if isinstance(error, NoChildrenForEphemeralsError):
+            raise error from None
+        (answer,) = yield (_acl_request(d, known),)
+        expected = yield from _acl_of(d, known, answer)
+    # A write, for a read may be stale. The ACL again after it: a set_acls from now on sees the pin, and bumps
+    # the fence.
+    pin = Create(d.pin, encode_pin(fence, context.names[mirror]), pin_acl(expected), 0)
+    pinned, answer = yield (home, pin), _acl_request(d, known)
+    if isinstance(pinned, NodeExistsError):
         try:
-            expected = yield from _acl_of(d, known, answer)
-        except (NoNodeError, NoAuthError):
-            # The server may lag. Once it has answered a write, even one that fails, it has caught up.
-            cannot = [Create(d.pin, b"", OPEN_ACL_UNSAFE, 0), CheckVersion(d.pin, IMPOSSIBLE)]
-            _, _, error = yield from commit(home, cannot)
-            if isinstance(error, NoChildrenForEphemeralsError):
-                raise error from None
-            (answer,) = yield (_acl_request(d, known),)
-            expected = yield from _acl_of(d, known, answer)
-        # A write, for a read may be stale. The ACL again after it: a set_acls from now on sees the pin, and bumps
-        # the fence.
-        pin = Create(d.pin, encode_pin(fence, context.names[mirror]), pin_acl(expected), 0)
-        pinned, answer = yield (home, pin), _acl_request(d, known)
-        if isinstance(pinned, NodeExistsError):
-            try:
-                marks = yield from ask(home, GetChildren(d.pin, None))
-            except NoNodeError:
-                continue
-            if marks:
-                yield from help_delete(d, marks)
-                continue
-        elif isinstance(pinned, Exception):
-            raise pinned
-        acl = yield from _acl_of(d, known, answer)
-        if acl != expected:
-            yield from ask(home, SetACL(d.pin, pin_acl(acl), -1))
-        operations = [SetData(d.fence, b"", fence.version), Create(d.mirror.path, b"", acl, 0)]
-        results, index, error = yield from commit(mirror, operations + ([child] if child else []))
-        if error is None:
-            return results[2] if child else None
-        if index == 1 and isinstance(error, NodeExistsError):
-            return None
-        if index == 1 and isinstance(error, NoNodeError):
-            raise _unprepared(d)
-        if index or not isinstance(error, (BadVersionError, NoNodeError)):
-            raise error
+            marks = yield from ask(home, GetChildren(d.pin, None))
+            if names_mirror is not None and not (yield from names_mirror()):
+                return AGAIN
+        except NoNodeError:
+            return AGAIN
+        if marks:
+            yield from help_delete(d, marks)
+            return AGAIN
+    elif isinstance(pinned, Exception):
+        raise pinned
+    acl = yield from _acl_of(d, known, answer)
+    if acl != expected:
+        yield from ask(home, SetACL(d.pin, pin_acl(acl), -1))
+    operations = [SetData(d.fence, b"", fence.version), Create(d.mirror.path, b"", acl, 0)]
+    results, index, error = yield from commit(mirror, operations + ([child] if child else []))
+    if error is None:
+        return results[2] if child else None
+    if index == 1 and isinstance(error, NodeExistsError):
+        return None
+    if index == 1 and isinstance(error, NoNodeError):
+        raise unprepared(d)
+    if index or not isinstance(error, (BadVersionError, NoNodeError)):
+        raise error
+    return AGAIN
 
 
 def promote_secret(context: Context, path: str, acl: Sequence[ACL], aversion: int) -> Operation[None]:
@@ -336,21 +324,25 @@ def delete_directory(context: Context, d: Directory, version: int) -> Operation[
                 raise
             # It had children after its version was seen. Seen again, the version was the same in between too.
             return bool((yield from ask(d.home.ensemble, Delete(d.home.path, version))))
-        if mark is not None:
-            while marks := (yield from remove_mirror(d, mark)):
-                operations = last_step(d, marks, version)
-                _, index, error = yield from commit(d.home.ensemble, operations)
-                if error is None:
-                    return True
-                is_lost = index == len(operations) - 1 and isinstance(error, LOST)
-                if is_lost or isinstance(error, NoAuthError):
-                    if not (yield from take_mark(d, mark)):
-                        break
-                    raise error
-            if (yield from take_done(d, mark)):
-                return True
+        if mark is not None and (yield from delete_marked(d, mark, version)):
+            return True
         with suppress(NotEmptyError):  # the pin, again
             return bool((yield from ask(d.home.ensemble, Delete(d.home.path, version))))
+
+
+def delete_marked(d: Directory, mark: str, version: int) -> Operation[bool]:
+    """What follows :func:`leave_mark`; False if the directory has changed meanwhile: begin again."""
+    while marks := (yield from remove_mirror(d, mark)):
+        operations = last_step(d, marks, version)
+        _, index, error = yield from commit(d.home.ensemble, operations)
+        if error is None:
+            return True
+        is_lost = index == len(operations) - 1 and isinstance(error, LOST)
+        if is_lost or isinstance(error, NoAuthError):
+            if not (yield from take_mark(d, mark)):
+                break
+            raise error
+    return (yield from take_done(d, mark))
 
 
 def help_delete(d: Directory, marks: Sequence[str]) -> Operation[None]:
@@ -375,7 +367,7 @@ def help_delete(d: Directory, marks: Sequence[str]) -> Operation[None]:
     if index == len(operations) - 1 and isinstance(error, LOST):
         yield from take_mark(d, winner)
     elif index == len(operations):
-        raise _unprepared(d)
+        raise unprepared(d)
     elif isinstance(error, NoAuthError):
         raise error
 

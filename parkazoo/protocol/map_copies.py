@@ -9,6 +9,8 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import UPGRADE, Form
 
+WORKABLE = (Form.PLAIN, Form.GROWN)
+
 
 class CopyKind(Enum):
     SAME = "same"
@@ -38,9 +40,9 @@ class Copy(NamedTuple):
 
 
 def verify_workable(cluster_map: ClusterMap) -> None:
-    """ClusterMapError if operations and commands do not know yet how to work by the map."""
-    if cluster_map.form is not Form.PLAIN:
-        known = Form.PLAIN.word
+    """ClusterMapError if clients and commands do not know how to work by the map."""
+    if cluster_map.form not in WORKABLE:
+        known = " and ".join(form.word for form in WORKABLE)
         raise ClusterMapError(f"it has form {cluster_map.form.word!r}; this ParKazoo knows {known}: {UPGRADE}")
 
 

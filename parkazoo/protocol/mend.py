@@ -14,7 +14,12 @@ from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNo
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.directory import bump_fence, help_delete, is_masked, pin_acl, promote, take_mark
+from parkazoo.protocol.directory import (
+    bump_fence,
+    help_delete,
+    promote,
+    take_mark,
+)
 from parkazoo.protocol.findings import (
     DIFFERING_ACLS,
     EMPTY_MIRRORS,
@@ -31,6 +36,10 @@ from parkazoo.protocol.findings import (
     is_stale,
 )
 from parkazoo.protocol.placement import DONE, ROOT, Directory, split
+from parkazoo.protocol.rights import (
+    is_masked,
+    pin_acl,
+)
 from parkazoo.protocol.steps import Operation, ask, ask_synced, commit
 
 ATTEMPTS = 8  # at a repair that clients get in the way of

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from kazoo.exceptions import (
@@ -14,6 +16,7 @@ from kazoo.exceptions import (
     NotEmptyError,
     NotReadOnlyCallError,
 )
+from kazoo.security import ACL
 
 from parkazoo.kazoo_private import (
     Create,
@@ -32,14 +35,17 @@ from parkazoo.protocol.directory import (
     bump_fence,
     delete_directory,
     help_delete,
-    is_masked,
-    is_secret,
-    pin_acl,
     promote,
     promote_secret,
     verify_may_delete_in,
 )
+from parkazoo.protocol.order import children
 from parkazoo.protocol.placement import PIN, ROOT, Directory, join, split
+from parkazoo.protocol.rights import (
+    is_masked,
+    is_secret,
+    pin_acl,
+)
 from parkazoo.protocol.stats import complete_stat, with_mirror, with_owner
 from parkazoo.protocol.steps import ExistsForWatch, Operation, Request, Step, ask, placed
 from parkazoo.protocol.watches import DirectoryWatch
@@ -77,13 +83,13 @@ def complete_answer(context: Context, request: Request, answer: Any) -> Operatio
     """A home's answer, its stat made complete by :func:`complete_stat`."""
     if answer is None:
         return None
-    exists = _exists_for(request)
+    exists = exists_for(request)
     if isinstance(request, WITH_STAT):
         return (yield from complete_stat(context, request.path, answer, exists))
     return answer[0], (yield from complete_stat(context, request.path, answer[1], exists))
 
 
-def _exists_for(request: Request) -> type[Exists]:
+def exists_for(request: Request) -> type[Exists]:
     """What asks for the mirror's stat."""
     return ExistsForWatch if getattr(request, "watcher", None) else Exists
 
@@ -94,7 +100,7 @@ def read(context: Context, request: Request) -> Operation[Any]:
     d = resolver.known(path)
     if not resolver.is_promoted(path):
         return (yield from complete_answer(context, request, (yield from context.ask(path, *at_home(d, request)))))
-    steps = at_home(d, request), (d.mirror.ensemble, _exists_for(request)(d.mirror.path, None))
+    steps = at_home(d, request), (d.mirror.ensemble, exists_for(request)(d.mirror.path, None))
     answer, mirror = yield from context.read(path, *steps)
     if isinstance(answer, Exception):
         raise answer
@@ -139,7 +145,8 @@ def get_children(context: Context, request: Request) -> Operation[Any]:
                 answer = yield from context.ask(path, d.mirror.ensemble, placed(request, d.mirror.path))
             except NoNodeError:
                 if request.watcher and watch is None:
-                    watch = context.watch(d, request.watcher)
+                    watch = context.watch(children(path), request.watcher, partial(look_again, d))
+                    watch.places.update((d.home, d.mirror))
                 stat = yield from _no_children(context, d, watch)
                 if stat is not None:
                     has_succeeded = True
@@ -295,16 +302,25 @@ def delete(context: Context, request: Request) -> Operation[Any]:
 
 
 def set_acls(context: Context, request: Request) -> Operation[Any]:
-    """Home, fence, mirror and pin; then the home again, until no other client has set it in between."""
+    """Home, fence, mirror and pin."""
     path = request.path
     d = yield from context.resolver.find(path)
-    home = d.home
     stat = yield from ask(*at_home(d, request))
     if d.is_native or not stat.numChildren:
         if is_secret(request.acls) and not stat.ephemeralOwner:
             yield from promote_secret(context, path, request.acls, stat.aversion)
         return (yield from complete_stat(context, path, stat))
-    acl, version, mirror = request.acls, stat.aversion, None
+    return with_mirror(stat, (yield from set_acl_of_mirror(d, request.acls, stat.aversion)))
+
+
+def set_acl_of_mirror(d: Directory, acl: Sequence[ACL], version: int) -> Operation[Any]:
+    """Fence, mirror and pin, when the home has got this ACL, and this aversion.
+
+    Then the home again, until no other client has set it in between.
+
+    :returns: the mirror's stat; None if there is none.
+    """
+    home, mirror = d.home, None
     while True:
         yield from bump_fence(d)  # a promotion that read the old ACL must not land after this
         refusal = None
@@ -330,7 +346,7 @@ def set_acls(context: Context, request: Request) -> Operation[Any]:
         if now.aversion == version or is_masked(acl):
             break
         version = now.aversion
-    return with_mirror(stat, mirror)
+    return mirror
 
 
 # ---- what needs no place ------------------------------------------------------------------------

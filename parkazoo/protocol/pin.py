@@ -15,12 +15,16 @@ class Pin(NamedTuple):
     :param ctime: when the fence was created, in ms since 1970.
     :param version: the fence's version.
     :param on: the name of the ensemble that holds the children; None in a pin of an earlier version of ParKazoo,
-        and if it is no name.
+        and if it is no name. :param is_native: the children are children of the home.
     """
 
     ctime: int
     version: int
     on: str | None = None
+    is_native: bool = False
+
+
+NATIVE_PIN = json.dumps({"native": True}).encode()
 
 
 def encode_pin(fence: Any, on: str) -> bytes:
@@ -30,8 +34,10 @@ def encode_pin(fence: Any, on: str) -> bytes:
 
 def decode_pin(data: bytes) -> Pin | None:
     """What a pin holds; None if it is not ParKazoo's."""
-    with suppress(ValueError, OverflowError, RecursionError, TypeError, KeyError):
+    with suppress(ValueError, OverflowError, RecursionError, TypeError, KeyError, AttributeError):
         content = json.loads(data)
+        if content.get("native") is True:
+            return Pin(0, 0, is_native=True)
         ctime, version = content["fence"]
         on = content.get("on")
         return Pin(int(ctime), int(version), on if isinstance(on, str) and NAME.fullmatch(on) else None)

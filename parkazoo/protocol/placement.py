@@ -22,7 +22,9 @@ FENCES = ROOT + "/fences"
 DONE = ROOT + "/done"
 CLIENTS = ROOT + "/clients"
 PIN = ".parkazoo"
+PROOF = ".parkazoo.native"  # beside a pin that says that the children are below their home
 PROBE = "parkazoo-probe-"  # begins the names of the ephemerals of a `map init` under way
+OURS = frozenset({PIN, PROOF})
 FENCE_COUNT = 1024
 PATHS_CACHED = 1 << 16
 
@@ -69,7 +71,7 @@ def is_reserved(path: str) -> bool:
     """Whether the path belongs to ParKazoo: never created, never seen, by a user."""
     if ROOT[1:] not in path:  # most are not
         return False
-    return path == ROOT or path.startswith(ROOT + "/") or f"/{PIN}/" in path + "/"
+    return path == ROOT or path.startswith(ROOT + "/") or not OURS.isdisjoint(path.split("/"))
 
 
 def is_of_zookeeper(path: str) -> bool:
@@ -108,6 +110,11 @@ class Directory(NamedTuple):
     def pin(self) -> str:
         """The child of the home whose presence means that a mirror exists, or may exist."""
         return join(self.home.path, PIN)
+
+    @property
+    def proof(self) -> str:
+        """The child of the home whose presence means that the children are below the home, by its pin."""
+        return join(self.home.path, PROOF)
 
     @property
     def fence(self) -> str:

@@ -26,7 +26,6 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.directory import is_secret
 from parkazoo.protocol.operations import (
     add_auth,
     ask_bootstrap,
@@ -53,6 +52,9 @@ from parkazoo.protocol.order import (
     node,
 )
 from parkazoo.protocol.placement import split
+from parkazoo.protocol.rights import (
+    is_secret,
+)
 from parkazoo.protocol.steps import Operation, Request
 from parkazoo.protocol.transaction import transaction
 

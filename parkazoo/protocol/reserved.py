@@ -5,7 +5,7 @@ from __future__ import annotations
 from kazoo.exceptions import BadArgumentsError, NoNodeError
 
 from parkazoo.kazoo_private import Create, Create2
-from parkazoo.protocol.placement import PIN, ROOT, is_reserved
+from parkazoo.protocol.placement import PIN, PROOF, ROOT, is_reserved
 from parkazoo.protocol.steps import Request
 
 NAME = ROOT[1:]
@@ -17,5 +17,7 @@ def refusal(request: Request) -> Exception | None:
     if path is None or NAME not in path or not is_reserved(path):  # most do not have the name
         return None
     if isinstance(request, (Create, Create2)):
-        return BadArgumentsError(f"{request.path}: {ROOT} and the name {PIN} are reserved for ParKazoo")
+        return BadArgumentsError(
+            f"{request.path}: {ROOT} and the names {PIN} and {PROOF} are reserved for ParKazoo"
+        )
     return NoNodeError()

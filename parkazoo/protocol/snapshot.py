@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 from kazoo.exceptions import NoAuthError, NoNodeError
 
 from parkazoo.kazoo_private import GetACL, GetChildren, Sync
-from parkazoo.protocol.directory import is_masked, pin_acl
 from parkazoo.protocol.findings import DIFFERING_ACLS, UNFINISHED_DELETES, Finding, is_mark
 from parkazoo.protocol.placement import Directory
+from parkazoo.protocol.rights import (
+    is_masked,
+    pin_acl,
+)
 from parkazoo.protocol.steps import Operation
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from kazoo.exceptions import (
     NoAuthError,
@@ -24,7 +24,6 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import (
     IN_TRANSACTION,
-    is_secret,
     last_step,
     leave_mark,
     may_delete,
@@ -37,6 +36,9 @@ from parkazoo.protocol.directory import (
 )
 from parkazoo.protocol.placement import Directory, Place, join, split
 from parkazoo.protocol.reserved import refusal
+from parkazoo.protocol.rights import (
+    is_secret,
+)
 from parkazoo.protocol.stats import complete_stat
 from parkazoo.protocol.steps import IMPOSSIBLE, Operation, Request, commit, failure, placed
 
@@ -61,7 +63,7 @@ def transaction(context: Context, request: Request) -> Operation[list[Any]]:
     ensemble, multi = _place(context, operations)
     for index, operation in enumerate(operations):
         if error := refusal(operation):
-            return _failed(operations, index, error)
+            return failed(operations, index, error)
     changed = [each.path for each in operations if isinstance(each, (Create, Delete))]
     if not changed:
         return (yield from _transaction(context, operations, ensemble, multi))
@@ -70,7 +72,7 @@ def transaction(context: Context, request: Request) -> Operation[list[Any]]:
     with context.past.begin(changed, ensemble) as change:
         results = yield from _transaction(context, operations, ensemble, multi)
         if failure(results)[1] is None:
-            change.paths = list(_changed(operations, results))
+            change.paths = list(changed_by(operations, results))
         else:
             change.ensemble = -1  # another operation may be the one that failed
     for path in change.paths:
@@ -78,7 +80,7 @@ def transaction(context: Context, request: Request) -> Operation[list[Any]]:
     return results
 
 
-def _changed(operations: Sequence[Request], results: Sequence[Any]) -> Iterator[str]:
+def changed_by(operations: Sequence[Request], results: Sequence[Any]) -> Iterator[str]:
     """What a transaction has created and deleted."""
     for operation, result in zip(operations, results, strict=True):
         if isinstance(operation, Create):
@@ -92,19 +94,20 @@ def _transaction(
 ) -> Operation[list[Any]]:
     planned: dict[int, Directory] = {}  # by index: directories to delete that have a mirror yet
     deletes: Deletes = {}
+    steps = [[each] for each in multi]
     while True:
-        results, index, error = yield from _commit(ensemble, multi, planned, deletes)
+        results, index, error, _ = yield from send(ensemble, steps, planned, deletes)
         if error is None:
             break
         if index == len(multi):
             is_worth_another = True
-            if (refusal_at := (yield from _delete_mirrors(context, planned, deletes))) is not None:
-                results, is_worth_another = _failed(operations, *refusal_at), False
+            if (refusal_at := (yield from delete_mirrors(context, planned, deletes))) is not None:
+                results, is_worth_another = failed(operations, *refusal_at), False
         else:
             try:
                 is_worth_another = yield from _prepare(context, operations, index, error, planned, deletes)
             except REFUSALS as refused:  # one ZooKeeper would have answered this at once
-                results, is_worth_another = _failed(operations, index, refused), False
+                results, is_worth_another = failed(operations, index, refused), False
         if not is_worth_another:
             for d, mark, _ in deletes.values():
                 yield from take_mark(d, mark)
@@ -140,7 +143,7 @@ def _place_of(context: Context, operation: Request) -> Place:
     return Place(ensemble, join(path, name))
 
 
-def _failed(operations: Sequence[Request], index: int, error: Exception) -> list[Exception]:
+def failed(operations: Sequence[Any], index: int, error: Exception) -> list[Exception]:
     """The results of a transaction that failed at `index`, as a server would give them."""
     after = len(operations) - index - 1
     return [
@@ -150,25 +153,39 @@ def _failed(operations: Sequence[Request], index: int, error: Exception) -> list
     ]
 
 
-def _commit(
-    ensemble: int, multi: Sequence[Request], planned: dict[int, Directory], deletes: Deletes
-) -> Operation[tuple[list[Any], int, Exception | None]]:
+class Sent(NamedTuple):
+    """What a multi was answered.
+
+    :param results: one for each of the user's operations.
+    :param at: the one that failed; that past the last, if only the impossible step did; -1 if none.
+    :param is_own: it was the user's request that failed, and not a step in front of it.
+    """
+
+    results: list[Any]
+    at: int = -1
+    error: Exception | None = None
+    is_own: bool = True
+
+
+def send(
+    ensemble: int, multi: Sequence[Sequence[Request]], planned: dict[int, Directory], deletes: Deletes
+) -> Operation[Sent]:
     """The user's multi, with the delete of a directory widened to its marks, pin and home.
 
     While deletes are planned it is the multi without them, and fails, at an index past its end if all is well.
+
+    :param multi: for each operation the steps in front of it, then the user's request.
     """
     if any(_is_met(multi, index) for index in planned):
-        return [], len(multi), NotEmptyError()
+        return Sent([], len(multi), NotEmptyError())
     widened: list[Request] = []
     source: list[int] = []
-    for index, operation in enumerate(multi):
+    for index, steps in enumerate(multi):
         if index in planned:
             continue
         if index in deletes:
             d, _, marks = deletes[index]
-            steps = last_step(d, marks, operation.version)
-        else:
-            steps = [operation]
+            steps = last_step(d, marks, steps[-1].version)  # noqa: PLW2901 - in place of the user's
         widened += steps
         source += [index] * len(steps)
     for d in planned.values():
@@ -176,14 +193,15 @@ def _commit(
         source.append(len(multi))
     results, at, error = yield from commit(ensemble, widened)
     if error is not None:
-        return _failed(multi, source[at], error), source[at], error
-    return list(dict(zip(source, results, strict=True)).values()), -1, None
+        is_own = source[at] != (source[at + 1] if at + 1 < len(source) else -1)
+        return Sent(failed(multi, source[at], error), source[at], error, is_own)
+    return Sent(list(dict(zip(source, results, strict=True)).values()))
 
 
-def _is_met(multi: Sequence[Request], index: int) -> bool:
+def _is_met(multi: Sequence[Sequence[Request]], index: int) -> bool:
     """Whether another operation may depend on this delete: on the same znode, the parent, a sequence number."""
-    path: str = multi[index].path
-    return any(at != index and path.startswith(operation.path) for at, operation in enumerate(multi))
+    path: str = multi[index][-1].path
+    return any(at != index and path.startswith(steps[-1].path) for at, steps in enumerate(multi))
 
 
 def _prepare(
@@ -223,10 +241,16 @@ def _prepare(
     return True
 
 
-def _delete_mirrors(
-    context: Context, planned: dict[int, Directory], deletes: Deletes
+def delete_mirrors(
+    context: Context,
+    planned: dict[int, Directory],
+    deletes: Deletes,
+    names_mirror: Callable[[Directory], Operation[bool]] | None = None,
 ) -> Operation[tuple[int, Exception] | None]:
-    """Leave a mark on every directory, then delete the mirrors; returns where and why that was refused."""
+    """Leave a mark on every directory, then delete the mirrors; returns where and why that was refused.
+
+    :param names_mirror: whether the pin, held by the mark, names the mirror's ensemble; None if any does.
+    """
     begun: dict[int, str] = {}
     refusal_at: tuple[int, Exception] | None = None
     for index, d in planned.items():
@@ -235,8 +259,12 @@ def _delete_mirrors(
         except REFUSALS as refused:
             refusal_at = index, refused
             break
-        if mark is not None:
+        if mark is None:
+            continue
+        if names_mirror is None or (yield from names_mirror(d)):
             begun[index] = mark
+        else:
+            yield from take_mark(d, mark)
     for index, mark in begun.items():
         d = planned[index]
         if refusal_at is not None:

@@ -4,6 +4,8 @@ A watch on data or existence is left on the home, a watch on the children on the
 member that gets the event translates its path; nothing else is needed. The exception is a watch on the children of
 a directory that has no mirror yet. Setting it must not write. So it waits on the home's children for the pin, then
 on the mirror for its creation and its first child. For the user it is one watch that is called once.
+
+Where pins decide, a watch on what is not there is such an exception too: it waits for all that proves its absence.
 """
 
 from __future__ import annotations
@@ -13,14 +15,18 @@ from typing import Any
 
 from kazoo.protocol.states import EventType, WatchedEvent
 
+from parkazoo.protocol.placement import Place
+
 
 class DirectoryWatch:
-    """One user watch on the children of a directory without a mirror.
+    """One user watch on the children of a directory without a mirror, or on what is not there.
 
-    It is left in kazoo's tables in the user watch's place. Every method is called on kazoo's watch thread, one
-    at a time, so there is no lock.
+    It is left in kazoo's tables in the user watch's place. Every method is called on kazoo's watch
+    thread, one at a time, so there is no lock.
 
+    :param key: the path and what is watched of it, as :mod:`parkazoo.protocol.order` names them.
     :param watcher: the user's watch.
+    :ivar places: where it has been left. :ivar is_direct: every event is the user's.
     :param look: looks at the directory again, and then calls :meth:`fire` if anything has changed.
     :param withdraw: removes this watch from the members' tables, and ends it; or with True every armed watch of
         the same function on the same directory, because kazoo calls a function once for an event.
@@ -33,27 +39,39 @@ class DirectoryWatch:
         "_look",
         "_state",
         "_withdraw",
+        "home_cversion",
         "home_czxid",
-        "path",
+        "is_direct",
+        "key",
         "peers",
+        "places",
         "watcher",
     )
 
     def __init__(
         self,
+        key: str,
         watcher: Callable[[WatchedEvent], Any],
         look: Callable[[DirectoryWatch, WatchedEvent], None],
         withdraw: Callable[[DirectoryWatch, bool], None],
     ) -> None:
         self.watcher = watcher
-        self.path = ""
-        self.peers: Any = None  # the armed watches of this path, which live as long as one of them
+        self.key = key
+        self.is_direct = False
+        self.places: set[Place] = set()
+        self.peers: Any = None  # the armed watches of this key, which live as long as one of them
+        self.home_cversion = 0
         self.home_czxid = 0  # of the life of the directory that is watched
         self._look = look
         self._withdraw = withdraw
         self._state = "calling"  # calling -> armed -> ended
         self._has_heard = False  # of any event
         self._early: list[WatchedEvent] = []  # events that came before the call had succeeded
+
+    @property
+    def path(self) -> str:
+        """What is watched; the key of its children ends in a slash."""
+        return self.key.rstrip("/") or "/"
 
     @property
     def is_armed(self) -> bool:
@@ -84,11 +102,16 @@ class DirectoryWatch:
         self._has_heard = True
         if self._state == "calling":
             self._early.append(event)
-        elif event.type in (EventType.CHILD, EventType.CREATED):  # the pin, the mirror, or its first child came
+        elif not self.is_direct and self._is_to_look(event):
             if self._state == "armed":
                 self._look(self, event)
         else:
             self.fire(event)
+
+    def _is_to_look(self, event: WatchedEvent) -> bool:
+        if len(self.key) > len(self.path):  # of children: the pin, the mirror, or its first child came
+            return event.type in (EventType.CHILD, EventType.CREATED)
+        return bool(event.type != EventType.NONE)  # what proved the absence has changed
 
     def fire(self, event: WatchedEvent) -> None:
         """Call the user's watch, if it has not been called."""

@@ -10,11 +10,14 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create
 from parkazoo.protocol.context import Context
+from parkazoo.protocol.grown.common import GrownContext
+from parkazoo.protocol.grown.places import NATIVE, UNPINNED, Places, directory
 from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, ROOT, Placement
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.registration import Owners
 from parkazoo.protocol.steps import Operation, Step
 from tests.explore.model import Model
+from tests.explore.scenario import Knows
 from tests.explore.znodes import ANYONE, Answer, Request, Who
 
 T = TypeVar("T")
@@ -59,6 +62,18 @@ def make_context(placement: Placement, marks: str = "mark", who: Who = ANYONE, *
     owners = Owners(lambda ensemble: who.owners[ensemble], lambda: who.owners[0], is_alone=len(names) == 1)
     watches = {"watch": unwatched, "settle": unwatched} | others
     return Context(placement, names, Marks(marks), owners=owners, lock=nullcontext(), **watches)  # type: ignore[arg-type]
+
+
+def make_grown(context: Context, first: Placement, knows: Knows) -> GrownContext:
+    """The context of a client of a grown map: it has joined all ensembles, and knows them all."""
+
+    def take_copy(ensemble: int, copy: object) -> None:
+        raise AssertionError("the map does not change")
+
+    places = Places(first, knows.guess, nullcontext())
+    for path, where in knows.hints:
+        places.remember(directory(path, places.home(path), max(where, NATIVE)), 0, is_pinned=where != UNPINNED)
+    return GrownContext(context, places, lambda ensemble: True, take_copy)
 
 
 def must(answer: T) -> T:

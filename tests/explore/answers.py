@@ -6,7 +6,17 @@ from collections.abc import Hashable, Iterator
 
 from kazoo.protocol.states import ZnodeStat
 
-from parkazoo.kazoo_private import Create, Create2, Exists, GetACL, GetChildren2, GetData, SetACL, SetData
+from parkazoo.kazoo_private import (
+    Create,
+    Create2,
+    Exists,
+    GetACL,
+    GetChildren2,
+    GetData,
+    SetACL,
+    SetData,
+    Transaction,
+)
 from parkazoo.protocol.placement import logical
 from tests.explore.znodes import Answer, Request
 
@@ -57,6 +67,11 @@ def of_one_moment(request: Request, result: Hashable) -> Hashable:
         return _version_and_length(result)
     if isinstance(request, (GetData, GetACL)) and isinstance(result, tuple):
         return result[0], _version_and_length(result[1])
+    if isinstance(request, Transaction) and isinstance(result, tuple):
+        failed = [each for each in result if isinstance(each, str) and each.endswith("Error")]
+        if failed:  # at which operation was seen at one moment, and proved at another
+            return tuple(each for each in failed if each != "RolledBackError")
+        return tuple([of_one_moment(*each) for each in zip(request.operations, result, strict=True)])
     if isinstance(request, GetChildren2) and isinstance(result, tuple):
         names: Hashable = result[0]
         return names

@@ -16,8 +16,9 @@ from parkazoo.engine.watching import Watching
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.placement import Placement, logical
 from parkazoo.protocol.registration import Owners
-from tests.explore.alone import Marks
+from tests.explore.alone import Marks, make_grown
 from tests.explore.model import Model
+from tests.explore.scenario import Knows
 from tests.explore.znodes import ANYONE, Answer, Request, Who, has_watch, watch_kind
 
 Watcher = Callable[[WatchedEvent], None]
@@ -126,9 +127,18 @@ class Client:
     """A client of the model. Nothing happens by itself: see :meth:`choices`.
 
     ``callbacks`` stands for kazoo's watch thread: what is called there, in order.
+
+    :param knows: if pins decide where children are: where it thinks that they are.
     """
 
-    def __init__(self, placement: Placement, model: Model, who: Who = ANYONE, marks: str = "mark") -> None:
+    def __init__(
+        self,
+        placement: Placement,
+        model: Model,
+        who: Who = ANYONE,
+        marks: str = "mark",
+        knows: Knows | None = None,
+    ) -> None:
         self.model = model
         self.who = who
         self.sent: list[tuple[int, Request]] = []
@@ -139,6 +149,8 @@ class Client:
         owners = Owners(lambda ensemble: who.owners[ensemble], lambda: who.owners[0], is_alone=len(names) == 1)
         self.context = Context(placement, names, Marks(marks), watching.watch, watching.settle, owners, Lock())
         self.driver = watching.driver = Driver(self.context, self.members, Lock)
+        if knows is not None:
+            self.driver.begin_grown(make_grown(self.context, placement, knows))
         others = model.on_event
 
         def on_event(who: Who, ensemble: int, event: WatchedEvent) -> None:

@@ -22,6 +22,7 @@ class Clients:
     """All clients of a scenario, in all their states."""
 
     def __init__(self, scenario: Scenario) -> None:
+        self._beginning = scenario.beginning
         self._placement = scenario.beginning.placement
         self._sessions = scenario.sessions
         self._programs = scenario.programs
@@ -67,7 +68,9 @@ class Clients:
         return number
 
     def _replay(self, index: int, received: Received) -> Position:
-        client = Client(self._placement, Model(self._placement.ensembles), self._sessions[index], f"p{index}-")
+        model, knows = Model(self._placement.ensembles), self._beginning.knows
+        who, mine = self._sessions[index], knows[index] if knows else None
+        client = Client(self._placement, model, who, f"p{index}-", mine)
         run = Run(client, self._programs[index])
         run.advance()
         for each in received.all():
@@ -109,7 +112,7 @@ class Clients:
             for stat in stats_in(what)
         ]
         for request in client.position.calls:
-            home = self._placement.home(path_of(request) or "/")
+            home = self._beginning.home(model, path_of(request) or "/")
             znode = model.nodes[home.ensemble].get(home.path)
             lives.append(names.get((home.ensemble, znode.czxid), -1) if znode else -2)
         return tuple(lives)

@@ -148,7 +148,7 @@ def try_again(program: Callable[[], Asking]) -> Callable[[], Asking]:
 
 def acls_are_alike(model: Model, has_crashed: bool) -> None:
     """Each mirror has its home's ACL; not what a client promises that crashed, or lost a connection."""
-    for directory in mirrored(PLACEMENT, model):
+    for directory in mirrored(Beginning(PLACEMENT, model, model), model):
         home, mirror = PLACEMENT.home(directory), PLACEMENT.directory(directory).mirror
         if model.nodes[home.ensemble][home.path].acl != model.nodes[mirror.ensemble][mirror.path].acl:
             raise Violation(f"the mirror of {directory} has another ACL than the home")

@@ -10,7 +10,6 @@ from functools import partial
 from typing import ClassVar, Protocol
 
 from parkazoo.kazoo_private import (
-    Create,
     Delete,
     Exists,
     GetChildren,
@@ -134,7 +133,7 @@ def is_gap(operations: Sequence[str]) -> bool:
 # ---- a client's own past -----------------------------------------------------------------------
 
 
-def _changes(d: str) -> Mapping[str, Request]:
+def changes(d: str) -> Mapping[str, Request]:
     x, above = d + "/x", split(d)[0]
     return {
         "create of itself": create(d),
@@ -146,7 +145,7 @@ def _changes(d: str) -> Mapping[str, Request]:
     }
 
 
-def _reads(d: str) -> Mapping[str, Request]:
+def reads(d: str) -> Mapping[str, Request]:
     return {
         "get_children": GetChildren(d, None),
         "get_children with stat": GetChildren2(d, None),
@@ -156,7 +155,7 @@ def _reads(d: str) -> Mapping[str, Request]:
     }
 
 
-def _programs(d: str) -> Mapping[str, Sequence[Request]]:
+def programs(d: str) -> Mapping[str, Sequence[Request]]:
     """What another client does meanwhile to a directory; of its requests those that fail do no harm."""
     x, y = d + "/x", d + "/y"
     empty = [Delete(x, -1), Delete(d, -1)]
@@ -180,14 +179,14 @@ class OwnPast:
 
     def scenario(self) -> Scenario:
         d = STATES[self.state].directory
-        programs = [[_changes(d)[self.change], _reads(d)[self.read]], _programs(d)[self.other]]
+        both = [[changes(d)[self.change], reads(d)[self.read]], programs(d)[self.other]]
         promises = Promises(observe=looked_at(d), mirrors_per_life=None)
         troubles = Troubles(has_lag=True)
-        return Scenario(name_of(self), beginning(self.state), programs, troubles, promises=promises)
+        return Scenario(name_of(self), beginning(self.state), both, troubles, promises=promises)
 
     @classmethod
     def members(cls) -> Iterator[OwnPast]:
-        for words in itertools.product(STATES, _changes(D), _reads(D), _programs(D)):
+        for words in itertools.product(STATES, changes(D), reads(D), programs(D)):
             yield cls(*words)
 
 
@@ -200,21 +199,27 @@ KNOWN: Mapping[str, tuple[str, Sequence[Request]]] = {
     "listed it": ("with a child", [GetChildren(D, None)]),
     "read its stat": ("with a child", [Exists(D, None)]),
 }
-AGAIN: Mapping[str, Sequence[Request]] = {
-    "creates": [create(D)],
-    "deletes and creates": [Delete(D, -1), create(D)],
-    "creates by transaction": [Transaction([create(D)])],
-}
-NUMBERED: Create = create(D + "/s", SEQUENCE)
-AT_ONCE: Mapping[str, Sequence[Request]] = {
-    "create get list": [create(Y), GetData(D, None), GetChildren(D, None)],
-    "create list delete": [create(Y), GetChildren2(D, None), Delete(Y, -1)],
-    "create create exists": [create(X), create(Y), Exists(X, None)],
-    "create set delete": [create(Y), SetData(D, b"new", -1), Delete(D, -1)],
-    "numbers and list": [NUMBERED, NUMBERED, GetChildren(D, None)],
-    "transaction list get": [Transaction([create(X), create(Y)]), GetChildren(D, None), GetData(X, None)],
-    "list create list": [GetChildren(D, None), create(Y), GetChildren(D, None)],
-}
+
+
+def again(d: str) -> Mapping[str, Sequence[Request]]:
+    return {
+        "creates": [create(d)],
+        "deletes and creates": [Delete(d, -1), create(d)],
+        "creates by transaction": [Transaction([create(d)])],
+    }
+
+
+def at_once(d: str) -> Mapping[str, Sequence[Request]]:
+    x, y, numbered = d + "/x", d + "/y", create(d + "/s", SEQUENCE)
+    return {
+        "create get list": [create(y), GetData(d, None), GetChildren(d, None)],
+        "create list delete": [create(y), GetChildren2(d, None), Delete(y, -1)],
+        "create create exists": [create(x), create(y), Exists(x, None)],
+        "create set delete": [create(y), SetData(d, b"new", -1), Delete(d, -1)],
+        "numbers and list": [numbered, numbered, GetChildren(d, None)],
+        "transaction list get": [Transaction([create(x), create(y)]), GetChildren(d, None), GetData(x, None)],
+        "list create list": [GetChildren(d, None), create(y), GetChildren(d, None)],
+    }
 
 
 @dataclass(frozen=True)
@@ -235,9 +240,9 @@ class Remembered:
 
     def scenario(self) -> Scenario:
         state, known = KNOWN[self.knows]
-        again = AGAIN[self.again]
-        awaited = again if self.when == "awaited" else []
-        last = [*(() if awaited else again), *AT_ONCE[self.at_once]]
+        made = again(D)[self.again]
+        awaited = made if self.when == "awaited" else []
+        last = [*(() if awaited else made), *at_once(D)[self.at_once]]
 
         def mine() -> Asking:
             for request in (*known, *awaited):  # noqa: UP028 - a tuple cannot be sent the results
@@ -247,25 +252,26 @@ class Remembered:
         return Scenario(
             name_of(self),
             beginning(state),
-            [mine, _programs(D)[self.other]],
+            [mine, programs(D)[self.other]],
             opening=[Turn(0, len(known)), Turn(1), Turn(0, len(awaited))],
             promises=Promises(observe=looked_at(D), is_in_order=True),
         )
 
     @classmethod
     def members(cls) -> Iterator[Remembered]:
-        for words in itertools.product(KNOWN, _programs(D), AGAIN, ("awaited", "at once"), AT_ONCE):
+        for words in itertools.product(KNOWN, programs(D), again(D), ("awaited", "at once"), at_once(D)):
             yield cls(*words)
 
 
 # What is issued at once about a directory that is no more what the client remembers.
-TOUCHES: Mapping[str, Request] = {
-    **_changes(D),
-    **_reads(D),
-    "set": SetData(D, b"new", -1),
-    "set_acls": SetACL(D, CLOSED, -1),
-    "transaction below": Transaction([create(X), create(Y)]),
-}
+def touches(d: str) -> Mapping[str, Request]:
+    return {
+        **changes(d),
+        **reads(d),
+        "set": SetData(d, b"new", -1),
+        "set_acls": SetACL(d, CLOSED, -1),
+        "transaction below": Transaction([create(d + "/x"), create(d + "/y")]),
+    }
 
 
 @dataclass(frozen=True)
@@ -288,12 +294,12 @@ class Mistaken:
         def mine() -> Asking:
             for request in known:  # noqa: UP028 - a tuple cannot be sent the results
                 yield request
-            yield [TOUCHES[self.one], TOUCHES[self.two]]
+            yield [touches(D)[self.one], touches(D)[self.two]]
 
         return Scenario(
             name_of(self),
             beginning(state),
-            [mine, _programs(D)[self.other]],
+            [mine, programs(D)[self.other]],
             opening=[Turn(0, len(known)), Turn(1)],
             promises=Promises(observe=looked_at(D), is_in_order=True),
         )
@@ -301,7 +307,7 @@ class Mistaken:
     @classmethod
     def members(cls) -> Iterator[Mistaken]:
         others = ("deletes", "makes again", "makes again with a child")
-        for knows, other, one, two in itertools.product(KNOWN, others, TOUCHES, TOUCHES):
+        for knows, other, one, two in itertools.product(KNOWN, others, touches(D), touches(D)):
             if not (other == "makes again" and is_late(one, two)):
                 yield cls(knows, other, one, two)
 

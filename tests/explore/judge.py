@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from kazoo.protocol.states import EventType
 
+from parkazoo.errors import CrossEnsembleError
 from parkazoo.kazoo_private import Create, Create2, Delete, Transaction
+from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.plans import PLANS
-from tests.explore.alone import make_context, outcome
+from tests.explore.alone import make_context, make_grown, outcome
 from tests.explore.answers import freeze, result_of
 from tests.explore.history import Called, Chain, Event
 from tests.explore.lives import mirrored
@@ -85,15 +87,17 @@ class Judge:
 
         :raises Violation: it leaves what must not be.
         """
-        placement = self._scenario.beginning.placement
-        context = make_context(placement, "observer")
+        beginning = self._scenario.beginning
+        context, plans = make_context(beginning.placement, "observer"), PLANS
+        if beginning.knows:
+            context, plans = make_grown(context, beginning.placement, beginning.knows[-1]), GROWN_PLANS
         model = model.copy()
         model.on_event = lambda who, ensemble, event: None
         observed = []
         for request in self._scenario.promises.observe:
-            answer = outcome(model, PLANS[request.type].operation(context, request))
+            answer = outcome(model, plans[request.type].operation(context, request))
             observed.append(Observed(request, self._scenario.promises.judge(request, result_of(request, answer))))
-        [*mirrored(placement, model)]
+        [*mirrored(beginning, model)]
         return observed
 
 
@@ -147,8 +151,11 @@ class Linearization:
         for i in left:
             call = self._calls[i]
             if left.isdisjoint(self._before[i]):
-                after, got = specification.execute(call)
-                is_right = call.returned is None or self._judge(call.request, freeze(got)) == call.result
+                if call.result == CrossEnsembleError.__name__:  # refused: nothing was done
+                    after, is_right = specification, True
+                else:
+                    after, got = specification.execute(call)
+                    is_right = call.returned is None or self._judge(call.request, freeze(got)) == call.result
                 if is_right and self._fits(after, left - {i}, is_over):
                     return True
         return False
@@ -163,6 +170,7 @@ class Linearization:
         return not (self._has_lag and isinstance(other.request, READS)) or binds(one, other)
 
     def _sees(self, specification: Model) -> bool:
+        specification = specification.copy()
         return all(
             self._judge(request, freeze(specification.execute(0, request))) == result
             for request, result in self._observed

@@ -6,9 +6,10 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import NamedTuple
 
 from parkazoo.protocol.pin import decode_pin
-from parkazoo.protocol.placement import MIRRORS, PIN, Placement, join, unescape
+from parkazoo.protocol.placement import MIRRORS, PIN, PROOF, join, unescape
 from tests.explore.model import Model
-from tests.explore.scenario import Violation
+from tests.explore.scenario import Beginning, Violation
+from tests.explore.znodes import Znodes
 
 
 class Life(NamedTuple):
@@ -26,16 +27,16 @@ class Lives:
         self.lives = lives
         self.key: Hashable = tuple(sorted((path, life.has_mirror, life.times) for path, life in lives.items()))
 
-    def after(self, placement: Placement, model: Model, most: int | None) -> Lives:
+    def after(self, beginning: Beginning, model: Model, most: int | None) -> Lives:
         """As the model is now.
 
         :param most: how often a directory may get its mirror in one life; None for any number.
         :raises Violation: it may not be so.
         """
-        mirrors = [*mirrored(placement, model)]
+        mirrors = [*mirrored(beginning, model)]
         now: dict[str, Life] = {}
         for directory in dict.fromkeys([*self.lives, *mirrors]):
-            home = placement.home(directory)
+            home = beginning.home(model, directory)
             znode = model.nodes[home.ensemble].get(home.path)
             if znode is None:
                 continue
@@ -50,7 +51,7 @@ class Lives:
         return Lives(now)
 
 
-def mirrored(placement: Placement, model: Model) -> Iterator[str]:
+def mirrored(beginning: Beginning, model: Model) -> Iterator[str]:
     """The directories that have a mirror.
 
     :raises Violation: it is not where it belongs, or its directory has no home with a pin that says so.
@@ -58,9 +59,9 @@ def mirrored(placement: Placement, model: Model) -> Iterator[str]:
     for ensemble, nodes in enumerate(model.nodes):
         for name in sorted(nodes[MIRRORS].children):
             directory = unescape(name)
-            if placement.directory(directory).mirror.ensemble != ensemble:
+            if not beginning.knows and beginning.placement.of_children(directory) != ensemble:
                 raise Violation(f"the mirror of {directory} is on ensemble {ensemble}")
-            home = placement.home(directory)
+            home = beginning.home(model, directory)
             znode = model.nodes[home.ensemble].get(home.path)
             if znode is None or PIN not in znode.children:
                 raise Violation(f"orphan: {directory} has a mirror but no home with a pin")
@@ -68,3 +69,19 @@ def mirrored(placement: Placement, model: Model) -> Iterator[str]:
             if pin is None or pin.on != f"e{ensemble}":  # the names in the explorer's contexts
                 raise Violation(f"the pin of {directory} names another ensemble than its mirror's: {pin}")
             yield directory
+        if beginning.knows:
+            _verify_homes(ensemble, nodes)
+
+
+def _verify_homes(ensemble: int, nodes: Znodes) -> None:
+    """Each home says by its pin, and once, where its children are."""
+    for path, znode in nodes.items():
+        if PROOF in znode.children and PIN not in znode.children:
+            raise Violation(f"{path} on ensemble {ensemble} has a proof, and no pin")
+        if PIN not in znode.children:
+            continue
+        pin = decode_pin(nodes[join(path, PIN)].data or b"")
+        if pin is None or pin.is_native != (PROOF in znode.children):
+            raise Violation(f"the pin of {path} on ensemble {ensemble} and its proof disagree: {pin}")
+        if not pin.is_native and set(znode.children) - {PIN}:
+            raise Violation(f"{path} on ensemble {ensemble} has children beside a pin that names {pin.on}")

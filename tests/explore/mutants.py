@@ -50,7 +50,7 @@ class Mutant(Mutation):
 
 
 READ_FENCE = "yield from _stat_of_fence(d, (yield from ask(d.mirror.ensemble, Exists(d.fence, None))))"
-READ_ACL_AGAIN = "        acl = yield from _acl_of(d, known, answer)"
+READ_ACL_AGAIN = "    acl = yield from _acl_of(d, known, answer)"
 
 
 def in_steps(*steps: Request | list[Request]) -> Callable[[], Asking]:
@@ -161,32 +161,32 @@ MUTANTS: Mapping[str, Mutant] = {
         ),
     ),
     "a promotion does not check the fence": Mutant(
-        directory.promote,
+        directory.try_promote,
         ['SetData(d.fence, b"", fence.version)', 'SetData(d.fence, b"", -1)'],
         ORPHAN,
         in_case("leaf", [create(X)], [RMDIR]),
     ),
     "a pin names the ensemble of the home": Mutant(
-        directory.promote,
+        directory.try_promote,
         ["context.names[mirror]", "context.names[home]"],
         "names another ensemble",
         in_case("leaf", [create(X)], [RMDIR]),
     ),
     "a promotion reads the fence after the marks": Mutant(
-        directory.promote,
-        [READ_ACL_AGAIN, f"        fence = {READ_FENCE}\n{READ_ACL_AGAIN}"],
+        directory.try_promote,
+        [READ_ACL_AGAIN, f"    fence = {READ_FENCE}\n{READ_ACL_AGAIN}"],
         ORPHAN,
         in_case("promotion abandoned", [create(X)], [RMDIR]),
     ),
     "a promotion does not look at the marks": Mutant(
-        directory.promote,
+        directory.try_promote,
         ["if marks:", "if False:"],
         TWICE,
         in_case("empty", [create(X)], [RMDIR], opening=[Requests(1, 7)]),
     ),
     "a promotion believes the ACL that it read before the pin": Mutant(
-        directory.promote,
-        [READ_ACL_AGAIN, "        acl = expected"],
+        directory.try_promote,
+        [READ_ACL_AGAIN, "    acl = expected"],
         ACLS,
         in_case(
             "leaf", [create(X)], [SetACL(D, CLOSED, -1)], promises=Promises(observe=LOOK, at_end=acls_are_alike)
@@ -225,11 +225,11 @@ MUTANTS: Mapping[str, Mutant] = {
         ),
     ),
     "the last step does not hold the marks": Mutant(
-        directory.delete_directory,
+        directory.delete_marked,
         [
             "operations = last_step(d, marks, version)",
-            "for each in marks:\n                    yield from take_mark(d, each)\n"
-            "                operations = last_step(d, [], version)",
+            "for each in marks:\n            yield from take_mark(d, each)\n"
+            "        operations = last_step(d, [], version)",
         ],
         TWICE,
         in_case("empty", [RMDIR], [create(X)], opening=[Requests(0, 7)]),
@@ -271,7 +271,7 @@ MUTANTS: Mapping[str, Mutant] = {
         ),
     ),
     "set_acls does not bump the fence": Mutant(
-        operations.set_acls,
+        operations.set_acl_of_mirror,
         ["yield from bump_fence(d)", "pass"],
         ACLS,
         in_case(
@@ -279,7 +279,7 @@ MUTANTS: Mapping[str, Mutant] = {
         ),
     ),
     "set_acls does not look whether it was overtaken": Mutant(
-        operations.set_acls,
+        operations.set_acl_of_mirror,
         ["if now.aversion == version or is_masked(acl):", "if True:"],
         ACLS,
         in_case(

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
+from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.steps import Operation
 from tests.explore import tell
@@ -52,8 +53,9 @@ class Mutation:
             for user in list(sys.modules.values()):
                 if user.__name__.startswith("parkazoo.") and vars(user).get(called) is self.function:
                     stack.enter_context(patch.object(user, called, made))
-            for kind, plan in PLANS.items():
-                if plan.operation is self.function:
-                    stack.enter_context(patch.dict(PLANS, {kind: plan._replace(operation=made)}))
+            for plans in (PLANS, GROWN_PLANS):
+                for kind, plan in plans.items():
+                    if plan.operation is self.function:
+                        stack.enter_context(patch.dict(plans, {kind: plan._replace(operation=made)}))
             stack.enter_context(patch.object(tell, "applied", [*tell.applied, name.replace(" ", "-")]))
             yield

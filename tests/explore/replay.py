@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from tests.explore.chosen import Chosen, Rights
 from tests.explore.explorer import Explorer
 from tests.explore.families import Family, Mistaken, OwnPast, Pair, Remembered, Three
+from tests.explore.grown_levels import GROWN
+from tests.explore.grown_mutants import GROWN_MUTANTS, GrownMutated
 from tests.explore.mutants import MUTANTS, Mutated
 from tests.explore.mutation import Mutation
 from tests.explore.scenario import Scenario, Violation
@@ -19,10 +21,13 @@ from tests.explore.sessions.scenario import SessionScenario
 from tests.explore.tell import events_of
 from tests.explore.world import parse_moves
 
+ALL = (Pair, Three, OwnPast, Remembered, Mistaken, Chosen, Rights, Mutated, Sessions)
 FAMILIES: Mapping[str, type[Family | Sessions]] = {
-    each.family: each for each in (Pair, Three, OwnPast, Remembered, Mistaken, Chosen, Rights, Mutated, Sessions)
+    **{each.family: each for each in ALL},
+    **{each.family: each for each in GROWN},
+    GrownMutated.family: GrownMutated,
 }
-MUTATIONS: Mapping[str, Mutation] = {**MUTANTS, **of_sessions.MUTANTS}
+MUTATIONS: Mapping[str, Mutation] = {**MUTANTS, **GROWN_MUTANTS, **of_sessions.MUTANTS}
 
 
 class NoScenarioError(ValueError):
@@ -43,13 +48,13 @@ def replay(name: str, moves: str, mutant: str = "") -> tuple[bool, str]:
 
     :raises NoScenarioError: there is nothing of these names.
     """
+    scenario = find(name)  # its beginning came about without the mutant
     with ExitStack() as stack:
         if mutant:
             called = mutant.replace("-", " ")
             if called not in MUTATIONS:
                 raise NoScenarioError(f"{mutant} is no mutant")
             stack.enter_context(MUTATIONS[called].applied(called))
-        scenario = find(name)
         try:
             events = _let_happen(scenario, moves)
         except ValueError as error:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.placement import Place, Placement
 from tests.explore.answers import of_one_moment
 from tests.explore.model import Model
+from tests.explore.pinned import home_by_pins
 from tests.explore.znodes import Answer, Request, Who
 
 # What a client does: it yields a request, or a list to be issued at once, and is sent the result, or their list.
@@ -21,11 +22,23 @@ class Violation(AssertionError):
     """Something does not hold."""
 
 
+class Knows(NamedTuple):
+    """Where a client of a map that has grown thinks that children of directories are.
+
+    :param guess: the ensemble of a directory by its newest epoch.
+    :param hints: directories, and where their children are: what it remembers.
+    """
+
+    guess: Callable[[str], int]
+    hints: Sequence[tuple[str, int]] = ()
+
+
 @dataclass(frozen=True)
 class Beginning:
     """The state to begin with.
 
     :param specification: the same state in one ZooKeeper.
+    :param knows: what each client of a map that has grown knows; the last is for a client that comes at the end.
     :param abandoned: requests that were abandoned by then: each may come true later.
     """
 
@@ -33,6 +46,13 @@ class Beginning:
     model: Model
     specification: Model
     abandoned: Sequence[Request] = ()
+    knows: Sequence[Knows] = ()
+
+    def home(self, model: Model, path: str) -> Place:
+        """Where a znode is, or would be."""
+        if self.knows:
+            return home_by_pins(model, self.placement.of_children("/"), path)
+        return self.placement.home(path)
 
 
 class Troubles(NamedTuple):

@@ -34,7 +34,7 @@ class Scheduler:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.clients = Clients(scenario)
-        self._placement = scenario.beginning.placement
+        self._beginning = scenario.beginning
         self._sessions = list(scenario.sessions)
         self._most_mirrors = scenario.promises.mirrors_per_life
 
@@ -48,7 +48,7 @@ class Scheduler:
         model = self.scenario.beginning.model
         if self.scenario.troubles.has_lag:
             model = model.remembering()
-        lives = Lives({}).after(self._placement, model, self._most_mirrors)
+        lives = Lives({}).after(self._beginning, model, self._most_mirrors)
         clients = (self.clients.new(index) for index in range(len(self.scenario.programs)))
         return World(model, tuple(clients), Chain(), lives)
 
@@ -175,7 +175,7 @@ class Scheduler:
         model, events = world.model.copy(), list[tuple[int, Arrival]]()
         model.on_event = lambda who, _, event: events.append((self._sessions.index(who), arrival(event)))
         answer = arrival(model.execute(ensemble, request, who, move.at))
-        lives = world.lives if is_read else world.lives.after(self._placement, model, self._most_mirrors)
+        lives = world.lives if is_read else world.lives.after(self._beginning, model, self._most_mirrors)
         return World(model, world.clients, world.history, lives, *world[4:]), answer, events
 
     def _deliver(self, world: World, index: int, ensemble: int) -> World:

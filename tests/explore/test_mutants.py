@@ -10,14 +10,16 @@ import unittest
 from pathlib import Path
 
 from tests.explore.explorer import Explorer
+from tests.explore.grown_mutants import GROWN_MUTANTS, GrownMutated
 from tests.explore.mutants import MUTANTS, Mutated
 from tests.explore.replay import NoScenarioError, replay
-from tests.explore.scenario import Violation
+from tests.explore.scenario import Bounds, Violation
 from tests.explore.tell import command
 from tests.explore.world import parse_moves
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-COUNT = 28
+COUNT, GROWN_COUNT = 28, 14
+GROWN_BOUNDS = Bounds(60, 3000)
 RUN_TIMEOUT_S = 120.0
 PRINTED = re.compile(r"to replay it: (python -m tests.explore .*)")
 
@@ -58,6 +60,27 @@ class TestMutants(MutantsCase):
         for name in MUTANTS:
             with self.subTest(name):
                 self.assertTrue(explore(name).ends)
+
+
+class TestGrownMutants(MutantsCase):
+    def explore(self, name: str) -> Explorer:
+        explorer = Explorer(GrownMutated(name).scenario(), GROWN_BOUNDS)
+        explorer.explore()
+        return explorer
+
+    def test_each_is_found_and_found_again(self) -> None:
+        self.assertEqual(len(GROWN_MUTANTS), GROWN_COUNT)
+        for name, mutant in GROWN_MUTANTS.items():
+            with self.subTest(name):
+                GrownMutated(name).scenario()  # its beginning comes about without the mutant
+                with mutant.applied(name), self.assertRaises(Violation) as caught:
+                    self.explore(name)
+                self.assert_found_again(str(caught.exception), mutant.violation)
+
+    def test_without_them_all_is_well(self) -> None:
+        for name in GROWN_MUTANTS:
+            with self.subTest(name):
+                self.assertTrue(self.explore(name).ends)
 
 
 class TestCommands(unittest.TestCase):

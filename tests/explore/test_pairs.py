@@ -11,12 +11,14 @@ import unittest
 
 from tests.explore.explorer import Explorer
 from tests.explore.families import Family, Mistaken, OwnPast, Pair, Remembered, Three
+from tests.explore.grown_levels import GROWN
 from tests.explore.scenario import Bounds
 
 SEED = 1
 WALKS = 2  # through each pair
 WHOLE, MOST = 40, 1500  # pairs, and how many states of each
 SCENARIOS, WHOLE_SCENARIOS = 300, 10  # of a client's own past, and of what it remembers: walked and explored
+OF_GROWN, WHOLE_OF_GROWN = 120, 5  # of each family of grown clients: walked and explored
 THREES, WALKS_OF_THREE = 150, 6
 WALKED = Bounds(longest=60)
 
@@ -71,6 +73,15 @@ class TestPairs(unittest.TestCase):
             self.walk(member)
         for member in self.dice.sample(list(Mistaken.members()), WHOLE_SCENARIOS):
             self.explore(member, Bounds(WALKED.longest, MOST))
+
+    def test_grown(self) -> None:
+        """Clients of several epochs, whatever they remember: pins decide."""
+        for family in GROWN:
+            with self.subTest(family.family):
+                for _ in range(OF_GROWN):
+                    self.walk(family.at_random(self.dice))
+                for _ in range(WHOLE_OF_GROWN):
+                    self.explore(family.at_random(self.dice), Bounds(WALKED.longest, MOST // 5))
 
     def test_three_at_random(self) -> None:
         for _ in range(THREES):

@@ -17,9 +17,12 @@ from kazoo.security import (
 )
 
 from parkazoo.kazoo_private import Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData, Transaction
-from parkazoo.protocol.directory import is_secret, pin_acl
 from parkazoo.protocol.placement import Place, Placement
 from parkazoo.protocol.plans import PLANS
+from parkazoo.protocol.rights import (
+    is_secret,
+    pin_acl,
+)
 from tests.explore.alone import find_directory, make_context, outcome, prepared
 from tests.explore.model import Model
 from tests.explore.znodes import WORLD, Who

@@ -17,10 +17,16 @@ from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren, SetACL, 
 from parkazoo.protocol import audit, findings
 from parkazoo.protocol.audit import audit_ensemble, audit_mirror, audit_znode, recheck
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.directory import bump_fence, pin_acl, promote
+from parkazoo.protocol.directory import (
+    bump_fence,
+    promote,
+)
 from parkazoo.protocol.findings import LOST_CHILDREN, Finding
 from parkazoo.protocol.mend import MENDS, mend
 from parkazoo.protocol.placement import MIRRORS, Place, Placement, escape, logical, split
+from parkazoo.protocol.rights import (
+    pin_acl,
+)
 from parkazoo.protocol.snapshot import Snapshot, judge
 from parkazoo.protocol.steps import Operation, ask
 from tests.explore.alone import find_directory, make_context, must, prepared, run

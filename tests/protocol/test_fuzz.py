@@ -20,8 +20,8 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.admin.agreement import plan_map
 from parkazoo.admin.identity import encode_identity, is_identity
-from parkazoo.cli.map_commands import _parse_ensembles, _read_plan
-from parkazoo.cli.options import connection_options, normalised
+from parkazoo.cli.map_commands import _read_plan
+from parkazoo.cli.options import connection_options, normalised, parse_ensembles
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import (
     Create,
@@ -317,7 +317,7 @@ class TestCommand(unittest.TestCase):
     @fuzzed
     def test_ensembles(self, options: list[str]) -> None:
         try:
-            ensembles = _parse_ensembles("--ensemble ", options)
+            ensembles = parse_ensembles("--ensemble ", options)
             plan_map("h:1", ensembles)
         except (typer.BadParameter, ClusterMapError):
             pass

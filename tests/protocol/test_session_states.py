@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from kazoo.exceptions import ConnectionLoss, SessionExpiredError
 from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 
+from parkazoo.protocol.operations import look_again
+from parkazoo.protocol.order import children
 from tests.protocol.by_hand import Client
 from tests.protocol.member_by_hand import CONNECT_S, SESSION_TIMEOUT_S
 from tests.protocol.test_session import AUTH_FAILED, CLOSED, CONNECTED, EXPIRED, SessionTest
@@ -293,7 +296,7 @@ class TestWatches(StatesTest):
         self.make_dispatched(client)
         events: list[WatchedEvent] = []
         watch = self.watch(client, events)
-        watch(WatchedEvent(EventType.CHILD, CONNECTED, watch.path))
+        watch(WatchedEvent(EventType.CHILD, CONNECTED, watch.key))
         self.make_dispatched(client)
         self.assertEqual(events, [])
         for name in "abc":
@@ -311,7 +314,7 @@ class TestWatches(StatesTest):
         context = client.session.driver.context
         places = (context.resolver.known(f"/d{number}") for number in range(100))
         d = next(each for each in places if each is not None and not each.is_native)
-        watch = context.watch(d, events.append)
+        watch = context.watch(children(d.path), events.append, partial(look_again, d))
         context.settle(watch, True)
         self.make_dispatched(client)
         return watch

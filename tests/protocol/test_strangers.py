@@ -9,8 +9,10 @@ from kazoo.exceptions import NotEmptyError
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren, Transaction
-from parkazoo.protocol.directory import pin_acl
 from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.rights import (
+    pin_acl,
+)
 from tests.explore.alone import find_directory, must, prepared
 from tests.explore.client import Client
 

@@ -22,6 +22,7 @@ from parkazoo.kazoo_private import (
     SetData,
     Transaction,
 )
+from parkazoo.protocol.order import children
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.watches import DirectoryWatch
@@ -353,7 +354,9 @@ class TestStates(unittest.TestCase):
     def check(self, has_succeeded: bool, early: Any, late: Any) -> None:
         told: list[WatchedEvent] = []
         looks: list[WatchedEvent] = []
-        watch = DirectoryWatch(told.append, lambda w, event: looks.append(event), lambda w, has_fired: w.end())
+        watch = DirectoryWatch(
+            children("/d1"), told.append, lambda w, event: looks.append(event), lambda w, has_fired: w.end()
+        )
         for event in early:
             watch(event)
         self.assertEqual((told, looks), ([], []), "not before the call has succeeded")

@@ -15,7 +15,7 @@ from typing import Any
 from parkazoo.kazoo_private import Transaction
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.past import CATCH_UP
-from parkazoo.protocol.placement import DONE, Placement
+from parkazoo.protocol.placement import DONE, Directory, Placement
 from parkazoo.protocol.plans import OTHER, PLANS
 from parkazoo.protocol.steps import Step
 from tests.explore.alone import abandon, find_directory, make_context, outcome, prepared
@@ -84,23 +84,22 @@ def issued(request: Any) -> str:
     return f"{type(request).__name__} {path}"
 
 
-def in_words(steps: Sequence[Step]) -> list[str]:
+def in_words(steps: Sequence[Step], d: Directory | None = None) -> list[str]:
     """What is sent: where, kind and znode of each request: ``H Create pin``."""
-    return [f"{_ensemble(ensemble)} {_request(request)}" for ensemble, request in steps]
+    d = d or PLACEMENT.directory(MIRRORED)
+    return [f"{_ensemble(ensemble, d)} {_request(request, d)}" for ensemble, request in steps]
 
 
-def _ensemble(ensemble: int) -> str:
-    d = PLACEMENT.directory(MIRRORED)
-    return {d.home.ensemble: "H", d.mirror.ensemble: "M"}.get(ensemble, str(ensemble))
+def _ensemble(ensemble: int, d: Directory) -> str:
+    return {d.mirror.ensemble: "M", d.home.ensemble: "H"}.get(ensemble, str(ensemble))
 
 
-def _request(request: Any) -> str:
+def _request(request: Any, d: Directory) -> str:
     if request == CATCH_UP:
         return "catch up"
     if isinstance(request, Transaction):
-        return f"[{', '.join(map(_request, request.operations))}]"
-    d = PLACEMENT.directory(MIRRORED)
-    names = {d.home.path: "home", d.mirror.path: "mirror", d.pin: "pin", d.fence: "fence"}
+        return f"[{', '.join(_request(each, d) for each in request.operations)}]"
+    names = {d.home.path: "home", d.mirror.path: "mirror", d.pin: "pin", d.proof: "proof", d.fence: "fence"}
     path = getattr(request, "path", "")
     if path.startswith(d.pin + "/"):
         name = "mark"

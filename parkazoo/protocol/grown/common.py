@@ -1,0 +1,31 @@
+"""What the operations of one client have in common, if the pins decide where children are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from parkazoo.protocol.context import Context
+from parkazoo.protocol.grown.places import Places
+
+
+class GrownContext(Context):
+    """What one client's operations run with; it shares all but the places with the context before.
+
+    :param is_joined: whether the client has joined an ensemble.
+    :param take_copy: called with an ensemble and the answer to a read of its map: the client may know more
+        ensembles then.
+    """
+
+    def __init__(
+        self,
+        before: Context,
+        places: Places,
+        is_joined: Callable[[int], bool],
+        take_copy: Callable[[int, Any], None],
+    ) -> None:
+        vars(self).update(vars(before))
+        self.places = places
+        self.known = places.known
+        self.is_joined = is_joined
+        self.take_copy = take_copy

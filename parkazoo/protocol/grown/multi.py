@@ -1,0 +1,298 @@
+"""A user's transaction where pins decide: one multi on one ensemble, or refused before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import NoAuthError, NoChildrenForEphemeralsError, NoNodeError, NotEmptyError
+
+from parkazoo.errors import CrossEnsembleError
+from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetChildren, SetData
+from parkazoo.protocol.directory import (
+    make_fence,
+    may_delete,
+    take_mark,
+    unprepared,
+    verify_no_foreign_child,
+)
+from parkazoo.protocol.grown.changing import last_of_native, look_at_pin, verify_may_delete_in
+from parkazoo.protocol.grown.common import GrownContext
+from parkazoo.protocol.grown.lookup import Located, locate
+from parkazoo.protocol.grown.making import decide, names_mirror, native_marks, promote_secret
+from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
+from parkazoo.protocol.grown.whole_stat import complete_stat
+from parkazoo.protocol.pin import encode_pin
+from parkazoo.protocol.placement import Directory, split
+from parkazoo.protocol.reserved import refusal
+from parkazoo.protocol.rights import is_secret, pin_acl
+from parkazoo.protocol.steps import Operation, Request, ask, failure, placed
+from parkazoo.protocol.transaction import (
+    METHODS,
+    REFUSALS,
+    Deletes,
+    Sent,
+    changed_by,
+    delete_mirrors,
+    failed,
+    send,
+)
+
+
+def transaction(context: GrownContext, request: Request) -> Operation[list[Any]]:
+    """Commit; like kazoo's, the result of a failed transaction is the list of errors.
+
+    :raises CrossEnsembleError: the operations live on more than one ensemble; nothing was sent.
+    """
+    operations = request.operations
+    for index, operation in enumerate(operations):
+        if error := refusal(operation):
+            return failed(operations, index, error)
+    changed = [each.path for each in operations if isinstance(each, (Create, Delete))]
+    for path in changed:
+        context.places.forget(path)
+    attempt = _Attempt(context, operations)
+    if not changed:
+        return (yield from attempt.run())
+    with context.past.begin(changed, -1) as change:
+        results = yield from attempt.run()
+        if failure(results)[1] is None:
+            change.paths = list(changed_by(operations, results))
+            change.ensemble = attempt.ensemble
+    for path in change.paths:
+        context.places.forget(path)
+    return results
+
+
+class _Attempt:
+    """A transaction on its way, and what it has learned of the directories that it concerns."""
+
+    def __init__(self, context: GrownContext, operations: Sequence[Request]) -> None:
+        self.context = context
+        self.operations = operations
+        self.ensemble = context.places.bootstrap
+        self._homes: list[Directory] = []  # of each operation's path
+        self._native: dict[str, Directory] = {}  # parents that are native, and not pinned yet
+        self._before: dict[int, list[Request]] = {}  # deletes: the steps in front, all on the same ensemble
+        self._planned: dict[int, Directory] = {}  # deletes whose mirror is on another ensemble, still
+        self._deletes: Deletes = {}
+
+    def run(self) -> Operation[list[Any]]:
+        operations = self.operations
+        try:
+            while True:
+                multi = yield from self._multi()
+                sent = yield from send(self.ensemble, multi, self._planned, self._deletes)
+                if sent.error is None:
+                    break
+                results = sent.results
+                if sent.at == len(operations):
+                    names = partial(_names_mirror, self.context)
+                    refused_at = yield from delete_mirrors(self.context, self._planned, self._deletes, names)
+                    if refused_at is None:
+                        continue
+                    results = failed(operations, *refused_at)
+                else:
+                    try:
+                        if (yield from self._prepare(sent)):
+                            continue
+                    except REFUSALS as refused:  # one ZooKeeper would have answered this at once
+                        results = failed(operations, sent.at, refused)
+                yield from self._give_up()
+                return results
+        except CrossEnsembleError:
+            yield from self._give_up()
+            raise
+        return (yield from self._complete(sent.results))
+
+    def _give_up(self) -> Operation[None]:
+        for d, mark, _ in self._deletes.values():
+            yield from take_mark(d, mark)
+
+    def _complete(self, results: list[Any]) -> Operation[list[Any]]:
+        for index, operation in enumerate(self.operations):
+            if isinstance(operation, SetData):
+                results[index] = yield from complete_stat(self.context, self._homes[index], results[index])
+            elif isinstance(operation, Create) and not operation.flags and is_secret(operation.acl):
+                yield from promote_secret(self.context, operation.path, operation.acl, 0)
+        return results
+
+    # ---- the multi -------------------------------------------------------------------------------
+
+    def _multi(self) -> Operation[list[list[Request]]]:
+        """For each operation the steps in front of it, then itself."""
+        self._homes = self._place()
+        if len({d.home.ensemble for d in self._homes}) > 1:
+            yield from self._locate_all()
+            self._homes = self._place()
+        ensembles = {d.home.ensemble for d in self._homes} or {self.context.places.bootstrap}
+        if len(ensembles) > 1:
+            raise CrossEnsembleError(
+                [
+                    (METHODS[operation.type], operation.path, self.context.names[d.home.ensemble])
+                    for operation, d in zip(self.operations, self._homes, strict=True)
+                ]
+            )
+        (self.ensemble,) = ensembles
+        born: dict[str, tuple[Request, Directory]] = {}  # made here, and without a child yet
+        decided_here: set[str] = set()
+        multi = []
+        for index, (operation, d) in enumerate(zip(self.operations, self._homes, strict=True)):
+            steps = list(self._before.get(index, ()))
+            parent = split(operation.path)[0]
+            if isinstance(operation, Create):
+                if parent in born:
+                    steps += yield from self._decide_here(*born.pop(parent))
+                elif parent in self._native and parent not in decided_here:
+                    steps += native_marks(self._native[parent])
+                    decided_here.add(parent)
+                elif not is_fixed(parent) and self.context.places.known(parent).is_native:
+                    steps.append(CheckVersion(self.context.places.known(parent).proof, -1))
+                if not operation.flags:
+                    born[operation.path] = operation, d
+            multi.append([*steps, placed(operation, d.home.path)])
+        return multi
+
+    def _place(self) -> list[Directory]:
+        """Where the operations' znodes are, or will be."""
+        places, made, homes = self.context.places, dict[str, Directory](), []
+        for operation in self.operations:
+            parent = split(operation.path)[0]
+            above = made.get(parent) or self._native.get(parent) or places.known(parent)
+            d = places.below(above, operation.path) if parent != operation.path else above
+            if isinstance(operation, Create):
+                made[operation.path] = directory(operation.path, d.home, places.guess(operation.path))
+            homes.append(d)
+        return homes
+
+    def _locate_all(self) -> Operation[None]:
+        """Ask the pins: the places that the client thinks of are apart."""
+        made = {operation.path for operation in self.operations if isinstance(operation, Create)}
+        parents = dict.fromkeys(split(operation.path)[0] for operation in self.operations)
+        for parent in parents:
+            if parent not in made and not is_fixed(parent):
+                self._take_in(parent, (yield from locate(self.context, parent)))
+
+    def _take_in(self, parent: str, found: Located | None) -> None:
+        """What has been found out of the place of a directory's children."""
+        self._native.pop(parent, None)
+        if found is None or not found.is_decided:
+            self.context.places.drop(parent)
+        if found is not None and not found.is_decided and not found.may_be_guessed:
+            self._native[parent] = found.d
+
+    def _decide_here(self, operation: Request, d: Directory) -> Operation[list[Request]]:
+        """The steps that make a directory, which this transaction makes too, one with children on its ensemble."""
+        mirror = directory(d.path, d.home, self.ensemble)
+        fence = yield from make_fence(mirror)
+        pin = encode_pin(fence, self.context.names[self.ensemble])
+        return [
+            SetData(mirror.fence, b"", -1),
+            Create(mirror.pin, pin, pin_acl(operation.acl), 0),
+            Create(mirror.mirror.path, b"", operation.acl, 0),
+        ]
+
+    # ---- what was missing --------------------------------------------------------------------------
+
+    def _prepare(self, sent: Sent) -> Operation[bool]:
+        """After the multi failed at an operation: do what was missing. Returns whether to send it again."""
+        operation, d, error = self.operations[sent.at], self._homes[sent.at], sent.error
+        parent = split(operation.path)[0]
+        if isinstance(error, (NoAuthError, NoChildrenForEphemeralsError)):
+            return False
+        if sent.at in self._deletes or sent.at in self._before:
+            return (yield from self._prepare_again(sent, d))
+        if isinstance(error, NoNodeError) or not sent.is_own:
+            if any(isinstance(each, Create) and each.path == parent for each in self.operations[: sent.at]):
+                if sent.is_own:
+                    return False
+                raise unprepared(directory(parent, d.home, self.ensemble))
+            return not is_fixed(parent) and (yield from self._look_for(parent, operation, d))
+        if isinstance(operation, Delete) and isinstance(error, NotEmptyError) and not is_fixed(operation.path):
+            return (yield from self._prepare_delete(sent.at, d))
+        return False
+
+    def _look_for(self, parent: str, operation: Request, d: Directory) -> Operation[bool]:
+        """A znode, or what it is to be made below, was not found."""
+        found = yield from locate(self.context, parent, is_fresh=True)
+        self._take_in(parent, found)
+        was_there = found is not None and self.context.places.below(found.d, d.path).home == d.home
+        if isinstance(operation, Create) and found is not None:
+            if found.may_be_guessed or (found.is_decided and not found.d.is_native and was_there):
+                try:
+                    yield from decide(self.context, parent)
+                except NoAuthError:  # without the ACL for a mirror
+                    if not found.may_be_guessed:
+                        raise
+                    self._native[parent] = found.d
+            return True
+        if found is None or found.may_be_guessed or was_there:
+            if isinstance(operation, Delete):
+                yield from verify_may_delete_in(self.context, parent)
+            return False
+        return True
+
+    def _prepare_delete(self, index: int, d: Directory) -> Operation[bool]:
+        """A directory is to be deleted that has a pin, or children."""
+        version = self.operations[index].version
+        try:
+            pinned = yield from look_at_pin(self.context, d)
+        except NotEmptyError:
+            pinned = yield from self._native_with_children(d)
+        if pinned is None:
+            return True
+        if pinned.is_native:
+            self._before[index] = last_of_native(pinned, version)[:-1]
+        elif pinned.mirror.ensemble == self.ensemble:
+            self._before[index] = yield from _last_of_mirrored_here(pinned)
+        elif (yield from may_delete(pinned)):
+            self._planned[index] = pinned
+        return True
+
+    def _native_with_children(self, d: Directory) -> Operation[Directory]:
+        """A native directory whose children this transaction may delete as well."""
+        if (yield from ask(d.home.ensemble, Exists(d.proof, None))) is None:
+            raise NotEmptyError
+        return directory(d.path, d.home, NATIVE)
+
+    def _prepare_again(self, sent: Sent, d: Directory) -> Operation[bool]:
+        """The directory to delete has changed since it was looked at; or it has children."""
+        error = sent.error
+        if sent.at in self._deletes:
+            pinned, mark, _ = self._deletes.pop(sent.at)
+            yield from take_mark(pinned, mark)
+            if isinstance(error, NotEmptyError):
+                yield from verify_no_foreign_child(pinned)
+            return isinstance(error, (NoNodeError, NotEmptyError))
+        del self._before[sent.at]
+        if not isinstance(error, NotEmptyError):
+            return not sent.is_own or isinstance(error, NoNodeError)
+        try:
+            return bool((yield from ask(d.home.ensemble, GetChildren(d.pin, None))))  # a mark has come
+        except NoNodeError:
+            return True
+
+
+def _last_of_mirrored_here(d: Directory) -> Operation[list[Request]]:
+    """The steps in front of the delete of a home, if its mirror is on the same ensemble.
+
+    The fence goes up with them, so that no promotion that began earlier can land.
+    """
+    fence = yield from make_fence(d)
+    try:
+        marks = yield from ask(d.home.ensemble, GetChildren(d.pin, None))
+    except NoNodeError:
+        return []
+    mirror = yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))
+    steps = [SetData(d.fence, b"", fence.version)]
+    if mirror is not None:
+        steps.append(Delete(d.mirror.path, -1))
+    return [*steps, *(Delete(d.mark(mark), -1) for mark in marks), Delete(d.pin, -1)]
+
+
+def _names_mirror(context: GrownContext, d: Directory) -> Operation[bool]:
+    try:
+        return (yield from names_mirror(context, d))
+    except NoNodeError:
+        return False

@@ -1,0 +1,228 @@
+"""What is read, where pins decide."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import NoAuthError, NoNodeError, NotReadOnlyCallError
+from kazoo.protocol.states import EventType
+
+from parkazoo.kazoo_private import Exists, GetChildren, GetChildren2, GetData, Sync
+from parkazoo.protocol.directory import help_delete
+from parkazoo.protocol.grown.common import GrownContext
+from parkazoo.protocol.grown.lookup import at, decided
+from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
+from parkazoo.protocol.grown.whole_stat import complete_stat, less_marks, of_children
+from parkazoo.protocol.operations import WITH_STAT, exists_for
+from parkazoo.protocol.order import children, node
+from parkazoo.protocol.placement import OURS, PIN, PROOF, ROOT, Directory, Place
+from parkazoo.protocol.stats import with_mirror, with_owner
+from parkazoo.protocol.steps import Operation, Request, ask, placed
+from parkazoo.protocol.watches import DirectoryWatch
+
+
+def read(context: GrownContext, request: Request) -> Operation[Any]:
+    """GetData, GetACL, Exists: asks for what concerns the children at the same time, if it is known where."""
+    if isinstance(request, Exists) and request.watcher:
+        return (yield from _exists_with_watch(context, request))
+    path, places, exists = request.path, context.places, exists_for(request)
+    is_known = places.is_pinned(path)
+    beside = [of_children(places.known(path), exists)] if is_known else []
+    answers, d = yield from at(context, request, *beside)
+    return (yield from complete(context, d, request, *answers))
+
+
+def complete(
+    context: GrownContext, d: Directory, request: Request, answer: Any, beside: Any = None
+) -> Operation[Any]:
+    """A home's answer with the stat of the directory."""
+    if isinstance(answer, Exception):
+        raise answer
+    if answer is None:
+        return None
+    if isinstance(request, WITH_STAT):
+        return (yield from complete_stat(context, d, answer, beside, exists_for(request)))
+    return answer[0], (yield from complete_stat(context, d, answer[1], beside, exists_for(request)))
+
+
+def _exists_with_watch(context: GrownContext, request: Request) -> Operation[Any]:
+    """What is not there may come elsewhere than where it was looked for."""
+    path = request.path
+    watch = context.watch(node(path), request.watcher, partial(_look_for, context, path))
+    has_succeeded = False
+    try:
+        answers, d = yield from at(context, request._replace(watcher=watch), watch=watch)
+        watch.is_direct = answers[0] is not None
+        result = yield from complete(context, d, request, *answers)
+        has_succeeded = True
+        return result
+    finally:
+        context.settle(watch, has_succeeded)
+
+
+def _look_for(context: GrownContext, path: str, watch: DirectoryWatch) -> Operation[str | None]:
+    """Something that proved the absence of a znode has changed: the event to report, or None after watching on."""
+    (stat, *_), _ = yield from at(context, Exists(path, watch), watch=watch)
+    if isinstance(stat, Exception):
+        raise stat
+    return EventType.CREATED if stat is not None else None
+
+
+# ---- listings ----------------------------------------------------------------------------------
+
+
+def get_children(context: GrownContext, request: Request) -> Operation[Any]:
+    """GetChildren and GetChildren2."""
+    if is_fixed(request.path):
+        return (yield from _list_fixed(context, request))
+    watch: DirectoryWatch | None = None
+    has_succeeded = False
+    if request.watcher:
+        look = partial(_look_at_children, context, request.path)
+        watch = context.watch(children(request.path), request.watcher, look)
+    try:
+        while True:
+            answer, is_left = yield from _list(context, request, watch)
+            if answer is not None:
+                has_succeeded = is_left
+                return answer if isinstance(request, GetChildren2) else answer[0]
+    finally:
+        if watch:
+            context.settle(watch, has_succeeded)
+
+
+def _list_fixed(context: GrownContext, request: Request) -> Operation[Any]:
+    """The listing of a directory that has no pin."""
+    answers, d = yield from at(context, request)
+    if isinstance(answers[0], Exception):
+        raise answers[0]
+    has_stat = isinstance(request, GetChildren2)
+    names, stat = answers[0] if has_stat else (answers[0], None)
+    if d.path == "/":
+        names = [name for name in names if name != ROOT[1:]]
+    return (names, (yield from complete_stat(context, d, stat))) if has_stat else names
+
+
+def _list(context: GrownContext, request: Request, watch: DirectoryWatch | None) -> Operation[tuple[Any, bool]]:
+    """The names and, if that is asked for, the stat; None to begin again. And whether `watch` has been left.
+
+    Else the user's own watch has been left, on the mirror.
+    """
+    path, places, has_stat = request.path, context.places, isinstance(request, GetChildren2)
+    since = places.count
+    d = places.known(path)
+    asked: Place | None = None
+    if not has_stat and not d.is_native and (places.is_known(path) or context.is_joined(d.mirror.ensemble)):
+        asked = d.mirror
+        names = yield from _list_mirror(context, request, d)
+        if names is not None:
+            return (names,), False
+    answers, d = yield from at(context, GetChildren2(path, watch))
+    if isinstance(answers[0], Exception):
+        raise answers[0]
+    names, stat = answers[0]
+    if watch:
+        watch.home_czxid, watch.home_cversion = stat.czxid, stat.cversion
+    is_native = PROOF in names
+    if is_native or PIN not in names:
+        stat = yield from with_owner(context, d.home.ensemble, stat)
+        if is_native:
+            places.remember(directory(path, d.home, NATIVE), since)
+            stat = less_marks(stat, stat._replace(czxid=0))
+        return ([name for name in names if name not in OURS], stat), True
+    if has_stat and not d.is_native and places.is_known(path):
+        asked = d.mirror
+        listed = yield from _list_mirror(context, request, d)
+        if listed is not None:
+            return (listed[0], with_mirror(stat, listed[1])), False
+    try:
+        marks = yield from ask(d.home.ensemble, GetChildren(d.pin, None))
+        data, _ = yield from ask(d.home.ensemble, GetData(d.pin, None))
+    except NoNodeError:
+        return None, False
+    d = directory(path, d.home, (yield from decided(context, d, data)))
+    if d.is_native:
+        return None, False
+    places.remember(d, since)
+    if d.mirror != asked:
+        listed = yield from _list_mirror(context, request, d)
+        if listed is not None:
+            return ((listed[0], with_mirror(stat, listed[1])) if has_stat else (listed,)), False
+    if marks:
+        try:
+            yield from help_delete(d, marks)
+        except (NoAuthError, NotReadOnlyCallError):
+            pass  # we may not finish the delete; the directory is empty
+        else:
+            return None, False
+    if watch:
+        watch.places.add(d.mirror)
+        if (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, watch))) is not None:
+            return None, False
+    return ([], with_mirror(stat, None)), True
+
+
+def _list_mirror(context: GrownContext, request: Request, d: Directory) -> Operation[Any]:
+    """What is listed below the mirror, with the user's watch; None if it is not there."""
+    since = context.places.count
+    try:
+        listed = yield from context.ask(d.path, d.mirror.ensemble, placed(request, d.mirror.path))
+    except NoNodeError:
+        return None
+    context.places.remember(d, since)
+    return listed
+
+
+def _look_at_children(context: GrownContext, path: str, watch: DirectoryWatch) -> Operation[str | None]:
+    """What a watched directory had no children for has changed: the event to report, or None after watching on.
+
+    A mirror without a child is not reported: it may have been made for a transaction that then failed.
+    """
+    (answer, *_), d = yield from at(context, GetChildren2(path, watch))
+    if isinstance(answer, NoNodeError):
+        return EventType.DELETED
+    if isinstance(answer, Exception):
+        raise answer
+    names, stat = answer
+    if stat.czxid != watch.home_czxid:  # deleted, and made again since
+        return EventType.DELETED
+    if PROOF in names or PIN not in names:
+        if stat.cversion == watch.home_cversion:  # the server lags; the watch is left again
+            return None
+        return EventType.CHILD
+    try:
+        data, _ = yield from ask(d.home.ensemble, GetData(d.pin, None))
+    except NoNodeError:
+        return EventType.DELETED
+    d = directory(path, d.home, (yield from decided(context, d, data)))
+    if d.is_native:
+        return EventType.CHILD
+    watch.places.add(d.mirror)
+    mirror = None
+    while mirror is None:
+        with suppress(NoNodeError):
+            _, mirror = yield from ask(d.mirror.ensemble, GetChildren2(d.mirror.path, watch))
+        if mirror is None and (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, watch))) is None:
+            return None
+    return EventType.CHILD if mirror.cversion else None
+
+
+def sync(context: GrownContext, request: Request) -> Operation[str]:
+    """The ensemble of the znode and that of its children catch up with their leaders."""
+    path: str = request.path
+    d = context.places.known(path)
+    ensembles = list(dict.fromkeys((d.home.ensemble, d.mirror.ensemble)))
+    pin = [] if is_fixed(path) else [(d.home.ensemble, GetData(d.pin, None))]
+    *answers, said = yield (*((ensemble, Sync("/")) for ensemble in ensembles), *pin)
+    if not pin:
+        answers.append(said)
+    elif not isinstance(said, Exception):
+        where = yield from decided(context, d, said[0])
+        if where not in (NATIVE, *ensembles):
+            answers += yield ((where, Sync("/")),)
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return path

@@ -1,0 +1,296 @@
+"""More scenarios of clients whose map has grown: their own past, transactions, numbers, pipelines.
+
+As families.py, but hints and guesses may be wrong; see grown.py. There are too many: they are taken at random.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+from parkazoo.kazoo_private import (
+    CheckVersion,
+    Delete,
+    Exists,
+    GetChildren,
+    GetChildren2,
+    GetData,
+    SetData,
+    Transaction,
+)
+from parkazoo.protocol.grown.places import UNPINNED
+from tests.explore.directories import OPERATIONS, create, first_child, try_again
+from tests.explore.families import (
+    TROUBLES,
+    again,
+    at_once,
+    changes,
+    is_gap,
+    is_late,
+    looked_at,
+    name_of,
+    programs,
+    reads,
+    touches,
+)
+from tests.explore.grown import EPOCHS, HINTS, STATES, D, beginning, drawn
+from tests.explore.scenario import Asking, Program, Promises, Scenario, Troubles, Turn
+from tests.explore.znodes import SEQUENCE, Request
+
+T = TypeVar("T")
+X, Y, Z = D + "/x", D + "/y", D + "/z"
+# A client that comes at the end looks, and finishes what it finds: all can be deleted and made again.
+AFTERWARDS: Sequence[Request] = [
+    *looked_at(D),
+    create(D),
+    create(Z),
+    GetData(Z, None),
+    GetChildren(D, None),
+    Delete(D, -1),
+    *(Delete(child, -1) for child in (X, Y, Z)),
+    Delete(D, -1),
+    create(D),
+    create(X),
+    *looked_at(D),
+]
+# No child of theirs is native: there a number is skipped when the pin comes.
+NUMBERED_STATES = [state for state in STATES if "adopted" not in state and "native" not in state]
+
+
+def taken(draw: Callable[[], T], is_fit: Callable[[T], bool]) -> T:
+    """The first that fits."""
+    while not is_fit(member := draw()):
+        pass
+    return member
+
+
+@dataclass(frozen=True)
+class GrownPast:
+    """A client changes something, then reads; another is at work, and servers lag."""
+
+    state: str
+    change: str
+    read: str
+    other: str
+    epochs: str
+    remembers: str
+    other_remembers: str
+    family: ClassVar[str] = "grown-past"
+
+    def scenario(self) -> Scenario:
+        both = [[changes(D)[self.change], reads(D)[self.read]], programs(D)[self.other]]
+        begun = beginning(self.state, self.epochs, (self.remembers, self.other_remembers))
+        promises = Promises(observe=looked_at(D), mirrors_per_life=None)
+        return Scenario(name_of(self), begun, both, Troubles(has_lag=True), promises=promises)
+
+    @classmethod
+    def at_random(cls, dice: random.Random) -> GrownPast:
+        words = STATES, changes(D), reads(D), programs(D), EPOCHS, HINTS, HINTS
+        return taken(
+            lambda: cls(*drawn(dice, *words)),
+            lambda each: each.state in NUMBERED_STATES or each.change != "create with a number",
+        )
+
+
+# ---- transactions ------------------------------------------------------------------------------
+
+OTHER = create("/other")
+TRANSACTIONS: Mapping[str, Sequence[Request]] = {
+    "below": [create(X), create(Y)],
+    "below and set": [create(Y), SetData(X, b"new", -1)],
+    "below and check": [CheckVersion(X, -1), create(Y)],
+    "below and beside": [create(X), OTHER],
+    "instead": [Delete(X, -1), create(Y)],
+    "itself and a child": [create(D), create(X)],
+    "itself and children beside": [OTHER, create(D), create(X), create(Y)],
+    "set and a child": [SetData(D, b"new", -1), create(Y)],
+    "check and a child": [CheckVersion(D, 0), create(Y)],
+    "deletes itself": [OTHER, Delete(D, -1)],
+    "deletes a child": [OTHER, Delete(X, -1)],
+    "deletes a child and itself": [Delete(X, -1), Delete(D, -1)],
+    "deletes itself and sets": [SetData(D, b"new", -1), Delete(D, -1)],
+    "makes itself again": [Delete(D, -1), create(D)],
+    "makes itself again with a child": [Delete(D, -1), create(D), create(Y)],
+}
+
+
+@dataclass(frozen=True)
+class GrownTransaction:
+    """A transaction beside another one, or beside an operation. If it is refused, nothing was done."""
+
+    state: str
+    transaction: str
+    other: str
+    epochs: str
+    remembers: str
+    other_remembers: str
+    trouble: str
+    family: ClassVar[str] = "grown-transaction"
+
+    def scenario(self) -> Scenario:
+        begun = beginning(self.state, self.epochs, (self.remembers, self.other_remembers))
+        both = [try_again(in_order([Transaction(TRANSACTIONS[self.transaction])])), try_again(self._other)]
+        promises = Promises(observe=AFTERWARDS, mirrors_per_life=None, of_watches=False)
+        return Scenario(name_of(self), begun, both, TROUBLES[self.trouble], promises=promises)
+
+    def _other(self) -> Asking:
+        if self.other in TRANSACTIONS:
+            return in_order([Transaction(TRANSACTIONS[self.other])])()
+        return OPERATIONS[self.other](D)
+
+    @classmethod
+    def at_random(cls, dice: random.Random) -> GrownTransaction:
+        others = [*OPERATIONS, *TRANSACTIONS]
+        return cls(*drawn(dice, STATES, TRANSACTIONS, others, EPOCHS, HINTS, HINTS, TROUBLES))
+
+
+def in_order(steps: Sequence[Request | list[Request]]) -> Callable[[], Asking]:
+    """A program of requests, one after the other, and of lists of requests that are issued at once."""
+
+    def program() -> Asking:
+        for step in steps:  # noqa: UP028 - a tuple cannot be sent the results
+            yield step
+
+    return program
+
+
+# ---- sequence numbers --------------------------------------------------------------------------
+
+NUMBERED = create(D + "/s", SEQUENCE)
+FIRST, SECOND = (f"{D}/s{number:010}" for number in range(2))
+NUMBERS: Mapping[str, Sequence[Request]] = {
+    "a number": [NUMBERED],
+    "two numbers": [NUMBERED, NUMBERED],
+    "a number and its delete": [NUMBERED, Delete(FIRST, -1), Delete(SECOND, -1)],
+    "a number and a list": [NUMBERED, GetChildren2(D, None)],
+    "numbers by transaction": [Transaction([NUMBERED, create(Y), NUMBERED])],
+    "a number in a new life": [Delete(D, -1), create(D), NUMBERED],
+}
+
+
+@dataclass(frozen=True)
+class GrownNumbers:
+    """Children with numbers are made in a directory, beside more of that or an operation."""
+
+    state: str
+    one: str
+    other: str
+    epochs: str
+    remembers: str
+    other_remembers: str
+    trouble: str
+    family: ClassVar[str] = "grown-numbers"
+
+    def scenario(self) -> Scenario:
+        begun = beginning(self.state, self.epochs, (self.remembers, self.other_remembers))
+        gap = is_gap([self.other])
+        promises = Promises(observe=looked_at(D), mirrors_per_life=None if gap else 1, of_watches=not gap)
+        both = [try_again(in_order(NUMBERS[self.one])), try_again(self._other)]
+        return Scenario(name_of(self), begun, both, TROUBLES[self.trouble], promises=promises)
+
+    def _other(self) -> Asking:
+        return in_order(NUMBERS[self.other])() if self.other in NUMBERS else OPERATIONS[self.other](D)
+
+    @classmethod
+    def at_random(cls, dice: random.Random) -> GrownNumbers:
+        hints = [hint for hint in HINTS if hint != "native"]
+        others = [*NUMBERS, *OPERATIONS]
+        return cls(*drawn(dice, NUMBERED_STATES, NUMBERS, others, EPOCHS, hints, hints, TROUBLES))
+
+
+# ---- what one client issues at once ------------------------------------------------------------
+
+TOUCHES: Mapping[str, Request] = {
+    **touches(D),
+    **{f"transaction {name}": Transaction(each) for name, each in TRANSACTIONS.items()},
+}
+PINNED = [hint for hint, where in HINTS.items() if where not in (None, UNPINNED)]
+NOTHING: Mapping[str, Sequence[Request]] = {"does nothing": []}
+
+
+@dataclass(frozen=True)
+class GrownMistaken:
+    """A client remembers something of a directory; another is at work there, and ends; the first does not learn of
+    that, and issues two operations at once: they are done in their order."""
+
+    state: str
+    remembers: str
+    epochs: str
+    other: str
+    one: str
+    two: str
+    family: ClassVar[str] = "grown-mistaken"
+
+    def scenario(self) -> Scenario:
+        begun = beginning(self.state, self.epochs, (self.remembers, "nothing"))
+        other = {**NOTHING, **programs(D)}[self.other]
+        return Scenario(
+            name_of(self),
+            begun,
+            [in_order([[TOUCHES[self.one], TOUCHES[self.two]]]), other],
+            opening=[Turn(1)],
+            promises=Promises(observe=looked_at(D), mirrors_per_life=None, is_in_order=True),
+        )
+
+    @classmethod
+    def at_random(cls, dice: random.Random) -> GrownMistaken:
+        return taken(
+            lambda: cls(*drawn(dice, STATES, HINTS, EPOCHS, {**NOTHING, **programs(D)}, TOUCHES, TOUCHES)),
+            lambda each: (
+                (each.state in NUMBERED_STATES or "create with a number" not in (each.one, each.two))
+                and not (each.remembers in PINNED and _is_late(each.one, each.two))
+            ),
+        )
+
+
+def _is_late(one: str, two: str) -> bool:
+    """As families.is_late; a transaction behind a create does not wait for it either."""
+    return is_late(one, two) or (one in ("create", "create with a number") and two.startswith("transaction"))
+
+
+# How a client has learned where a directory has its children: the state to begin with, and what it has done.
+KNOWN: Mapping[str, tuple[str, Sequence[Request]]] = {
+    "made it": ("missing", first_child(D)),
+    "listed it": ("mirrored", [GetChildren(D, None)]),
+    "read its stat": ("mirrored", [Exists(D, None)]),
+    "listed a native one": ("native", [GetChildren(D, None)]),
+    "read a child of an adopted one": ("adopted", [GetData(X, None)]),
+}
+
+
+@dataclass(frozen=True)
+class GrownRemembered:
+    """As families.Remembered: a client learns of a directory; another is at work there; then the first makes or
+    deletes it and goes on, at once."""
+
+    knows: str
+    epochs: str
+    other: str
+    again: str
+    when: str
+    at_once: str
+    family: ClassVar[str] = "grown-remembered"
+
+    def scenario(self) -> Scenario:
+        state, known = KNOWN[self.knows]
+        made = again(D)[self.again]
+        awaited = made if self.when == "awaited" else []
+        last = [*(() if awaited else made), *at_once(D)[self.at_once]]
+        mine: Program = in_order([*known, *awaited, last])
+        return Scenario(
+            name_of(self),
+            beginning(state, self.epochs, ("nothing", "nothing")),
+            [mine, programs(D)[self.other]],
+            opening=[Turn(0, len(known)), Turn(1), Turn(0, len(awaited))],
+            promises=Promises(observe=looked_at(D), mirrors_per_life=None, is_in_order=True),
+        )
+
+    @classmethod
+    def at_random(cls, dice: random.Random) -> GrownRemembered:
+        whens = ("awaited", "at once")
+        return taken(
+            lambda: cls(*drawn(dice, KNOWN, EPOCHS, programs(D), again(D), whens, at_once(D))),
+            lambda each: KNOWN[each.knows][0] in NUMBERED_STATES or "numbers" not in each.at_once,
+        )

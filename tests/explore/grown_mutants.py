@@ -1,0 +1,187 @@
+"""Mutations of the operations where pins decide. Each is seen in walks at random through one scenario.
+
+As mutants.py; the same walks without the mutation are clean.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from parkazoo.kazoo_private import Delete, GetChildren, GetData, SetData, Transaction
+from parkazoo.protocol import directory
+from parkazoo.protocol.grown import changing, lookup, making, multi, reading
+from tests.explore.alone import must
+from tests.explore.directories import create
+from tests.explore.families import looked_at, name_of
+from tests.explore.grown import ADOPTED, D, beginning
+from tests.explore.grown_families import OTHER, X, Y
+from tests.explore.grown_levels import GrownLevels
+from tests.explore.mutation import Mutation
+from tests.explore.scenario import Program, Promises, Requests, Scenario, Stop, Troubles, Turn
+
+LAG, NO_TROUBLE = Troubles(has_lag=True), Troubles()
+MKDIR, RMDIR, LIST, GET_X = create(D), Delete(D, -1), GetChildren(D, None), GetData(X, None)
+MAKE_X, MAKE_Y, DROP_Y = create(X), create(Y), Delete(Y, -1)
+AGAIN = [RMDIR, MKDIR, MAKE_Y]
+DISAGREE, ORPHAN, WRONG, OTHERS = "disagree", "orphan", "not linearizable", "children beside a pin"
+NAMES = "names another ensemble"
+
+
+@dataclass(frozen=True)
+class GrownMutant(Mutation):
+    """A mutation, and the scenario in which it is seen, by its name.
+
+    :param violation: what the explorer says.
+    """
+
+    violation: str
+    scenario: Callable[[str], Scenario]
+
+
+def in_case(
+    state: str,
+    *programs: Program,
+    epochs: str = "away",
+    hints: tuple[str, str] = ("nothing", "nothing"),
+    troubles: Troubles = NO_TROUBLE,
+    opening: Sequence[Requests | Turn | Stop] = (),
+    fences: Sequence[int] = (0, 0, 0),
+    promises: Promises = Promises(observe=looked_at(D), mirrors_per_life=None),  # noqa: B008 - frozen
+) -> Callable[[str], Scenario]:
+    """Clients on the directory D: an older one, then newer ones.
+
+    :param fences: how often the fence has gone up before, on each ensemble.
+    """
+
+    def scenario(name: str) -> Scenario:
+        begun = beginning(state, epochs, hints)
+        model = begun.model.copy()
+        for ensemble, count in enumerate(fences):
+            for _ in range(count):
+                must(model.execute(ensemble, SetData(ADOPTED.directory(D).fence, b"", -1)))
+        begun = dataclasses.replace(begun, model=model)
+        return Scenario(name, begun, programs, troubles, opening, promises)
+
+    return scenario
+
+
+def two_levels(member: GrownLevels) -> Callable[[str], Scenario]:
+    return lambda name: dataclasses.replace(member.scenario(), name=name)
+
+
+TAKES_PROOF = """
+    with suppress(NoNodeError):
+        yield from ask(d.home.ensemble, Delete(d.proof, -1))
+    _, index, error = yield from commit(d.home.ensemble, last_of_native(d, version)[1:])"""
+LISTS_MARKS = "            marks = yield from ask(home, GetChildren(d.pin, None))\n"
+ASKS_PIN = """            if names_mirror is not None and not (yield from names_mirror()):
+                return AGAIN
+"""
+READS_FENCE = "    fence = yield from make_fence(d)\n    acl = yield from _acl_of(d, known, answer)"
+GROWN_MUTANTS: Mapping[str, GrownMutant] = {
+    "native creates are not guarded": GrownMutant(
+        making._create,
+        ["if d.is_native and not is_fixed(parent):", "if False:"],
+        OTHERS,
+        in_case("native empty", [MAKE_X], AGAIN, hints=("native", "nothing")),
+    ),
+    "the guard asks only for a pin": GrownMutant(
+        making._create_native,
+        ["CheckVersion(d.proof, -1)", "CheckVersion(d.pin, -1)"],
+        OTHERS,
+        in_case("native empty", [MAKE_X], AGAIN, hints=("native", "nothing")),
+    ),
+    "the proof goes in a request of its own": GrownMutant(
+        changing._delete_native,
+        ["\n    _, index, error = yield from commit(d.home.ensemble, last_of_native(d, version))", TAKES_PROOF],
+        DISAGREE,
+        in_case("native empty", [RMDIR], [LIST]),
+    ),
+    "the guess decides and not the pin": GrownMutant(
+        making._make_first,
+        ["partial(names_mirror, context, d)", "None"],
+        NAMES,
+        in_case("leaf", [MAKE_X], [MAKE_Y]),
+    ),
+    "a transaction does not check its parents": GrownMutant(
+        multi._Attempt._multi,
+        ["steps.append(CheckVersion(self.context.places.known(parent).proof, -1))", "pass"],
+        OTHERS,
+        in_case("native empty", [Transaction([MAKE_X, OTHER])], AGAIN, hints=("native", "nothing")),
+    ),
+    "a child made before does not keep a directory native": GrownMutant(
+        making.decide,
+        ["if found.may_be_guessed:", "if not found.is_decided:"],
+        OTHERS,
+        in_case("adopted", [MAKE_Y], [LIST]),
+    ),
+    "NoNode is believed": GrownMutant(
+        lookup.at,
+        ["if (yield from _is_there(context, above, watch)):", "if True:"],
+        WRONG,
+        in_case("mirrored", [LIST], [GET_X]),
+    ),
+    "a write is verified by a read that may be stale": GrownMutant(
+        lookup.locate,
+        ["if is_fresh:", "if False:"],
+        WRONG,
+        in_case("leaf", [MAKE_X], [SetData(X, b"new", -1)], troubles=LAG),
+    ),
+    "a helper asks the guess": GrownMutant(
+        reading._list,
+        ["help_delete(d, marks)", "help_delete(directory(path, d.home, places.guess(path)), marks)"],
+        ORPHAN,
+        in_case("leaf", [MAKE_X], [RMDIR], [LIST], opening=[Requests(0, 7), Requests(1, 6), Stop(1)]),
+    ),
+    "a delete knows the place before its mark": GrownMutant(
+        changing._delete_mirrored,
+        ["if (yield from names_mirror(context, d)):", "if True:"],
+        ORPHAN,
+        in_case("mirrored empty", [RMDIR], AGAIN, opening=[Requests(0, 5)]),
+    ),
+    "the place in the pin is read before the marks": GrownMutant(
+        directory.try_promote,
+        [LISTS_MARKS + ASKS_PIN, ASKS_PIN + LISTS_MARKS],
+        ORPHAN,
+        in_case("promotion abandoned", [MAKE_X], [*AGAIN, DROP_Y, RMDIR], opening=[Requests(0, 9), Turn(1, 4)]),
+    ),
+    "the fence of the guess is used": GrownMutant(
+        directory.try_promote,
+        ["(mirror, Exists(d.fence, None)),", "(context.places.guess(d.path), Exists(d.fence, None)),"],
+        ORPHAN,
+        in_case(
+            "promotion abandoned",
+            [MAKE_Y, DROP_Y, RMDIR],
+            [MAKE_X],
+            hints=("nothing", "b"),
+            opening=[Requests(1, 10), Turn(0)],
+            fences=(0, 0, 2),
+        ),
+    ),
+    "the fence is read after the marks": GrownMutant(
+        directory.try_promote,
+        ["    acl = yield from _acl_of(d, known, answer)", READS_FENCE],
+        ORPHAN,
+        in_case("promotion abandoned", [MAKE_X], [RMDIR]),
+    ),
+    "the place of the home is not verified": GrownMutant(
+        lookup.locate,
+        ["if is_sure or (yield from _is_there(context, above, watch)):", "if True:"],
+        WRONG,
+        two_levels(GrownLevels("mirrored", "list", "get", "apart", "nothing", "nothing", "a crash")),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class GrownMutated:
+    """The scenario in which a mutant is seen; the mutant itself is not applied."""
+
+    mutant: str
+    family: ClassVar[str] = "grown-mutant"
+
+    def scenario(self) -> Scenario:
+        return GROWN_MUTANTS[self.mutant].scenario(name_of(self))
