@@ -76,6 +76,7 @@ PARTS = {
     "recipes": Part("every program of recipes/", ("tests/recipes/test_*.py",)),
     "bench": Part("the benchmarks, at a small size", ("tests/bench/test_*.py",)),
     "kazoo-3": Part("kazoo's own tests: ParKazooClient, 3 ensembles", SUITE, {"PARKAZOO_SUITE": "3"}),
+    "kazoo-grown": Part("kazoo's own tests: a map of form grown", SUITE, {"PARKAZOO_SUITE": "grown"}),
     "kazoo-1": Part("kazoo's own tests: ParKazooClient, 1 ensemble", SUITE, {"PARKAZOO_SUITE": "1"}),
     "kazoo-plain": Part(
         "kazoo's own tests: KazooClient, the control", SUITE, {"PARKAZOO_SUITE": "plain"}, by_default=False

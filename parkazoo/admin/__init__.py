@@ -11,24 +11,43 @@
 from parkazoo.admin.change_hosts import change_hosts
 from parkazoo.admin.check import Finding, check_map
 from parkazoo.admin.clients import TIMEOUT_S, Auth
+from parkazoo.admin.grow import abort_growth, grow_map
 from parkazoo.admin.loss import Loss
 from parkazoo.admin.make import init_map
 from parkazoo.admin.read import read_map
 from parkazoo.admin.registrations import ClientList, RegisteredClient, list_clients
+from parkazoo.admin.shares import add_rule, change_weights, describe_rule, remove_rule
+from parkazoo.admin.spread import Spread, read_spread
 from parkazoo.admin.status import ClusterStatus, read_status
+from parkazoo.admin.whereabouts import By, Elsewhere, Whereabouts, find_elsewhere, find_whereabouts
+from parkazoo.protocol.epochs import Rule
 
 __all__ = [
     "TIMEOUT_S",
     "Auth",
+    "By",
     "ClientList",
     "ClusterStatus",
+    "Elsewhere",
     "Finding",
     "Loss",
     "RegisteredClient",
+    "Rule",
+    "Spread",
+    "Whereabouts",
+    "abort_growth",
+    "add_rule",
     "change_hosts",
+    "change_weights",
     "check_map",
+    "describe_rule",
+    "find_elsewhere",
+    "find_whereabouts",
+    "grow_map",
     "init_map",
     "list_clients",
     "read_map",
+    "read_spread",
     "read_status",
+    "remove_rule",
 ]

@@ -10,12 +10,13 @@ from parkazoo.admin.contents import DRAFT, Contents, parse_map
 from parkazoo.admin.identity import cluster_of, is_identity
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import MAP, MIRRORS, ROOT
 
 APART = "bootstrap"  # the name of a bootstrap ensemble that carries no znodes
 
 
-def plan_map(bootstrap: str, ensembles: Mapping[str, str]) -> ClusterMap:
+def plan_map(bootstrap: str, ensembles: Mapping[str, str], form: Form = Form.PLAIN) -> ClusterMap:
     """The map that is asked for, validated, with a fresh cluster id."""
     own = set(parse_hosts(bootstrap))
     servers = {name: set(parse_hosts(hosts)) for name, hosts in ensembles.items()}
@@ -37,7 +38,14 @@ def plan_map(bootstrap: str, ensembles: Mapping[str, str]) -> ClusterMap:
                 f"{name!r} is the name of the ensemble at {bootstrap}: name the other one otherwise"
             )
         hosts[name] = format_hosts(parse_hosts(bootstrap))
-    return ClusterMap(cluster=uuid.uuid4().hex, ensembles=hosts, placement=tuple(ensembles), bootstrap=name)
+    if form is Form.GROWN and len(ensembles) == 1:
+        raise ClusterMapError(
+            "a map of form grown begins with two or more ensembles that carry znodes: give another --ensemble, or "
+            "leave out --form"
+        )
+    return ClusterMap(
+        cluster=uuid.uuid4().hex, ensembles=hosts, placement=tuple(ensembles), bootstrap=name, form=form
+    )
 
 
 def agree_on_map(wanted: ClusterMap, states: Mapping[str, Contents]) -> tuple[ClusterMap, bool]:
@@ -87,7 +95,7 @@ def agree_with_copies(wanted: ClusterMap, states: Mapping[str, Contents]) -> Clu
     found = copies[name]
     if found.bootstrap != wanted.bootstrap:
         raise _other_bootstrap(found, name, states[name])
-    if found.placement != wanted.placement:
+    if found.placement != wanted.placement or found.form is not wanted.form:
         raise ClusterMapError(
             f"there is no cluster map on ensemble {wanted.bootstrap}, and the copy of it on ensemble {name} "
             f"({states[name].hosts}) is another map: {'; '.join(_other_parts(wanted, found))}"
@@ -118,6 +126,8 @@ def _other_parts(wanted: ClusterMap, found: ClusterMap) -> Iterator[str]:
         yield f"its bootstrap ensemble is {found.bootstrap}, not {wanted.bootstrap}"
     if found.placement != wanted.placement:
         yield f"its placement is {', '.join(found.placement)}, not {', '.join(wanted.placement)}"
+    if found.form is not wanted.form:
+        yield f"its form is {found.form.word}, not {wanted.form.word}"
 
 
 def _other_hosts(wanted: ClusterMap, found: ClusterMap) -> list[str]:

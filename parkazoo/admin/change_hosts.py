@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, connect_to_all, unreachable
-from parkazoo.admin.copies import read_primary, update_copies
+from parkazoo.admin.clients import TIMEOUT_S, Auth, connect_to, connect_to_all, unreachable
 from parkazoo.admin.identity import is_identity, verify_distinct
 from parkazoo.admin.membership import strangers
+from parkazoo.admin.publish import change_map, verify_identity
 from parkazoo.admin.read import read_map
 from parkazoo.admin.verify import verify_names
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, parse_hosts
-from parkazoo.protocol.placement import ENSEMBLE, MAP
+from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
+from parkazoo.protocol.placement import ENSEMBLE
 from parkazoo.protocol.server_list import CONFIG
 
 
@@ -40,45 +40,16 @@ def change_hosts(
     """
     options = {**client_options, "auth_data": list(auth)}
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
-    while True:
-        changed, is_done = _change(known, changes, options, timeout_s)
-        if is_done:
-            return changed
-        known = changed
 
+    def change(known: ClusterMap) -> ClusterMap:
+        verify_names(changes, known)
+        wanted = known.with_hosts(changes)
+        for name, servers in wanted.ensembles.items():
+            if servers != known.ensembles[name]:
+                _verify_servers(known, name, servers, options, timeout_s)
+        return wanted
 
-def _change(
-    known: ClusterMap, changes: Mapping[str, str], options: Mapping[str, Any], timeout_s: float
-) -> tuple[ClusterMap, bool]:
-    """The map as it is changed; or the one to begin with again, if `known` was not what is published."""
-    verify_names(changes, known)
-    wanted = known.with_hosts(changes)
-    for name, hosts in wanted.ensembles.items():
-        if hosts != known.ensembles[name]:
-            _verify_servers(known, name, hosts, options, timeout_s)
-    with connect_to(wanted.ensembles, options, timeout_s) as (clients, absent):
-        bootstrap = clients.get(known.bootstrap)
-        if bootstrap is None:
-            raise ClusterMapError(
-                f"the map is not changed: {unreachable(absent)}\nA change begins on the bootstrap ensemble, "
-                f"{known.bootstrap}: start it, or give its new servers too"
-            )
-        for client in clients.values():
-            _verify_identity(client, known, client.name)
-        published = read_primary(bootstrap).map
-        if published != known:
-            return published, False
-        if wanted != known:
-            if absent:
-                raise ClusterMapError(
-                    f"the map is not changed: {unreachable(absent)}\nBefore a change, each copy gets the present "
-                    "map: start the ensemble, or give its new servers too"
-                )
-            primary = update_copies(clients, known.bootstrap)
-            if primary.map != known or not bootstrap.set(MAP, wanted.to_json(), primary.version):
-                return read_primary(bootstrap).map, False
-        _finish_copies(clients, wanted, absent, wanted != known)
-        return wanted, True
+    return change_map(known, change, options, timeout_s)
 
 
 def _verify_servers(
@@ -99,7 +70,7 @@ def _verify_servers(
                     f"server {server} does not answer as one of ensemble {name}: {connections.failed[server][1]}. "
                     "Start it, correct its address, or leave it out until it runs"
                 )
-            _verify_identity(servers[server], known, name)
+            verify_identity(servers[server], known, name)
         members = [
             server
             for server, client in servers.items()
@@ -116,32 +87,3 @@ def _verify_servers(
         if absent:
             raise ClusterMapError(unreachable(absent))
         verify_distinct(clients, options, timeout_s)
-
-
-def _verify_identity(client: AdminClient, known: ClusterMap, name: str) -> None:
-    record = client.read(ENSEMBLE)
-    if record is None:
-        raise ClusterMapError(
-            f"{client} is not ensemble {name} of this cluster, or has lost its data: {ENSEMBLE} is missing there"
-        )
-    if not is_identity(record, known, name):
-        raise ClusterMapError(f"{client} is {describe_record(record)}, not ensemble {name} of {known.cluster}")
-
-
-def _finish_copies(
-    clients: Mapping[str, AdminClient], published: ClusterMap, absent: list[AdminClient], is_changed: bool
-) -> None:
-    """:param is_changed: whether this command has published the map."""
-    troubles = [unreachable(absent)] if absent else []
-    try:
-        update_copies(clients, published.bootstrap)
-    except ClusterMapError as error:
-        troubles.append(str(error))
-    if troubles:
-        epoch = f"(epoch {published.epoch})"
-        changed = f"the map is changed {epoch}, but not every copy"
-        unchanged = f"nothing was to change in the map {epoch}, but not every copy could be checked"
-        raise ClusterMapError(
-            f"{changed if is_changed else unchanged}: {'; '.join(troubles)}\n"
-            "Run the same command again when that is mended: until then no other change is possible"
-        )

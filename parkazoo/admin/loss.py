@@ -10,7 +10,8 @@ from parkazoo.admin.contents import Contents, lost_parts
 from parkazoo.admin.strays import OTHERS, listings
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.placement import FENCES, MAP, MIRRORS, PIN, escape, join, logical, unescape
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.placement import FENCES, MAP, MIRRORS, OURS, PIN, escape, join, logical, unescape
 from parkazoo.protocol.resolver import Resolver
 
 LOSSES_SHOWN = 20
@@ -104,6 +105,8 @@ def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Se
     mirrors = {name: set(clients[name].children(MIRRORS)) for name in lost}
     childless: set[str] = set()
     homeless: set[str] = set()
+    mirrored: set[str] = set()
+    pinned: set[str] = set()
     hidden: list[str] = []
     for name in cluster_map.placement:
         to_list = ["/", MIRRORS]
@@ -111,9 +114,14 @@ def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Se
             directory = logical(path)
             known = cluster_map.names[resolver.known(directory).mirror.ensemble]
             where = pin.on if pin is not None and pin.on is not None else known
-            if PIN in names and escape(directory) not in mirrors.get(where, {escape(directory)}):
+            is_native = pin is not None and pin.is_native
+            if PIN in names and not is_native and escape(directory) not in mirrors.get(where, {escape(directory)}):
                 childless.add(directory)
-            if path == MIRRORS:
+            if PIN in names:
+                pinned.add(directory)
+            if path == MIRRORS and cluster_map.form is Form.GROWN:  # each has a pin where its home is
+                mirrored.update(map(unescape, names))
+            elif path == MIRRORS:
                 homes = {each: resolver.known(each).home for each in map(unescape, names)}
                 homeless.update(
                     each
@@ -121,6 +129,7 @@ def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Se
                     if (holder := cluster_map.names[home.ensemble]) in mirrors
                     and not clients[holder].is_there(home.path)
                 )
-            children = (join(path, each) for each in names if each != PIN)
+            children = (join(path, each) for each in names if each not in OURS)
             to_list += [each for each in children if each not in OTHERS]
+    homeless |= mirrored - pinned
     return Loss(tuple(lost), tuple(sorted(childless)), tuple(sorted(homeless)), len(hidden))

@@ -22,8 +22,11 @@ from parkazoo.admin.strays import agree_with_znodes, verify_no_strays
 from parkazoo.admin.verify import verify_contents, verify_form, verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record
+from parkazoo.protocol.epochs import FORMS, Form
+from parkazoo.protocol.map_copies import WORKABLE
 from parkazoo.protocol.placement import CLIENTS, DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT
 
+FORMS_OF_NEW = tuple(form.word for form in WORKABLE)
 CREATES_AT_ONCE = 256  # keeps a transaction far below the servers' limit of 1 MiB
 
 
@@ -32,6 +35,7 @@ def init_map(
     ensembles: Mapping[str, str],
     *,
     auth: Auth = (),
+    form: str = Form.PLAIN.word,
     closed: bool = False,
     replace: Collection[str] = (),
     tell: Callable[[Loss], None] = lambda loss: None,
@@ -50,6 +54,7 @@ def init_map(
         of `ensembles`, or an ensemble apart that holds the map and nothing else (its name is "bootstrap").
     :param ensembles: hosts by name, of the ensembles that carry znodes; their order is part of the map.
     :param auth: identities as ``(scheme, credential)``.
+    :param form: ``"plain"``; or ``"grown"``, of two or more ensembles: then others may come, by `grow_map`.
     :param closed: only the identities of this call may read or change ``/parkazoo``, the map included, so that
         every client needs them; otherwise anyone may.
     :param replace: names of ensembles that are made anew if they have lost their data, which is given up.
@@ -60,7 +65,7 @@ def init_map(
     :raises ConfigurationError: the TLS or SASL options cannot be used.
     """
     has_identity = bool(auth or client_options.get("sasl_options") or client_options.get("certfile"))
-    wanted = _plan(bootstrap, ensembles, replace, closed, has_identity)
+    wanted = _plan(bootstrap, ensembles, form, replace, closed, has_identity)
     acl = CREATOR_ALL_ACL if closed else OPEN_ACL_UNSAFE
     options = {**client_options, "auth_data": list(auth)}
     with connect_to(wanted.ensembles, options, timeout_s) as (clients, absent):
@@ -76,8 +81,7 @@ def init_map(
             cluster_map = agree_with_copies(cluster_map, states)
         if lost := find_lost(cluster_map, states, is_made):
             if not is_made:  # with its ensembles in another order, the error would name other losses
-                is_told = any(state.map is not None or state.draft is not None for state in states.values())
-                cluster_map = agree_with_znodes(cluster_map, clients, is_told)
+                cluster_map = agree_with_znodes(cluster_map, clients, _is_told(states))
             loss = assess(cluster_map, clients, lost)
             verify_given_up(cluster_map, states, loss, replace, is_made)
             tell(loss)
@@ -88,11 +92,23 @@ def init_map(
         return _write(clients, cluster_map, is_made, acl)
 
 
+def _is_told(states: Mapping[str, Contents]) -> bool:
+    """Whether a copy of the map or a draft is left."""
+    return any(state.map is not None or state.draft is not None for state in states.values())
+
+
 @arguments_alone()
 def _plan(
-    bootstrap: str, ensembles: Mapping[str, str], replace: Collection[str], closed: bool, has_identity: bool
+    bootstrap: str,
+    ensembles: Mapping[str, str],
+    form: str,
+    replace: Collection[str],
+    closed: bool,
+    has_identity: bool,
 ) -> ClusterMap:
-    wanted = plan_map(bootstrap, ensembles)
+    if form not in FORMS_OF_NEW:
+        raise ClusterMapError(f"a new map has form {' or '.join(FORMS_OF_NEW)}, not {form!r}")
+    wanted = plan_map(bootstrap, ensembles, FORMS[form])
     verify_names(replace, wanted)
     if closed and not has_identity:
         raise ClusterMapError("a closed cluster needs an identity to be closed to: give one in auth (--auth)")
@@ -105,8 +121,8 @@ def _write(clients: Mapping[str, AdminClient], cluster_map: ClusterMap, is_made:
     if not is_made:
         cluster_map = _write_draft(bootstrap, cluster_map, acl)
     for client in clients.values():
-        _make_structure(client, cluster_map, acl)
-        _make_identity(client, cluster_map, acl)
+        make_structure(client, cluster_map, acl)
+        make_identity(client, cluster_map, acl)
     if not is_made:
         _publish(bootstrap, cluster_map, acl)
     return update_copies(clients, cluster_map.bootstrap).map
@@ -133,7 +149,7 @@ def _make_root(client: AdminClient, acl: Any) -> None:
         verify_form(str(client), is_open, closed=acl != OPEN_ACL_UNSAFE)
 
 
-def _make_structure(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> None:
+def make_structure(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> None:
     _make_root(client, acl)
     client.make(CLIENTS, b"", acl)
     if not has_mirrors(cluster_map, client.name):
@@ -148,7 +164,7 @@ def _make_structure(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> N
             client.commit(FENCES, transaction)  # it fails if another client makes them too: look again
 
 
-def _make_identity(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> None:
+def make_identity(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> None:
     if client.make(ENSEMBLE, encode_identity(cluster_map, client.name), acl):
         return
     found = client.read(ENSEMBLE) or b""

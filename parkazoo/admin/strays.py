@@ -12,6 +12,7 @@ from kazoo.exceptions import NoNodeError
 from parkazoo.admin.clients import AdminClient, NoRightError
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.pin import Pin, decode_pin
 from parkazoo.protocol.placement import MIRRORS, PIN, PROBE, ROOT, Place, join, logical
 from parkazoo.protocol.resolver import Resolver
@@ -44,6 +45,9 @@ def agree_with_znodes(cluster_map: ClusterMap, clients: Mapping[str, AdminClient
     :param is_told: whether a copy or draft tells its format; otherwise it is that by which the znodes were placed.
     """
     _verify_all_are_given(cluster_map, clients)
+    if cluster_map.form is Form.GROWN:  # pins say where all is, but for the children of /
+        _verify_root(cluster_map, clients)
+        return cluster_map
     strays = _all_strays(cluster_map, clients)
     if not strays:
         return cluster_map
@@ -78,6 +82,19 @@ def _verify_all_are_given(cluster_map: ClusterMap, clients: Mapping[str, AdminCl
         f"again, give all its ensembles, {missing} too, by their old names and in their old order. If the servers "
         f"of {missing} are gone, give new ones under that name: the next error says what is lost with them"
     )
+
+
+def _verify_root(cluster_map: ClusterMap, clients: Mapping[str, AdminClient]) -> None:
+    root = cluster_map.names[Resolver(cluster_map.make_placement()).known("/").mirror.ensemble]
+    for name, client in clients.items():
+        found = [path for each in client.children("/") if (path := f"/{each}") not in OTHERS]
+        found = [path for path in found if not path.startswith(f"/{PROBE}")]
+        if name != root and found:
+            raise ClusterMapError(
+                f"with these ensembles in this order the children of / are on {root}, but {client} has "
+                f"{', '.join(found[:SHOWN])}: to make the map of cluster {cluster_map.cluster} again, give all "
+                "its ensembles in their old order"
+            )
 
 
 def _all_strays(cluster_map: ClusterMap, clients: Mapping[str, AdminClient]) -> str:

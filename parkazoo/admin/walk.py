@@ -24,7 +24,9 @@ from parkazoo.admin.read import read_map
 from parkazoo.admin.verify import verify_names
 from parkazoo.client import ParKazooClient
 from parkazoo.engine.driver import Driver
+from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.audit import Audit, Suspect, Unvisited, audit_ensemble, is_essential, recheck
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.findings import LOST_CHILDREN, Finding
 from parkazoo.protocol.mend import MENDS, mend
 from parkazoo.protocol.steps import Operation
@@ -66,10 +68,15 @@ def check(
     :param grace_s: seconds for which a delete or a set_acls must not have moved to count as abandoned.
     :param progress: called now and then with the znodes looked at and the faults found so far.
     :param client_options: further arguments for ParKazooClient (TLS, SASL).
-    :raises ClusterMapError: there is no map, it cannot be used, or an ensemble is not in it.
+    :raises ClusterMapError: there is no map, it has form GROWN or cannot be used, or an ensemble is not in it.
     :raises KazooTimeoutError: an ensemble is not reached, or ceases to answer.
     """
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+    if cluster_map.form is Form.GROWN:
+        raise ClusterMapError(
+            "the map has form grown: fsck looks for directories where their paths put them, and cannot tell yet "
+            "what is wrong where pins decide. `parkazoo where` and `parkazoo map check` can"
+        )
     verify_names(accept_loss, cluster_map)
     session_timeout_s = min(SESSION_TIMEOUT_S, timeout_s)
     client = ParKazooClient(

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from parkazoo import __version__
 from parkazoo.admin.arguments import WrongArgumentError
-from parkazoo.cli import clients_command, fsck_command, local_commands, map_commands, status_command
+from parkazoo.cli import clients_command, fsck_command, local_commands, map_commands, status_command, where_command
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalClusterError
 
@@ -35,6 +35,7 @@ def make_app() -> typer.Typer:
 
     local_commands.register(app)
     map_commands.register(app)
+    where_command.register(app)
     status_command.register(app)
     clients_command.register(app)
     fsck_command.register(app)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from parkazoo.admin import By, Whereabouts, describe_rule
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import MODULO
 from parkazoo.protocol.rendezvous import bid_of
@@ -25,17 +26,61 @@ def explain_children(cluster_map: ClusterMap, directory: str) -> Iterator[str]:
         yield f"    printf %s {shlex.quote(directory)} | sha256sum"
     else:
         yield f"children: on {name}, whose bid for {directory} is the highest:"
-        yield from _bids(cluster_map, directory)
+        yield from _first_bids(cluster_map, directory)
 
 
-def _bids(cluster_map: ClusterMap, directory: str) -> Iterator[str]:
-    width = max(map(len, cluster_map.placement))
-    for position, (name, weight) in enumerate(zip(cluster_map.placement, cluster_map.shares, strict=True)):
+def explain_whereabouts(found: Whereabouts) -> Iterator[str]:
+    """Lines for people, for a map of form GROWN."""
+    cluster_map, directory = found.cluster_map, found.d.path
+    name = cluster_map.names[found.d.mirror.ensemble]
+    if found.by is By.MAP:
+        yield from explain_children(cluster_map, directory)
+        return
+    if found.by is By.PIN:
+        yield f"children: on {name}, as the pin says, which was made with the first of them"
+    elif found.by is By.ADOPTION:
+        yield f"children: on {name}, below the home, where they were made before there was a pin"
+    else:
+        yield "children: nobody has decided where they go; the first client that makes one does, by its newest map"
+    yield from _explain_guess(cluster_map, directory)
+
+
+def _explain_guess(cluster_map: ClusterMap, directory: str) -> Iterator[str]:
+    guess, newest = cluster_map.make_guess(), cluster_map.epochs[-1]
+    winner = f"epoch {newest.number}, the newest, gives new children to "
+    winner += cluster_map.names[guess.of_children(directory)]
+    if not cluster_map.later and cluster_map.hash == MODULO:
+        yield f"{winner}, by the hash of {directory}, modulo {len(newest.weights)}"
+        return
+    rule, key = guess.rule_of(directory), guess.key_of(directory)
+    by = f" by its rule for {rule.prefix} ({describe_rule(rule)})" if rule is not None else ""
+    yield f"{winner}, whose bid for {key} is the highest{by}:"
+
+    def why(name: str) -> str:
+        if rule is not None and rule.on and name not in rule.on:
+            return "the rule leaves it out"
+        return "its weight is 0" if name in newest.weights else "it has no weight yet"
+
+    yield from _bids(cluster_map.placement, newest.shares(cluster_map.placement, rule), key, why)
+
+
+def _first_bids(cluster_map: ClusterMap, directory: str) -> Iterator[str]:
+    later = "it has come since" if cluster_map.later else "it has no weight yet"
+
+    def why(name: str) -> str:
+        return later if name in cluster_map.unweighted else "its weight is 0"
+
+    yield from _bids(cluster_map.placement, cluster_map.shares, directory, why)
+
+
+def _bids(placement: Sequence[str], shares: Sequence[int], key: str, why: Callable[[str], str]) -> Iterator[str]:
+    """:param why: an ensemble makes no bid."""
+    width = max(map(len, placement))
+    for position, (name, weight) in enumerate(zip(placement, shares, strict=True)):
         if not weight:
-            why = "it has no weight yet" if name in cluster_map.unweighted else "its weight is 0"
-            yield f"    {name:{width}}  none: {why}"
+            yield f"    {name:{width}}  none: {why(name)}"
             continue
-        bid = bid_of(position, weight, directory)
+        bid = bid_of(position, weight, key)
         first = 8 * bid.word + 1  # in hexadecimal digits
         yield (
             f"    {name:{width}}  {bid.value:08x}  printf %s {shlex.quote(bid.hashed)} | sha256sum | "

@@ -1,21 +1,20 @@
-"""``parkazoo map`` and ``parkazoo where``: the cluster map, and what it says of a path."""
+"""``parkazoo map``: the cluster map."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from parkazoo.admin import TIMEOUT_S, Loss, change_hosts, check_map, init_map, read_map
+from parkazoo.admin import TIMEOUT_S, Loss, change_hosts, check_map, init_map
 from parkazoo.admin.arguments import arguments_alone
-from parkazoo.cli.explanation import explain_children
+from parkazoo.cli import growth_commands, rule_commands
 from parkazoo.cli.findings_table import findings_table, is_wrong
+from parkazoo.cli.map_table import print_map, read
 from parkazoo.cli.options import (
     FILE,
     Auth,
@@ -25,16 +24,14 @@ from parkazoo.cli.options import (
     Key,
     Timeout,
     connection_options,
-    normalised,
+    parse_ensembles,
     split_hosts,
-    verify_ensembles,
     with_ports,
 )
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.checked_json import unique_keys
-from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.placement import ROOT, Place
-from parkazoo.protocol.resolver import Resolver
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.placement import ROOT
 
 PLAN_KEYS = {"bootstrap", "ensembles"}
 
@@ -45,8 +42,9 @@ def register(app: typer.Typer) -> None:
     group.command()(show)
     group.command()(check)
     group.command("hosts")(change)
+    growth_commands.register(group)
+    rule_commands.register(group)
     app.add_typer(group, name="map")
-    app.command()(where)
 
 
 def init(
@@ -63,6 +61,9 @@ def init(
         Path | None,
         typer.Option(**FILE, help='The same as JSON: {"bootstrap": "H:P", "ensembles": {"a": "H:P"}}.'),
     ] = None,
+    form: Annotated[
+        str, typer.Option(metavar="FORM", help="plain, or grown: then it can gain ensembles later.")
+    ] = Form.PLAIN.word,
     closed: Annotated[bool, typer.Option("--closed", help=f"Let only the identity in --auth use {ROOT}.")] = False,
     replace: Annotated[
         list[str] | None,
@@ -80,7 +81,7 @@ def init(
     if file is not None and not bootstrap and not ensemble:
         bootstrap, ensembles = _read_plan(file)
     elif file is None and bootstrap and ensemble:
-        ensembles = _parse_ensembles("--ensemble ", ensemble)
+        ensembles = parse_ensembles("--ensemble ", ensemble)
     else:
         raise typer.BadParameter("give --bootstrap and --ensemble, or --file alone")
     servers, chroot = split_hosts(bootstrap)
@@ -95,6 +96,7 @@ def init(
         cluster_map = init_map(
             servers,
             {name: with_ports(hosts) for name, hosts in ensembles.items()},
+            form=form,
             closed=closed,
             replace=replace or (),
             tell=tell,
@@ -103,9 +105,12 @@ def init(
     if spared := [name for name in replace or () if name not in lost]:
         names = ", ".join(spared)
         console.print(f"--replace {names}: no loss was found there, so nothing was given up", soft_wrap=True)
-    _print_map(console, cluster_map)
+    print_map(console, cluster_map)
+    _print_use(console, cluster_map.ensembles[cluster_map.bootstrap] + chroot)
+
+
+def _print_use(console: Console, hosts: str) -> None:
     console.print("\nUse it: ", end="")
-    hosts = cluster_map.ensembles[cluster_map.bootstrap] + chroot
     console.print(Text(f'ParKazooClient("{hosts}")', style="bold"), soft_wrap=True)
 
 
@@ -119,7 +124,7 @@ def show(
 ) -> None:
     """Print the cluster map."""
     servers, _ = split_hosts(hosts)
-    _print_map(Console(), _read(servers, connection_options(auth, timeout, ca, cert, key)))
+    print_map(Console(), read(servers, connection_options(auth, timeout, ca, cert, key)))
 
 
 def check(
@@ -156,66 +161,11 @@ def change(
 ) -> None:
     """Change the addresses of ensembles in the map. Each server must run, in that ensemble. Safe to repeat."""
     servers, _ = split_hosts(hosts)
-    changes = {name: with_ports(each) for name, each in _parse_ensembles("", ensemble).items()}
+    changes = {name: with_ports(each) for name, each in parse_ensembles("", ensemble).items()}
     console = Console()
     with console.status("changing the cluster map"):
         cluster_map = change_hosts(servers, changes, **connection_options(auth, timeout, ca, cert, key))
-    _print_map(console, cluster_map)
-
-
-def where(
-    path: Annotated[
-        str, typer.Argument(help="A znode's path, below the chroot if --hosts has one; it need not exist.")
-    ],
-    hosts: Hosts,
-    auth: Auth = None,
-    timeout: Timeout = TIMEOUT_S,
-    ca: Ca = None,
-    cert: Cert = None,
-    key: Key = None,
-) -> None:
-    """Show on which ensemble a znode and its children live, under which path, and why its children live there."""
-    servers, chroot = split_hosts(hosts)
-    znode = normalised(path, chroot)
-    cluster_map = _read(servers, connection_options(auth, timeout, ca, cert, key))
-    names = cluster_map.names
-    d = Resolver(cluster_map.make_placement()).known(znode)
-
-    def add(what: str, place: Place) -> None:
-        table.add_row(what, names[place.ensemble], Text(place.path, overflow="fold"))
-
-    table = Table("", "ensemble", "physical path", title=Text(znode), title_justify="left")
-    add("home", d.home)
-    add("children", d.mirror)
-    if d.is_native:
-        kind = "native: its children live below it"
-    else:
-        kind = "mirrored: its children live on another ensemble, below its mirror"
-        add("pin", Place(d.home.ensemble, d.pin))
-        add("fence", Place(d.mirror.ensemble, d.fence))
-    table.caption, table.caption_justify = kind, "left"
-    console = Console()
-    console.print(table)
-    console.print(Text("\n".join(["", *explain_children(cluster_map, znode)])), soft_wrap=True)
-
-
-def _read(hosts: str, connection: dict[str, Any]) -> ClusterMap:
-    with Console().status("reading the cluster map"):
-        return read_map(hosts, **connection)
-
-
-def _parse_ensembles(what: str, options: Iterable[str]) -> dict[str, str]:
-    """:param what: what the user has written before each."""
-    ensembles: dict[str, str] = {}
-    for option in options:
-        name, separator, hosts = option.partition("=")
-        if not separator:
-            raise typer.BadParameter(f"{what}must be NAME=H:P,H:P, not {option!r}")
-        if name in ensembles:
-            raise typer.BadParameter(f"{what}{name} is given twice")
-        ensembles[name] = hosts
-    verify_ensembles(ensembles)
-    return ensembles
+    print_map(console, cluster_map)
 
 
 @arguments_alone()
@@ -234,19 +184,3 @@ def _read_plan(file: Path) -> tuple[str, dict[str, str]]:
     if not isinstance(ensembles, dict) or not all(isinstance(hosts, str) for hosts in ensembles.values()):
         raise ClusterMapError(f'{file}: "ensembles" must be an object, {{"NAME": "H:P,H:P", ...}}')
     return bootstrap, ensembles
-
-
-def _print_map(console: Console, cluster_map: ClusterMap) -> None:
-    table = Table("ensemble", "servers", "carries", title=f"cluster {cluster_map.cluster}", title_justify="left")
-    for name in cluster_map.names:
-        carries = ["znodes"] if name in cluster_map.placement else []
-        if name in cluster_map.unweighted:
-            carries = ["nothing yet"]
-        elif (weight := cluster_map.weights.get(name, 1)) != 1:
-            carries += [f"weight {weight}"]
-        carries += ["the map"] if name == cluster_map.bootstrap else []
-        servers = Text(cluster_map.ensembles[name].replace(",", "\n"), overflow="fold")
-        table.add_row(name, servers, ", ".join(carries))
-    table.caption = f"epoch {cluster_map.epoch}, format {cluster_map.format}, hash {cluster_map.hash}"
-    table.caption_justify = "left"
-    console.print(table)

@@ -13,7 +13,7 @@ from parkazoo.admin.arguments import arguments_alone
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import join, normpath
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts, verify_name
-from parkazoo.protocol.placement import PIN, ROOT, is_reserved
+from parkazoo.protocol.placement import PIN, PROOF, ROOT, is_reserved
 
 PORT = 2181
 PORTED = re.compile(r":[^\]]*$")  # not the colons of [::1]
@@ -79,7 +79,9 @@ def normalised(path: str, chroot: str = "") -> str:
     except ValueError as error:
         raise ClusterMapError(f"{path!a} is no path of a znode: {error}") from None
     if is_reserved(znode):
-        raise ClusterMapError(f"{znode} is no znode of yours: {ROOT} and the name {PIN} are reserved for ParKazoo")
+        raise ClusterMapError(
+            f"{znode} is no znode of yours: {ROOT} and the names {PIN} and {PROOF} are reserved for ParKazoo"
+        )
     return znode
 
 
@@ -101,3 +103,31 @@ def connection_options(
         "timeout_s": timeout,
         **({"use_ssl": True, **tls} if tls else {}),
     }
+
+
+def parse_ensembles(what: str, options: Iterable[str]) -> dict[str, str]:
+    """:param what: what the user has written before each."""
+    ensembles: dict[str, str] = {}
+    for option in options:
+        name, separator, hosts = option.partition("=")
+        if not separator:
+            raise typer.BadParameter(f"{what}must be NAME=H:P,H:P, not {option!r}")
+        if name in ensembles:
+            raise typer.BadParameter(f"{what}{name} is given twice")
+        ensembles[name] = hosts
+    verify_ensembles(ensembles)
+    return ensembles
+
+
+def parse_weights(what: str, options: Iterable[str]) -> dict[str, int]:
+    """:param what: what the user has written before each."""
+    weights: dict[str, int] = {}
+    for option in options:
+        name, _, weight = option.partition("=")
+        if not weight.isascii() or not weight.isdigit():
+            raise typer.BadParameter(f"{what}must be NAME=WEIGHT with a whole number, not {option!r}")
+        if name in weights:
+            raise typer.BadParameter(f"{what}{name} is given twice")
+        weights[name] = int(weight)
+    verify_ensembles(weights)
+    return weights

@@ -20,13 +20,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from parkazoo.admin import init_map
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.placement import Placement
 from tests.kazoo_suite.certificates import Certificates, make_certificates
 
 
 def ensembles() -> int:
-    return 3 if os.environ["PARKAZOO_SUITE"] == "3" else 1
+    return 3 if os.environ["PARKAZOO_SUITE"] in ("3", "grown") else 1
 
 
 class Server:
@@ -120,7 +121,7 @@ class ZookeeperCluster:
         self._local = LocalCluster(
             ensembles=ensembles(),
             servers=3,
-            make_map=os.environ["PARKAZOO_SUITE"] != "plain",
+            make_map=os.environ["PARKAZOO_SUITE"] in ("1", "3"),
             zoo_cfg={
                 **dict(entry.split("=", 1) for entry in entries),
                 "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
@@ -134,6 +135,9 @@ class ZookeeperCluster:
         )
         try:
             self._local.start()
+            if os.environ["PARKAZOO_SUITE"] == "grown":
+                hosts = {each.name: each.hosts for each in self._local.ensembles}
+                init_map(self._local.hosts, hosts, form="grown")
         except Exception as error:
             ZookeeperCluster.failure = error
             raise

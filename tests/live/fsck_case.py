@@ -11,9 +11,11 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 from parkazoo.fsck import Report, check
 from parkazoo.local import LocalCluster
-from parkazoo.protocol.directory import pin_acl
 from parkazoo.protocol.pin import encode_pin
 from parkazoo.protocol.placement import Directory
+from parkazoo.protocol.rights import (
+    pin_acl,
+)
 from tests.live.world import LiveTest
 
 GRACE_S = 0.3

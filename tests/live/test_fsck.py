@@ -10,8 +10,10 @@ from kazoo.exceptions import NotEmptyError
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.protocol import findings
-from parkazoo.protocol.directory import pin_acl
 from parkazoo.protocol.placement import CLIENTS, DONE, FENCES, MIRRORS, PIN, escape, join
+from parkazoo.protocol.rights import (
+    pin_acl,
+)
 from tests.live.fsck_case import OURS_AND_MORE, FsckCase, new_mark
 
 DAY_S = 24 * 3600

@@ -22,8 +22,10 @@ from parkazoo.admin import init_map
 from parkazoo.fsck import check
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.audit import audit_ensemble
-from parkazoo.protocol.directory import pin_acl
 from parkazoo.protocol.placement import DONE, ENSEMBLE
+from parkazoo.protocol.rights import (
+    pin_acl,
+)
 from tests.live.fsck_case import OURS_AND_MORE, FsckCase, new_mark
 from tests.live.map_case import IDENTITY, free_port, run_command
 from tests.live.world import DEADLINE_S, connected, wait_until

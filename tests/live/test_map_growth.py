@@ -1,4 +1,4 @@
-"""Clients at work while their map gains ensembles. No command writes such a map yet, so the tests do."""
+"""Clients at work while their map, of form plain, gains ensembles. No command writes such a map: the tests do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parkazoo import ParKazooClient
 from parkazoo.admin import change_hosts, check_map, init_map, list_clients, read_map, read_status
 from parkazoo.admin.clients import TIMEOUT_S, connect_to
 from parkazoo.admin.copies import update_copies
-from parkazoo.admin.make import _make_identity, _make_structure
+from parkazoo.admin.make import make_identity, make_structure
 from parkazoo.fsck import check
 from parkazoo.protocol.placement import MAP
 from parkazoo.protocol.registration import format_session
@@ -30,9 +30,9 @@ class GrowthTest(MapCase):
         self.map = with_more(self.map, **{name: self.all[name] for name in names})
         with connect_to(self.map.ensembles, {"auth_data": []}, TIMEOUT_S) as (clients, _):
             for client in clients.values():
-                _make_structure(client, self.map, OPEN_ACL_UNSAFE)
+                make_structure(client, self.map, OPEN_ACL_UNSAFE)
                 if client.name in names:
-                    _make_identity(client, self.map, OPEN_ACL_UNSAFE)
+                    make_identity(client, self.map, OPEN_ACL_UNSAFE)
             clients["a"].call("set", MAP, self.map.to_json())
             update_copies(clients, "a")
 

@@ -1,0 +1,228 @@
+"""Ensembles that a map of form GROWN gains, and that it gives up again before a directory is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from parkazoo.admin.arguments import arguments_alone
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unreachable
+from parkazoo.admin.contents import Contents
+from parkazoo.admin.identity import verify_distinct
+from parkazoo.admin.make import make_identity, make_structure
+from parkazoo.admin.publish import Options, change_map
+from parkazoo.admin.read import read_map
+from parkazoo.admin.strays import SHOWN
+from parkazoo.admin.verify import verify_contents
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts, verify_name
+from parkazoo.protocol.epochs import Epoch, Form
+from parkazoo.protocol.placement import MIRRORS, PROBE, ROOT
+
+Tell = Callable[[str], None]
+
+
+def grow_map(
+    hosts: str,
+    ensembles: Mapping[str, str],
+    weights: Mapping[str, int] | None = None,
+    *,
+    dry_run: bool = False,
+    tell: Tell = lambda step: None,
+    auth: Auth = (),
+    timeout_s: float = TIMEOUT_S,
+    **client_options: Any,
+) -> ClusterMap:
+    """Add empty ensembles to the map, to which new directories go from then on; return the map.
+
+    The new servers are asked, and get what the protocol needs. Then a map is published that names them, and when
+    all copies have it, another one with an epoch that gives them their weights. It may be repeated, interrupted
+    anywhere, and run by several at once.
+
+    :param hosts: servers of any ensembles of the cluster.
+    :param ensembles: hosts (``"h:p,h:p"``) by name, of the new ones.
+    :param weights: of the new ensembles, by name; 1 for one that is not named.
+    :param dry_run: write nothing; return the map that there would be. Whether the new servers of one ensemble
+        share their data is not verified then: that takes a write.
+    :param tell: called after each step with what was done.
+    :param client_options: as for `init_map`.
+    :raises ClusterMapError: the map cannot gain ensembles, a server is not as it must be, an ensemble cannot be
+        reached, or a copy cannot be written. It says what to do.
+    """
+    weights = weights or {}
+    _verify_arguments(ensembles, weights)
+    options = {**client_options, "auth_data": list(auth)}
+    known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+
+    def name_them(before: ClusterMap) -> ClusterMap:
+        _verify_growable(before, ensembles, weights)
+        wanted = before.with_ensembles({n: each for n, each in ensembles.items() if n not in before.ensembles})
+        if wanted != before:
+            _prepare(before, wanted, options, timeout_s, dry_run, tell)
+        return wanted
+
+    def place_them(before: ClusterMap) -> ClusterMap:
+        return _with_weights(before, ensembles, weights)
+
+    def tell_names(named: ClusterMap) -> None:
+        tell(f"published map {named.epoch}, which names {_listed(ensembles)}: all copies have it")
+
+    if dry_run:
+        named = name_them(known)
+        placed = place_them(named)
+        if named != known:
+            tell(f"would make what the protocol needs there, and publish map {named.epoch}, which names them")
+        if placed != named:
+            tell(f"would publish map {placed.epoch} with epoch {placed.epochs[-1].number}")
+        return placed
+    named = change_map(known, name_them, options, timeout_s, tell_names)
+    return change_map(named, place_them, options, timeout_s, lambda placed: tell(describe_epoch(placed)))
+
+
+def describe_epoch(published: ClusterMap) -> str:
+    """The step that has added the newest epoch of a map."""
+    return f"published map {published.epoch} with epoch {published.epochs[-1].number}: all copies have it"
+
+
+def abort_growth(
+    hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
+) -> tuple[str, ...]:
+    """Take the ensembles out of the map that no epoch names; return their names. Arguments as for `grow_map`.
+
+    What was made on them stays there.
+
+    :raises ClusterMapError: there is none, and it says what holds them; or as `change_hosts`.
+    """
+    options = {**client_options, "auth_data": list(auth)}
+    known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+    unused: dict[str, None] = {}
+
+    def take_out(before: ClusterMap) -> ClusterMap:
+        verify_grown(before, "loses ensembles")
+        unused.update(dict.fromkeys(before.unused))
+        return without_unused(before)
+
+    after = change_map(known, take_out, options, timeout_s)
+    gone = tuple(name for name in unused if name not in after.ensembles)
+    if not gone:
+        raise ClusterMapError(
+            f"there is nothing to abort: the epochs of the map name {', '.join(after.placement)}, so directories "
+            "may be there. `parkazoo map drain` keeps new ones away"
+        )
+    return gone
+
+
+def verify_grown(cluster_map: ClusterMap, does: str) -> None:
+    """:param does: what other maps do not, as "gains ensembles"."""
+    if cluster_map.form is not Form.GROWN:
+        raise ClusterMapError(
+            f"the map has form {cluster_map.form.word}: only a map of form grown {does}, and it cannot become one "
+            "yet. A new cluster can begin with one: `parkazoo map init --form grown`"
+        )
+
+
+@arguments_alone()
+def _verify_arguments(ensembles: Mapping[str, str], weights: Mapping[str, int]) -> None:
+    if not ensembles:
+        raise ClusterMapError("give at least one new ensemble")
+    for name, servers in ensembles.items():
+        verify_name(name)
+        parse_hosts(servers)
+    for name in weights:
+        if name not in ensembles:
+            raise ClusterMapError(f"a weight is given for {name!r}, which is none of the new ensembles")
+    Epoch(1, {"": 1, **weights})  # it verifies each
+
+
+def _verify_growable(cluster_map: ClusterMap, ensembles: Mapping[str, str], weights: Mapping[str, int]) -> None:
+    """The map can gain ensembles, and those of them that it has are the same."""
+    verify_grown(cluster_map, "gains ensembles")
+    newest = cluster_map.epochs[-1].weights
+    for name, servers in ensembles.items():
+        if name in cluster_map.ensembles and set(parse_hosts(servers)) != set(
+            parse_hosts(cluster_map.ensembles[name])
+        ):
+            raise ClusterMapError(
+                f"the map has an ensemble {name}, on {cluster_map.ensembles[name]}: give the new one another "
+                "name, or change its addresses with `parkazoo map hosts`"
+            )
+        if name in cluster_map.ensembles and name not in cluster_map.placement:
+            raise ClusterMapError(f"ensemble {name} holds the map and nothing else: it can carry no znodes")
+        if name in newest and weights.get(name, newest[name]) != newest[name]:
+            raise ClusterMapError(
+                f"ensemble {name} has weight {newest[name]} in the map already: `parkazoo map weight "
+                f"{name}={weights[name]}` changes it"
+            )
+
+
+def _with_weights(before: ClusterMap, ensembles: Mapping[str, str], weights: Mapping[str, int]) -> ClusterMap:
+    newest = before.epochs[-1]
+    if gone := [name for name in ensembles if name not in before.ensembles]:
+        raise ClusterMapError(
+            f"ensemble {', '.join(gone)} was taken out of the map meanwhile by `parkazoo map abort`: run the "
+            "command again if it is to come all the same"
+        )
+    added = {name: weights.get(name, 1) for name in ensembles if name not in newest.weights}
+    return before.with_epoch({**newest.weights, **added}, newest.rules) if added else before
+
+
+def without_unused(before: ClusterMap) -> ClusterMap:
+    """The next map, without the ensembles that no epoch names; this one if there are none."""
+    unused = before.unused
+    if not unused:
+        return before
+    return replace(
+        before,
+        epoch=before.epoch + 1,
+        ensembles={name: hosts for name, hosts in before.ensembles.items() if name not in unused},
+        placement=tuple(name for name in before.placement if name not in unused),
+        unweighted=tuple(name for name in before.unweighted if name not in unused),
+    )
+
+
+# ---- the new servers -----------------------------------------------------------------------------
+
+
+def _prepare(
+    known: ClusterMap, wanted: ClusterMap, options: Options, timeout_s: float, dry_run: bool, tell: Tell
+) -> None:
+    """Ask the servers of the ensembles that are to come; unless `dry_run`, make what the protocol needs there."""
+    with connect_to(wanted.ensembles, options, timeout_s) as (clients, absent):
+        if absent:
+            raise ClusterMapError(f"the map is not changed: {unreachable(absent)}")
+        new = {name: client for name, client in clients.items() if name not in known.ensembles}
+        first = Contents.read(clients[known.bootstrap])
+        states = {name: Contents.read(client) for name, client in new.items()}
+        for name, client in new.items():
+            verify_contents(wanted, name, states, closed=first.is_open is False, is_made=False)
+            _verify_empty(client, states[name])
+        if not dry_run:
+            verify_distinct(clients, options, timeout_s)
+        tell(f"asked the servers of {_listed(new)}: they are empty, and of no other cluster")
+        if dry_run:
+            return
+        acl = clients[known.bootstrap].call("get_acls", ROOT)[0]
+        for client in new.values():
+            make_structure(client, wanted, acl)
+            make_identity(client, wanted, acl)
+        tell(f"made what the protocol needs on {_listed(new)}")
+
+
+def _verify_empty(client: AdminClient, state: Contents) -> None:
+    """Nothing is there but what an earlier attempt has made."""
+    found = [f"/{name}" for name in client.children("/") if f"/{name}" not in {"/zookeeper", ROOT}]
+    if found := sorted(path for path in found if not path.startswith(f"/{PROBE}")):
+        more = ", ..." if len(found) > SHOWN else ""
+        raise ClusterMapError(
+            f"{client} has znodes: {', '.join(found[:SHOWN])}{more}. They would be out of reach: a new ensemble "
+            "must be empty"
+        )
+    if state.has_mirrors:
+        raise ClusterMapError(
+            f"{client} has znodes below {MIRRORS}, though the map does not name it: use other servers"
+        )
+
+
+def _listed(names: Mapping[str, Any]) -> str:
+    return ", ".join(names)

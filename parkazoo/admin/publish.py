@@ -1,0 +1,108 @@
+"""A change of the map, published: every copy gets the present map, then the primary is set, then the copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from parkazoo.admin.clients import AdminClient, connect_to, unreachable
+from parkazoo.admin.copies import read_primary, update_copies
+from parkazoo.admin.identity import is_identity
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap, describe_record
+from parkazoo.protocol.placement import ENSEMBLE, MAP
+
+Options = Mapping[str, Any]
+
+
+def change_map(
+    known: ClusterMap,
+    change: Callable[[ClusterMap], ClusterMap],
+    options: Options,
+    timeout_s: float,
+    tell: Callable[[ClusterMap], None] = lambda published: None,
+) -> ClusterMap:
+    """Publish what `change` makes of the map; again, with the newer one, if another command is faster.
+
+    :param known: the map as it was read, perhaps not the newest.
+    :param change: returns the map that it is given if there is nothing to do. Raises what is to be raised.
+    :param tell: called with the map if this command has published it, when all copies have it.
+    :returns: the map that is published, which all copies have.
+    """
+    while True:
+        wanted = change(known)
+        published, is_done = _publish(known, wanted, options, timeout_s)
+        if is_done:
+            if wanted != known:
+                tell(wanted)
+            return wanted
+        known = published
+
+
+def _publish(known: ClusterMap, wanted: ClusterMap, options: Options, timeout_s: float) -> tuple[ClusterMap, bool]:
+    """Publish `wanted`, if `known` is what is published; if they are the same, the copies alone are finished.
+
+    :returns: `wanted`, which all copies have, and True; else what is published, and nothing is changed.
+    :raises ClusterMapError: an ensemble cannot be reached, is another one, or a copy cannot be written.
+    """
+    with connect_to(wanted.ensembles, options, timeout_s) as (clients, absent):
+        bootstrap = clients.get(known.bootstrap)
+        if bootstrap is None:
+            raise ClusterMapError(
+                f"the map is not changed: {unreachable(absent)}\nA change begins on the bootstrap ensemble, "
+                f"{known.bootstrap}: start it, or give its new servers too"
+            )
+        for client in clients.values():
+            verify_identity(client, known, client.name)
+        published = read_primary(bootstrap).map
+        if published != known:
+            return published, False
+        if wanted != known:
+            if absent and not _may_go_ahead(known, wanted):
+                raise ClusterMapError(
+                    f"the map is not changed: {unreachable(absent)}\nBefore a change, each copy gets the present "
+                    "map: start the ensemble, or give its new servers too"
+                )
+            present = {name: client for name, client in clients.items() if name in known.ensembles}
+            primary = update_copies(present, known.bootstrap)
+            if primary.map != known or not bootstrap.set(MAP, wanted.to_json(), primary.version):
+                return read_primary(bootstrap).map, False
+        _finish_copies(clients, wanted, absent, wanted != known)
+        return wanted, True
+
+
+def _may_go_ahead(known: ClusterMap, wanted: ClusterMap) -> bool:
+    """Whether `wanted` may be published while a copy cannot be written: it has weights and rules alone for
+    ensembles that an epoch has named before, so that each copy knows them.
+    """
+    named = {name for epoch in known.epochs for name in epoch.weights}
+    return wanted.ensembles == known.ensembles and wanted.epochs[-1].weights.keys() <= named
+
+
+def verify_identity(client: AdminClient, known: ClusterMap, name: str) -> None:
+    record = client.read(ENSEMBLE)
+    if record is None:
+        raise ClusterMapError(
+            f"{client} is not ensemble {name} of this cluster, or has lost its data: {ENSEMBLE} is missing there"
+        )
+    if not is_identity(record, known, name):
+        raise ClusterMapError(f"{client} is {describe_record(record)}, not ensemble {name} of {known.cluster}")
+
+
+def _finish_copies(
+    clients: Mapping[str, AdminClient], published: ClusterMap, absent: list[AdminClient], is_changed: bool
+) -> None:
+    """:param is_changed: whether this command has published the map."""
+    troubles = [unreachable(absent)] if absent else []
+    try:
+        update_copies(clients, published.bootstrap)
+    except ClusterMapError as error:
+        troubles.append(str(error))
+    if troubles:
+        epoch = f"(epoch {published.epoch})"
+        changed = f"the map is changed {epoch}, but not every copy"
+        unchanged = f"nothing was to change in the map {epoch}, but not every copy could be checked"
+        raise ClusterMapError(
+            f"{changed if is_changed else unchanged}: {'; '.join(troubles)}\n"
+            "Run the same command again when that is mended: until then no change of the ensembles is possible"
+        )

@@ -1,0 +1,133 @@
+"""Where new directories go: weights and rules, each change of them an epoch of a map of form GROWN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from parkazoo.admin.arguments import arguments_alone
+from parkazoo.admin.clients import TIMEOUT_S, Auth
+from parkazoo.admin.grow import Tell, describe_epoch, verify_grown
+from parkazoo.admin.publish import change_map
+from parkazoo.admin.read import read_map
+from parkazoo.admin.verify import verify_names
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Epoch, Rule
+
+
+def change_weights(
+    hosts: str,
+    weights: Mapping[str, int],
+    *,
+    tell: Tell = lambda step: None,
+    auth: Auth = (),
+    timeout_s: float = TIMEOUT_S,
+    **client_options: Any,
+) -> ClusterMap:
+    """Give ensembles other shares of the new directories; return the map. What is there stays where it is.
+
+    It may be repeated, interrupted anywhere, and run by several at once.
+
+    :param hosts: servers of any ensembles of the cluster.
+    :param weights: by name, 0 to 100; 0 drains: no new directory goes there. One that is not named keeps its own.
+    :param tell: called with what was done, if anything.
+    :param client_options: as for `init_map`.
+    :raises ClusterMapError: all, or all that a rule names, would have weight 0; or as `change_hosts`.
+    """
+    with arguments_alone():
+        Epoch(1, {"": 1, **weights})  # it verifies each
+
+    def change(before: ClusterMap) -> ClusterMap:
+        verify_grown(before, "changes its weights")
+        verify_names(weights, before)
+        newest = before.epochs[-1]
+        changed = {**newest.weights, **weights}
+        return before if changed == newest.weights else before.with_epoch(changed, newest.rules)
+
+    return _change(hosts, change, tell, auth, timeout_s, client_options)
+
+
+def add_rule(
+    hosts: str,
+    rule: Rule,
+    *,
+    dry_run: bool = False,
+    tell: Tell = lambda step: None,
+    auth: Auth = (),
+    timeout_s: float = TIMEOUT_S,
+    **client_options: Any,
+) -> ClusterMap:
+    """Have a rule decide where new directories go at and below its prefix. Arguments as for `change_weights`.
+
+    :param dry_run: write nothing; return the map that there would be.
+    :raises ClusterMapError: the rule cannot be, there is another one for its prefix; or as `change_hosts`.
+    """
+    with arguments_alone():
+        Epoch(1, dict.fromkeys(rule.on, 1) or {"": 1}, (rule,))  # it verifies the rule, but for the names
+
+    def change(before: ClusterMap) -> ClusterMap:
+        verify_grown(before, "has rules")
+        verify_names(rule.on, before)
+        newest = before.epochs[-1]
+        for each in newest.rules:
+            if each == rule:
+                return before
+            if each.prefix == rule.prefix:
+                raise ClusterMapError(
+                    f"there is another rule for {rule.prefix}, {describe_rule(each)}: remove it first with "
+                    f"`parkazoo map rule remove {rule.prefix}`"
+                )
+        return before.with_epoch(newest.weights, (*newest.rules, rule))
+
+    return _change(hosts, change, tell, auth, timeout_s, client_options, dry_run)
+
+
+def remove_rule(
+    hosts: str,
+    prefix: str,
+    *,
+    tell: Tell = lambda step: None,
+    auth: Auth = (),
+    timeout_s: float = TIMEOUT_S,
+    **client_options: Any,
+) -> ClusterMap:
+    """Have no rule for this prefix any more. Arguments as for `change_weights`.
+
+    :raises ClusterMapError: no epoch has such a rule; or as `change_hosts`.
+    """
+
+    def change(before: ClusterMap) -> ClusterMap:
+        verify_grown(before, "has rules")
+        newest = before.epochs[-1]
+        kept = tuple(each for each in newest.rules if each.prefix != prefix)
+        if len(kept) < len(newest.rules):
+            return before.with_epoch(newest.weights, kept)
+        if any(each.prefix == prefix for epoch in before.later for each in epoch.rules):
+            return before
+        known = f"there are {', '.join(each.prefix for each in kept)}" if kept else "there is none"
+        raise ClusterMapError(f"there is no rule for {prefix!r}: {known}")
+
+    return _change(hosts, change, tell, auth, timeout_s, client_options)
+
+
+def describe_rule(rule: Rule) -> str:
+    """As "together, on b or c"."""
+    which = f"on {' or '.join(rule.on)}" if rule.on else "on any ensemble"
+    return f"{'together' if rule.together else 'apart'}, {which}"
+
+
+def _change(
+    hosts: str,
+    change: Callable[[ClusterMap], ClusterMap],
+    tell: Tell,
+    auth: Auth,
+    timeout_s: float,
+    client_options: Mapping[str, Any],
+    dry_run: bool = False,
+) -> ClusterMap:
+    known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+    if dry_run:
+        return change(known)
+    options = {**client_options, "auth_data": list(auth)}
+    return change_map(known, change, options, timeout_s, lambda published: tell(describe_epoch(published)))

@@ -1,0 +1,225 @@
+"""``parkazoo map grow`` and its like: the ensembles of a map of form grown, and their shares."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from parkazoo.admin import (
+    TIMEOUT_S,
+    RegisteredClient,
+    Spread,
+    abort_growth,
+    change_weights,
+    describe_rule,
+    grow_map,
+    read_spread,
+)
+from parkazoo.cli.map_table import shares_table
+from parkazoo.cli.options import (
+    Auth,
+    Ca,
+    Cert,
+    Hosts,
+    Key,
+    Timeout,
+    connection_options,
+    parse_ensembles,
+    parse_weights,
+    split_hosts,
+    verify_ensembles,
+    with_ports,
+)
+from parkazoo.cli.step_times import Steps
+from parkazoo.protocol.epochs import Epoch
+
+CLIENTS_SHOWN = 20
+KNOWN_BY = "`parkazoo map epochs` shows which clients know of it"
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and write nothing.")]
+
+
+def register(group: typer.Typer) -> None:
+    group.command()(grow)
+    group.command()(drain)
+    group.command("weight")(weigh)
+    group.command()(epochs)
+    group.command()(abort)
+
+
+def grow(
+    ensemble: Annotated[
+        list[str], typer.Option(metavar="NAME=H:P,H:P", help="An ensemble that comes, empty. Repeatable.")
+    ],
+    hosts: Hosts,
+    weight: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=WEIGHT", help="Its share of new directories: 0 to 100, else 1. Repeatable."),
+    ] = None,
+    dry_run: DryRun = False,
+    auth: Auth = None,
+    timeout: Timeout = TIMEOUT_S,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: Key = None,
+) -> None:
+    """Add ensembles to a map of form grown, while clients work. Safe to repeat."""
+    servers, _ = split_hosts(hosts)
+    ensembles = {name: with_ports(each) for name, each in parse_ensembles("--ensemble ", ensemble).items()}
+    weights = parse_weights("--weight ", weight or ())
+    console = Console()
+    steps = Steps(console)
+    with console.status("adding ensembles to the cluster map"):
+        after = grow_map(
+            servers,
+            ensembles,
+            weights,
+            dry_run=dry_run,
+            tell=steps,
+            **connection_options(auth, timeout, ca, cert, key),
+        )
+    if steps.are_none:
+        console.print(f"nothing to do: the map has {', '.join(ensembles)} already", soft_wrap=True)
+    console.print(shares_table(after.epochs[-1]))
+    if dry_run:
+        console.print("dry run: nothing was written")
+    elif not steps.are_none:
+        console.print(KNOWN_BY, soft_wrap=True)
+
+
+def drain(
+    name: Annotated[str, typer.Argument(help="An ensemble of the map.")],
+    hosts: Hosts,
+    auth: Auth = None,
+    timeout: Timeout = TIMEOUT_S,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: Key = None,
+) -> None:
+    """Give an ensemble weight 0: no new directory goes there. What is there stays."""
+    verify_ensembles([name])
+    _weigh(hosts, {name: 0}, connection_options(auth, timeout, ca, cert, key))
+
+
+def weigh(
+    weight: Annotated[
+        list[str], typer.Argument(metavar="NAME=WEIGHT", help="An ensemble, and its weight from now on: 0 to 100.")
+    ],
+    hosts: Hosts,
+    auth: Auth = None,
+    timeout: Timeout = TIMEOUT_S,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: Key = None,
+) -> None:
+    """Give ensembles other shares of the new directories. What is there stays."""
+    _weigh(hosts, parse_weights("", weight), connection_options(auth, timeout, ca, cert, key))
+
+
+def _weigh(hosts: str, weights: dict[str, int], connection: dict[str, Any]) -> None:
+    servers, _ = split_hosts(hosts)
+    console = Console()
+    steps = Steps(console)
+    with console.status("changing weights"):
+        after = change_weights(servers, weights, tell=steps, **connection)
+    if steps.are_none:
+        console.print("nothing to do: they have these weights already")
+    console.print(shares_table(after.epochs[-1]))
+    if not steps.are_none:
+        console.print(KNOWN_BY, soft_wrap=True)
+
+
+def abort(
+    hosts: Hosts,
+    auth: Auth = None,
+    timeout: Timeout = TIMEOUT_S,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: Key = None,
+) -> None:
+    """Take the ensembles out of the map again that no epoch names: a `map grow` that did not come to its end."""
+    servers, _ = split_hosts(hosts)
+    console = Console()
+    with console.status("changing the cluster map"):
+        gone = abort_growth(servers, **connection_options(auth, timeout, ca, cert, key))
+    console.print(
+        f"taken out: {', '.join(gone)}. To use these servers for something else, delete /parkazoo there",
+        soft_wrap=True,
+    )
+
+
+def epochs(
+    hosts: Hosts,
+    auth: Auth = None,
+    timeout: Timeout = TIMEOUT_S,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: Key = None,
+) -> None:
+    """List the map's epochs, and how far the newest map has come. Status 1 if an ensemble cannot be reached."""
+    servers, _ = split_hosts(hosts)
+    console = Console()
+    with console.status("asking all ensembles"):
+        found = read_spread(servers, **connection_options(auth, timeout, ca, cert, key))
+    console.print(_epochs_table(found.cluster_map.epochs))
+    if unused := found.cluster_map.unused:
+        console.print(f"no epoch names {', '.join(unused)}: `parkazoo map grow` again, or `parkazoo map abort`")
+    for line in (*_copies(found), *_clients(found)):
+        console.print(Text(line), soft_wrap=True)
+    if found.absent:
+        raise typer.Exit(1)
+
+
+def _epochs_table(found: Iterable[Epoch]) -> Table:
+    table = Table("epoch", "weights", "rules")
+    for epoch in found:
+        weights = ", ".join(f"{name} {weight}" for name, weight in epoch.weights.items())
+        rules = "\n".join(f"{rule.prefix}: {describe_rule(rule)}" for rule in epoch.rules)
+        table.add_row(str(epoch.number), Text(weights, overflow="fold"), Text(rules, overflow="fold"))
+    return table
+
+
+def _copies(found: Spread) -> Iterator[str]:
+    by_number: dict[int, list[str]] = defaultdict(list)
+    for name, copy in found.copies.items():
+        if copy.map is not None and not copy.is_wrong:
+            by_number[copy.map.epoch].append(name)
+    yield f"copies: {_numbered(found, by_number)}"
+    for name, copy in found.copies.items():
+        if copy.map is None or copy.is_wrong:
+            yield f"copy on {name}: {copy.about}; see `parkazoo map check`"
+    for name, why in found.absent.items():
+        yield f"copy on {name}: cannot be reached: {why}"
+
+
+def _clients(found: Spread) -> Iterator[str]:
+    by_number: dict[int, list[RegisteredClient]] = defaultdict(list)
+    silent = 0
+    for client in found.clients:
+        if isinstance(client.epoch, int):
+            by_number[client.epoch].append(client)
+        else:
+            silent += 1
+    counts = {number: [f"{len(clients):,}"] for number, clients in by_number.items()}
+    told = _numbered(found, counts) if counts else "none"
+    yield f"registered clients: {told}{f'; {silent} that do not say' if silent else ''}"
+    behind = [
+        client for number in sorted(by_number) for client in by_number[number] if number < found.cluster_map.epoch
+    ]
+    for client in behind[:CLIENTS_SHOWN]:
+        yield f"  map {client.epoch}: {client.client} on {client.host}, pid {client.pid}"
+    if len(behind) > CLIENTS_SHOWN:
+        yield f"  and {len(behind) - CLIENTS_SHOWN:,} more: `parkazoo clients` lists them"
+
+
+def _numbered(found: Spread, by_number: dict[int, list[str]]) -> str:
+    newest = found.cluster_map.epoch
+    return "; ".join(
+        f"map {number}{', the newest' if number == newest else ''}: {', '.join(by_number[number])}"
+        for number in sorted(by_number, reverse=True)
+    )

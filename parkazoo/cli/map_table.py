@@ -1,0 +1,62 @@
+"""The cluster map, read and printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from parkazoo.admin import read_map
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Epoch, Form
+
+
+def read(hosts: str, connection: dict[str, Any]) -> ClusterMap:
+    with Console().status("reading the cluster map"):
+        return read_map(hosts, **connection)
+
+
+def print_map(console: Console, cluster_map: ClusterMap) -> None:
+    table = Table("ensemble", "servers", "carries", title=f"cluster {cluster_map.cluster}", title_justify="left")
+    for name in cluster_map.names:
+        carries = [*_carries(cluster_map, name), *(["the map"] if name == cluster_map.bootstrap else [])]
+        servers = Text(cluster_map.ensembles[name].replace(",", "\n"), overflow="fold")
+        table.add_row(name, servers, ", ".join(carries))
+    table.caption = f"epoch {cluster_map.epoch}, format {cluster_map.format}, hash {cluster_map.hash}"
+    if cluster_map.form is not Form.PLAIN:
+        newest = cluster_map.epochs[-1]
+        table.caption += f", form {cluster_map.form.word}; new directories: epoch {newest.number}"
+        if newest.rules:
+            table.caption += f", with {len(newest.rules)} rule{'s' if len(newest.rules) > 1 else ''}"
+    table.caption_justify = "left"
+    console.print(table)
+
+
+def _carries(cluster_map: ClusterMap, name: str) -> Iterator[str]:
+    if name not in cluster_map.placement:
+        return
+    weight = cluster_map.epochs[-1].weights.get(name)
+    if weight is None and name in cluster_map.unused:
+        yield "nothing yet"
+        return
+    yield "znodes"
+    if weight == 0 and cluster_map.form is Form.GROWN:
+        yield "weight 0: no new directories"
+    elif weight != 1:
+        yield f"weight {weight}"
+
+
+def shares_table(epoch: Epoch) -> Table:
+    """The share of the new directories that each ensemble gets."""
+    table = Table("ensemble", title=f"new directories, by epoch {epoch.number}", title_justify="left")
+    table.add_column("weight", justify="right")
+    table.add_column("share", justify="right")
+    total = sum(epoch.weights.values())
+    for name, weight in epoch.weights.items():
+        table.add_row(name, str(weight), f"{weight / total:.1%}")
+    if epoch.rules:
+        table.caption, table.caption_justify = "where no rule applies", "left"
+    return table

@@ -1,0 +1,140 @@
+"""``parkazoo map rule``: where new directories below a path go."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from parkazoo.admin import (
+    TIMEOUT_S,
+    Elsewhere,
+    Rule,
+    add_rule,
+    find_elsewhere,
+    remove_rule,
+)
+from parkazoo.cli.growth_commands import KNOWN_BY, DryRun
+from parkazoo.cli.map_table import read
+from parkazoo.cli.options import (
+    Auth,
+    Ca,
+    Cert,
+    Hosts,
+    Key,
+    Timeout,
+    connection_options,
+    split_hosts,
+    verify_ensembles,
+)
+from parkazoo.cli.step_times import Steps
+
+Pattern = Annotated[
+    str,
+    typer.Argument(help="A path, below the chroot if --hosts has one; with /* at its end: each child of it."),
+]
+
+
+def register(group: typer.Typer) -> None:
+    rule = typer.Typer(help="Where new directories at and below a path go.", no_args_is_help=True)
+    rule.command()(add)
+    rule.command("list")(show)
+    rule.command()(remove)
+    group.add_typer(rule, name="rule")
+
+
+def add(
+    pattern: Pattern,
+    hosts: Hosts,
+    on: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only on this ensemble. Repeatable.")
+    ] = None,
+    apart: Annotated[
+        bool, typer.Option("--apart", help="Not all on one ensemble: each directory goes where its own bid leads.")
+    ] = False,
+    dry_run: DryRun = False,
+    auth: Auth = None,
+    timeout: Timeout = TIMEOUT_S,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: Key = None,
+) -> None:
+    """Keep new directories at and below a path together, or on some ensembles. What is there stays where it is."""
+    servers, chroot = split_hosts(hosts)
+    verify_ensembles(on or ())
+    rule = Rule(chroot + pattern, tuple(on or ()), not apart)
+    connection = connection_options(auth, timeout, ca, cert, key)
+    console = Console()
+    steps = Steps(console)
+    with console.status("adding a rule"):
+        after = add_rule(servers, rule, dry_run=dry_run, tell=steps, **connection)
+    if steps.are_none and not dry_run:
+        console.print(f"nothing to do: the map has this rule for {rule.prefix} already", soft_wrap=True)
+    with console.status("counting the directories that are elsewhere"):
+        found = find_elsewhere(after, rule.prefix, **connection)
+    _tell_elsewhere(console, rule.prefix, found, lists=dry_run)
+    if dry_run:
+        console.print("dry run: nothing was written")
+    elif not steps.are_none:
+        console.print(KNOWN_BY, soft_wrap=True)
+
+
+def _tell_elsewhere(console: Console, prefix: str, found: Elsewhere, *, lists: bool) -> None:
+    if found.number:
+        many = "directories were" if found.number > 1 else "directory was"
+        told = f"{found.number:,} {many} decided before at or below {prefix}, and stay elsewhere"
+        console.print(Text(told if found.number > 1 else told.replace("stay", "stays")), soft_wrap=True)
+    else:
+        console.print(Text(f"no directory at or below {prefix} is elsewhere"), soft_wrap=True)
+    if found.hidden:
+        console.print(f"{found.hidden:,} znodes could not be looked at", soft_wrap=True)
+    if lists:
+        for path, name in found.shown:
+            console.print(Text(f"  {path}: on {name}"), soft_wrap=True)
+        if found.number > len(found.shown):
+            console.print(f"  and {found.number - len(found.shown):,} more")
+
+
+def show(
+    hosts: Hosts,
+    auth: Auth = None,
+    timeout: Timeout = TIMEOUT_S,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: Key = None,
+) -> None:
+    """List the rules of the newest epoch."""
+    servers, _ = split_hosts(hosts)
+    newest = read(servers, connection_options(auth, timeout, ca, cert, key)).epochs[-1]
+    console = Console()
+    if not newest.rules:
+        console.print(f"epoch {newest.number} has no rules: weights alone decide")
+        return
+    table = Table("path", "directories", "on", title=f"rules of epoch {newest.number}", title_justify="left")
+    for rule in newest.rules:
+        together = "together" if rule.together else "apart"
+        table.add_row(Text(rule.prefix, overflow="fold"), together, " ".join(rule.on) or "any ensemble")
+    console.print(table)
+
+
+def remove(
+    pattern: Pattern,
+    hosts: Hosts,
+    auth: Auth = None,
+    timeout: Timeout = TIMEOUT_S,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: Key = None,
+) -> None:
+    """Take a rule away. What it has placed stays where it is."""
+    servers, chroot = split_hosts(hosts)
+    prefix = chroot + pattern
+    console = Console()
+    steps = Steps(console)
+    with console.status("removing a rule"):
+        remove_rule(servers, prefix, tell=steps, **connection_options(auth, timeout, ca, cert, key))
+    told = f"nothing to do: the map has no rule for {prefix} any more" if steps.are_none else KNOWN_BY
+    console.print(Text(told), soft_wrap=True)

@@ -1,0 +1,236 @@
+"""`parkazoo map drain`, `weight` and `rule`, and `parkazoo where`, on a map of form grown."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from typing import Any
+
+from parkazoo.admin import Rule, add_rule, change_weights, find_elsewhere, find_whereabouts, read_map, remove_rule
+from parkazoo.admin.whereabouts import DIRECTORIES_SHOWN, By
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.placement import MAP
+from tests.live.copies_case import CrashError, crash_at_write
+from tests.live.grow_case import GrowCase
+from tests.live.map_case import UNREACHABLE_TIMEOUT_S, dump, free_port, run_command
+
+
+class EpochCase(GrowCase):
+    def command(self, *arguments: str) -> str:
+        """Its output; it succeeds."""
+        status, out, err = run_command(*arguments, "--hosts", self.b)
+        self.assertEqual((status, err), (0, ""), out)
+        return out
+
+    def assert_refused(self, words: str, *arguments: str, status: int = 1) -> None:
+        before = [dump(client) for client in self.plain]
+        found, out, err = run_command(*arguments, "--hosts", self.a)
+        self.assertEqual((found, out), (status, ""), err)
+        self.assertRegex(err, words)
+        self.assertEqual([dump(client) for client in self.plain], before)
+
+
+class WeightTest(EpochCase):
+    def test_drain(self) -> None:
+        client, states = self.client()
+        self.grow()
+        out = self.command("map", "drain", "b")
+        self.assertRegex(out, r"(?s)s  published map 4 with epoch 3: all copies have it.* b .* 0 .* 0.0%")
+        found = self.assert_published("a", "b", "c")
+        self.assertEqual(found.epochs[-1].weights, {"a": 1, "b": 0, "c": 1})
+        self.follows(client, found)
+        for number in range(30):
+            client.create(f"/d{number}/x", makepath=True)
+        self.assertEqual({self.place(f"/d{number}") for number in range(30)}, {"a", "c"})
+        self.assertIn("weight 0: no new directories", self.command("map", "show"))
+        self.assertRegex(self.command("map", "drain", "b"), "^nothing to do: they have these weights already")
+        self.assertRegex(self.command("map", "weight", "a=2", "b=3"), r"(?s)epoch 4.* b .* 3 .* 50.0%")
+        self.assertRegex(self.command("map", "epochs"), r"(?s)│ 1 .*a 1, b 1 .*│ 4 .*a 2, b 3, c 1")
+        self.assertEqual(states, [])
+
+    def test_refused(self) -> None:
+        change_weights(self.a, {"b": 0})
+        self.assert_refused("every ensemble of the placement has weight 0", "map", "drain", "a")
+        self.assert_refused("no ensemble of the map is called 'x': there are a, b", "map", "drain", "x")
+        self.assert_refused("is 101, not a whole number from 0 to 100", "map", "weight", "a=101", status=2)
+        for wrong in ("a", "a=", "a=-1", "a=x", "/=1"):
+            self.assertEqual(run_command("map", "weight", wrong, "--hosts", self.a)[0], 2)
+        change_weights(self.a, {"b": 1})
+        add_rule(self.a, Rule("/x", ("b",)))
+        self.assert_refused("the rule for '/x' leaves no ensemble", "map", "drain", "b")
+
+    def test_a_crash_at_each_write(self) -> None:
+        for number in range(2):
+            with crash_at_write(number), self.assertRaises(CrashError):
+                change_weights(self.a, {"a": 2 + number})
+            found = change_weights(self.a, {"a": 2 + number})
+            self.assertEqual(self.assert_published("a", "b"), found)
+            self.assertEqual((found.epoch, len(found.later)), (2 + number, 1 + number))
+
+    def test_an_ensemble_is_down(self) -> None:
+        """It may be drained: its copy knows all ensembles, and gets the rest later."""
+        closed_port = f"127.0.0.1:{free_port()}"
+        moved = ClusterMap.from_json(self.map.to_json().replace(self.b.encode(), closed_port.encode()))
+        self.plain[0].set(MAP, moved.to_json())
+        for weight in (0, 2):
+            with self.assertRaisesRegex(
+                ClusterMapError,
+                rf"^the map is changed \(epoch \d\), but not every copy: .*\n  ensemble b: {closed_port}",
+            ):
+                change_weights(self.a, {"b": weight}, timeout_s=UNREACHABLE_TIMEOUT_S)
+        found = read_map(self.a)
+        self.assertEqual((found.epoch, found.epochs[-1].weights), (3, {"a": 1, "b": 2}))
+
+
+class RuleTest(EpochCase):
+    def test_rules(self) -> None:
+        client, _ = self.client()
+        for number in range(12):
+            client.create(f"/app/d{number}/x", makepath=True)
+        places = {path: self.place(path) for path in ("/app", *(f"/app/d{number}" for number in range(12)))}
+        elsewhere = sorted(path for path, name in places.items() if name != "b")
+        self.assertTrue(elsewhere)
+        before = [dump(each) for each in self.plain]
+        out = self.command("map", "rule", "add", "/app", "--on", "b", "--dry-run")
+        self.assertIn(f"{len(elsewhere)} director", out)
+        self.assertEqual(sorted(re.findall("^  (.*): on a$", out, re.MULTILINE)), elsewhere)
+        self.assertEqual([dump(each) for each in self.plain], before)
+        out = self.command("map", "rule", "add", "/app", "--on", "b")
+        self.assertRegex(out, rf"(?s)published map 2 with epoch 2: .*\n{len(elsewhere)} director.* decided before")
+        self.assertIn("nothing to do: ", self.command("map", "rule", "add", "/app", "--on", "b"))
+        found = self.assert_published("a", "b")
+        self.follows(client, found)
+        for number in range(12, 30):
+            client.create(f"/app/d{number}/x", makepath=True)
+        self.assertEqual({self.place(f"/app/d{number}") for number in range(12, 30)}, {"b"})
+        self.assertEqual(find_elsewhere(found, "/app").number, len(elsewhere))
+        self.assertRegex(self.command("map", "rule", "list"), r"/app .* together .* b ")
+        self.assertIn("with 1 rule", self.command("map", "show"))
+        self.command("map", "rule", "remove", "/app")
+        self.assertEqual(self.assert_published("a", "b").epochs[-1].rules, ())
+        self.assertIn("nothing to do: ", self.command("map", "rule", "remove", "/app"))
+        self.assertIn("has no rules", self.command("map", "rule", "list"))
+
+    def test_each_child(self) -> None:
+        """Of /jobs, its children's directories are together, each on an ensemble of its own."""
+        client, _ = self.client()
+        client.create("/jobs/old/x/y", makepath=True)
+        found = add_rule(self.a, Rule("/jobs/*"))
+        self.follows(client, found)
+        for number in range(20):
+            client.create(f"/jobs/{number}/x/y", makepath=True)
+        places = [{self.place(f"/jobs/{number}"), self.place(f"/jobs/{number}/x")} for number in range(20)]
+        self.assertEqual({len(each) for each in places}, {1})
+        self.assertEqual(set().union(*places), {"a", "b"})
+        guess = found.make_guess().of_children("/jobs/old")
+        decided = {path: self.place(path) for path in ("/jobs/old", "/jobs/old/x")}
+        there = [path for path, name in decided.items() if name != found.names[guess]]
+        self.assertEqual([path for path, _ in find_elsewhere(found, "/jobs/*").shown], there)
+
+    def test_many_elsewhere(self) -> None:
+        client, _ = self.client()
+        for number in range(150):
+            client.create(f"/app/{number}/x", makepath=True)
+        wanted = add_rule(self.a, Rule("/app", ("b",)), dry_run=True)
+        found = find_elsewhere(wanted, "/app")
+        count = sum(self.place(f"/app/{number}") == "a" for number in range(150)) + (self.place("/app") == "a")
+        self.assertEqual((found.number, len(found.shown), found.hidden), (count, DIRECTORIES_SHOWN, 0))
+        self.assertEqual({name for _, name in found.shown}, {"a"})
+        self.assertIn(
+            f"and {count - DIRECTORIES_SHOWN} more",
+            self.command("map", "rule", "add", "/app", "--on=b", "--dry-run"),
+        )
+
+    def test_refused(self) -> None:
+        for prefix in ("/zookeeper", "/parkazoo/x", "/", "x", "/x/", "/a*b/c"):
+            self.assert_refused("^error: a rule cannot be for", "map", "rule", "add", prefix, status=2)
+        self.assert_refused("no ensemble of the map is called 'x'", "map", "rule", "add", "/x", "--on", "x")
+        self.assert_refused("names an ensemble twice", "map", "rule", "add", "/x", "--on=a", "--on=a", status=2)
+        self.assert_refused("^error: there is no rule for '/x': there is none$", "map", "rule", "remove", "/x")
+        self.command("map", "rule", "add", "/x")
+        self.assert_refused(
+            "^error: there is another rule for /x, together, on any", "map", "rule", "add", "/x", "--apart"
+        )
+        self.assert_refused("^error: there is no rule for '/y': there are /x$", "map", "rule", "remove", "/y")
+
+    def test_chroot(self) -> None:
+        run_command("map", "rule", "add", "/x", "--hosts", f"{self.a}/app")
+        self.assertEqual([rule.prefix for rule in read_map(self.a).epochs[-1].rules], ["/app/x"])
+
+    def test_at_once(self) -> None:
+        prefixes = [f"/r{number}" for number in range(4)]
+        results = self.at_once(*(lambda each=prefix: add_rule(self.a, Rule(each)) for prefix in prefixes))
+        self.assertEqual([each for each in results if not isinstance(each, ClusterMap)], [])
+        found = self.assert_published("a", "b")
+        self.assertEqual((sorted(rule.prefix for rule in found.epochs[-1].rules), found.epoch), (prefixes, 5))
+        self.assertEqual(remove_rule(self.a, "/r1").epoch, 6)
+
+
+class WhereTest(EpochCase):
+    def test_who_has_decided(self) -> None:
+        client, _ = self.client()
+        client.create("/app/jobs/x", makepath=True)
+        client.create("/bare")
+        self.grow()
+        change_weights(self.a, {"a": 0, "b": 0})
+        home = self.place("/")
+        for path, words in (
+            ("/", rf"children: on {home}, whose bid for / is the highest"),
+            (
+                "/app/jobs",
+                rf"(?s)children: on {self.place('/app/jobs')}, as the pin says.*epoch 3, .* to c, whose bid",
+            ),
+            ("/bare", r"(?s)undecided: .*\n.*nobody has decided where they go; .*\n.* none: its weight is 0\n"),
+            ("/nothing/here", r"(?s)/parkazoo/mirrors/%2Fnothing%2Fhere.*there is no such znode: a guess"),
+            ("/zookeeper", "the bootstrap ensemble, as everything in /zookeeper"),
+        ):
+            with self.subTest(path):
+                self.assertRegex(self.command("where", path), words)
+        add_rule(self.a, Rule("/app", ("b", "c")))
+        out = self.command("where", "/app/jobs")
+        self.assertRegex(out, r"for /app is the highest by its rule for /app \(together, on b or c\):")
+        self.assertIn("none: the rule leaves it out", out)
+
+    def test_by_hand(self) -> None:
+        self.grow()
+        add_rule(self.a, Rule("/app"))
+        for path in ("/x", "/app/y"):
+            out = self.command("where", path)
+            bids = re.findall(r"^    (\w)  ([0-9a-f]{8})  (printf.*)$", out, re.MULTILINE)
+            self.assertEqual([name for name, _, _ in bids], ["a", "b", "c"])
+            for _, bid, computation in bids:
+                told = subprocess.run(["sh", "-c", computation], capture_output=True, text=True, check=True).stdout
+                self.assertEqual(told.strip(), bid)
+            best = max(bids, key=lambda each: each[1])[0]
+            self.assertIn(f"gives new children to {best}, ", out)
+
+    def test_the_client_agrees(self) -> None:
+        """For trees that have been decided by several epochs."""
+        client, _ = self.client()
+        paths = []
+        changes: list[Any] = [lambda: self.map, self.grow, lambda: change_weights(self.a, {"b": 0})]
+        for number, change in enumerate(changes):
+            self.follows(client, change())
+            for name in "abcdefgh":
+                client.create(f"/t{number}/{name}/y/z", makepath=True)
+                paths += [f"/t{number}", f"/t{number}/{name}", f"/t{number}/{name}/y"]
+        for path in paths:
+            found = find_whereabouts(read_map(self.a), path)
+            self.assertIs(found.by, By.PIN)
+            name = found.cluster_map.names[found.d.mirror.ensemble]
+            physical = self.plain["abc".index(name)].get_children(found.d.mirror.path)
+            self.assertEqual({*client.get_children(path)}, {each for each in physical if "parkazoo" not in each})
+
+    def test_an_ensemble_is_down(self) -> None:
+        client, _ = self.client()
+        client.create("/app/x", makepath=True)
+        root = self.place("/")
+        closed_port = f"127.0.0.1:{free_port()}"
+        hosts = {"a": self.a, "b": self.b}[root].encode()
+        for each in self.plain[:2]:
+            each.set(MAP, self.map.to_json().replace(hosts, closed_port.encode()))
+        other = self.b if root == "a" else self.a
+        status, _, err = run_command("where", "/app", "--hosts", other, "--timeout", str(UNREACHABLE_TIMEOUT_S))
+        self.assertEqual(status, 1)
+        self.assertIn(f"ensemble {root} ({closed_port}) has to be asked, and cannot be reached", err)

@@ -1,0 +1,112 @@
+"""What the commands make of a map of form grown, without a server."""
+
+from __future__ import annotations
+
+import unittest
+from dataclasses import replace
+
+from parkazoo.admin import By, Whereabouts
+from parkazoo.admin.agreement import plan_map, same_map
+from parkazoo.admin.grow import without_unused
+from parkazoo.cli.explanation import explain_whereabouts
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.atlas import newer_of
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Form, Rule
+from parkazoo.protocol.grown.places import NATIVE, directory
+from parkazoo.protocol.placement import MAP, Place
+
+PLAIN = ClusterMap("5d3c", {"a": "h1:1", "b": "h2:1"}, ("a", "b"), "a")
+GROWN = replace(PLAIN, form=Form.GROWN)
+NAMED = GROWN.with_ensembles({"c": "h3:1"})
+UNDECIDED = "children: nobody has decided where they go; the first client that makes one does, by its newest map"
+PLACED = NAMED.with_epoch({"a": 1, "b": 1, "c": 2}, [Rule("/app", ("b", "c"))])
+
+
+class TestInit(unittest.TestCase):
+    def test_plan(self) -> None:
+        two = {"a": "h1:1", "b": "h2:1"}
+        self.assertIs(plan_map("h1:1", two).form, Form.PLAIN)
+        self.assertIs(plan_map("h1:1", two, Form.GROWN).form, Form.GROWN)
+        for ensembles in ({"a": "h1:1"}, {"a": "h3:1"}):
+            with self.assertRaisesRegex(ClusterMapError, "form grown begins with two or more .*: give"):
+                plan_map("h1:1", ensembles, Form.GROWN)
+
+    def test_the_form_counts(self) -> None:
+        self.assertIs(same_map(GROWN, GROWN, MAP), GROWN)
+        for wanted, found, words in ((PLAIN, GROWN, "is grown, not plain"), (GROWN, PLAIN, "is plain, not grown")):
+            with self.assertRaisesRegex(ClusterMapError, f"^there is another cluster map .*: its form {words}. "):
+                same_map(wanted, found, MAP)
+
+
+class TestAbort(unittest.TestCase):
+    def test_what_no_epoch_names(self) -> None:
+        self.assertEqual((GROWN.unused, NAMED.unused, PLACED.unused), ((), ("c",), ()))
+        self.assertIs(without_unused(PLACED), PLACED)
+        more = PLACED.with_ensembles({"d": "h4:1"})
+        self.assertEqual(without_unused(more), replace(PLACED, epoch=more.epoch + 1))
+
+    def test_clients_take_it(self) -> None:
+        """Also those that have missed the map between, and if another ensemble comes, or the same one again."""
+        aborted = without_unused(NAMED)
+        other = aborted.with_ensembles({"d": "h4:1"})
+        again = other.with_ensembles({"c": "h5:1"})
+        placed = again.with_epoch({"a": 1, "d": 1, "c": 1}, ())
+        history = (GROWN, NAMED, aborted, other, again, placed)
+        for number, before in enumerate(history):
+            for after in history[number + 1 :]:
+                self.assertIs(newer_of(before, after, "h1:1"), after)
+
+    def test_others_are_refused(self) -> None:
+        named = PLAIN.with_ensembles({"c": "h3:1"})
+        without_c = {"ensembles": PLACED.ensembles, "placement": ("a", "b"), "unweighted": ()}
+        for before, after in (
+            (named, replace(PLAIN, epoch=7)),  # a plain map loses none
+            (PLACED, replace(GROWN, epoch=7)),
+            (PLACED, replace(NAMED, epoch=7)),
+        ):
+            with self.subTest(after), self.assertRaisesRegex(ClusterMapError, "places znodes otherwise"):
+                newer_of(before, after, "h1:1")
+        with self.assertRaisesRegex(ClusterMapError, "in the placement"):
+            replace(PLACED, **without_c)  # type: ignore[arg-type]
+
+
+class TestWords(unittest.TestCase):
+    def words(self, path: str, by: By, where: int = NATIVE) -> list[str]:
+        d = directory(path, Place(1, path), where)
+        return list(explain_whereabouts(Whereabouts(PLACED, d, by, True)))
+
+    def test_who_has_decided(self) -> None:
+        newest = "epoch 2, the newest, gives new children to b, whose bid for /x is the highest:"
+        for by, where, first in (
+            (By.PIN, 2, "children: on c, as the pin says, which was made with the first of them"),
+            (By.PIN, NATIVE, "children: on b, as the pin says, which was made with the first of them"),
+            (By.ADOPTION, NATIVE, "children: on b, below the home, where they were made before there was a pin"),
+            (
+                By.NOBODY,
+                0,
+                UNDECIDED,
+            ),
+        ):
+            with self.subTest(first):
+                found = self.words("/x", by, where)
+                self.assertEqual(found[0], first)
+                self.assertRegex(found[1], newest.replace(" to b,", " to [abc],"))
+                self.assertEqual([line.split()[0] for line in found[2:]], ["a", "b", "c"])
+
+    def test_a_rule(self) -> None:
+        found = self.words("/app/jobs", By.NOBODY, 0)
+        self.assertRegex(
+            found[1],
+            r"^epoch 2, .* to [bc], whose bid for /app is the highest by its rule for /app \(together, on b or",
+        )
+        self.assertEqual(found[2], "    a  none: the rule leaves it out")
+
+    def test_fixed(self) -> None:
+        found = self.words("/", By.MAP)
+        self.assertRegex(found[0], "^children: on [ab], whose bid for / is the highest:$")
+        self.assertEqual(found[3], "    c  none: it has come since")
+        self.assertEqual(
+            self.words("/zookeeper/config", By.MAP),
+            ["children: on a, the bootstrap ensemble, as everything in /zookeeper"],
+        )
