@@ -24,10 +24,10 @@ from parkazoo.admin.read import read_map
 from parkazoo.admin.verify import verify_names
 from parkazoo.client import ParKazooClient
 from parkazoo.engine.driver import Driver
-from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.audit import Audit, Suspect, Unvisited, audit_ensemble, is_essential, recheck
-from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.audit import BY_PATH, Audit, Suspect, Unvisited, audit_ensemble, is_essential, recheck
 from parkazoo.protocol.findings import LOST_CHILDREN, Finding
+from parkazoo.protocol.grown.auditing import BY_PINS, mend_by_pins
+from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.mend import MENDS, mend
 from parkazoo.protocol.steps import Operation
 
@@ -68,15 +68,10 @@ def check(
     :param grace_s: seconds for which a delete or a set_acls must not have moved to count as abandoned.
     :param progress: called now and then with the znodes looked at and the faults found so far.
     :param client_options: further arguments for ParKazooClient (TLS, SASL).
-    :raises ClusterMapError: there is no map, it has form GROWN or cannot be used, or an ensemble is not in it.
+    :raises ClusterMapError: there is no map, it cannot be used, or an ensemble is not in it.
     :raises KazooTimeoutError: an ensemble is not reached, or ceases to answer.
     """
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
-    if cluster_map.form is Form.GROWN:
-        raise ClusterMapError(
-            "the map has form grown: fsck looks for directories where their paths put them, and cannot tell yet "
-            "what is wrong where pins decide. `parkazoo where` and `parkazoo map check` can"
-        )
     verify_names(accept_loss, cluster_map)
     session_timeout_s = min(SESSION_TIMEOUT_S, timeout_s)
     client = ParKazooClient(
@@ -151,8 +146,9 @@ class _Walk:
 
     def run(self) -> None:
         now_ms = int(time.time() * 1000)
+        looks = BY_PINS if isinstance(self._context, GrownContext) else BY_PATH
         for ensemble in range(len(self._context.names)):  # as the client knows them; more may come
-            self._start(partial(audit_ensemble, self._context, ensemble, now_ms), self._take)
+            self._start(partial(audit_ensemble, self._context, ensemble, now_ms, looks), self._take)
         while True:
             self._start_more()
             if not self._under_way and not self._suspects:
@@ -221,10 +217,15 @@ class _Walk:
             self._report.is_blind |= is_essential(place.path)
         for finding in audit.findings:
             if self._may_mend(finding):
-                self._start(partial(mend, self._context, finding), partial(self._mended, finding))
+                self._start(partial(self._mend, finding), partial(self._mended, finding))
             else:
                 remedy = finding.kind.remedy
                 self._record(finding, remedy or "run `parkazoo fsck --repair`")
+
+    def _mend(self, finding: Finding) -> Operation[str]:
+        if isinstance(self._context, GrownContext):
+            return mend_by_pins(self._context, finding)
+        return mend(self._context, finding)
 
     def _may_mend(self, finding: Finding) -> bool:
         if finding.kind is LOST_CHILDREN:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kazoo.exceptions import NoAuthError, NoNodeError
 
@@ -86,17 +86,24 @@ class Audit(NamedTuple):
     unvisited: Sequence[Unvisited] = ()
 
 
+class Looks(NamedTuple):
+    """How to look at a znode of the user's, and at a mirror: that depends on what says where children are."""
+
+    znode: Callable[[Any, Place, str, str], Operation[Audit]]
+    mirror: Callable[[Any, int, str], Operation[Audit]]
+
+
 NOTHING = Audit()
 
 
-def _merge(*audits: Audit) -> Audit:
+def merge(*audits: Audit) -> Audit:
     return Audit(*(tuple(each for part in parts for each in part) for parts in zip(*audits, strict=True)))
 
 
 # ---- /parkazoo ---------------------------------------------------------------------------------
 
 
-def audit_ensemble(context: Context, ensemble: int, now_ms: int) -> Operation[Audit]:
+def audit_ensemble(context: Context, ensemble: int, now_ms: int, looks: Looks) -> Operation[Audit]:
     """Where everything on an ensemble begins: ``/`` and ``/parkazoo``.
 
     :param now_ms: the time, in milliseconds since 1970.
@@ -106,36 +113,36 @@ def audit_ensemble(context: Context, ensemble: int, now_ms: int) -> Operation[Au
     carries = resolver.ensembles > 1 and ensemble < resolver.ensembles
     folders = (CLIENTS, MIRRORS, FENCES, DONE) if carries else (CLIENTS,)
     inert = (MAP, ENSEMBLE)
-    parts = [(yield from _audit_root(context, ensemble))]
+    parts = [(yield from _audit_root(context, ensemble, looks))]
     try:
         names = yield from ask(ensemble, GetChildren(ROOT, None))
     except NoAuthError:
-        return _merge(*parts, Audit(hidden=[Place(ensemble, ROOT)]))
+        return merge(*parts, Audit(hidden=[Place(ensemble, ROOT)]))
     for path in folders:
         if split(path)[1] not in names:
             parts.append(Audit([Finding(LOST_MIRRORS if path == MIRRORS else MISSING, ensemble, path)]))
-        parts.append((yield from _audit_folder(context, Place(ensemble, path), now_ms)))
+        parts.append((yield from _audit_folder(context, Place(ensemble, path), now_ms, looks)))
     own = {split(path)[1] for path in (*folders, *inert)}
     strange = [name for name in names if name not in own and not name.startswith(PROBE)]
-    parts.append(Audit(_foreign(Place(ensemble, ROOT), strange)))
+    parts.append(Audit(foreign(Place(ensemble, ROOT), strange)))
     inert_names = [split(path)[1] for path in inert]
     parts.append(Audit(unvisited=[Unvisited(partial(_audit_childless, Place(ensemble, ROOT)), inert_names)]))
-    return _merge(*parts)
+    return merge(*parts)
 
 
-def _audit_root(context: Context, ensemble: int) -> Operation[Audit]:
+def _audit_root(context: Context, ensemble: int, looks: Looks) -> Operation[Audit]:
     root = Place(ensemble, "/")
     try:
         names = yield from ask(ensemble, GetChildren("/", None))
     except NoAuthError:
         return Audit(hidden=[root])
     names = [name for name in names if name not in ("zookeeper", ROOT[1:]) and not name.startswith(PROBE)]
-    if ensemble == context.resolver.known("/").mirror.ensemble:
-        return Audit(unvisited=[Unvisited(partial(audit_znode, context, root, "/"), names)])
-    return Audit([_misplaced(context, root, "/", name) for name in names])
+    if ensemble == context.known("/").mirror.ensemble:
+        return Audit(unvisited=[Unvisited(partial(looks.znode, context, root, "/"), names)])
+    return Audit([misplaced(context, root, "/", name) for name in names])
 
 
-def _audit_folder(context: Context, folder: Place, now_ms: int) -> Operation[Audit]:
+def _audit_folder(context: Context, folder: Place, now_ms: int, looks: Looks) -> Operation[Audit]:
     """``/parkazoo/clients``, ``mirrors``, ``fences`` or ``done``."""
     try:
         names = yield from ask(folder.ensemble, GetChildren(folder.path, None))
@@ -144,21 +151,21 @@ def _audit_folder(context: Context, folder: Place, now_ms: int) -> Operation[Aud
     except NoAuthError:
         return Audit(hidden=[folder])
     if folder.path == MIRRORS:
-        return Audit(unvisited=[Unvisited(partial(audit_mirror, context, folder.ensemble), names)])
+        return Audit(unvisited=[Unvisited(partial(looks.mirror, context, folder.ensemble), names)])
     if folder.path == CLIENTS:
         return Audit(unvisited=[Unvisited(partial(_audit_registration, folder.ensemble), names)])
     if folder.path == DONE:
         strange = [name for name in names if not is_mark(name)]
         own = [name for name in names if is_mark(name)]
         return Audit(
-            _foreign(folder, strange), unvisited=[Unvisited(partial(_audit_done, folder.ensemble, now_ms), own)]
+            foreign(folder, strange), unvisited=[Unvisited(partial(_audit_done, folder.ensemble, now_ms), own)]
         )
     fences = {str(number) for number in range(FENCE_COUNT)}
     missing = [Finding(MISSING, folder.ensemble, join(FENCES, name)) for name in sorted(fences.difference(names))]
     strange = [name for name in names if name not in fences]
     own = [name for name in names if name in fences]
     return Audit(
-        [*missing, *_foreign(folder, strange)], unvisited=[Unvisited(partial(_audit_childless, folder), own)]
+        [*missing, *foreign(folder, strange)], unvisited=[Unvisited(partial(_audit_childless, folder), own)]
     )
 
 
@@ -166,7 +173,7 @@ def _audit_childless(folder: Place, name: str) -> Operation[Audit]:
     """A znode that has no children."""
     place = Place(folder.ensemble, join(folder.path, name))
     try:
-        return Audit(_foreign(place, (yield from ask(place.ensemble, GetChildren(place.path, None)))))
+        return Audit(foreign(place, (yield from ask(place.ensemble, GetChildren(place.path, None)))))
     except NoNodeError:
         return NOTHING
     except NoAuthError:
@@ -195,12 +202,12 @@ def _audit_done(ensemble: int, now_ms: int, name: str) -> Operation[Audit]:
     return Audit([Finding(STALE_DONE, ensemble, path)])
 
 
-def _foreign(folder: Place, names: Iterable[str]) -> list[Finding]:
+def foreign(folder: Place, names: Iterable[str]) -> list[Finding]:
     return [Finding(FOREIGN, folder.ensemble, join(folder.path, name)) for name in names]
 
 
-def _misplaced(context: Context, parent: Place, directory: str, name: str) -> Finding:
-    should = context.resolver.known(join(directory, name)).home
+def misplaced(context: Context, parent: Place, directory: str, name: str) -> Finding:
+    should = context.known(join(directory, name)).home
     detail = f"should be on {context.names[should.ensemble]}, with what is below it"
     return Finding(MISPLACED, parent.ensemble, join(parent.path, name), detail)
 
@@ -226,8 +233,8 @@ def audit_znode(context: Context, parent: Place, directory: str, name: str) -> O
     d = yield from context.resolver.find(path)
     if d.is_native:
         return (yield from _audit_native(context, place, path, names))
-    lost = Audit([_misplaced(context, place, path, each) for each in names if each != PIN])
-    return _merge(lost, (yield from _audit_directory(context, d))) if PIN in names else lost
+    lost = Audit([misplaced(context, place, path, each) for each in names if each != PIN])
+    return merge(lost, (yield from _audit_directory(context, d))) if PIN in names else lost
 
 
 def _audit_native(context: Context, place: Place, path: str, names: list[str]) -> Operation[Audit]:
@@ -236,7 +243,7 @@ def _audit_native(context: Context, place: Place, path: str, names: list[str]) -
     if PIN in names:
         names.remove(PIN)
         d = Directory(path, place, place, True)
-        strange = (yield from _audit_place(context, d)) or _foreign(place, [PIN])
+        strange = (yield from _audit_place(context, d)) or foreign(place, [PIN])
     return Audit(strange, unvisited=[Unvisited(partial(audit_znode, context, place, path), names)])
 
 
@@ -244,13 +251,13 @@ def _audit_unlisted(context: Context, place: Place, path: str) -> Operation[Audi
     """A znode whose children we may not list. Every identity may see its pin, if it has one."""
     hidden = Audit(hidden=[place])
     d = yield from context.resolver.find(path)
-    if d.is_native or not (yield from _is_there(place.ensemble, d.pin)):
+    if d.is_native or not (yield from is_there(place.ensemble, d.pin)):
         return hidden
     seen = yield from _audit_directory(context, d)
-    return seen if seen.hidden else _merge(hidden, seen)
+    return seen if seen.hidden else merge(hidden, seen)
 
 
-def _is_there(ensemble: int, path: str) -> Operation[bool]:
+def is_there(ensemble: int, path: str) -> Operation[bool]:
     try:
         return (yield from ask(ensemble, Exists(path, None))) is not None
     except NoAuthError:  # since ZooKeeper 3.9, of what may not be read
@@ -277,13 +284,18 @@ def _audit_directory(context: Context, d: Directory) -> Operation[Audit]:
     """If the pin names another ensemble, it says nothing of a mirror here: no repair may follow from that."""
     if misled := (yield from _audit_place(context, d)):
         return Audit(misled)
+    return (yield from audit_pinned(d))
+
+
+def audit_pinned(d: Directory) -> Operation[Audit]:
+    """A directory whose pin names the ensemble of `d`'s mirror."""
     snapshot = yield from observe(d, is_fresh=False)
     if snapshot is not None and (snapshot.marks or snapshot.differing or not snapshot.has_mirror):
         snapshot = yield from observe(d)
     if snapshot is None:
         return NOTHING
     strange = [mark for mark in snapshot.marks if not is_mark(mark)]
-    seen = Audit(_foreign(Place(d.home.ensemble, d.pin), strange), hidden=[d.home] if snapshot.is_hidden else [])
+    seen = Audit(foreign(Place(d.home.ensemble, d.pin), strange), hidden=[d.home] if snapshot.is_hidden else [])
     if not snapshot.has_mirror and not snapshot.marks:
         seen = seen._replace(findings=(yield from _explain_no_mirror(d, snapshot)))
     if snapshot.differing or any(map(is_mark, snapshot.marks)):
@@ -326,26 +338,26 @@ def recheck(suspect: Suspect) -> Operation[Audit]:
 def audit_mirror(context: Context, ensemble: int, name: str) -> Operation[Audit]:
     """A child of ``/parkazoo/mirrors``."""
     place = Place(ensemble, join(MIRRORS, name))
-    path = _mirrored(name)
+    path = mirrored_by(name)
     if path is None:
-        return Audit(_foreign(Place(ensemble, MIRRORS), [name]))
+        return Audit(foreign(Place(ensemble, MIRRORS), [name]))
     d = yield from context.resolver.find(path)
     if d.is_native or d.mirror != place:
         should = context.names[d.mirror.ensemble]
         return Audit([Finding(MISPLACED, *place, f"the children of {path} should be on {should}")])
     findings: list[Finding] = []
     try:
-        if not (yield from _is_there(d.home.ensemble, d.pin)):
-            findings = yield from _audit_without_pin(d)
+        if not (yield from is_there(d.home.ensemble, d.pin)):
+            findings = yield from audit_without_pin(d)
         names = yield from ask(ensemble, GetChildren(place.path, None))
     except NoNodeError:
         return Audit(findings)
     except NoAuthError:
         return Audit(findings, hidden=[place])
-    return _merge(Audit(findings), (yield from _audit_native(context, place, path, names)))
+    return merge(Audit(findings), (yield from _audit_native(context, place, path, names)))
 
 
-def _mirrored(name: str) -> str | None:
+def mirrored_by(name: str) -> str | None:
     """The directory whose mirror has this name; None if no mirror is called so."""
     path = unescape(name)
     with suppress(ValueError):
@@ -354,14 +366,14 @@ def _mirrored(name: str) -> str | None:
     return None
 
 
-def _audit_without_pin(d: Directory) -> Operation[list[Finding]]:
+def audit_without_pin(d: Directory) -> Operation[list[Finding]]:
     """The mirror was there and its pin was not. Was that at one moment?"""
     before = yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))
     if before is None:
         return []
     home = d.home.ensemble
     yield from ask(home, Sync("/"))
-    if (yield from _is_there(home, d.pin)):
+    if (yield from is_there(home, d.pin)):
         return []
     try:
         stat = yield from ask(home, Exists(d.home.path, None))
@@ -377,6 +389,9 @@ def _audit_without_pin(d: Directory) -> Operation[list[Finding]]:
         told = f"{after.numChildren} child{'ren' if after.numChildren > 1 else ''} of {d.path}"
         return [Finding(ORPHANS, d.mirror.ensemble, d.mirror.path, told, d)]
     return [Finding(EMPTY_MIRRORS, d.mirror.ensemble, d.mirror.path, f"of {d.path}", d)]
+
+
+BY_PATH = Looks(audit_znode, audit_mirror)
 
 
 def is_essential(path: str) -> bool:

@@ -71,6 +71,12 @@ DIFFERING_PLACES = Kind(
     "delete nothing: the map was made with its ensembles in another order; stop the clients, and bring back the "
     "old map (docs/operations/fsck.md)",
 )
+DIFFERING_PROOFS = Kind(
+    "differing-proofs",
+    "directories whose pin and proof disagree on whether the children are below them",
+    "stop the clients; if the pin says native, make `.parkazoo.native` beside it; if it names an ensemble, delete "
+    "`.parkazoo.native`; if there is no pin, delete it too, once nobody else has made it meanwhile",
+)
 UNFINISHED_PROMOTIONS = Kind(
     "unfinished-promotions",
     "directories whose first child never came: a pin without a mirror",
@@ -89,6 +95,7 @@ KINDS = (
     LOST_CHILDREN,
     UNKNOWN_ENSEMBLES,
     DIFFERING_PLACES,
+    DIFFERING_PROOFS,
     ORPHANS,
     EMPTY_MIRRORS,
     MISSING_PINS,

@@ -15,7 +15,7 @@ from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren, SetACL, Sync, Transaction
 from parkazoo.protocol import audit, findings
-from parkazoo.protocol.audit import audit_ensemble, audit_mirror, audit_znode, recheck
+from parkazoo.protocol.audit import BY_PATH, audit_ensemble, audit_mirror, audit_znode, recheck
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import (
     bump_fence,
@@ -174,7 +174,7 @@ class LossTest(unittest.TestCase):
     def test_a_repair_does_not_hide_a_loss(self) -> None:
         """The folder of the mirrors is not made again."""
         must(self.model.execute(1, Delete(MIRRORS, -1)))
-        seen = run(self.model, audit_ensemble(self.context, 1, 0))
+        seen = run(self.model, audit_ensemble(self.context, 1, 0, BY_PATH))
         (finding,) = [finding for finding in seen.findings if finding.path == MIRRORS]
         self.assertEqual(finding.kind.name, "lost-mirrors")
         self.assertNotIn(finding.kind, MENDS)
@@ -183,10 +183,10 @@ class LossTest(unittest.TestCase):
 class NamesTest(unittest.TestCase):
     def test_of_mirrors(self) -> None:
         for path in ("/a", "/a/b", "/a%2Fb", "/a%/b%25", "/a b/é"):
-            self.assertEqual(audit._mirrored(escape(path)), path)
+            self.assertEqual(audit.mirrored_by(escape(path)), path)
         bad = ["", "a", "%2Fa%2F", "%2F%2Fa", "%2Fa%2F..%2Fb", "%2f", "%2Fa%41", "%2Fa%"]
         for name in (*bad, "%2Fparkazoo", "%2Fparkazoo%2Fx", "%2Fa%2F.parkazoo"):
-            self.assertIsNone(audit._mirrored(name), name)
+            self.assertIsNone(audit.mirrored_by(name), name)
 
 
 class BesideClientsTest(unittest.TestCase):
@@ -277,9 +277,11 @@ def answer_of(value: Any) -> Any:
 class World:
     """The ensembles, one client after another, and fsck all the time."""
 
+    placement = PLACEMENT
+
     def __init__(self, dice: random.Random) -> None:
         self.dice = dice
-        self.model = model = prepared(PLACEMENT, [PATH], has_lag=True)
+        self.model = model = prepared(self.placement, [PATH], has_lag=True)
         self.is_lagging = True
         execute = model.execute
 
@@ -295,7 +297,13 @@ class World:
     def client(self) -> Client:
         number = next(self.numbers)
         who = Who(owners=tuple(range(10 * number, 10 * number + 5)))
-        return Client(PLACEMENT, self.model, who, f"mark{number}-")
+        return self.make_client(who, f"mark{number}-")
+
+    def make_client(self, who: Who, marks: str) -> Client:
+        return Client(self.placement, self.model, who, marks)
+
+    def look_and_mend(self) -> Operation[list[str]]:
+        return look_and_mend(self.fsck.context)
 
     def run(self, requests: list[Any], crash: int = -1) -> Iterator[Any]:
         """The answers of a client, which dies before its step number `crash`, beside fsck."""
@@ -337,7 +345,7 @@ class World:
         if last is not None:
             self._note(last)
         result = Result()
-        self.fsck.driver.run(look_and_mend(self.fsck.context), result)
+        self.fsck.driver.run(self.look_and_mend(), result)
         return result
 
     def _note(self, result: Result) -> None:

@@ -1,0 +1,168 @@
+"""What fsck asks about each znode where pins decide, and what it concludes: as audit.py has it for other maps.
+
+A directory is nowhere else than its pin says, and a pin never changes. So one look at a pin proves where the
+children are, and a mirror is wrong if a pin that names another place is seen between two looks at the very same
+mirror.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kazoo.exceptions import NoAuthError, NoNodeError
+
+from parkazoo.kazoo_private import Exists, GetChildren, GetData, Sync
+from parkazoo.protocol.audit import (
+    NOTHING,
+    Audit,
+    Looks,
+    Unvisited,
+    audit_pinned,
+    audit_without_pin,
+    foreign,
+    merge,
+    mirrored_by,
+)
+from parkazoo.protocol.findings import DIFFERING_PROOFS, EMPTY_MIRRORS, MISPLACED, UNKNOWN_ENSEMBLES, Finding
+from parkazoo.protocol.grown.common import GrownContext
+from parkazoo.protocol.grown.lookup import locate
+from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
+from parkazoo.protocol.mend import mend
+from parkazoo.protocol.pin import Pin, decode_pin
+from parkazoo.protocol.placement import MIRRORS, OURS, PIN, PROOF, Directory, Place, above, escape, join
+from parkazoo.protocol.steps import Operation, ask, ask_synced
+
+
+def _audit_znode(context: GrownContext, parent: Place, parent_path: str, name: str) -> Operation[Audit]:
+    """A znode of the user's, below `parent`."""
+    place, path = Place(parent.ensemble, join(parent.path, name)), join(parent_path, name)
+    d = directory(path, place, NATIVE)
+    hidden = Audit()
+    try:
+        names = yield from ask(place.ensemble, GetChildren(place.path, None))
+    except NoNodeError:
+        return NOTHING
+    except NoAuthError:  # all may see a pin and a proof
+        hidden, names = Audit(hidden=[place]), []
+    pin = yield from _read_pin(d)
+    if pin is None:
+        if PROOF in names and PIN not in names and (yield from _has_lone_proof(d)):
+            return Audit([Finding(DIFFERING_PROOFS, place.ensemble, path, "a proof without a pin")])
+        return merge(hidden, _native(context, d, names))
+    on = pin.on or context.names[context.places.first.of_children(path)]
+    if pin.is_native:
+        if names and PROOF not in names and (yield from _has_lone_pin(d)):
+            return Audit(
+                [Finding(DIFFERING_PROOFS, place.ensemble, path, "a pin that says native, without a proof")]
+            )
+        return merge(hidden, _native(context, d, names))
+    if on not in context.names:
+        return merge(hidden, Audit([Finding(UNKNOWN_ENSEMBLES, place.ensemble, path, f"on {on} by its pin")]))
+    about = f"beside a pin that names {on}"
+    strange = [join(place.path, each) for each in names if each not in OURS]
+    found = [Finding(MISPLACED, place.ensemble, each, about) for each in strange]
+    if PROOF in names:
+        found.append(Finding(DIFFERING_PROOFS, place.ensemble, path, f"a proof {about}"))
+    seen = yield from audit_pinned(directory(path, place, context.names.index(on)))
+    return merge(Audit(found), seen if seen.hidden else merge(hidden, seen))
+
+
+def _native(context: GrownContext, d: Directory, names: list[str]) -> Audit:
+    own = [name for name in names if name not in OURS]
+    return Audit(unvisited=[Unvisited(partial(_audit_znode, context, d.home, d.path), own)])
+
+
+def _read_pin(d: Directory) -> Operation[Pin | None]:
+    try:
+        data, _ = yield from ask(d.home.ensemble, GetData(d.pin, None))
+    except (NoAuthError, NoNodeError):
+        return None
+    return decode_pin(data) or Pin(0, 0)
+
+
+def _has_lone_proof(d: Directory) -> Operation[bool]:
+    """Both are made and deleted at once, so one look at both is enough, if no server is behind."""
+    (names,) = yield from ask_synced(d.home.ensemble, GetChildren(d.home.path, None))
+    return PROOF in names and PIN not in names
+
+
+def _has_lone_pin(d: Directory) -> Operation[bool]:
+    """Whether the pin says native, in a life in which there is no proof."""
+    try:
+        pin, names, again = yield from ask_synced(
+            d.home.ensemble, GetData(d.pin, None), GetChildren(d.home.path, None), GetData(d.pin, None)
+        )
+    except NoNodeError:
+        return False
+    found = decode_pin(pin[0])
+    return bool(found and found.is_native and pin[1].czxid == again[1].czxid and PROOF not in names)
+
+
+def _audit_mirror(context: GrownContext, ensemble: int, name: str) -> Operation[Audit]:
+    """A child of ``/parkazoo/mirrors``."""
+    place, path = Place(ensemble, join(MIRRORS, name)), mirrored_by(name)
+    if path is None:
+        return Audit(foreign(Place(ensemble, MIRRORS), [name]))
+    findings: list[Finding] = []
+    try:
+        before = yield from ask(ensemble, Exists(place.path, None))
+        findings = yield from _audit_its_directory(context, place, path)
+        if findings:
+            (after,) = yield from ask_synced(ensemble, Exists(place.path, None))
+            if before is None or after is None or before.czxid != after.czxid:
+                findings = []  # another mirror than the one that was looked for
+        names = yield from ask(ensemble, GetChildren(place.path, None))
+    except NoNodeError:
+        return Audit(findings)
+    except NoAuthError:
+        return Audit(findings, hidden=[place])
+    return merge(Audit(findings), Audit(unvisited=[Unvisited(partial(_audit_znode, context, place, path), names)]))
+
+
+def _audit_its_directory(context: GrownContext, place: Place, path: str) -> Operation[list[Finding]]:
+    """What is wrong with a mirror, if it has been the same all the time."""
+    yield from _sync_above(context, path)
+    found = yield from locate(context, path, is_fresh=True)
+    if found is None and (yield from _is_damaged_above(context, path)):
+        return []
+    if found is None or not found.is_decided:
+        home = (context.places.known(path) if found is None else found.d).home
+        return (yield from audit_without_pin(directory(path, home, place.ensemble)))
+    if found.d.mirror == place:
+        return []
+    on = "below it" if found.d.is_native else f"on {context.names[found.d.mirror.ensemble]}"
+    return [Finding(MISPLACED, *place, f"the children of {path} are {on} by its pin")]
+
+
+def _is_damaged_above(context: GrownContext, path: str) -> Operation[bool]:
+    """Whether a directory above has a mirror where no pin says so: then what is below it cannot be found."""
+    for directory_above in above(path):
+        if is_fixed(directory_above):
+            return False
+        mirror = f"{MIRRORS}/{escape(directory_above)}"
+        found = yield from locate(context, directory_above, is_fresh=True)
+        place = found.d.mirror if found is not None and found.is_decided else None
+        answers = yield tuple((ensemble, Exists(mirror, None)) for ensemble in range(len(context.names)))
+        for ensemble, stat in enumerate(answers):
+            if stat is not None and place != Place(ensemble, mirror):
+                return True
+    return False
+
+
+def _sync_above(context: GrownContext, path: str) -> Operation[None]:
+    """No server may be behind, by which a directory is not found."""
+    ensembles = {context.places.known(each).mirror.ensemble for each in above(path)}
+    yield tuple((ensemble, Sync("/")) for ensemble in sorted(ensembles))
+
+
+def mend_by_pins(context: GrownContext, finding: Finding) -> Operation[str]:
+    """As :func:`parkazoo.protocol.mend.mend`; a directory that has been made again may be elsewhere."""
+    if finding.kind is EMPTY_MIRRORS and finding.directory is not None:
+        if (yield from locate(context, finding.directory.path, is_fresh=True)) is not None:
+            return ""
+        path, ensemble = finding.directory.path, finding.directory.mirror.ensemble
+        finding = finding._replace(directory=directory(path, context.places.known(path).home, ensemble))
+    return (yield from mend(context, finding))
+
+
+BY_PINS = Looks(_audit_znode, _audit_mirror)
