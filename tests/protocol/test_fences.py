@@ -8,10 +8,12 @@ from typing import Any
 
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from parkazoo.kazoo_private import Create, Delete
+from parkazoo.kazoo_private import Create, Delete, Transaction
+from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
-from tests.explore.alone import issue, make_context, prepared
+from tests.explore.alone import issue, make_context, make_grown, outcome, prepared
+from tests.explore.scenario import Knows
 
 PLACEMENT = Placement(2)
 MOST_STEPS = 60
@@ -28,6 +30,26 @@ def with_one_fence() -> tuple[str, str]:
 
 
 class TestOneFence(unittest.TestCase):
+    def test_a_transaction_that_deletes_both(self) -> None:
+        """The fence goes up with the first. Both are mirrored on the ensemble of their homes."""
+        one, other = with_one_fence()
+        new, children = "/new", [f"{path}/x" for path in (one, other)]
+        while PLACEMENT.directory(new).fence != PLACEMENT.directory(one).fence:
+            new += "w"
+        model = prepared(PLACEMENT, [])
+        context = make_grown(make_context(PLACEMENT), PLACEMENT, Knows(lambda path: PLACEMENT.of_children("/")))
+        operations = [[Create(path, b"", OPEN_ACL_UNSAFE, 0)] for path in (one, other, *children)]
+        operations.append([Delete(path, -1) for path in (*children, one, other)])
+        operations.append([Create(path, b"", OPEN_ACL_UNSAFE, 0) for path in (one, children[0])])
+        made = [Create(path, b"", OPEN_ACL_UNSAFE, 0) for path in (new, f"{new}/x")]
+        operations.append([*made, Delete(children[0], -1), Delete(one, -1)])
+        for each in operations:
+            log: list[Any] = []
+            results = outcome(model, GROWN_PLANS[Transaction.type].operation(context, Transaction(each)), log=log)
+            self.assertFalse([result for result in results if isinstance(result, Exception)], each)
+            self.assertLess(len(log), MOST_STEPS)
+        self.assertEqual(model.nodes[context.places.root]["/"].children - {"parkazoo"}, {new[1:]})
+
     def test_two_deletes_in_step(self) -> None:
         one, other = with_one_fence()
         for ahead in range(10):

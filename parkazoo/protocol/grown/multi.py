@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -152,7 +152,7 @@ class _Attempt:
                 if not operation.flags:
                     born[operation.path] = operation, d
             multi.append([*steps, placed(operation, d.home.path)])
-        return multi
+        return _with_each_fence_once(multi)
 
     def _place(self) -> list[Directory]:
         """Where the operations' znodes are, or will be."""
@@ -272,6 +272,29 @@ class _Attempt:
             return bool((yield from ask(d.home.ensemble, GetChildren(d.pin, None))))  # a mark has come
         except NoNodeError:
             return True
+
+
+def _with_each_fence_once(multi: list[list[Request]]) -> list[list[Request]]:
+    """Directories may share a fence, which goes up with the first of them: a second time its version is another.
+
+    Of the versions that were seen the lowest counts: none of what was read behind one of them has changed then.
+    """
+    seen: dict[str, list[int]] = {}
+    for steps in multi:
+        for step in steps[:-1]:
+            if isinstance(step, SetData):
+                seen.setdefault(step.path, []).append(step.version)
+    if all(len(versions) == 1 for versions in seen.values()):
+        return multi
+    return [[*_fences_from(seen, steps[:-1]), steps[-1]] for steps in multi]
+
+
+def _fences_from(seen: dict[str, list[int]], steps: Sequence[Request]) -> Iterator[Request]:
+    for step in steps:
+        if not isinstance(step, SetData):
+            yield step
+        elif versions := seen.pop(step.path, None):
+            yield step._replace(version=min((each for each in versions if each >= 0), default=-1))
 
 
 def _last_of_mirrored_here(d: Directory) -> Operation[list[Request]]:
