@@ -11,7 +11,6 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from parkazoo.admin.clients import AdminClient
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.map_copies import verify_workable
 from parkazoo.protocol.placement import (
     CLIENTS,
     DONE,
@@ -64,9 +63,7 @@ class Contents(NamedTuple):
 
 def parse_map(data: bytes, path: str, hosts: str) -> ClusterMap:
     try:
-        found = ClusterMap.from_json(data)
-        verify_workable(found)
-        return found
+        return ClusterMap.from_json(data)
     except ClusterMapError as error:
         raise ClusterMapError(f"cannot use the cluster map at {path} on {hosts}: {error}") from None
 

@@ -23,10 +23,9 @@ from parkazoo.admin.verify import verify_contents, verify_form, verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record
 from parkazoo.protocol.epochs import FORMS, Form
-from parkazoo.protocol.map_copies import WORKABLE
 from parkazoo.protocol.placement import CLIENTS, DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT
 
-FORMS_OF_NEW = tuple(form.word for form in WORKABLE)
+FORMS_OF_NEW = (Form.PLAIN.word, Form.GROWN.word)
 CREATES_AT_ONCE = 256  # keeps a transaction far below the servers' limit of 1 MiB
 
 

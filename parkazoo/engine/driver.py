@@ -19,12 +19,14 @@ from parkazoo.kazoo_private import Exists, Sync, Transaction
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.operations import complete_answer, is_complete
+from parkazoo.protocol.grown.reading import look
+from parkazoo.protocol.operations import complete_answer, is_complete, look_again
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
 from parkazoo.protocol.placement import Directory, is_reserved
 from parkazoo.protocol.plans import BRIEF, OTHER, PLANS, Plan
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import Operation, Request, Step, placed
+from parkazoo.protocol.watches import DirectoryWatch
 
 log = logging.getLogger(__name__)
 
@@ -324,6 +326,11 @@ class Driver:
         """Run a generator, without a claim; `request` is what errors are about."""
         _Run(self, OTHER, request, reply, operation).advance(None)
 
+    def look(self, watch: DirectoryWatch) -> Operation[str | None]:
+        """Look again: the type of the event to fire, or None to watch on."""
+        context = self.context
+        return look(context, watch) if isinstance(context, GrownContext) else look_again(context, watch)
+
     def told(self, error: Exception, request: Request | None) -> Exception:
         """An error as the user hears it: one about a znode of ParKazoo's own is about the path of the request."""
         own, separator, where = str(error).partition(OF_ENSEMBLE)
@@ -372,8 +379,13 @@ class Driver:
         for call in idle:
             call()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no operation waits or needs another request."""
+        return not self.order
+
     def when_idle(self, call: Callable[[], None]) -> None:
-        """Make `call` once no operation waits or needs another request."""
+        """Make `call` once that is so."""
         with self._lock:
             if self.order:
                 self._when_idle.append(call)

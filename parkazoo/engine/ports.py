@@ -47,8 +47,11 @@ class RequestPort(Protocol):
     def submit(self, request: Request, reply: Reply | None) -> None:
         """Queue a request, in order, without blocking; `reply` takes the answer on any thread, perhaps at once."""
 
-    def forget_watch(self, path: str, watch: Any) -> None:
-        """Take a watch on a physical path out of the tables, if it is there."""
+    def forget_watch(self, path: str, watch: Any) -> bool:
+        """Take a watch on a physical path out of the tables; False if it is not there."""
+
+    def data_watches(self) -> list[tuple[str, Any]]:
+        """The watches on data and on existence, with the physical paths."""
 
 
 class Member(RequestPort, Protocol):
@@ -146,6 +149,9 @@ class Owner(Protocol[MemberT_contra]):
 
     def registration(self, member: MemberT_contra, session: int) -> Request:
         """The request by which a session registers. A session that can write sends it before any other."""
+
+    def unready(self) -> Exception | None:
+        """Called behind the registration and the copy: why the session may not be used."""
 
     def take_copy(self, member: MemberT_contra, copy: Any, server: str) -> Exception | None:
         """As :meth:`recognize`, behind the registration: what is there is not older than what made room for it.

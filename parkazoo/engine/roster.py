@@ -18,9 +18,6 @@ from parkazoo.kazoo_private import SetData
 from parkazoo.protocol.atlas import Atlas, NoCopyError
 from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, SessionId, pack_sessions, unpack_sessions
 from parkazoo.protocol.cluster_map import FIRST, ClusterMap, format_hosts, parse_hosts
-from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.places import Places
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.server_list import Servers, parse_config
 from parkazoo.protocol.standing import Standing
@@ -67,6 +64,7 @@ class Roster(Generic[MemberT]):
         self._standing: Standing[MemberT] = Standing()
         self._standing.begins(self.first)
         self._known = {self.first} if first else set[MemberT]()  # that it is the right ensemble has been seen
+        self._epoch = 0  # of the map by which all operations work
         self._registered: dict[MemberT, int] = {}  # with which epoch of the map
         self._refused: dict[MemberT, set[str]] = {}  # servers that are not its ensemble's
         self._number = resume[0] if resume is not None else runtime.new_number()
@@ -101,6 +99,10 @@ class Roster(Generic[MemberT]):
         """The client cannot start."""
         raise NotImplementedError
 
+    def _go_on(self) -> None:
+        """Work by the newest map, and then :meth:`_acknowledge` it."""
+        raise NotImplementedError
+
     # ---- what members ask ------------------------------------------------------------------------
 
     def recognize(self, member: MemberT, record: Any, copy: Any, server: str) -> Exception | None:
@@ -114,16 +116,14 @@ class Roster(Generic[MemberT]):
 
     def registration(self, member: MemberT, session: int) -> Request:
         """See :meth:`parkazoo.engine.ports.Owner.registration`."""
-        assert self.cluster_map is not None
-        self._registered[member] = self.cluster_map.epoch
+        self._registered[member] = self._epoch
         if self._atlas.is_of_one:
             self._number = session  # so it stays if there are more
         return self._registration(session)
 
     def _registration(self, session: int) -> Request:
-        assert self.cluster_map is not None
         number = session if self._atlas.is_of_one else self._number
-        return self._client.registration(session, number, self.cluster_map.epoch)
+        return self._client.registration(session, number, self._epoch)
 
     def take_copy(self, member: MemberT, copy: Any, server: str) -> Exception | None:
         """See :meth:`parkazoo.engine.ports.Owner.take_copy`."""
@@ -169,6 +169,7 @@ class Roster(Generic[MemberT]):
             self._fail(error)
             return error
         assert self.cluster_map is not None
+        self._epoch = self.cluster_map.epoch
         self._settle(self.first, name)
         self._warn_of_strangers(self.cluster_map)
         self._placement = self.cluster_map.make_placement()
@@ -251,17 +252,15 @@ class Roster(Generic[MemberT]):
         self.ports[index] = member
 
     def _follow(self, before: ClusterMap) -> None:
-        """There is a newer map: other addresses, more ensembles. Each session that is registered says so."""
+        """There is a newer map: other addresses, more ensembles, a higher form."""
         assert self.cluster_map is not None
         self._client.logger.info("The cluster map has changed: epoch %d", self.cluster_map.epoch)
         if come := [name for name in self.cluster_map.names if name not in self.names]:
             self._grow(come)
-        if self.driver is not None and isinstance(self.driver.context, GrownContext):
-            self.driver.context.places.guess = self._guess()
         for member in self.members:
             if before.ensembles.get(member.name) != self.cluster_map.ensembles.get(member.name):
                 self._settle(member, member.name)
-            self._register_again(member)
+        self._go_on()
 
     def _grow(self, come: Sequence[str]) -> None:
         """There are more ensembles.
@@ -282,36 +281,18 @@ class Roster(Generic[MemberT]):
             self.driver.context.grow(len(self.names) + len(come))
         self._add(come)
 
-    # ---- a map that has grown ------------------------------------------------------------------------
+    # ---- registrations ---------------------------------------------------------------------------
 
-    def _work_by_pins(self, driver: Driver) -> None:
-        """Pins decide where the children of directories are, if the map has grown."""
+    def _acknowledge(self) -> None:
+        """Nothing is under way by an older map: each session that is registered says so."""
         assert self.cluster_map is not None
-        if self.cluster_map.form is Form.GROWN:
-            places = Places(self._placement, self._guess(), self._runtime.make_lock())
-            driver.begin_grown(GrownContext(driver.context, places, self._is_joined, self._take_beside))
-
-    def _guess(self) -> Callable[[str], int]:
-        """The port of the ensemble to which the newest epoch gives a directory."""
-        assert self.cluster_map is not None
-        guess = self.cluster_map.make_guess().of_children
-        ports = [self.names.index(name) for name in self.cluster_map.names]
-        return guess if ports == [*range(len(ports))] else lambda directory: ports[guess(directory)]
-
-    def _is_joined(self, ensemble: int) -> bool:
-        return not isinstance(self.ports[ensemble], Unjoined)
-
-    def _take_beside(self, ensemble: int, copy: Any) -> None:
-        """The copy of the map on an ensemble that has shown a pin with an unknown name."""
-        name = self.names[ensemble]
+        self._epoch = self.cluster_map.epoch
         for member in self.members:
-            if member.name == name:
-                self.take_copy(member, copy, f"ensemble {name}")
+            self._register_again(member)
 
     def _register_again(self, member: MemberT) -> None:
         """If it has registered with an older map."""
-        assert self.cluster_map is not None
-        epoch = self.cluster_map.epoch
+        epoch = self._epoch
         if self._registered.get(member, 0) != epoch and self._standing[member] == KeeperState.CONNECTED:
             create = self._registration(member.session_id)
             registered = OnAnswer(partial(self._have_registered, member, epoch))

@@ -11,8 +11,10 @@ from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.early import Early
+from parkazoo.engine.form_change import POLL_S
+from parkazoo.engine.gate import Gate
+from parkazoo.engine.growing import Growing
 from parkazoo.engine.ports import Client, MemberT, Reply, Runtime, Timer
-from parkazoo.engine.roster import Roster
 from parkazoo.engine.watching import Watching
 from parkazoo.kazoo_private import CONNECTION_DROP
 from parkazoo.protocol.client_id import SessionId
@@ -22,7 +24,7 @@ from parkazoo.protocol.states import CONNECTED_STATES, is_fatal
 from parkazoo.protocol.steps import Request
 
 
-class Session(Roster[MemberT]):
+class Session(Growing[MemberT]):
     """The members of a client and their common state.
 
     It begins with one member, on whichever ensemble answers first. The map there names the others. Each of them is
@@ -43,7 +45,6 @@ class Session(Roster[MemberT]):
         resume: SessionId | None,
     ) -> None:
         super().__init__(client, runtime, make_member, resume)
-        self.watching: Watching | None = None  # once the session is open
         self.interrupted_thread: int | None = None
         self.leaves_sessions = False  # it could not resume them all: those that live are left as they are
         self.is_leaving = False  # the client has begun to stop: watches are called no more
@@ -110,8 +111,9 @@ class Session(Roster[MemberT]):
         watching.driver = driver = Driver(context, self.ports, self._runtime.make_lock, client.unchroot)
         self._work_by_pins(driver)
         self.driver = driver
-        self._early.open(driver.call)
-        self.call = driver.call
+        self.gate = gate = Gate(driver.call, self._runtime.make_lock, self.refusal)
+        self._early.open(gate.call)
+        self.call = gate.call
 
     def _fail(self, error: Exception) -> None:
         if self.failure is None and not self.is_stopping:
@@ -151,6 +153,8 @@ class Session(Roster[MemberT]):
         """On the loop: close every member's session, without waiting for it."""
         self.is_leaving = self.is_stopping = True
         self._early.fail()
+        if self.driver is not None:
+            self.gate.fail()
         self._stop_waiting()
         for port in self._unjoined():
             port.fail()
@@ -159,6 +163,14 @@ class Session(Roster[MemberT]):
                 member.leave()
             else:
                 member.begin_stop()
+
+    def when_idle(self, call: Callable[[], None]) -> None:
+        """On the loop, once the session is open: make `call` when no operation waits or needs another request."""
+        assert self.driver is not None
+        if self.is_changing:
+            self._runtime.call_later(POLL_S, partial(self.when_idle, call))
+        else:
+            self.driver.when_idle(call)
 
     def fail_away(self) -> None:
         """On the loop, when the client is about to stop: nothing waits for an ensemble that is away any longer."""

@@ -39,8 +39,13 @@ class Unjoined:
         self._early.call(request, reply)
         self._join()
 
-    def forget_watch(self, path: str, watch: Any) -> None:
+    def forget_watch(self, path: str, watch: Any) -> bool:
         """There is none."""
+        return False
+
+    def data_watches(self) -> list[tuple[str, Any]]:
+        """There is none."""
+        return []
 
     def pass_on(self, member: RequestPort) -> None:
         """The ensemble is joined: its member takes what was kept, and what comes."""

@@ -15,7 +15,6 @@ from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer, RequestPort
-from parkazoo.protocol.steps import Operation
 from parkazoo.protocol.watches import DirectoryWatch
 
 
@@ -42,19 +41,20 @@ class Watching:
         self._client_state = client_state
         # By key, also those that are just looking again and so are in no table. Each watch holds its key's set.
         self._armed: WeakValueDictionary[str, WeakSet[DirectoryWatch]] = WeakValueDictionary()
+        self._looks: set[object] = set()  # that are under way
 
     def __len__(self) -> int:
         """How many znodes are watched."""
         return len(self._armed)
 
-    def watch(
-        self, key: str, watcher: Callable[[Any], Any], look: Callable[[DirectoryWatch], Operation[str | None]]
-    ) -> DirectoryWatch:
-        """Stand in for a user's watch, until :meth:`settle` without an effect.
+    def watch(self, key: str, watcher: Callable[[Any], Any]) -> DirectoryWatch:
+        """Stand in for a user's watch, until :meth:`settle` without an effect."""
+        return DirectoryWatch(key, watcher, self._look_again, self._withdraw)
 
-        :param look: looks again: the type of the event to fire, or None to watch on.
-        """
-        return DirectoryWatch(key, watcher, partial(self._look_again, look), self._withdraw)
+    @property
+    def is_looking(self) -> bool:
+        """Whether a watch looks again at this moment."""
+        return bool(self._looks)
 
     def settle(self, watch: DirectoryWatch, has_succeeded: bool) -> None:
         """The call that left the watch has ended: arm the watch, or drop it."""
@@ -77,13 +77,14 @@ class Watching:
             for watch in list(watches):
                 watch.fire(event)
 
-    def _look_again(
-        self, look: Callable[[DirectoryWatch], Operation[str | None]], watch: DirectoryWatch, event: WatchedEvent
-    ) -> None:
-        self.driver.run(look(watch), OnAnswer(partial(self._have_looked, watch, event)))
+    def _look_again(self, watch: DirectoryWatch, event: WatchedEvent) -> None:
+        look = object()
+        self._looks.add(look)
+        self.driver.run(self.driver.look(watch), OnAnswer(partial(self._have_looked, watch, event, look)))
 
-    def _have_looked(self, watch: DirectoryWatch, event: WatchedEvent, answer: Any) -> None:
+    def _have_looked(self, watch: DirectoryWatch, event: WatchedEvent, look: object, answer: Any) -> None:
         """:param answer: the type of the event to fire; None to watch on; or why it is not known."""
+        self._looks.discard(look)
         if isinstance(answer, Exception):  # as with kazoo's watches of a lost connection
             self._dispatch(partial(watch.fire, WatchedEvent(EventType.NONE, self._client_state(), None)))
         elif answer is not None:

@@ -15,7 +15,8 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, no_map_error
-from parkazoo.protocol.map_copies import CopyKind, compare, verify_workable
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.map_copies import CopyKind, compare
 from parkazoo.protocol.placement import MAP
 from parkazoo.protocol.wrong_ensemble import identity_error
 
@@ -34,9 +35,7 @@ def read_copy(answer: Any, server: str) -> ClusterMap | None:
     if isinstance(answer, Exception):
         raise answer
     try:
-        found = ClusterMap.from_json(answer[0])
-        verify_workable(found)
-        return found
+        return ClusterMap.from_json(answer[0])
     except ClusterMapError as error:
         raise ClusterMapError(f"cannot use the cluster map at {MAP} on {server}: {error}") from None
 
@@ -56,8 +55,14 @@ def newer_of(known: ClusterMap, copy: ClusterMap, server: str) -> ClusterMap:
             "changed one of them by hand. See `parkazoo map check`"
         )
     if kind is not CopyKind.NEWER:
+        if copy.form < known.form - 1:
+            raise ClusterMapError(
+                f"{MAP} on {server}, epoch {copy.epoch}, has form {copy.form.word}, the client's map, epoch "
+                f"{known.epoch}, {known.form.word}: somebody has restored that ensemble from elsewhere. See "
+                "`parkazoo map check`"
+            )
         return known
-    if copy.form is not known.form:
+    if copy.form < known.form and known.form is not Form.TOLERANT:  # which alone may be given up
         raise ClusterMapError(
             f"{MAP} on {server}, epoch {copy.epoch}, has form {copy.form.word} instead of {known.form.word}: "
             "somebody has changed it by hand. See `parkazoo map check`"

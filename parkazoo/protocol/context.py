@@ -8,6 +8,7 @@ from typing import Any
 
 from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError, NotReadOnlyCallError
 
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.past import CATCH_UP, Past
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.registration import Owners
@@ -28,16 +29,17 @@ class Context:
     :param lock: held for a moment while the memory changes; operations run on several threads.
     :param owners: which client each session belongs to.
     :ivar known: where a path and its children are, as far as that is known without asking.
+    :ivar form: of the map by which the operations work.
     """
+
+    form = Form.PLAIN
 
     def __init__(
         self,
         placement: Placement,
         names: Sequence[str],
         new_mark: Callable[[], str],
-        watch: Callable[
-            [str, Callable[[Any], Any], Callable[[DirectoryWatch], Operation[str | None]]], DirectoryWatch
-        ],
+        watch: Callable[[str, Callable[[Any], Any]], DirectoryWatch],
         settle: Callable[[DirectoryWatch, bool], None],
         owners: Owners,
         lock: AbstractContextManager[Any],

@@ -7,9 +7,6 @@ from typing import NamedTuple
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.epochs import UPGRADE, Form
-
-WORKABLE = (Form.PLAIN, Form.GROWN)
 
 
 class CopyKind(Enum):
@@ -39,20 +36,12 @@ class Copy(NamedTuple):
         return self.kind in {CopyKind.DIFFERING, CopyKind.FOREIGN, CopyKind.DAMAGED}
 
 
-def verify_workable(cluster_map: ClusterMap) -> None:
-    """ClusterMapError if clients and commands do not know how to work by the map."""
-    if cluster_map.form not in WORKABLE:
-        known = " and ".join(form.word for form in WORKABLE)
-        raise ClusterMapError(f"it has form {cluster_map.form.word!r}; this ParKazoo knows {known}: {UPGRADE}")
-
-
 def judge_copy(data: bytes | None, published: ClusterMap) -> Copy:
     """:param data: of ``/parkazoo/map``; None if there is no such znode."""
     if data is None:
         return Copy(CopyKind.MISSING, "it is missing")
     try:
         found = ClusterMap.from_json(data)
-        verify_workable(found)
     except ClusterMapError as error:
         return Copy(CopyKind.DAMAGED, str(error))
     kind = compare(found, published)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from kazoo.exceptions import (
@@ -145,7 +144,7 @@ def get_children(context: Context, request: Request) -> Operation[Any]:
                 answer = yield from context.ask(path, d.mirror.ensemble, placed(request, d.mirror.path))
             except NoNodeError:
                 if request.watcher and watch is None:
-                    watch = context.watch(children(path), request.watcher, partial(look_again, d))
+                    watch = context.watch(children(path), request.watcher)
                     watch.places.update((d.home, d.mirror))
                 stat = yield from _no_children(context, d, watch)
                 if stat is not None:
@@ -188,11 +187,12 @@ def _no_children(context: Context, d: Directory, watch: DirectoryWatch | None) -
     return stat
 
 
-def look_again(d: Directory, watch: DirectoryWatch) -> Operation[str | None]:
+def look_again(context: Context, watch: DirectoryWatch) -> Operation[str | None]:
     """The pin or the mirror of a watched directory came: the event to report, or None after watching on.
 
     A mirror without a child is not reported: it may have been made for a transaction that then failed.
     """
+    d = context.known(watch.path)
     try:
         _, stat = yield from ask(d.home.ensemble, GetChildren2(d.home.path, watch))
     except NoNodeError:

@@ -74,6 +74,10 @@ class DirectoryWatch:
         return self.key.rstrip("/") or "/"
 
     @property
+    def is_of_children(self) -> bool:
+        return len(self.key) > len(self.path)
+
+    @property
     def is_armed(self) -> bool:
         return self._state == "armed"
 
@@ -109,7 +113,7 @@ class DirectoryWatch:
             self.fire(event)
 
     def _is_to_look(self, event: WatchedEvent) -> bool:
-        if len(self.key) > len(self.path):  # of children: the pin, the mirror, or its first child came
+        if self.is_of_children:  # the pin, the mirror, or its first child came
             return event.type in (EventType.CHILD, EventType.CREATED)
         return bool(event.type != EventType.NONE)  # what proved the absence has changed
 

@@ -161,6 +161,7 @@ def _open_session(
         answer, copy, config = yield from _register(attempt, exchange, member.owner.registration(member, session))
         member.registered(session, answer)
         _verify(member.owner.take_copy(member, copy, str(address)))
+        _verify(member.owner.unready())
     if config is not None:
         member.owner.take_config(member, config)
     exchange.open()

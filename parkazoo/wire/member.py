@@ -284,10 +284,18 @@ class Member(KazooClient):
                 for watcher in watchers:
                     self.handler.dispatch_callback(Callback("watch", watcher, (event,)))
 
-    def forget_watch(self, path: str, watch: Any) -> None:
-        """Take a watch on a physical path out of the tables, if it is there."""
+    def forget_watch(self, path: str, watch: Any) -> bool:
+        """Take a watch on a physical path out of the tables; False if it is not there."""
+        was_there = False
         for table in (self._child_watchers, self._data_watchers):
-            table.get(path, set()).discard(watch)
+            watchers = table.get(path, set())
+            was_there = was_there or watch in watchers
+            watchers.discard(watch)
+        return was_there
+
+    def data_watches(self) -> list[tuple[str, Any]]:
+        """The watches on data and on existence, with the physical paths."""
+        return [(path, each) for path, watchers in list(self._data_watchers.items()) for each in list(watchers)]
 
     def _session_callback(self, state: str) -> None:
         """Overrides kazoo's, on the loop. The client's state changes, then requests fail, then watches go."""

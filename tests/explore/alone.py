@@ -73,7 +73,7 @@ def make_grown(context: Context, first: Placement, knows: Knows) -> GrownContext
     places = Places(first, knows.guess, nullcontext())
     for path, where in knows.hints:
         places.remember(directory(path, places.home(path), max(where, NATIVE)), 0, is_pinned=where != UNPINNED)
-    return GrownContext(context, places, lambda ensemble: True, take_copy)
+    return GrownContext(knows.form, context, places, lambda ensemble: True, take_copy)
 
 
 def must(answer: T) -> T:

@@ -92,9 +92,15 @@ class FakeMember:
     def submit(self, request: Request, reply: Reply | None) -> None:
         self.outbox.append((request, reply))
 
-    def forget_watch(self, path: str, watch: Watcher) -> None:
+    def forget_watch(self, path: str, watch: Watcher) -> bool:
+        was_there = False
         for table in (self.watches.data, self.watches.child):
+            was_there = was_there or watch in table.get(path, Ordered())
             table.get(path, Ordered()).discard(watch)
+        return was_there
+
+    def data_watches(self) -> list[tuple[str, Watcher]]:
+        return [(path, each) for path, watches in self.watches.data.items() for each in watches]
 
     def serve(self) -> None:
         """The server executes the oldest request."""

@@ -1,13 +1,15 @@
 """Scenarios of clients whose map has grown: they guess differently, remember what is wrong, and find the pins.
 
 One ensemble was adopted, 0. Then came 1 and 2: an older client's epoch and a newer one's give the directory to
-any.
+any. Or the map is on its way there: the forms of the two clients' maps are neighbours, or the same.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import ClassVar, NamedTuple
@@ -15,8 +17,9 @@ from typing import ClassVar, NamedTuple
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create, Delete
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.grown.claims import GROWN_PLANS
-from parkazoo.protocol.grown.places import NATIVE, UNPINNED
+from parkazoo.protocol.grown.places import NATIVE, UNPINNED, by_first
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
 from tests.explore.alone import abandon, make_context, make_grown, must, outcome, prepared
@@ -28,8 +31,11 @@ from tests.explore.znodes import Request
 
 ADOPTED = Placement(3, 0, lambda path: 0)
 D = "/d"
+Hints = Sequence[tuple[str, int]]
 # Where the epoch of the older client puts the directory, and that of the newer one.
 EPOCHS: Mapping[str, tuple[int, int]] = {"away": (1, 2), "to home": (1, 0), "from home": (0, 2)}
+# Where the first epoch has its children.
+FIRST: Mapping[str, Placement] = {"native": ADOPTED, "mirrored": Placement(3, 0, lambda path: int(path == D))}
 HINTS: Mapping[str, int | None] = {"nothing": None, "unpinned": UNPINNED, "native": NATIVE, "b": 1, "c": 2}
 
 
@@ -69,55 +75,111 @@ STATES: Mapping[str, State] = {
 }
 
 
+class Maps(NamedTuple):
+    """By which the clients work.
+
+    :param first: by the first epoch. :param older: what the older client knows; None if its map is plain.
+    """
+
+    first: Placement
+    older: Knows | None
+    newer: Knows | None
+
+    @property
+    def may_skip_numbers(self) -> bool:
+        """Whether a directory without children may get a pin and a proof, which take two numbers."""
+        both = (self.older, self.newer)
+        return self.first is ADOPTED and any(each and each.form is Form.GUARDED for each in both)
+
+
+def neighbours(first: Placement, newest: Callable[[str], int]) -> Iterator[tuple[str, Maps]]:
+    """Two forms that can work together, of which one is not grown and one is not plain.
+
+    :param newest: where the newest epoch puts the children of a directory.
+    """
+    for one, other in itertools.product(Form, Form):
+        if abs(one - other) <= 1 and one + other not in (2 * Form.PLAIN, 2 * Form.GROWN):
+            both = [_known(form, first, newest) for form in (one, other)]
+            yield f"{one.word} {other.word}", Maps(first, *both)
+
+
+def _known(form: Form, first: Placement, newest: Callable[[str], int]) -> Knows | None:
+    if form is Form.PLAIN:
+        return None
+    return Knows(newest if form is Form.GROWN else by_first(first), form=form)
+
+
+def _maps() -> Iterator[tuple[str, Maps]]:
+    for name, (older, newer) in EPOCHS.items():
+        yield name, Maps(ADOPTED, Knows(guess(older)), Knows(guess(newer)))
+    for where, first in FIRST.items():
+        for forms, maps in neighbours(first, guess(2)):
+            yield f"{where} {forms}", maps
+
+
+# What the clients know: of maps that have grown, and of maps of neighbouring forms.
+MAPS: Mapping[str, Maps] = dict(_maps())
+
+
 @cache
-def beginning(state: str, epochs: str, hints: tuple[str, str]) -> Beginning:
+def beginning(state: str, maps: str, hints: tuple[str, str]) -> Beginning:
     """:param hints: what the older client remembers, and the newer one."""
-    older, newer = map(guess, EPOCHS[epochs])
-    knows = [Knows(older, hint_of(D, hints[0])), Knows(newer, hint_of(D, hints[1])), Knows(newer)]
-    return brought(STATES[state], older, knows)
+    return brought(STATES[state], MAPS[maps], (hint_of(D, hints[0]), hint_of(D, hints[1])))
 
 
-def hint_of(path: str, hint: str) -> Sequence[tuple[str, int]]:
+def hint_of(path: str, hint: str) -> Hints:
     where = HINTS[hint]
     return [] if where is None else [(path, where)]
 
 
-def brought(state: State, older: Callable[[str], int], knows: Sequence[Knows]) -> Beginning:
+def brought(state: State, maps: Maps, hints: Sequence[Hints]) -> Beginning:
     """A beginning in a state.
 
-    :param older: what the client guesses that has brought it about.
+    :param hints: what the older client remembers, and the newer one.
     """
-    model, specification = prepared(ADOPTED), Model(1)
-    fence = ADOPTED.directory(D).fence
-    for ensemble in range(ADOPTED.ensembles):
+    first = maps.first
+    model, specification = prepared(first), Model(1)
+    fence = first.directory(D).fence
+    for ensemble in range(first.ensembles):
         must(model.execute(ensemble, Create(fence, b"", OPEN_ACL_UNSAFE, 0)))
-    plain = make_context(ADOPTED, "plain")
-    before = make_grown(make_context(ADOPTED, "before"), ADOPTED, Knows(older))
+    plain, before, plans = make_context(first, "plain"), make_context(first, "before"), PLANS
+    if maps.older is not None:
+        before, plans = make_grown(before, first, maps.older), GROWN_PLANS
     requests, last = [*state.older], []
     if state.steps is not None:
         last = [requests.pop()]
     for request in state.plain:
         must(outcome(model, PLANS[request.type].operation(plain, request)))
     for request in requests:
-        must(outcome(model, GROWN_PLANS[request.type].operation(before, request)))
+        must(outcome(model, plans[request.type].operation(before, request)))
     for request in last:
-        abandon(model, GROWN_PLANS[request.type].operation(before, request), state.steps or 0)
+        with suppress(StopIteration):  # it may take less
+            abandon(model, plans[request.type].operation(before, request), state.steps or 0)
     for request in (*state.plain, *requests):
         must(specification.execute(0, request))
-    return Beginning(ADOPTED, model, specification, last, knows)
+    both = zip((maps.older, maps.newer), hints, strict=True)
+    knows = [each and each._replace(hints=_safe(first, each.form, some)) for each, some in both]
+    return Beginning(first, model, specification, last, [*knows, maps.newer])
+
+
+def _safe(first: Placement, form: Form, hints: Hints) -> Hints:
+    """A client remembers nothing wrong before it asks for proofs: nobody has decided by another epoch."""
+    if form >= Form.GUARDED:
+        return hints
+    return [(path, where) for path, where in hints if max(where, NATIVE) == by_first(first)(path)]
 
 
 @dataclass(frozen=True)
 class Grown:
     """Two operations on a directory in a state, by an older client and a newer one.
 
-    :param epochs: where theirs put it. :param remembers: what the older client remembers, and `other_remembers`.
+    :param maps: by which they work. :param remembers: what the older client remembers, and `other_remembers`.
     """
 
     state: str
     one: str
     other: str
-    epochs: str
+    maps: str
     remembers: str
     other_remembers: str
     trouble: str
@@ -128,10 +190,10 @@ class Grown:
         gap = is_gap(operations)
         promises = Promises(observe=looked_at(D), mirrors_per_life=None if gap else 1, of_watches=not gap)
         programs = [try_again(partial(OPERATIONS[each], D)) for each in operations]
-        begun = beginning(self.state, self.epochs, (self.remembers, self.other_remembers))
+        begun = beginning(self.state, self.maps, (self.remembers, self.other_remembers))
         return Scenario(name_of(self), begun, programs, TROUBLES[self.trouble], promises=promises)
 
     @classmethod
     def at_random(cls, dice: random.Random) -> Grown:
         operations = list(OPERATIONS)
-        return cls(*drawn(dice, STATES, operations, operations, EPOCHS, HINTS, HINTS, TROUBLES))
+        return cls(*drawn(dice, STATES, operations, operations, MAPS, HINTS, HINTS, TROUBLES))

@@ -35,7 +35,7 @@ from tests.explore.families import (
     reads,
     touches,
 )
-from tests.explore.grown import EPOCHS, HINTS, STATES, D, beginning, drawn
+from tests.explore.grown import HINTS, MAPS, STATES, D, beginning, drawn
 from tests.explore.scenario import Asking, Program, Promises, Scenario, Troubles, Turn
 from tests.explore.znodes import SEQUENCE, Request
 
@@ -55,8 +55,13 @@ AFTERWARDS: Sequence[Request] = [
     create(X),
     *looked_at(D),
 ]
-# No child of theirs is native: there a number is skipped when the pin comes.
+# No child of theirs is native, nor will be: there a number is skipped when the pin comes.
+NUMBERED_MAPS = [name for name, maps in MAPS.items() if not maps.may_skip_numbers]
 NUMBERED_STATES = [state for state in STATES if "adopted" not in state and "native" not in state]
+
+
+def _is_numbered(state: str, maps: str) -> bool:
+    return state in NUMBERED_STATES and maps in NUMBERED_MAPS
 
 
 def taken(draw: Callable[[], T], is_fit: Callable[[T], bool]) -> T:
@@ -74,23 +79,23 @@ class GrownPast:
     change: str
     read: str
     other: str
-    epochs: str
+    maps: str
     remembers: str
     other_remembers: str
     family: ClassVar[str] = "grown-past"
 
     def scenario(self) -> Scenario:
         both = [[changes(D)[self.change], reads(D)[self.read]], programs(D)[self.other]]
-        begun = beginning(self.state, self.epochs, (self.remembers, self.other_remembers))
+        begun = beginning(self.state, self.maps, (self.remembers, self.other_remembers))
         promises = Promises(observe=looked_at(D), mirrors_per_life=None)
         return Scenario(name_of(self), begun, both, Troubles(has_lag=True), promises=promises)
 
     @classmethod
     def at_random(cls, dice: random.Random) -> GrownPast:
-        words = STATES, changes(D), reads(D), programs(D), EPOCHS, HINTS, HINTS
+        words = STATES, changes(D), reads(D), programs(D), MAPS, HINTS, HINTS
         return taken(
             lambda: cls(*drawn(dice, *words)),
-            lambda each: each.state in NUMBERED_STATES or each.change != "create with a number",
+            lambda each: _is_numbered(each.state, each.maps) or each.change != "create with a number",
         )
 
 
@@ -123,14 +128,14 @@ class GrownTransaction:
     state: str
     transaction: str
     other: str
-    epochs: str
+    maps: str
     remembers: str
     other_remembers: str
     trouble: str
     family: ClassVar[str] = "grown-transaction"
 
     def scenario(self) -> Scenario:
-        begun = beginning(self.state, self.epochs, (self.remembers, self.other_remembers))
+        begun = beginning(self.state, self.maps, (self.remembers, self.other_remembers))
         both = [try_again(in_order([Transaction(TRANSACTIONS[self.transaction])])), try_again(self._other)]
         promises = Promises(observe=AFTERWARDS, mirrors_per_life=None, of_watches=False)
         return Scenario(name_of(self), begun, both, TROUBLES[self.trouble], promises=promises)
@@ -143,7 +148,7 @@ class GrownTransaction:
     @classmethod
     def at_random(cls, dice: random.Random) -> GrownTransaction:
         others = [*OPERATIONS, *TRANSACTIONS]
-        return cls(*drawn(dice, STATES, TRANSACTIONS, others, EPOCHS, HINTS, HINTS, TROUBLES))
+        return cls(*drawn(dice, STATES, TRANSACTIONS, others, MAPS, HINTS, HINTS, TROUBLES))
 
 
 def in_order(steps: Sequence[Request | list[Request]]) -> Callable[[], Asking]:
@@ -177,14 +182,14 @@ class GrownNumbers:
     state: str
     one: str
     other: str
-    epochs: str
+    maps: str
     remembers: str
     other_remembers: str
     trouble: str
     family: ClassVar[str] = "grown-numbers"
 
     def scenario(self) -> Scenario:
-        begun = beginning(self.state, self.epochs, (self.remembers, self.other_remembers))
+        begun = beginning(self.state, self.maps, (self.remembers, self.other_remembers))
         gap = is_gap([self.other])
         promises = Promises(observe=looked_at(D), mirrors_per_life=None if gap else 1, of_watches=not gap)
         both = [try_again(in_order(NUMBERS[self.one])), try_again(self._other)]
@@ -197,7 +202,7 @@ class GrownNumbers:
     def at_random(cls, dice: random.Random) -> GrownNumbers:
         hints = [hint for hint in HINTS if hint != "native"]
         others = [*NUMBERS, *OPERATIONS]
-        return cls(*drawn(dice, NUMBERED_STATES, NUMBERS, others, EPOCHS, hints, hints, TROUBLES))
+        return cls(*drawn(dice, NUMBERED_STATES, NUMBERS, others, NUMBERED_MAPS, hints, hints, TROUBLES))
 
 
 # ---- what one client issues at once ------------------------------------------------------------
@@ -217,14 +222,14 @@ class GrownMistaken:
 
     state: str
     remembers: str
-    epochs: str
+    maps: str
     other: str
     one: str
     two: str
     family: ClassVar[str] = "grown-mistaken"
 
     def scenario(self) -> Scenario:
-        begun = beginning(self.state, self.epochs, (self.remembers, "nothing"))
+        begun = beginning(self.state, self.maps, (self.remembers, "nothing"))
         other = {**NOTHING, **programs(D)}[self.other]
         return Scenario(
             name_of(self),
@@ -237,9 +242,9 @@ class GrownMistaken:
     @classmethod
     def at_random(cls, dice: random.Random) -> GrownMistaken:
         return taken(
-            lambda: cls(*drawn(dice, STATES, HINTS, EPOCHS, {**NOTHING, **programs(D)}, TOUCHES, TOUCHES)),
+            lambda: cls(*drawn(dice, STATES, HINTS, MAPS, {**NOTHING, **programs(D)}, TOUCHES, TOUCHES)),
             lambda each: (
-                (each.state in NUMBERED_STATES or "create with a number" not in (each.one, each.two))
+                (_is_numbered(each.state, each.maps) or "create with a number" not in (each.one, each.two))
                 and not (each.remembers in PINNED and _is_late(each.one, each.two))
             ),
         )
@@ -266,7 +271,7 @@ class GrownRemembered:
     deletes it and goes on, at once."""
 
     knows: str
-    epochs: str
+    maps: str
     other: str
     again: str
     when: str
@@ -281,7 +286,7 @@ class GrownRemembered:
         mine: Program = in_order([*known, *awaited, last])
         return Scenario(
             name_of(self),
-            beginning(state, self.epochs, ("nothing", "nothing")),
+            beginning(state, self.maps, ("nothing", "nothing")),
             [mine, programs(D)[self.other]],
             opening=[Turn(0, len(known)), Turn(1), Turn(0, len(awaited))],
             promises=Promises(observe=looked_at(D), mirrors_per_life=None, is_in_order=True),
@@ -291,6 +296,6 @@ class GrownRemembered:
     def at_random(cls, dice: random.Random) -> GrownRemembered:
         whens = ("awaited", "at once")
         return taken(
-            lambda: cls(*drawn(dice, KNOWN, EPOCHS, programs(D), again(D), whens, at_once(D))),
-            lambda each: KNOWN[each.knows][0] in NUMBERED_STATES or "numbers" not in each.at_once,
+            lambda: cls(*drawn(dice, KNOWN, MAPS, programs(D), again(D), whens, at_once(D))),
+            lambda each: _is_numbered(KNOWN[each.knows][0], each.maps) or "numbers" not in each.at_once,
         )

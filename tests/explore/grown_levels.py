@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import ClassVar, Protocol
@@ -12,10 +12,11 @@ from kazoo.security import ACL, OPEN_ACL_UNSAFE, Permissions
 
 from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren, GetData, SetACL
 from parkazoo.protocol.grown.places import NATIVE
+from parkazoo.protocol.placement import Placement
 from tests.explore.chosen import ACLS, ALICE, BOB, BOTH
 from tests.explore.directories import create, only, try_again
 from tests.explore.families import TROUBLES, Family, looked_at, name_of
-from tests.explore.grown import EPOCHS, HINTS, D, Grown, State, brought, drawn, guess, hint_of
+from tests.explore.grown import ADOPTED, HINTS, MAPS, D, Grown, Maps, State, brought, drawn, hint_of, neighbours
 from tests.explore.grown_families import (
     GrownMistaken,
     GrownNumbers,
@@ -40,6 +41,20 @@ TWO: Mapping[str, tuple[Mapping[str, int], Mapping[str, int]]] = {
     "together": ({P: 1, PD: 1}, {P: 0, PD: 2}),
     "from home": ({P: 0, PD: 0}, {P: 1, PD: 1}),
 }
+
+
+def _guess(where: Mapping[str, int]) -> Callable[[str], int]:
+    return lambda path: where.get(path, 0)
+
+
+def _two_levels() -> Iterator[tuple[str, Maps]]:
+    for name, (older, newer) in TWO.items():
+        yield name, Maps(ADOPTED, Knows(_guess(older)), Knows(_guess(newer)))
+        for forms, maps in neighbours(Placement(3, 0, _guess(older)), _guess(newer)):
+            yield f"{name} {forms}", maps
+
+
+TWO_MAPS: Mapping[str, Maps] = dict(_two_levels())
 ABOVE = [create(P), create(PX), Delete(PX, -1)]
 LEVELS: Mapping[str, State] = {
     "missing": State(),
@@ -101,21 +116,21 @@ class GrownLevels:
     state: str
     one: str
     other: str
-    epochs: str
+    maps: str
     remembers: str
     other_remembers: str
     trouble: str
     family: ClassVar[str] = "grown-levels"
 
     def scenario(self) -> Scenario:
-        begun = _levels(self.state, self.epochs, self.remembers, self.other_remembers)
+        begun = _levels(self.state, self.maps, self.remembers, self.other_remembers)
         both = [try_again(in_order(LEVEL_PROGRAMS[each])) for each in (self.one, self.other)]
         promises = Promises(observe=LEVELS_AFTERWARDS)
         return Scenario(name_of(self), begun, both, TROUBLES[self.trouble], promises=promises)
 
     @classmethod
     def at_random(cls, dice: random.Random) -> GrownLevels:
-        words = LEVELS, LEVEL_PROGRAMS, LEVEL_PROGRAMS, TWO, LEVEL_HINTS, LEVEL_HINTS, TROUBLES
+        words = LEVELS, LEVEL_PROGRAMS, LEVEL_PROGRAMS, TWO_MAPS, LEVEL_HINTS, LEVEL_HINTS, TROUBLES
         return taken(
             lambda: cls(*drawn(dice, *words)),
             lambda each: (
@@ -125,15 +140,9 @@ class GrownLevels:
 
 
 @cache
-def _levels(state: str, epochs: str, one: str, other: str) -> Beginning:
-    older, newer = (_guess(each) for each in TWO[epochs])
-    hints = ([*LEVEL_HINTS[each].items()] for each in (one, other))
-    knows = [Knows(older, next(hints)), Knows(newer, next(hints)), Knows(newer)]
-    return brought(LEVELS[state], older, knows)
-
-
-def _guess(where: Mapping[str, int]) -> Callable[[str], int]:
-    return lambda path: where.get(path, 0)
+def _levels(state: str, maps: str, one: str, other: str) -> Beginning:
+    hints = [[*LEVEL_HINTS[each].items()] for each in (one, other)]
+    return brought(LEVELS[state], TWO_MAPS[maps], hints)
 
 
 # ---- rights ------------------------------------------------------------------------------------
@@ -158,10 +167,8 @@ def acls_are_alike(beginning: Beginning, model: Model, has_crashed: bool) -> Non
                 raise Violation(f"the mirror of {directory} on {ensemble} has another ACL than the home")
 
 
-def _rights(state: State, epochs: str, remembers: str, other_remembers: str) -> Beginning:
-    older, newer = map(guess, EPOCHS[epochs])
-    knows = [Knows(older, hint_of(D, remembers)), Knows(newer, hint_of(D, other_remembers)), Knows(newer)]
-    return brought(state, older, knows)
+def _rights(state: State, maps: str, remembers: str, other_remembers: str) -> Beginning:
+    return brought(state, MAPS[maps], (hint_of(D, remembers), hint_of(D, other_remembers)))
 
 
 @dataclass(frozen=True)
@@ -170,20 +177,20 @@ class GrownRights:
 
     state: str
     acls: str
-    epochs: str
+    maps: str
     remembers: str
     other_remembers: str
     family: ClassVar[str] = "grown-rights"
 
     def scenario(self) -> Scenario:
-        begun = _rights(RIGHTS_STATES[self.state], self.epochs, self.remembers, self.other_remembers)
+        begun = _rights(RIGHTS_STATES[self.state], self.maps, self.remembers, self.other_remembers)
         both = [[SetACL(D, acl, -1)] for acl in ACLS[self.acls]]
         promises = Promises(at_end=partial(acls_are_alike, begun))
         return Scenario(name_of(self), begun, both, promises=promises, whos=SESSIONS)
 
     @classmethod
     def at_random(cls, dice: random.Random) -> GrownRights:
-        return cls(*drawn(dice, RIGHTS_STATES, ACLS, EPOCHS, HINTS, HINTS))
+        return cls(*drawn(dice, RIGHTS_STATES, ACLS, MAPS, HINTS, HINTS))
 
 
 BEFORE: Mapping[str, tuple[State, Sequence[Request]]] = {
@@ -210,14 +217,14 @@ class GrownSecret:
     before: str
     then: str
     other: str
-    epochs: str
+    maps: str
     remembers: str
     other_remembers: str
     family: ClassVar[str] = "grown-secret"
 
     def scenario(self) -> Scenario:
         state, before = BEFORE[self.before]
-        begun = _rights(state, self.epochs, self.remembers, self.other_remembers)
+        begun = _rights(state, self.maps, self.remembers, self.other_remembers)
         both: list[Program] = [[*before, *THEN[self.then]], partial(only, MEANWHILE[self.other])]  # type: ignore[misc]
         promises = Promises(observe=looked_at(D), at_end=partial(acls_are_alike, begun))
         opening = [Turn(0, len(before))]
@@ -225,7 +232,7 @@ class GrownSecret:
 
     @classmethod
     def at_random(cls, dice: random.Random) -> GrownSecret:
-        return cls(*drawn(dice, BEFORE, THEN, MEANWHILE, EPOCHS, HINTS, HINTS))
+        return cls(*drawn(dice, BEFORE, THEN, MEANWHILE, MAPS, HINTS, HINTS))
 
 
 class AtRandom(Family, Protocol):

@@ -44,7 +44,7 @@ class GrownMutant(Mutation):
 def in_case(
     state: str,
     *programs: Program,
-    epochs: str = "away",
+    maps: str = "away",
     hints: tuple[str, str] = ("nothing", "nothing"),
     troubles: Troubles = NO_TROUBLE,
     opening: Sequence[Requests | Turn | Stop] = (),
@@ -53,11 +53,12 @@ def in_case(
 ) -> Callable[[str], Scenario]:
     """Clients on the directory D: an older one, then newer ones.
 
+    :param maps: by which they work.
     :param fences: how often the fence has gone up before, on each ensemble.
     """
 
     def scenario(name: str) -> Scenario:
-        begun = beginning(state, epochs, hints)
+        begun = beginning(state, maps, hints)
         model = begun.model.copy()
         for ensemble, count in enumerate(fences):
             for _ in range(count):
@@ -84,9 +85,33 @@ READS_FENCE = "    fence = yield from make_fence(d)\n    acl = yield from _acl_o
 GROWN_MUTANTS: Mapping[str, GrownMutant] = {
     "native creates are not guarded": GrownMutant(
         making._create,
-        ["if d.is_native and not is_fixed(parent):", "if False:"],
+        ["if d.is_native and not is_fixed(parent) and context.form >= Form.GUARDED:", "if False:"],
         OTHERS,
         in_case("native empty", [MAKE_X], AGAIN, hints=("native", "nothing")),
+    ),
+    "only a grown client guards its creates": GrownMutant(
+        making._create,
+        ["and not is_fixed(parent) and context.form >= Form.GUARDED:", "and context.form is Form.GROWN:"],
+        WRONG,
+        in_case("native empty", [MAKE_X], AGAIN, maps="native guarded grown", hints=("native", "nothing")),
+    ),
+    "only a grown client guards its transactions": GrownMutant(
+        multi._Attempt.__init__,
+        ["self._is_guarded = context.form >= Form.GUARDED", "self._is_guarded = context.form is Form.GROWN"],
+        OTHERS,
+        in_case(
+            "native empty",
+            [Transaction([MAKE_X, OTHER])],
+            AGAIN,
+            maps="native guarded grown",
+            hints=("native", "nothing"),
+        ),
+    ),
+    "a tolerant client leaves pins that a plain one counts": GrownMutant(
+        making._make_first,
+        ["if context.form < Form.GUARDED:", "if False:"],
+        WRONG,
+        in_case("missing", [LIST], [MKDIR, MAKE_X], maps="native plain tolerant"),
     ),
     "the guard asks only for a pin": GrownMutant(
         making._create_native,
@@ -113,8 +138,8 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
         in_case("native empty", [Transaction([MAKE_X, OTHER])], AGAIN, hints=("native", "nothing")),
     ),
     "a child made before does not keep a directory native": GrownMutant(
-        making.decide,
-        ["if found.may_be_guessed:", "if not found.is_decided:"],
+        making.to_be,
+        ["if found.may_be_guessed or (not", "if True or (not"],
         OTHERS,
         in_case("adopted", [MAKE_Y], [LIST]),
     ),

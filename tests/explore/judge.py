@@ -89,8 +89,8 @@ class Judge:
         """
         beginning = self._scenario.beginning
         context, plans = make_context(beginning.placement, "observer"), PLANS
-        if beginning.knows:
-            context, plans = make_grown(context, beginning.placement, beginning.knows[-1]), GROWN_PLANS
+        if beginning.knows and (knows := beginning.knows[-1]) is not None:
+            context, plans = make_grown(context, beginning.placement, knows), GROWN_PLANS
         model = model.copy()
         model.on_event = lambda who, ensemble, event: None
         observed = []

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import Place, Placement
 from tests.explore.answers import of_one_moment
 from tests.explore.model import Model
@@ -27,10 +28,12 @@ class Knows(NamedTuple):
 
     :param guess: the ensemble of a directory by its newest epoch.
     :param hints: directories, and where their children are: what it remembers.
+    :param form: of its map.
     """
 
     guess: Callable[[str], int]
     hints: Sequence[tuple[str, int]] = ()
+    form: Form = Form.GROWN
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,8 @@ class Beginning:
     """The state to begin with.
 
     :param specification: the same state in one ZooKeeper.
-    :param knows: what each client of a map that has grown knows; the last is for a client that comes at the end.
+    :param knows: what each client of a map that has grown, or grows, knows; None for one of a plain map. The last
+        is for a client that comes at the end.
     :param abandoned: requests that were abandoned by then: each may come true later.
     """
 
@@ -46,7 +50,7 @@ class Beginning:
     model: Model
     specification: Model
     abandoned: Sequence[Request] = ()
-    knows: Sequence[Knows] = ()
+    knows: Sequence[Knows | None] = ()
 
     def home(self, model: Model, path: str) -> Place:
         """Where a znode is, or would be."""

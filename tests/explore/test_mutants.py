@@ -18,7 +18,7 @@ from tests.explore.tell import command
 from tests.explore.world import parse_moves
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-COUNT, GROWN_COUNT = 28, 14
+COUNT, GROWN_COUNT = 28, 17
 GROWN_BOUNDS = Bounds(60, 3000)
 RUN_TIMEOUT_S = 120.0
 PRINTED = re.compile(r"to replay it: (python -m tests.explore .*)")

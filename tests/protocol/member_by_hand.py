@@ -76,9 +76,11 @@ class Member:
     """The client of one ensemble: an attempt to connect takes CONNECT_S; answers come on the loop.
 
     :ivar has_ephemerals, has_watches: the test sets them; they end with the session.
-    :ivar told: what the session asked of it.
-    :ivar registered: the sessions that have registered.
+    :ivar watches: on data, for a test that sets them. :ivar told: what the session asked of it.
+    :ivar registered: the sessions that have registered. :ivar is_slow: the servers do not answer.
     """
+
+    is_slow = False
 
     def __init__(
         self,
@@ -93,6 +95,7 @@ class Member:
         self.state = KeeperState.CLOSED
         self.session_id, self.session_password = 0, PASSWORD
         self.has_ephemerals = self.has_watches = False
+        self.watches: list[tuple[str, Any]] = []
         self.begun_s: list[float] = []
         self.told: list[str] = []
         self.registered: list[int] = []
@@ -173,8 +176,14 @@ class Member:
         self.told.append(f"drop watches: {state}")
         self.has_watches = False
 
-    def forget_watch(self, path: str, watch: Any) -> None:
+    def forget_watch(self, path: str, watch: Any) -> bool:
         self.told.append(f"forget a watch on {path}")
+        was_there = (path, watch) in self.watches
+        self.watches = [each for each in self.watches if each != (path, watch)]
+        return was_there
+
+    def data_watches(self) -> list[tuple[str, Any]]:
+        return self.watches
 
     def describe_troubles(self) -> str:
         return "no answer yet" if self._reached() else "it is down"
@@ -257,6 +266,7 @@ class Member:
             return ConnectionLoss()
         self.registered.append(session_id)
         trouble = self._owner.take_copy(self, ensemble.read(MAP), address)
+        trouble = trouble or self._owner.unready()
         if trouble is None:
             self.read_config(ensemble)
         return trouble
@@ -285,7 +295,7 @@ class Member:
         self.has_ephemerals = False
 
     def _serve(self) -> None:
-        while self._queue and self.state in (KeeperState.CONNECTED, KeeperState.CONNECTED_RO):
+        while self._queue and not self.is_slow and self.state in (KeeperState.CONNECTED, KeeperState.CONNECTED_RO):
             assert self.ensemble is not None
             request, reply = self._queue.popleft()
             answer = self.ensemble.answer(request)

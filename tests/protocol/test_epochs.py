@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.atlas import newer_of, read_copy
+from parkazoo.protocol.atlas import newer_of
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Epoch, Form, Rule
-from parkazoo.protocol.map_copies import CopyKind, judge_copy
 from tests.protocol.map_documents import FORMAT_1, GOOD, OTHER_VALUES, ReadCase, encoded
 from tests.protocol.test_fuzz import JSON, PATH, TEXT, fuzzed
 
@@ -281,17 +280,29 @@ class TestChanges(unittest.TestCase):
         refused("two rules for '/x'", lambda: GROWN.with_epoch({"a": 1}, [Rule("/x"), Rule("/x", ("a",))]))
 
 
-class TestNotYetWorkable(unittest.TestCase):
-    """Operations and commands know plain and grown maps, and none that changes its form."""
+class TestChangeOfForm(unittest.TestCase):
+    """The form of the map that a client works by, beside that of a copy."""
 
-    def test_refused(self) -> None:
-        later = PLAIN.with_form(Form.TOLERANT)
-        words = "it has form 'tolerant'; this ParKazoo knows plain and grown: upgrade ParKazoo"
-        with self.assertRaisesRegex(ClusterMapError, f"/parkazoo/map on h:1: {words}"):
-            read_copy((later.to_json(), None), "h:1")
-        copy = judge_copy(later.to_json(), PLAIN)
-        self.assertEqual((copy.kind, copy.about), (CopyKind.DAMAGED, words))
+    def test_it_rises(self) -> None:
+        for form in Form:
+            later = replace(PLAIN, epoch=2, form=form)
+            self.assertEqual(newer_of(PLAIN, later, "h:1"), later)
 
-    def test_a_change_of_the_form(self) -> None:
-        with self.assertRaisesRegex(ClusterMapError, "form grown instead of plain"):
-            newer_of(PLAIN, replace(PLAIN, epoch=2, form=Form.GROWN), "h:1")
+    def test_tolerant_is_given_up(self) -> None:
+        tolerant, plain = replace(PLAIN, epoch=2, form=Form.TOLERANT), replace(PLAIN, epoch=3)
+        self.assertEqual(newer_of(tolerant, plain, "h:1"), plain)
+
+    def test_no_other_form_is_given_up(self) -> None:
+        for form in (Form.GUARDED, Form.GROWN):
+            later = replace(PLAIN, epoch=3, form=Form(form - 1))
+            words = f"epoch 3, has form {later.form.word} instead of {form.word}: somebody has changed it by hand"
+            with self.assertRaisesRegex(ClusterMapError, words):
+                newer_of(replace(PLAIN, epoch=2, form=form), later, "h:1")
+
+    def test_an_older_copy(self) -> None:
+        """It may be one form behind."""
+        grown = replace(PLAIN, epoch=4, form=Form.GROWN)
+        self.assertEqual(newer_of(grown, replace(PLAIN, epoch=3, form=Form.GUARDED), "h:1"), grown)
+        words = "epoch 2, has form tolerant, the client's map, epoch 4, grown: somebody has restored that ensemble"
+        with self.assertRaisesRegex(ClusterMapError, words):
+            newer_of(grown, replace(PLAIN, epoch=2, form=Form.TOLERANT), "h:1")

@@ -34,7 +34,7 @@ from parkazoo.protocol.placement import Place
 from parkazoo.protocol.steps import Step
 from tests.explore.alone import make_context, make_grown, outcome
 from tests.explore.directories import create
-from tests.explore.grown import ADOPTED, HINTS, STATES, D, brought, guess
+from tests.explore.grown import ADOPTED, HINTS, STATES, D, Maps, brought, guess
 from tests.explore.scenario import Knows
 from tests.protocol.traces import TRACES, TracedTest, in_words, read
 
@@ -54,7 +54,7 @@ class GrownTest(TracedTest):
 
         :param newest: what the client's epoch says, if that is another one.
         """
-        self.model = brought(STATES[state], guess(where), []).model
+        self.model = brought(STATES[state], Maps(ADOPTED, Knows(guess(where)), None), ((), ())).model
         known = HINTS[hint]
         knows = Knows(guess(where if newest is None else newest), [] if known is None else [(D, known)])
         self.context = make_grown(make_context(ADOPTED), ADOPTED, knows)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from kazoo.exceptions import ConnectionLoss, SessionExpiredError
 from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 
-from parkazoo.protocol.operations import look_again
 from parkazoo.protocol.order import children
 from tests.protocol.by_hand import Client
 from tests.protocol.member_by_hand import CONNECT_S, SESSION_TIMEOUT_S
@@ -314,7 +312,7 @@ class TestWatches(StatesTest):
         context = client.session.driver.context
         places = (context.resolver.known(f"/d{number}") for number in range(100))
         d = next(each for each in places if each is not None and not each.is_native)
-        watch = context.watch(children(d.path), events.append, partial(look_again, d))
+        watch = context.watch(children(d.path), events.append)
         context.settle(watch, True)
         self.make_dispatched(client)
         return watch

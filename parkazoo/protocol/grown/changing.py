@@ -16,6 +16,7 @@ from parkazoo.protocol.directory import (
     take_done,
     take_mark,
 )
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.lookup import at, decided
 from parkazoo.protocol.grown.making import contradiction, names_mirror, promote_secret
@@ -43,7 +44,7 @@ def set_acls(context: GrownContext, request: Request) -> Operation[Any]:
     if stat.ephemeralOwner or is_fixed(path):
         return (yield from complete_stat(context, d, stat))
     if not stat.numChildren:
-        if is_secret(request.acls) and not stat.cversion:  # else it will be native
+        if is_secret(request.acls) and (not stat.cversion or context.form < Form.GROWN):  # else it will be native
             yield from promote_secret(context, path, request.acls, stat.aversion)
         return stat
     try:

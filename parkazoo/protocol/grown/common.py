@@ -1,4 +1,12 @@
-"""What the operations of one client have in common, if the pins decide where children are."""
+"""What the operations of one client have in common, if the pins decide where children are.
+
+A map that is to grow gets there in steps. Its clients work by pins in each of them, and differ in this:
+
+    form      makes a child below a home         decides where the children of a directory are
+    tolerant  by a plain create                  by the first epoch; below the home it leaves no pin
+    guarded   by one that asks for the proof     by the first epoch
+    grown     the same                           by the newest epoch, unless there were children before
+"""
 
 from __future__ import annotations
 
@@ -6,12 +14,14 @@ from collections.abc import Callable
 from typing import Any
 
 from parkazoo.protocol.context import Context
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.grown.places import Places
 
 
 class GrownContext(Context):
     """What one client's operations run with; it shares all but the places with the context before.
 
+    :param form: TOLERANT, GUARDED or GROWN.
     :param is_joined: whether the client has joined an ensemble.
     :param take_copy: called with an ensemble and the answer to a read of its map: the client may know more
         ensembles then.
@@ -19,12 +29,14 @@ class GrownContext(Context):
 
     def __init__(
         self,
+        form: Form,
         before: Context,
         places: Places,
         is_joined: Callable[[int], bool],
         take_copy: Callable[[int, Any], None],
     ) -> None:
         vars(self).update(vars(before))
+        self.form = form
         self.places = places
         self.known = places.known
         self.is_joined = is_joined

@@ -57,7 +57,7 @@ def at(
             return answers, d
         if not is_missing(answers[0]):
             if is_guess and not isinstance(answers[0], Exception):
-                places.remember(above, since)
+                places.remember(above, since, is_pinned=not above.is_native)
             return answers, d
         if (yield from _is_there(context, above, watch)):
             places.remember(above, since)

@@ -18,6 +18,7 @@ from parkazoo.protocol.directory import (
     KnownACL,
     try_promote,
 )
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.lookup import Located, decided, locate
 from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
@@ -62,14 +63,14 @@ def _create(context: GrownContext, request: Request) -> Operation[tuple[Director
         if is_worth_a_try:
             since = places.count
             physical = placed(request, join(d.mirror.path, name))
-            if d.is_native and not is_fixed(parent):
+            if d.is_native and not is_fixed(parent) and context.form >= Form.GUARDED:
                 result = yield from _create_native(d, physical)
             else:
                 (result,) = yield ((d.mirror.ensemble, physical),)
             if not isinstance(result, NoNodeError) or is_fixed(parent):
                 if isinstance(result, Exception):
                     raise result
-                places.remember(d, since)
+                places.remember(d, since, is_pinned=_is_pinned(context, d))
                 return d, result
             places.drop(parent)
         d, result = yield from decide(context, parent, request, tried=d.mirror if is_worth_a_try else None)
@@ -78,11 +79,16 @@ def _create(context: GrownContext, request: Request) -> Operation[tuple[Director
         is_worth_a_try = True
 
 
+def _is_pinned(context: GrownContext, d: Directory) -> bool:
+    """Whether there is a pin if there is a child."""
+    return not d.is_native or context.form >= Form.GUARDED
+
+
 def _is_worth_a_try(context: GrownContext, d: Directory) -> bool:
     """Whether to send a create at once to where the children of `d` are thought to be."""
     places = context.places
     if places.is_known(d.path):
-        return places.is_pinned(d.path)
+        return places.is_pinned(d.path) or (d.is_native and context.form < Form.GUARDED)
     return is_fixed(d.path) or (not places.is_childless(d.path) and context.is_joined(d.mirror.ensemble))
 
 
@@ -137,14 +143,13 @@ def decide(
         d = found.d
         if found.is_decided and (d.is_native or (yield from _may_be_there(d, child, tried))):
             return d, AGAIN
-        if found.may_be_guessed:
-            d = directory(path, d.home, places.guess(path))
+        d = to_be(context, found)
         try:
             made = yield from _make_first(context, d, child, known)
         except UNPROMOTED as error:
             if is_guess:  # another may have decided, or deleted it since
                 made = AGAIN
-            elif isinstance(error, NoAuthError) and found.may_be_guessed and child is not None:
+            elif isinstance(error, NoAuthError) and may_be_native(context, found) and child is not None:
                 # A mirror would need the whole ACL of the home. Below the home that holds as it is.
                 d = found.d
                 made = yield from _make_first(context, d, child)
@@ -152,8 +157,21 @@ def decide(
                 raise
         is_guess, tried = False, None
         if made is not AGAIN:
-            places.remember(d, since)
-            return d, AGAIN if made is None else made
+            is_made = made is not None
+            places.remember(d, since, is_pinned=_is_pinned(context, d) and (is_made or not d.is_native))
+            return d, made if is_made else AGAIN
+
+
+def to_be(context: GrownContext, found: Located) -> Directory:
+    """A directory with its children where they are, or are to be."""
+    if found.may_be_guessed or (not found.is_decided and context.form < Form.GROWN):
+        return directory(found.d.path, found.d.home, context.places.guess(found.d.path))
+    return found.d
+
+
+def may_be_native(context: GrownContext, found: Located) -> bool:
+    """Whether an undecided directory may have its children below its home, though it would not."""
+    return found.may_be_guessed and context.form is Form.GROWN
 
 
 def locate_or_raise(context: GrownContext, path: str) -> Operation[Located]:
@@ -184,6 +202,12 @@ def _make_first(
         return (yield from try_promote(context, d, physical, known, partial(names_mirror, context, d)))
     if child is None:
         return None
+    if context.form < Form.GUARDED:
+        physical = placed(child, join(d.home.path, split(child.path)[1]))
+        try:
+            return (yield from ask(d.home.ensemble, physical))
+        except NoNodeError:
+            return AGAIN
     first = Create(*child._replace(path=join(d.home.path, split(child.path)[1]))[:4])
     results, index, error = yield from commit(d.home.ensemble, [*native_marks(d), first])
     if index == 0 and isinstance(error, (NodeExistsError, NoNodeError)):

@@ -17,10 +17,11 @@ from parkazoo.protocol.directory import (
     unprepared,
     verify_no_foreign_child,
 )
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.grown.changing import last_of_native, look_at_pin, verify_may_delete_in
 from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.lookup import Located, locate
-from parkazoo.protocol.grown.making import decide, names_mirror, native_marks, promote_secret
+from parkazoo.protocol.grown.making import decide, may_be_native, names_mirror, native_marks, promote_secret, to_be
 from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
 from parkazoo.protocol.grown.whole_stat import complete_stat
 from parkazoo.protocol.pin import encode_pin
@@ -74,6 +75,7 @@ class _Attempt:
         self.ensemble = context.places.bootstrap
         self._homes: list[Directory] = []  # of each operation's path
         self._native: dict[str, Directory] = {}  # parents that are native, and not pinned yet
+        self._is_guarded = context.form >= Form.GUARDED
         self._before: dict[int, list[Request]] = {}  # deletes: the steps in front, all on the same ensemble
         self._planned: dict[int, Directory] = {}  # deletes whose mirror is on another ensemble, still
         self._deletes: Deletes = {}
@@ -145,9 +147,9 @@ class _Attempt:
                 if parent in born:
                     steps += yield from self._decide_here(*born.pop(parent))
                 elif parent in self._native and parent not in decided_here:
-                    steps += native_marks(self._native[parent])
+                    steps += self._native_marks(self._native[parent])
                     decided_here.add(parent)
-                elif not is_fixed(parent) and self.context.places.known(parent).is_native:
+                elif self._is_guarded and not is_fixed(parent) and self.context.places.known(parent).is_native:
                     steps.append(CheckVersion(self.context.places.known(parent).proof, -1))
                 if not operation.flags:
                     born[operation.path] = operation, d
@@ -179,11 +181,13 @@ class _Attempt:
         self._native.pop(parent, None)
         if found is None or not found.is_decided:
             self.context.places.drop(parent)
-        if found is not None and not found.is_decided and not found.may_be_guessed:
-            self._native[parent] = found.d
+        if found is not None and not found.is_decided and (d := to_be(self.context, found)).is_native:
+            self._native[parent] = d
 
     def _decide_here(self, operation: Request, d: Directory) -> Operation[list[Request]]:
         """The steps that make a directory, which this transaction makes too, one with children on its ensemble."""
+        if self.context.places.guess(d.path) == NATIVE:
+            return self._native_marks(d)
         mirror = directory(d.path, d.home, self.ensemble)
         fence = yield from make_fence(mirror)
         pin = encode_pin(fence, self.context.names[self.ensemble])
@@ -192,6 +196,9 @@ class _Attempt:
             Create(mirror.pin, pin, pin_acl(operation.acl), 0),
             Create(mirror.mirror.path, b"", operation.acl, 0),
         ]
+
+    def _native_marks(self, d: Directory) -> list[Request]:
+        return native_marks(d) if self._is_guarded else []
 
     # ---- what was missing --------------------------------------------------------------------------
 
@@ -219,19 +226,23 @@ class _Attempt:
         self._take_in(parent, found)
         was_there = found is not None and self.context.places.below(found.d, d.path).home == d.home
         if isinstance(operation, Create) and found is not None:
-            if found.may_be_guessed or (found.is_decided and not found.d.is_native and was_there):
+            if self._is_to_decide(found) or (found.is_decided and not found.d.is_native and was_there):
                 try:
                     yield from decide(self.context, parent)
                 except NoAuthError:  # without the ACL for a mirror
-                    if not found.may_be_guessed:
+                    if not may_be_native(self.context, found):
                         raise
                     self._native[parent] = found.d
             return True
-        if found is None or found.may_be_guessed or was_there:
+        if found is None or self._is_to_decide(found) or was_there:
             if isinstance(operation, Delete):
                 yield from verify_may_delete_in(self.context, parent)
             return False
         return True
+
+    def _is_to_decide(self, found: Located) -> bool:
+        """Whether an undecided directory is to have a mirror: it has no child yet."""
+        return not found.is_decided and not to_be(self.context, found).is_native
 
     def _prepare_delete(self, index: int, d: Directory) -> Operation[bool]:
         """A directory is to be deleted that has a pin, or children."""

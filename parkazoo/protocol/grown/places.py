@@ -25,7 +25,7 @@ class Places:
 
     :param first: the placement by the map's first epoch: where `/` has its children, and what pins mean that do
         not say where.
-    :param guess: the ensemble that the newest epoch gives to a directory.
+    :param guess: the ensemble to which the newest epoch that decides gives a directory; or NATIVE.
     :param lock: held for a moment while the memory changes; None if only one thread uses this.
     :ivar root: index of the ensemble that holds the children of ``/``.
     :ivar bootstrap: index of the ensemble that answers for ``/zookeeper``.
@@ -131,6 +131,11 @@ class Places:
             self._begun[path] = self.count
             if len(self._begun) > CHANGES_REMEMBERED:
                 self._forgotten = self._begun.pop(next(iter(self._begun)))
+
+
+def by_first(first: Placement) -> Callable[[str], int]:
+    """Where a directory's children are, or NATIVE, as long as the first epoch decides."""
+    return lambda directory: NATIVE if first.is_native(directory) else first.of_children(directory)
 
 
 def directory(path: str, home: Place, where: int) -> Directory:

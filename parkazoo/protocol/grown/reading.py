@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from kazoo.exceptions import NoAuthError, NoNodeError, NotReadOnlyCallError
@@ -50,7 +50,7 @@ def complete(
 def _exists_with_watch(context: GrownContext, request: Request) -> Operation[Any]:
     """What is not there may come elsewhere than where it was looked for."""
     path = request.path
-    watch = context.watch(node(path), request.watcher, partial(_look_for, context, path))
+    watch = context.watch(node(path), request.watcher)
     has_succeeded = False
     try:
         answers, d = yield from at(context, request._replace(watcher=watch), watch=watch)
@@ -62,9 +62,27 @@ def _exists_with_watch(context: GrownContext, request: Request) -> Operation[Any
         context.settle(watch, has_succeeded)
 
 
-def _look_for(context: GrownContext, path: str, watch: DirectoryWatch) -> Operation[str | None]:
-    """Something that proved the absence of a znode has changed: the event to report, or None after watching on."""
-    (stat, *_), _ = yield from at(context, Exists(path, watch), watch=watch)
+def stand_in(context: GrownContext, path: str, watcher: Any, take: Callable[[], bool]) -> Operation[None]:
+    """Replace a watch on a znode that was left when its map was plain, if the znode is not there.
+
+    :param take: takes that watch out of the tables; False if it is not there any more: it has been called.
+    """
+    watch = context.watch(node(path), watcher)
+    is_replaced = False
+    try:
+        is_replaced = (yield from _look_for(context, watch)) is None and take()
+    finally:
+        context.settle(watch, is_replaced)
+
+
+def look(context: GrownContext, watch: DirectoryWatch) -> Operation[str | None]:
+    """Something that a watch waits for has changed: the event to report, or None after watching on."""
+    return (yield from (_look_at_children if watch.is_of_children else _look_for)(context, watch))
+
+
+def _look_for(context: GrownContext, watch: DirectoryWatch) -> Operation[str | None]:
+    """A znode that is not there."""
+    (stat, *_), _ = yield from at(context, Exists(watch.path, watch), watch=watch)
     if isinstance(stat, Exception):
         raise stat
     return EventType.CREATED if stat is not None else None
@@ -80,8 +98,7 @@ def get_children(context: GrownContext, request: Request) -> Operation[Any]:
     watch: DirectoryWatch | None = None
     has_succeeded = False
     if request.watcher:
-        look = partial(_look_at_children, context, request.path)
-        watch = context.watch(children(request.path), request.watcher, look)
+        watch = context.watch(children(request.path), request.watcher)
     try:
         while True:
             answer, is_left = yield from _list(context, request, watch)
@@ -175,11 +192,12 @@ def _list_mirror(context: GrownContext, request: Request, d: Directory) -> Opera
     return listed
 
 
-def _look_at_children(context: GrownContext, path: str, watch: DirectoryWatch) -> Operation[str | None]:
-    """What a watched directory had no children for has changed: the event to report, or None after watching on.
+def _look_at_children(context: GrownContext, watch: DirectoryWatch) -> Operation[str | None]:
+    """What a watched directory had no children for.
 
     A mirror without a child is not reported: it may have been made for a transaction that then failed.
     """
+    path = watch.path
     (answer, *_), d = yield from at(context, GetChildren2(path, watch))
     if isinstance(answer, NoNodeError):
         return EventType.DELETED

@@ -79,7 +79,7 @@ MUTANTS: Mapping[str, SessionMutant] = {
         seen_in(HOLD, "lmmm"),
     ),
     "a newer map is not registered": SessionMutant(
-        Roster._follow, ["self._register_again(member)", "pass"], "newest map", seen_in(HOLD, "lmmm")
+        Roster._acknowledge, ["self._register_again(member)", "pass"], "newest map", seen_in(HOLD, "lmmm")
     ),
     "a registration whose answer is lost counts": SessionMutant(
         Roster._register_again,
@@ -131,7 +131,7 @@ MUTANTS: Mapping[str, SessionMutant] = {
     ),
     "a renewal changes the number": SessionMutant(
         Roster.registration,
-        ["assert self", "self._number = self._runtime.new_number()\n    assert self"],
+        ["self._registered[member]", "self._number = self._runtime.new_number()\n    self._registered[member]"],
         "number",
         seen_in(READ),
     ),

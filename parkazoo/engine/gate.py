@@ -1,0 +1,68 @@
+"""Through which every operation enters, so that it can be told when none is about to begin by an older map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from itertools import count
+from typing import Any
+
+from parkazoo.engine.early import Call, Early
+from parkazoo.engine.ports import Reply
+from parkazoo.protocol.steps import Request
+
+
+class Gate:
+    """Passes on operations. While it is shut it keeps them, in their order.
+
+    Threads are counted as they enter and as they leave, without a lock. A signal handler's exception may keep one
+    from leaving: the gate is never empty then.
+
+    :param pass_on: issues an operation.
+    :param refusal: see :class:`Early`.
+    """
+
+    def __init__(
+        self,
+        pass_on: Call,
+        make_lock: Callable[[], AbstractContextManager[Any]],
+        refusal: Callable[[], Exception | None],
+    ) -> None:
+        self._pass_on = pass_on
+        self._make_lock = make_lock
+        self._refusal = refusal
+        self._kept: Early | None = None  # while it is shut
+        self._entered = count()
+        self._left = count()
+
+    def call(self, request: Request, reply: Reply | None) -> None:
+        """Any thread may call."""
+        next(self._entered)  # before it is looked at whether the gate is shut
+        try:
+            kept = self._kept
+            if kept is None:
+                self._pass_on(request, reply)
+            else:
+                kept.call(request, reply)
+        finally:
+            next(self._left)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no thread is inside. If that is true of a shut gate once, nothing from before comes any more."""
+        left = repr(self._left)  # first: who leaves later has entered by then
+        return repr(self._entered) == left
+
+    def shut(self) -> None:
+        self._kept = Early(self._make_lock(), self._refusal)
+
+    def open(self) -> None:
+        """Pass on what was kept, and what comes."""
+        if self._kept is not None:
+            self._kept.open(self._pass_on)
+            self._kept = None
+
+    def fail(self) -> None:
+        """Answer what is kept with the refusal."""
+        if self._kept is not None:
+            self._kept.fail()

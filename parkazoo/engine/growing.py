@@ -1,0 +1,112 @@
+"""How a client follows a map that grows, from form to form and from epoch to epoch (docs/design/growing.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import ConnectionLoss
+
+from parkazoo.engine.driver import Driver
+from parkazoo.engine.form_change import FormChange
+from parkazoo.engine.gate import Gate
+from parkazoo.engine.ports import MemberT, OtherSession
+from parkazoo.engine.rewatching import Rewatching
+from parkazoo.engine.roster import Roster
+from parkazoo.engine.unjoined import Unjoined
+from parkazoo.engine.watching import Watching
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.grown.common import GrownContext
+from parkazoo.protocol.grown.places import Places, by_first
+
+
+class Growing(Roster[MemberT]):
+    """The members of a session, which work by the newest map that any of them has seen.
+
+    :ivar gate: through which operations come to the driver, once there is one. :ivar watching: theirs.
+    """
+
+    gate: Gate
+    watching: Watching | None = None
+    _form_change: FormChange | None = None  # that is under way
+    _is_rewatching = False
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether the client goes from one form of the map to the next."""
+        return self._form_change is not None
+
+    def unready(self) -> Exception | None:
+        """See :meth:`parkazoo.engine.ports.Owner.unready`."""
+        if self._form_change is None:
+            return None
+        self._form_change.hurry()
+        return OtherSession("it would begin with requests of an older form of the map")
+
+    def _go_on(self) -> None:
+        """A form is never given up: others may go on by it."""
+        assert self.cluster_map is not None
+        driver = self.driver
+        if self.is_changing or self._is_rewatching:
+            return
+        if driver is not None and driver.context.form < self.cluster_map.form:
+            assert self.watching is not None
+            begin_next = partial(self._begin_form, driver)
+            self._form_change = FormChange(self._runtime, driver, self.watching, self.gate, begin_next)
+            return
+        if driver is not None and isinstance(driver.context, GrownContext):
+            driver.context.places.guess = self._guess(driver.context.form)
+        self._acknowledge()
+
+    def _begin_form(self, driver: Driver) -> None:
+        """Nothing of the older form is under way any more.
+
+        Its last requests may be on their way to servers: each registration is set behind them. One that waits for
+        a connection fails, for it could come behind the registration of a session that is yet to begin.
+        """
+        was_plain = driver.context.form is Form.PLAIN
+        for member in self.members:
+            if not self._standing.is_connected(member):
+                member.fail_waiting(None)
+        for port in self._unjoined():
+            port.drop(ConnectionLoss)
+        self._work_by_pins(driver)
+        self._form_change = None
+        self.gate.open()
+        if was_plain:
+            self._is_rewatching = True
+            Rewatching(driver, self.members, self._runtime.call, self._have_rewatched)
+        else:
+            self._go_on()
+
+    def _have_rewatched(self) -> None:
+        self._is_rewatching = False
+        self._go_on()
+
+    def _work_by_pins(self, driver: Driver) -> None:
+        """Pins decide where the children of directories are, unless the map is plain."""
+        assert self.cluster_map is not None
+        form = self.cluster_map.form
+        if form is not Form.PLAIN:
+            places = Places(self._placement, self._guess(form), self._runtime.make_lock())
+            driver.begin_grown(GrownContext(form, driver.context, places, self._is_joined, self._take_beside))
+
+    def _guess(self, form: Form) -> Callable[[str], int]:
+        """The port of the ensemble to which the epoch that decides gives a directory."""
+        assert self.cluster_map is not None
+        if form is not Form.GROWN:
+            return by_first(self._placement)
+        guess = self.cluster_map.make_guess().of_children
+        ports = [self.names.index(name) for name in self.cluster_map.names]
+        return guess if ports == [*range(len(ports))] else lambda directory: ports[guess(directory)]
+
+    def _is_joined(self, ensemble: int) -> bool:
+        return not isinstance(self.ports[ensemble], Unjoined)
+
+    def _take_beside(self, ensemble: int, copy: Any) -> None:
+        """The copy of the map on an ensemble that has shown a pin with an unknown name."""
+        name = self.names[ensemble]
+        for member in self.members:
+            if member.name == name:
+                self.take_copy(member, copy, f"ensemble {name}")

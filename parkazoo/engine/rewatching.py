@@ -1,0 +1,77 @@
+"""Watches that a client left while its map was plain, as it goes on to a form in which pins decide.
+
+On a plain map a znode that is not there could come at one place alone, so the user's own watch waits there. Where
+pins decide it may come elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, cast
+
+from parkazoo.engine.driver import Driver
+from parkazoo.engine.ports import OnAnswer, RequestPort
+from parkazoo.kazoo_private import Exists
+from parkazoo.protocol.grown.common import GrownContext
+from parkazoo.protocol.grown.places import is_fixed
+from parkazoo.protocol.grown.reading import stand_in
+from parkazoo.protocol.placement import logical, split
+from parkazoo.protocol.watches import DirectoryWatch
+
+AT_ONCE = 32  # others' requests wait behind so many at most
+
+
+class Rewatching:
+    """Replaces such watches, as long as their znodes are not there. Those of a connection that is lost are called.
+
+    :param driver: works by pins. :param ports: which may have such watches.
+    :param call: :meth:`Runtime.call`. :param when_over: is called on the loop.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        ports: Sequence[RequestPort],
+        call: Callable[[Callable[[], None]], None],
+        when_over: Callable[[], None],
+    ) -> None:
+        self._driver = driver
+        self._call = call
+        self._when_over = when_over
+        self._rest: deque[tuple[RequestPort, str, Any]] = deque()
+        self._under_way = 1
+        for port in ports:
+            self._under_way += 1
+            # Behind the answers to all requests that may have left a watch.
+            port.submit(Exists("/", None), OnAnswer(partial(self._soon, partial(self._take_in, port))))
+        self._have_done()
+
+    def _soon(self, call: Callable[[], None], answer: Any) -> None:
+        self._call(call)
+
+    def _take_in(self, port: RequestPort) -> None:
+        self._rest += [
+            (port, path, watcher)
+            for path, watcher in port.data_watches()
+            if not isinstance(watcher, DirectoryWatch) and not is_fixed(split(logical(path))[0])
+        ]
+        while self._rest and self._under_way <= AT_ONCE:
+            self._begin_one()
+        self._have_done()
+
+    def _begin_one(self) -> None:
+        port, path, watcher = self._rest.popleft()
+        context = cast(GrownContext, self._driver.context)
+        take = partial(port.forget_watch, path, watcher)
+        self._under_way += 1
+        operation = stand_in(context, logical(path), watcher, take)
+        self._driver.run(operation, OnAnswer(partial(self._soon, self._have_done)))
+
+    def _have_done(self) -> None:
+        if self._rest:
+            self._begin_one()
+        self._under_way -= 1
+        if not self._under_way:
+            self._when_over()
