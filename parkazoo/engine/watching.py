@@ -49,7 +49,8 @@ class Watching:
 
     def watch(self, key: str, watcher: Callable[[Any], Any]) -> DirectoryWatch:
         """Stand in for a user's watch, until :meth:`settle` without an effect."""
-        return DirectoryWatch(key, watcher, self._look_again, self._withdraw)
+        told = self.driver.unchroot(key.rstrip("/") or "/")
+        return DirectoryWatch(key, watcher, self._look_again, self._withdraw, told)
 
     @property
     def is_looking(self) -> bool:
@@ -68,6 +69,8 @@ class Watching:
         if has_succeeded:
             watch.peers = self._armed.setdefault(watch.key, WeakSet())
             watch.peers.add(watch)
+            for place in watch.take_elsewhere():
+                self._members[place.ensemble].forget_watch(place.path, watch)
         watch.settle(has_succeeded)
         for other in set(watch.peers or ()) - {watch}:
             watch.replace(other)
@@ -88,8 +91,8 @@ class Watching:
         if isinstance(answer, Exception):  # as with kazoo's watches of a lost connection
             self._dispatch(partial(watch.fire, WatchedEvent(EventType.NONE, self._client_state(), None)))
         elif answer is not None:
-            path = self.driver.unchroot(watch.path)  # the event may be about what is above it
-            self._dispatch(partial(watch.fire, event._replace(type=answer, path=path)))
+            # The event may be about what is above it.
+            self._dispatch(partial(watch.fire, event._replace(type=answer, path=watch.told)))
 
     def _withdraw(self, watch: DirectoryWatch, has_fired: bool) -> None:
         armed = self._armed.get(watch.key, WeakSet())

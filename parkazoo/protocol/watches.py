@@ -26,7 +26,9 @@ class DirectoryWatch:
 
     :param key: the path and what is watched of it, as :mod:`parkazoo.protocol.order` names them.
     :param watcher: the user's watch.
-    :ivar places: where it has been left. :ivar is_direct: every event is the user's.
+    :param told: the user's name for the path, as it stands in events.
+    :ivar places: where it has been left. :ivar home: where the znode is, if it was found; then its events alone
+        are the user's.
     :param look: looks at the directory again, and then calls :meth:`fire` if anything has changed.
     :param withdraw: removes this watch from the members' tables, and ends it; or with True every armed watch of
         the same function on the same directory, because kazoo calls a function once for an event.
@@ -39,12 +41,13 @@ class DirectoryWatch:
         "_look",
         "_state",
         "_withdraw",
+        "home",
         "home_cversion",
         "home_czxid",
-        "is_direct",
         "key",
         "peers",
         "places",
+        "told",
         "watcher",
     )
 
@@ -54,10 +57,12 @@ class DirectoryWatch:
         watcher: Callable[[WatchedEvent], Any],
         look: Callable[[DirectoryWatch, WatchedEvent], None],
         withdraw: Callable[[DirectoryWatch, bool], None],
+        told: str,
     ) -> None:
         self.watcher = watcher
         self.key = key
-        self.is_direct = False
+        self.told = told
+        self.home: Place | None = None
         self.places: set[Place] = set()
         self.peers: Any = None  # the armed watches of this key, which live as long as one of them
         self.home_cversion = 0
@@ -72,6 +77,12 @@ class DirectoryWatch:
     def path(self) -> str:
         """What is watched; the key of its children ends in a slash."""
         return self.key.rstrip("/") or "/"
+
+    def take_elsewhere(self) -> set[Place]:
+        """Where it is of no use any more, because the znode was found; it counts as withdrawn there."""
+        elsewhere = self.places - {self.home} if self.home is not None else set()
+        self.places -= elsewhere
+        return elsewhere
 
     @property
     def is_of_children(self) -> bool:
@@ -106,11 +117,20 @@ class DirectoryWatch:
         self._has_heard = True
         if self._state == "calling":
             self._early.append(event)
-        elif not self.is_direct and self._is_to_look(event):
+        elif self.home is not None:
+            if self._is_own(event):
+                self.fire(event)
+        elif self._is_to_look(event):
             if self._state == "armed":
                 self._look(self, event)
         else:
             self.fire(event)
+
+    def _is_own(self, event: WatchedEvent) -> bool:
+        """Not about what was looked at before the znode was found: something above it, or a place where it is not."""
+        if event.type == EventType.NONE:
+            return True
+        return event.type in (EventType.CHANGED, EventType.DELETED) and bool(event.path == self.told)
 
     def _is_to_look(self, event: WatchedEvent) -> bool:
         if self.is_of_children:  # the pin, the mirror, or its first child came

@@ -355,7 +355,11 @@ class TestStates(unittest.TestCase):
         told: list[WatchedEvent] = []
         looks: list[WatchedEvent] = []
         watch = DirectoryWatch(
-            children("/d1"), told.append, lambda w, event: looks.append(event), lambda w, has_fired: w.end()
+            children("/d1"),
+            told.append,
+            lambda w, event: looks.append(event),
+            lambda w, has_fired: w.end(),
+            "/d1",
         )
         for event in early:
             watch(event)

@@ -12,7 +12,7 @@ from parkazoo.protocol.context import REFUSED
 from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
 from parkazoo.protocol.pin import decode_pin
-from parkazoo.protocol.placement import MAP, PIN, Directory, Place, split
+from parkazoo.protocol.placement import MAP, Directory, Place, split
 from parkazoo.protocol.steps import IMPOSSIBLE, Operation, Request, Step, ask, placed
 from parkazoo.protocol.watches import DirectoryWatch
 
@@ -93,7 +93,16 @@ def _is_there(context: GrownContext, d: Directory, watch: DirectoryWatch | None)
     proof = Place(d.mirror.ensemble, d.proof if d.is_native else d.mirror.path)
     if watch is not None:
         watch.places.add(proof)
-    return (yield from context.ask(d.path, proof.ensemble, Exists(proof.path, watch))) is not None
+    try:
+        return (yield from context.ask(d.path, proof.ensemble, Exists(proof.path, watch))) is not None
+    except NoAuthError:  # a mirror that may not be read is there
+        return True
+
+
+def _is_pinned(context: GrownContext, d: Directory, watch: DirectoryWatch) -> Operation[bool]:
+    """Whether a pin has come; an Exists, which needs no right and finds no error where the home has gone."""
+    watch.places.add(Place(d.home.ensemble, d.pin))
+    return (yield from context.ask(d.path, d.home.ensemble, Exists(d.pin, watch))) is not None
 
 
 def locate(
@@ -130,7 +139,7 @@ def locate(
         if isinstance(stat, Exception) and not isinstance(stat, NoAuthError):
             raise stat
         if stat is not None:
-            if watch is not None and PIN in (yield from context.ask(path, home, GetChildren(d.home.path, watch))):
+            if watch is not None and (yield from _is_pinned(context, d, watch)):
                 continue
             is_new = not isinstance(stat, Exception) and not stat.cversion
             return Located(directory(path, d.home, NATIVE), False, is_new)

@@ -54,7 +54,7 @@ def _exists_with_watch(context: GrownContext, request: Request) -> Operation[Any
     has_succeeded = False
     try:
         answers, d = yield from at(context, request._replace(watcher=watch), watch=watch)
-        watch.is_direct = answers[0] is not None
+        watch.home = d.home if answers[0] is not None else None
         result = yield from complete(context, d, request, *answers)
         has_succeeded = True
         return result
