@@ -188,7 +188,15 @@ def _may_be_there(d: Directory, child: Request | None, tried: Place | None) -> O
     """Whether the mirror may be there; a child that is to be created will tell."""
     if d.mirror == tried:
         return False
-    return child is not None or (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))) is not None
+    return child is not None or (yield from has_mirror(d))
+
+
+def has_mirror(d: Directory) -> Operation[bool]:
+    """Whether the mirror is there, which one may not be allowed to read."""
+    try:
+        return (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))) is not None
+    except NoAuthError:
+        return True
 
 
 def _make_first(

@@ -21,7 +21,15 @@ from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.grown.changing import last_of_native, look_at_pin, verify_may_delete_in
 from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.lookup import Located, locate
-from parkazoo.protocol.grown.making import decide, may_be_native, names_mirror, native_marks, promote_secret, to_be
+from parkazoo.protocol.grown.making import (
+    decide,
+    has_mirror,
+    may_be_native,
+    names_mirror,
+    native_marks,
+    promote_secret,
+    to_be,
+)
 from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
 from parkazoo.protocol.grown.whole_stat import complete_stat
 from parkazoo.protocol.pin import encode_pin
@@ -318,9 +326,8 @@ def _last_of_mirrored_here(d: Directory) -> Operation[list[Request]]:
         marks = yield from ask(d.home.ensemble, GetChildren(d.pin, None))
     except NoNodeError:
         return []
-    mirror = yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))
     steps = [SetData(d.fence, b"", fence.version)]
-    if mirror is not None:
+    if (yield from has_mirror(d)):
         steps.append(Delete(d.mirror.path, -1))
     return [*steps, *(Delete(d.mark(mark), -1) for mark in marks), Delete(d.pin, -1)]
 
