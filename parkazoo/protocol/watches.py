@@ -127,7 +127,7 @@ class DirectoryWatch:
             self.fire(event)
 
     def _is_own(self, event: WatchedEvent) -> bool:
-        """Not about what was looked at before the znode was found: something above it, or a place where it is not."""
+        """Not about what was looked at before the znode was found: what is above it, or where it is not."""
         if event.type == EventType.NONE:
             return True
         return event.type in (EventType.CHANGED, EventType.DELETED) and bool(event.path == self.told)

@@ -1,4 +1,4 @@
-"""Watches of a client whose map has grown: what it looks at before it finds a znode is no concern of the user's."""
+"""Watches where pins decide: what a client looks at before it finds a znode is no concern of the user's."""
 
 from __future__ import annotations
 
@@ -111,3 +111,12 @@ class TestExistsWithWatch(unittest.TestCase):
         self.assertIsNone(self.client.get(Exists(X, None)))
         self.other(Create(X, b"", OPEN_ACL_UNSAFE, 0))
         self.expect(event(EventType.CREATED))
+
+    def test_it_comes_and_may_not_be_read(self) -> None:
+        for state in ("missing", "leaf", "mirrored empty", "native empty"):
+            with self.subTest(state):
+                self.begin(state)
+                self.assertIsNone(self.watch())
+                made = [] if state != "missing" else [Create(D, b"", OPEN_ACL_UNSAFE, 0)]
+                self.other(*made, Create(X, b"", NO_READ, 0))
+                self.expect()  # as with one ZooKeeper

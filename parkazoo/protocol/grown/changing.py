@@ -18,13 +18,13 @@ from parkazoo.protocol.directory import (
 )
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.lookup import at, decided
-from parkazoo.protocol.grown.making import contradiction, names_mirror, promote_secret
+from parkazoo.protocol.grown.lookup import at, decided, verify_whole
+from parkazoo.protocol.grown.making import names_mirror, promote_secret
 from parkazoo.protocol.grown.places import directory, is_fixed
 from parkazoo.protocol.grown.reading import complete
 from parkazoo.protocol.grown.whole_stat import complete_stat
 from parkazoo.protocol.operations import set_acl_of_mirror
-from parkazoo.protocol.placement import OURS, PIN, PROOF, Directory, split
+from parkazoo.protocol.placement import OURS, PROOF, Directory, split
 from parkazoo.protocol.rights import is_secret
 from parkazoo.protocol.stats import with_mirror
 from parkazoo.protocol.steps import IMPOSSIBLE, Operation, Request, ask, commit
@@ -107,7 +107,7 @@ def look_at_pin(context: GrownContext, d: Directory) -> Operation[Directory | No
         if isinstance(names, NoAuthError) or (not isinstance(names, Exception) and set(names) - OURS):
             raise NotEmptyError
         if not isinstance(names, Exception) and PROOF in names:
-            raise contradiction(d)
+            yield from verify_whole(d)
         return None
     if isinstance(pin, Exception):
         raise pin
@@ -115,8 +115,8 @@ def look_at_pin(context: GrownContext, d: Directory) -> Operation[Directory | No
     if found.is_native and not isinstance(names, Exception):
         if set(names) - OURS:
             raise NotEmptyError
-        if PIN in names and PROOF not in names:
-            raise contradiction(d)
+        if PROOF not in names:
+            yield from verify_whole(d)
     return found
 
 
@@ -130,7 +130,7 @@ def _delete_native(d: Directory, version: int) -> Operation[bool]:
     _, index, error = yield from commit(d.home.ensemble, last_of_native(d, version))
     if error is None:
         return True
-    if isinstance(error, NoAuthError) or (index == 2 and isinstance(error, (BadVersionError, NotEmptyError))):
+    if isinstance(error, (NoAuthError, NotEmptyError)) or (index == 2 and isinstance(error, BadVersionError)):
         raise error
     return False
 

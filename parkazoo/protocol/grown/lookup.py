@@ -153,6 +153,37 @@ def locate(
         places.remember(above, since, is_pinned=located.is_decided)
 
 
+def contradiction(d: Directory) -> ClusterMapError:
+    return ClusterMapError(f"{d.path} has a proof that its children are below it, and no pin: see `parkazoo fsck`")
+
+
+def verify_whole(d: Directory) -> Operation[None]:
+    """A pin that says native, or a proof, has turned out to be without the other: unless that was a race, raise.
+
+    They are made and deleted at once. So one that is the same before and after must have the other in between.
+    """
+    home = d.home.ensemble
+    pin, proof, same_pin, same_proof = yield (
+        (home, GetData(d.pin, None)),
+        (home, Exists(d.proof, None)),
+        (home, GetData(d.pin, None)),
+        (home, Exists(d.proof, None)),
+    )
+    for answer in (pin, proof, same_pin, same_proof):
+        if isinstance(answer, Exception) and not isinstance(answer, NoNodeError):
+            raise answer
+    has_pins = not isinstance(pin, Exception) and not isinstance(same_pin, Exception)
+    if has_pins and proof is None and pin[1].czxid == same_pin[1].czxid:
+        found = decode_pin(pin[0])
+        if found is not None and found.is_native:
+            raise ClusterMapError(
+                f"{d.path} has a pin that says that its children are below it, and no proof: see `parkazoo fsck`"
+            )
+    has_proofs = proof is not None and same_proof is not None
+    if has_proofs and isinstance(same_pin, NoNodeError) and proof.czxid == same_proof.czxid:
+        raise contradiction(d)
+
+
 def decided(context: GrownContext, d: Directory, data: bytes) -> Operation[int]:
     """The ensemble that the pin of a directory names, or NATIVE.
 

@@ -10,7 +10,6 @@ from typing import Any
 from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 from kazoo.security import ACL, READ_ACL_UNSAFE
 
-from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Create2, Exists, GetData
 from parkazoo.protocol.directory import (
     AGAIN,
@@ -20,7 +19,7 @@ from parkazoo.protocol.directory import (
 )
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.lookup import Located, decided, locate
+from parkazoo.protocol.grown.lookup import Located, contradiction, decided, locate, verify_whole
 from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
 from parkazoo.protocol.grown.whole_stat import complete_stat
 from parkazoo.protocol.operations import EPHEMERAL, SEQUENCE
@@ -59,6 +58,7 @@ def _create(context: GrownContext, request: Request) -> Operation[tuple[Director
     places = context.places
     d = places.known(parent)
     is_worth_a_try = _is_worth_a_try(context, d)
+    lacks_proof: Directory | None = None
     while True:
         if is_worth_a_try:
             since = places.count
@@ -73,6 +73,9 @@ def _create(context: GrownContext, request: Request) -> Operation[tuple[Director
                 places.remember(d, since, is_pinned=_is_pinned(context, d))
                 return d, result
             places.drop(parent)
+            if d.is_native and d == lacks_proof:  # again, though a pin has said so
+                yield from verify_whole(d)
+            lacks_proof = d
         d, result = yield from decide(context, parent, request, tried=d.mirror if is_worth_a_try else None)
         if result is not AGAIN:
             return d, result
@@ -230,10 +233,6 @@ def _make_first(
 def native_marks(d: Directory) -> list[Request]:
     """Say for the life of a directory that its children are below its home. Whoever may create there may do so."""
     return [Create(d.pin, NATIVE_PIN, READ_ACL_UNSAFE, 0), Create(d.proof, b"", READ_ACL_UNSAFE, 0)]
-
-
-def contradiction(d: Directory) -> ClusterMapError:
-    return ClusterMapError(f"{d.path} has a proof that its children are below it, and no pin: see `parkazoo fsck`")
 
 
 def names_mirror(context: GrownContext, d: Directory) -> Operation[bool]:

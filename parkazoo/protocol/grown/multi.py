@@ -20,7 +20,7 @@ from parkazoo.protocol.directory import (
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.grown.changing import last_of_native, look_at_pin, verify_may_delete_in
 from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.lookup import Located, locate
+from parkazoo.protocol.grown.lookup import Located, locate, verify_whole
 from parkazoo.protocol.grown.making import (
     decide,
     has_mirror,
@@ -85,6 +85,7 @@ class _Attempt:
         self._native: dict[str, Directory] = {}  # parents that are native, and not pinned yet
         self._is_guarded = context.form >= Form.GUARDED
         self._before: dict[int, list[Request]] = {}  # deletes: the steps in front, all on the same ensemble
+        self._undone: set[int] = set()  # deletes of what this transaction itself has decided
         self._planned: dict[int, Directory] = {}  # deletes whose mirror is on another ensemble, still
         self._deletes: Deletes = {}
 
@@ -146,21 +147,28 @@ class _Attempt:
             )
         (self.ensemble,) = ensembles
         born: dict[str, tuple[Request, Directory]] = {}  # made here, and without a child yet
-        decided_here: set[str] = set()
+        decided_here: dict[str, list[Request]] = {}  # the steps that undo it
+        self._undone.clear()
         multi = []
         for index, (operation, d) in enumerate(zip(self.operations, self._homes, strict=True)):
             steps = list(self._before.get(index, ()))
             parent = split(operation.path)[0]
             if isinstance(operation, Create):
                 if parent in born:
-                    steps += yield from self._decide_here(*born.pop(parent))
+                    made = yield from self._decide_here(*born.pop(parent))
+                    decided_here[parent] = [Delete(each.path, -1) for each in reversed(made[1:])]
+                    steps += made
                 elif parent in self._native and parent not in decided_here:
-                    steps += self._native_marks(self._native[parent])
-                    decided_here.add(parent)
+                    marks = self._native_marks(self._native[parent])
+                    decided_here[parent] = last_of_native(self._native[parent], -1)[:-1] if marks else []
+                    steps += marks
                 elif self._is_guarded and not is_fixed(parent) and self.context.places.known(parent).is_native:
                     steps.append(CheckVersion(self.context.places.known(parent).proof, -1))
                 if not operation.flags:
                     born[operation.path] = operation, d
+            elif isinstance(operation, Delete) and operation.path in decided_here:
+                steps = decided_here.pop(operation.path)
+                self._undone.add(index)
             multi.append([*steps, placed(operation, d.home.path)])
         return _with_each_fence_once(multi)
 
@@ -216,11 +224,14 @@ class _Attempt:
         parent = split(operation.path)[0]
         if isinstance(error, (NoAuthError, NoChildrenForEphemeralsError)):
             return False
+        if sent.at in self._undone:
+            return False
         if sent.at in self._deletes or sent.at in self._before:
             return (yield from self._prepare_again(sent, d))
         if isinstance(error, NoNodeError) or not sent.is_own:
-            if any(isinstance(each, Create) and each.path == parent for each in self.operations[: sent.at]):
-                if sent.is_own:
+            before = [each for each in self.operations[: sent.at] if each.path == parent]
+            if any(isinstance(each, (Create, Delete)) for each in before):
+                if sent.is_own or isinstance(before[-1], Delete):
                     return False
                 raise unprepared(directory(parent, d.home, self.ensemble))
             return not is_fixed(parent) and (yield from self._look_for(parent, operation, d))
@@ -233,6 +244,8 @@ class _Attempt:
         found = yield from locate(self.context, parent, is_fresh=True)
         self._take_in(parent, found)
         was_there = found is not None and self.context.places.below(found.d, d.path).home == d.home
+        if found is not None and found.d.is_native and was_there and isinstance(operation, Create):
+            yield from verify_whole(found.d)
         if isinstance(operation, Create) and found is not None:
             if self._is_to_decide(found) or (found.is_decided and not found.d.is_native and was_there):
                 try:
@@ -286,11 +299,14 @@ class _Attempt:
             return isinstance(error, (NoNodeError, NotEmptyError))
         del self._before[sent.at]
         if not isinstance(error, NotEmptyError):
+            if not sent.is_own:
+                yield from verify_whole(d)
             return not sent.is_own or isinstance(error, NoNodeError)
         try:
-            return bool((yield from ask(d.home.ensemble, GetChildren(d.pin, None))))  # a mark has come
+            has_marks = bool((yield from ask(d.home.ensemble, GetChildren(d.pin, None))))
         except NoNodeError:
             return True
+        return has_marks and (yield from ask(d.home.ensemble, Exists(d.proof, None))) is None  # one has come
 
 
 def _with_each_fence_once(multi: list[list[Request]]) -> list[list[Request]]:

@@ -12,7 +12,7 @@ from kazoo.protocol.states import EventType
 from parkazoo.kazoo_private import Exists, GetChildren, GetChildren2, GetData, Sync
 from parkazoo.protocol.directory import help_delete
 from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.lookup import at, decided
+from parkazoo.protocol.grown.lookup import at, decided, verify_whole
 from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
 from parkazoo.protocol.grown.whole_stat import complete_stat, less_marks, of_children
 from parkazoo.protocol.operations import WITH_STAT, exists_for
@@ -83,6 +83,8 @@ def look(context: GrownContext, watch: DirectoryWatch) -> Operation[str | None]:
 def _look_for(context: GrownContext, watch: DirectoryWatch) -> Operation[str | None]:
     """A znode that is not there."""
     (stat, *_), _ = yield from at(context, Exists(watch.path, watch), watch=watch)
+    if isinstance(stat, NoAuthError):  # one ZooKeeper does not tell of what may not be read
+        return None
     if isinstance(stat, Exception):
         raise stat
     return EventType.CREATED if stat is not None else None
@@ -161,6 +163,7 @@ def _list(context: GrownContext, request: Request, watch: DirectoryWatch | None)
         return None, False
     d = directory(path, d.home, (yield from decided(context, d, data)))
     if d.is_native:
+        yield from verify_whole(d)
         return None, False
     places.remember(d, since)
     if d.mirror != asked:
