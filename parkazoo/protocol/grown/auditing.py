@@ -11,6 +11,7 @@ from functools import partial
 
 from kazoo.exceptions import NoAuthError, NoNodeError
 
+from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import Exists, GetChildren, GetData, Sync
 from parkazoo.protocol.audit import (
     NOTHING,
@@ -122,8 +123,11 @@ def _audit_mirror(context: GrownContext, ensemble: int, name: str) -> Operation[
 def _audit_its_directory(context: GrownContext, place: Place, path: str) -> Operation[list[Finding]]:
     """What is wrong with a mirror, if it has been the same all the time."""
     yield from _sync_above(context, path)
-    found = yield from locate(context, path, is_fresh=True)
-    if found is None and (yield from _is_damaged_above(context, path)):
+    try:
+        found = yield from locate(context, path, is_fresh=True)
+        if found is None and (yield from _is_damaged_above(context, path)):
+            return []
+    except ClusterMapError:  # a pin names an unknown ensemble, its own or one above: that is found at its home
         return []
     if found is None or not found.is_decided:
         home = (context.places.known(path) if found is None else found.d).home
@@ -158,8 +162,11 @@ def _sync_above(context: GrownContext, path: str) -> Operation[None]:
 def mend_by_pins(context: GrownContext, finding: Finding) -> Operation[str]:
     """As :func:`parkazoo.protocol.mend.mend`; a directory that has been made again may be elsewhere."""
     if finding.kind is EMPTY_MIRRORS and finding.directory is not None:
-        if (yield from locate(context, finding.directory.path, is_fresh=True)) is not None:
-            return ""
+        try:
+            if (yield from locate(context, finding.directory.path, is_fresh=True)) is not None:
+                return ""
+        except ClusterMapError as error:
+            return str(error)
         path, ensemble = finding.directory.path, finding.directory.mirror.ensemble
         finding = finding._replace(directory=directory(path, context.places.known(path).home, ensemble))
     return (yield from mend(context, finding))
