@@ -135,7 +135,12 @@ class DirectoryWatch:
     def _is_to_look(self, event: WatchedEvent) -> bool:
         if self.is_of_children:  # the pin, the mirror, or its first child came
             return event.type in (EventType.CHILD, EventType.CREATED)
-        return bool(event.type != EventType.NONE)  # what proved the absence has changed
+        # Else what proved the absence has changed. Where it is looked for, the znode is made if that is its place.
+        return event.type != EventType.NONE and not (event.type == EventType.CREATED and self._names_it(event))
+
+    def _names_it(self, event: WatchedEvent) -> bool:
+        """Whether the event has the path of the znode, and no znode above it has that name below the chroot."""
+        return bool(event.path == self.told) and not self.path.startswith(self.told + "/")
 
     def fire(self, event: WatchedEvent) -> None:
         """Call the user's watch, if it has not been called."""

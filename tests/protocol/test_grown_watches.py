@@ -9,6 +9,7 @@ from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions
 
 from parkazoo.kazoo_private import Create, Delete, Exists, SetACL, SetData
+from parkazoo.protocol.watches import DirectoryWatch
 from tests.explore.client import Client
 from tests.explore.grown import ADOPTED, STATES, D, brought, guess
 from tests.explore.scenario import Knows
@@ -27,9 +28,9 @@ def event(kind: str) -> WatchedEvent:
 class TestExistsWithWatch(unittest.TestCase):
     """The directory was decided by an earlier epoch; the client's own guess is another ensemble."""
 
-    def begin(self, state: str) -> None:
+    def begin(self, state: str, my_guess: int = 2) -> None:
         self.model = brought(STATES[state], guess(1), []).model
-        self.client = Client(ADOPTED, self.model, ME, knows=Knows(guess(2)))
+        self.client = Client(ADOPTED, self.model, ME, knows=Knows(guess(my_guess)))
         self.rival = Client(ADOPTED, self.model, OTHER, "other", knows=Knows(guess(1)))
         self.seen: list[WatchedEvent] = []
 
@@ -111,6 +112,25 @@ class TestExistsWithWatch(unittest.TestCase):
         self.assertIsNone(self.client.get(Exists(X, None)))
         self.other(Create(X, b"", OPEN_ACL_UNSAFE, 0))
         self.expect(event(EventType.CREATED))
+
+    def test_it_comes_and_goes(self) -> None:
+        for state in ("mirrored empty", "native empty", "adopted empty", "promotion abandoned"):
+            for my_guess in (1, 2):
+                with self.subTest(state, my_guess=my_guess):
+                    self.begin(state, my_guess)
+                    self.assertIsNone(self.watch())
+                    self.other(Create(f"{D}/y", b"", OPEN_ACL_UNSAFE, 0))
+                    self.expect()
+                    self.other(Create(X, b"", OPEN_ACL_UNSAFE, 0), Delete(X, -1))
+                    self.expect(event(EventType.CREATED))
+
+    def test_a_znode_above_the_chroot_has_its_name(self) -> None:
+        told: list[WatchedEvent] = []
+        looks: list[WatchedEvent] = []
+        watch = DirectoryWatch("/a/b/a", told.append, lambda w, e: looks.append(e), lambda w, fired: w.end(), "/a")
+        watch.settle(True)
+        watch(WatchedEvent(EventType.CREATED, KeeperState.CONNECTED, "/a"))
+        self.assertEqual((told, len(looks)), ([], 1))
 
     def test_it_comes_and_may_not_be_read(self) -> None:
         for state in ("missing", "leaf", "mirrored empty", "native empty"):
