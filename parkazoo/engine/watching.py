@@ -78,7 +78,7 @@ class Watching:
     def _fire_all(self, event: WatchedEvent) -> None:
         for watches in list(self._armed.values()):
             for watch in list(watches):
-                watch.fire(event)
+                self._dispatch(partial(watch.fire, event))  # each by itself: the user's may raise
 
     def _look_again(self, watch: DirectoryWatch, event: WatchedEvent) -> None:
         look = object()

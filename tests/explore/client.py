@@ -151,7 +151,7 @@ class Client:
         self.callbacks: deque[Callable[[], None]] = deque()
         self.members = [FakeMember(self, ensemble) for ensemble in range(placement.ensembles)]
         names = [f"e{ensemble}" for ensemble in range(placement.ensembles)]
-        watching = Watching(self.members, self.callbacks.append, lambda: KeeperState.CONNECTED)
+        self.watching = watching = Watching(self.members, self.callbacks.append, lambda: KeeperState.CONNECTED)
         owners = Owners(lambda ensemble: who.owners[ensemble], lambda: who.owners[0], is_alone=len(names) == 1)
         self.context = Context(placement, names, Marks(marks), watching.watch, watching.settle, owners, Lock())
         self.driver = watching.driver = Driver(self.context, self.members, Lock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unittest
+from contextlib import suppress
 from typing import Any
 
 from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
@@ -123,6 +124,26 @@ class TestExistsWithWatch(unittest.TestCase):
                     self.expect()
                     self.other(Create(X, b"", OPEN_ACL_UNSAFE, 0), Delete(X, -1))
                     self.expect(event(EventType.CREATED))
+
+    def test_the_connection_is_lost_and_a_watch_raises(self) -> None:
+        """The others are told all the same, as with kazoo."""
+        self.begin("mirrored")
+
+        def watcher(number: int) -> Any:
+            def told(lost: WatchedEvent) -> None:
+                self.seen.append(lost)
+                raise ValueError(number)
+
+            return told
+
+        for number in range(4):
+            self.client.get(Exists(f"{D}/{number}", watcher(number)))
+        lost = WatchedEvent(EventType.NONE, KeeperState.CONNECTING, None)
+        self.client.watching.drop(lost)
+        while choices := self.client.choices():
+            with suppress(ValueError):
+                choices[0]()
+        self.assertEqual(self.seen, [lost] * 4)
 
     def test_a_znode_above_the_chroot_has_its_name(self) -> None:
         told: list[WatchedEvent] = []
