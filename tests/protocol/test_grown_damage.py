@@ -26,7 +26,7 @@ from parkazoo.protocol.pin import NATIVE_PIN
 from tests.explore.alone import must
 from tests.explore.client import Client
 from tests.explore.directories import create
-from tests.explore.grown import ADOPTED, STATES, D, brought, guess
+from tests.explore.grown import ADOPTED, STATES, D, Maps, brought, guess
 from tests.explore.scenario import Knows
 
 STEPS = 600  # no request of these takes more
@@ -73,7 +73,7 @@ REQUESTS = [
 
 class Case(unittest.TestCase):
     def answer(self, state: str, damage: Sequence[tuple[int, Any]], request: Any, newest: int) -> Any:
-        model = brought(STATES[state], guess(1), []).model
+        model = brought(STATES[state], Maps(ADOPTED, Knows(guess(1)), None), ((), ())).model
         for step in damage:
             must(model.execute(*step))
         client = Client(ADOPTED, model, knows=Knows(guess(newest)))

@@ -10,7 +10,7 @@ from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions
 
 from parkazoo.kazoo_private import Create, Delete, Exists, GetACL, GetData, SetACL, SetData, Transaction
 from tests.explore.client import Client
-from tests.explore.grown import ADOPTED, STATES, D, brought, guess
+from tests.explore.grown import ADOPTED, STATES, D, Maps, brought, guess
 from tests.explore.scenario import Knows
 from tests.explore.znodes import Who
 
@@ -21,7 +21,7 @@ ME, OTHER = Who((10, 20, 30), frozenset(), has_all=False), Who(owners=(70, 80, 9
 
 class TestWithoutRead(unittest.TestCase):
     def begin(self, state: str, my_guess: int, where: int = 1) -> Client:
-        model = brought(STATES[state], guess(where), []).model
+        model = brought(STATES[state], Maps(ADOPTED, Knows(guess(where)), None), ((), ())).model
         self.rival = Client(ADOPTED, model, OTHER, "other", knows=Knows(guess(where)))
         self.assertNotIsInstance(self.rival.get(SetACL(D, NO_READ, -1)), Exception)
         return Client(ADOPTED, model, ME, knows=Knows(guess(my_guess)))

@@ -12,7 +12,7 @@ from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions
 from parkazoo.kazoo_private import Create, Delete, Exists, SetACL, SetData
 from parkazoo.protocol.watches import DirectoryWatch
 from tests.explore.client import Client
-from tests.explore.grown import ADOPTED, STATES, D, brought, guess
+from tests.explore.grown import ADOPTED, STATES, D, Maps, brought, guess
 from tests.explore.scenario import Knows
 from tests.explore.znodes import Who
 
@@ -30,7 +30,7 @@ class TestExistsWithWatch(unittest.TestCase):
     """The directory was decided by an earlier epoch; the client's own guess is another ensemble."""
 
     def begin(self, state: str, my_guess: int = 2) -> None:
-        self.model = brought(STATES[state], guess(1), []).model
+        self.model = brought(STATES[state], Maps(ADOPTED, Knows(guess(1)), None), ((), ())).model
         self.client = Client(ADOPTED, self.model, ME, knows=Knows(guess(my_guess)))
         self.rival = Client(ADOPTED, self.model, OTHER, "other", knows=Knows(guess(1)))
         self.seen: list[WatchedEvent] = []
