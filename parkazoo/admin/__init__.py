@@ -16,6 +16,7 @@ from parkazoo.admin.loss import Loss
 from parkazoo.admin.make import init_map
 from parkazoo.admin.read import read_map
 from parkazoo.admin.registrations import ClientList, RegisteredClient, list_clients
+from parkazoo.admin.rise import Waiting
 from parkazoo.admin.shares import add_rule, change_weights, describe_rule, remove_rule
 from parkazoo.admin.spread import Spread, read_spread
 from parkazoo.admin.status import ClusterStatus, read_status
@@ -34,6 +35,7 @@ __all__ = [
     "RegisteredClient",
     "Rule",
     "Spread",
+    "Waiting",
     "Whereabouts",
     "abort_growth",
     "add_rule",

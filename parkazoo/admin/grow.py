@@ -1,4 +1,4 @@
-"""Ensembles that a map of form GROWN gains, and that it gives up again before a directory is there."""
+"""Ensembles that a map gains, and that it gives up again before a directory is there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from parkazoo.admin.identity import verify_distinct
 from parkazoo.admin.make import make_identity, make_structure
 from parkazoo.admin.publish import Options, change_map
 from parkazoo.admin.read import read_map
+from parkazoo.admin.rise import OnWait, describe_form, raise_form
 from parkazoo.admin.strays import SHOWN
 from parkazoo.admin.verify import verify_contents
 from parkazoo.errors import ClusterMapError
@@ -29,23 +30,28 @@ def grow_map(
     weights: Mapping[str, int] | None = None,
     *,
     dry_run: bool = False,
+    strangers_gone: bool = False,
     tell: Tell = lambda step: None,
+    on_wait: OnWait = lambda waiting: None,
     auth: Auth = (),
     timeout_s: float = TIMEOUT_S,
     **client_options: Any,
 ) -> ClusterMap:
     """Add empty ensembles to the map, to which new directories go from then on; return the map.
 
-    The new servers are asked, and get what the protocol needs. Then a map is published that names them, and when
-    all copies have it, another one with an epoch that gives them their weights. It may be repeated, interrupted
-    anywhere, and run by several at once.
+    The new servers are asked, and get what the protocol needs. Then a map is published that names them. Its form
+    rises to ``grown``, step by step, as all clients follow; that is waited for. At last a map is published with an
+    epoch that gives the ensembles their weights. It may be repeated, interrupted anywhere, and run by several at
+    once.
 
     :param hosts: servers of any ensembles of the cluster.
-    :param ensembles: hosts (``"h:p,h:p"``) by name, of the new ones.
+    :param ensembles: hosts (``"h:p,h:p"``) by name, of the new ones. Without any the form alone rises.
     :param weights: of the new ensembles, by name; 1 for one that is not named.
     :param dry_run: write nothing; return the map that there would be. Whether the new servers of one ensemble
         share their data is not verified then: that takes a write.
+    :param strangers_gone: plain kazoo programs use the znodes no more: do not ask the servers who is connected.
     :param tell: called after each step with what was done.
+    :param on_wait: called twice a second while clients have not followed.
     :param client_options: as for `init_map`.
     :raises ClusterMapError: the map cannot gain ensembles, a server is not as it must be, an ensemble cannot be
         reached, or a copy cannot be written. It says what to do.
@@ -69,15 +75,26 @@ def grow_map(
         tell(f"published map {named.epoch}, which names {_listed(ensembles)}: all copies have it")
 
     if dry_run:
-        named = name_them(known)
-        placed = place_them(named)
-        if named != known:
-            tell(f"would make what the protocol needs there, and publish map {named.epoch}, which names them")
-        if placed != named:
-            tell(f"would publish map {placed.epoch} with epoch {placed.epochs[-1].number}")
-        return placed
+        return _would_be(known, name_them(known), place_them, tell)
     named = change_map(known, name_them, options, timeout_s, tell_names)
-    return change_map(named, place_them, options, timeout_s, lambda placed: tell(describe_epoch(placed)))
+    grown = raise_form(named, options, timeout_s, tell, on_wait, strangers_gone)
+    return change_map(grown, place_them, options, timeout_s, lambda placed: tell(describe_epoch(placed)))
+
+
+def _would_be(
+    known: ClusterMap, named: ClusterMap, place_them: Callable[[ClusterMap], ClusterMap], tell: Tell
+) -> ClusterMap:
+    """What a dry run tells, and the map that it returns."""
+    if named != known:
+        tell(f"would make what the protocol needs there, and publish map {named.epoch}, which names them")
+    grown = replace(named, form=Form.GROWN)
+    if grown != named:
+        forms = ", ".join(form.word for form in Form if form > named.form)
+        tell(f"would publish maps of form {forms}, each when all clients have followed")
+    placed = place_them(grown)
+    if placed != grown:
+        tell(f"would publish a map with epoch {placed.epochs[-1].number}")
+    return placed
 
 
 def describe_epoch(published: ClusterMap) -> str:
@@ -88,44 +105,47 @@ def describe_epoch(published: ClusterMap) -> str:
 def abort_growth(
     hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
 ) -> tuple[str, ...]:
-    """Take the ensembles out of the map that no epoch names; return their names. Arguments as for `grow_map`.
+    """Take the ensembles out of the map that no epoch names; return what was done. Arguments as for `grow_map`.
 
-    What was made on them stays there.
+    What was made on them stays there. A map of form ``tolerant`` becomes plain; a higher form stays.
 
     :raises ClusterMapError: there is none, and it says what holds them; or as `change_hosts`.
     """
     options = {**client_options, "auth_data": list(auth)}
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     unused: dict[str, None] = {}
+    steps: list[str] = []
+
+    def give_up_form(before: ClusterMap) -> ClusterMap:
+        return before.with_form(Form.PLAIN) if before.form is Form.TOLERANT else before
 
     def take_out(before: ClusterMap) -> ClusterMap:
-        verify_grown(before, "loses ensembles")
         unused.update(dict.fromkeys(before.unused))
         return without_unused(before)
 
-    after = change_map(known, take_out, options, timeout_s)
-    gone = tuple(name for name in unused if name not in after.ensembles)
-    if not gone:
+    plain = change_map(known, give_up_form, options, timeout_s, lambda after: steps.append(describe_form(after)))
+    after = change_map(plain, take_out, options, timeout_s)
+    if gone := [name for name in unused if name not in after.ensembles]:
+        steps.append(f"taken out: {', '.join(gone)}. To use these servers for something else, delete {ROOT} there")
+    if not steps:
         raise ClusterMapError(
             f"there is nothing to abort: the epochs of the map name {', '.join(after.placement)}, so directories "
-            "may be there. `parkazoo map drain` keeps new ones away"
+            f"may be there, and its form is {after.form.word}. `parkazoo map drain` keeps new ones away"
         )
-    return gone
+    return tuple(steps)
 
 
 def verify_grown(cluster_map: ClusterMap, does: str) -> None:
     """:param does: what other maps do not, as "gains ensembles"."""
     if cluster_map.form is not Form.GROWN:
         raise ClusterMapError(
-            f"the map has form {cluster_map.form.word}: only a map of form grown {does}, and it cannot become one "
-            "yet. A new cluster can begin with one: `parkazoo map init --form grown`"
+            f"the map has form {cluster_map.form.word}: only a map of form grown {does}. `parkazoo map grow` "
+            "makes it one, while clients work"
         )
 
 
 @arguments_alone()
 def _verify_arguments(ensembles: Mapping[str, str], weights: Mapping[str, int]) -> None:
-    if not ensembles:
-        raise ClusterMapError("give at least one new ensemble")
     for name, servers in ensembles.items():
         verify_name(name)
         parse_hosts(servers)
@@ -137,7 +157,8 @@ def _verify_arguments(ensembles: Mapping[str, str], weights: Mapping[str, int]) 
 
 def _verify_growable(cluster_map: ClusterMap, ensembles: Mapping[str, str], weights: Mapping[str, int]) -> None:
     """The map can gain ensembles, and those of them that it has are the same."""
-    verify_grown(cluster_map, "gains ensembles")
+    if not ensembles and len(cluster_map.placement) == 1:
+        raise ClusterMapError("the map has one ensemble: give at least one new one")
     newest = cluster_map.epochs[-1].weights
     for name, servers in ensembles.items():
         if name in cluster_map.ensembles and set(parse_hosts(servers)) != set(
@@ -192,6 +213,7 @@ def _prepare(
         if absent:
             raise ClusterMapError(f"the map is not changed: {unreachable(absent)}")
         new = {name: client for name, client in clients.items() if name not in known.ensembles}
+        alone = clients if len(known.placement) == 1 else {}  # it has had no need of mirrors
         first = Contents.read(clients[known.bootstrap])
         states = {name: Contents.read(client) for name, client in new.items()}
         for name, client in new.items():
@@ -203,7 +225,7 @@ def _prepare(
         if dry_run:
             return
         acl = clients[known.bootstrap].call("get_acls", ROOT)[0]
-        for client in new.values():
+        for client in {**alone, **new}.values():
             make_structure(client, wanted, acl)
             make_identity(client, wanted, acl)
         tell(f"made what the protocol needs on {_listed(new)}")

@@ -16,6 +16,7 @@ from parkazoo.protocol.placement import CLIENTS
 from parkazoo.protocol.registration import CLIENT, decode_registration, parse_session
 
 AT_ONCE = 256  # requests without an answer
+Registrations = list[tuple[str, Mapping[str, Any]]]  # each session, and what it says
 
 
 class RegisteredClient(NamedTuple):
@@ -66,19 +67,23 @@ def list_clients(
 
 def read_registrations(clients: Mapping[str, AdminClient]) -> list[RegisteredClient]:
     """What is registered on these ensembles, by client; the oldest first."""
-    found = for_each(list(clients.values()), _read)
-    by_client: dict[Any, dict[str, tuple[str, Mapping[str, Any]]]] = defaultdict(dict)
-    for name, registrations in zip(clients, found, strict=True):
-        for session, said in registrations:
+    return by_client(dict(zip(clients, for_each(list(clients.values()), read_sessions), strict=True)))
+
+
+def by_client(registrations: Mapping[str, Registrations]) -> list[RegisteredClient]:
+    """:param registrations: by ensemble."""
+    found: dict[Any, dict[str, tuple[str, Mapping[str, Any]]]] = defaultdict(dict)
+    for name, sessions in registrations.items():
+        for session, said in sessions:
             is_whole = parse_session(said.get(CLIENT)) is not None
-            by_client[said[CLIENT] if is_whole else (name, session)][name] = session, said
-    return sorted((_describe(key, sessions) for key, sessions in by_client.items()), key=_age)
+            found[said[CLIENT] if is_whole else (name, session)][name] = session, said
+    return sorted((_describe(key, sessions) for key, sessions in found.items()), key=_age)
 
 
-def _read(client: AdminClient) -> list[tuple[str, Mapping[str, Any]]]:
+def read_sessions(client: AdminClient) -> Registrations:
     """Each session that is registered on an ensemble, and what it says."""
     sessions = client.children(CLIENTS)
-    found = []
+    found: Registrations = []
     for start in range(0, len(sessions), AT_ONCE):
         asked = [(name, client.zk.get_async(f"{CLIENTS}/{name}")) for name in sessions[start : start + AT_ONCE]]
         found += [(name, decode_registration(data)) for name, data in _answers(client, asked)]

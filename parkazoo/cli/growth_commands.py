@@ -1,4 +1,4 @@
-"""``parkazoo map grow`` and its like: the ensembles of a map of form grown, and their shares."""
+"""``parkazoo map grow`` and its like: the ensembles of a map, and their shares."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from parkazoo.admin import (
     grow_map,
     read_spread,
 )
+from parkazoo.cli.behind import CLIENTS_SHOWN, Behind
 from parkazoo.cli.map_table import shares_table
 from parkazoo.cli.options import (
     Auth,
@@ -39,7 +40,6 @@ from parkazoo.cli.options import (
 from parkazoo.cli.step_times import Steps
 from parkazoo.protocol.epochs import Epoch
 
-CLIENTS_SHOWN = 20
 KNOWN_BY = "`parkazoo map epochs` shows which clients know of it"
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and write nothing.")]
 
@@ -53,14 +53,18 @@ def register(group: typer.Typer) -> None:
 
 
 def grow(
-    ensemble: Annotated[
-        list[str], typer.Option(metavar="NAME=H:P,H:P", help="An ensemble that comes, empty. Repeatable.")
-    ],
     hosts: Hosts,
+    ensemble: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=H:P,H:P", help="An ensemble that comes, empty. Repeatable.")
+    ] = None,
     weight: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=WEIGHT", help="Its share of new directories: 0 to 100, else 1. Repeatable."),
     ] = None,
+    strangers_gone: Annotated[
+        bool,
+        typer.Option("--strangers-gone", help="No plain kazoo program writes any more: do not look for some."),
+    ] = False,
     dry_run: DryRun = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
@@ -68,23 +72,26 @@ def grow(
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """Add ensembles to a map of form grown, while clients work. Safe to repeat."""
+    """Add ensembles to the map while clients work, and first bring it to form grown. Safe to repeat."""
     servers, _ = split_hosts(hosts)
-    ensembles = {name: with_ports(each) for name, each in parse_ensembles("--ensemble ", ensemble).items()}
+    ensembles = {name: with_ports(each) for name, each in parse_ensembles("--ensemble ", ensemble or ()).items()}
     weights = parse_weights("--weight ", weight or ())
     console = Console()
     steps = Steps(console)
-    with console.status("adding ensembles to the cluster map"):
+    with console.status("changing the cluster map") as status:
         after = grow_map(
             servers,
             ensembles,
             weights,
             dry_run=dry_run,
+            strangers_gone=strangers_gone,
             tell=steps,
+            on_wait=Behind(console, status),
             **connection_options(auth, timeout, ca, cert, key),
         )
     if steps.are_none:
-        console.print(f"nothing to do: the map has {', '.join(ensembles)} already", soft_wrap=True)
+        has = f"has {', '.join(ensembles)}" if ensembles else "can gain ensembles"
+        console.print(f"nothing to do: the map {has} already", soft_wrap=True)
     console.print(shares_table(after.epochs[-1]))
     if dry_run:
         console.print("dry run: nothing was written")
@@ -142,15 +149,13 @@ def abort(
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """Take the ensembles out of the map again that no epoch names: a `map grow` that did not come to its end."""
+    """Undo a `map grow` that did not come to its end: take out the ensembles that no epoch names."""
     servers, _ = split_hosts(hosts)
     console = Console()
     with console.status("changing the cluster map"):
-        gone = abort_growth(servers, **connection_options(auth, timeout, ca, cert, key))
-    console.print(
-        f"taken out: {', '.join(gone)}. To use these servers for something else, delete /parkazoo there",
-        soft_wrap=True,
-    )
+        done = abort_growth(servers, **connection_options(auth, timeout, ca, cert, key))
+    for step in done:
+        console.print(step, soft_wrap=True)
 
 
 def epochs(

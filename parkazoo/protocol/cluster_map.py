@@ -193,11 +193,10 @@ class ClusterMap:
     def continues(self, before: ClusterMap) -> bool:
         """Whether it may come behind an earlier map: each directory is where it was, though more may have come.
 
-        The form may be any. (Only commands change it, and :meth:`with_form` says how.) From a map of form GROWN
-        ensembles may have been taken out again that no epoch names.
+        The form may be any. (Only commands change it, and :meth:`with_form` says how.) Ensembles that no epoch
+        names may have been taken out again.
         """
-        gone = before.unused if before.form is Form.GROWN else ()
-        kept = [name for name in before.placement if name not in gone]
+        kept = [name for name in before.placement if name not in before.unused]
         return (
             (self.cluster, self.bootstrap) == (before.cluster, before.bootstrap)
             and [name for name in self.placement if name in kept] == kept

@@ -100,7 +100,6 @@ class TestNewerOf(unittest.TestCase):
             {"unweighted": ()},
             {"unweighted": (), "weights": {"d": 0}},
             {"weights": {"a": 2}},
-            {"placement": ("a", "b", "c"), "ensembles": KNOWN.ensembles, "unweighted": ()},
         ):
             with self.subTest(changes), self.assertRaisesRegex(ClusterMapError, "places znodes otherwise"):
                 newer_of(grown, replace(grown, epoch=5, **changes), "h:2")  # type: ignore[arg-type]

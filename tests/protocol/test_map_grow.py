@@ -58,10 +58,8 @@ class TestAbort(unittest.TestCase):
                 self.assertIs(newer_of(before, after, "h1:1"), after)
 
     def test_others_are_refused(self) -> None:
-        named = PLAIN.with_ensembles({"c": "h3:1"})
         without_c = {"ensembles": PLACED.ensembles, "placement": ("a", "b"), "unweighted": ()}
         for before, after in (
-            (named, replace(PLAIN, epoch=7)),  # a plain map loses none
             (PLACED, replace(GROWN, epoch=7)),
             (PLACED, replace(NAMED, epoch=7)),
         ):

@@ -156,12 +156,12 @@ class _Attempt:
             if isinstance(operation, Create):
                 if parent in born:
                     made = yield from self._decide_here(*born.pop(parent))
-                    decided_here[parent] = [Delete(each.path, -1) for each in reversed(made[1:])]
+                    decided_here[parent] = _undo(made)
                     steps += made
                 elif parent in self._native and parent not in decided_here:
-                    marks = self._native_marks(self._native[parent])
-                    decided_here[parent] = last_of_native(self._native[parent], -1)[:-1] if marks else []
-                    steps += marks
+                    made = self._native_marks(self._native[parent])
+                    decided_here[parent] = _undo(made)
+                    steps += made
                 elif self._is_guarded and not is_fixed(parent) and self.context.places.known(parent).is_native:
                     steps.append(CheckVersion(self.context.places.known(parent).proof, -1))
                 if not operation.flags:
@@ -307,6 +307,11 @@ class _Attempt:
         except NoNodeError:
             return True
         return has_marks and (yield from ask(d.home.ensemble, Exists(d.proof, None))) is None  # one has come
+
+
+def _undo(made: list[Request]) -> list[Request]:
+    """The steps that delete what these make."""
+    return [Delete(each.path, -1) for each in reversed(made) if isinstance(each, Create)]
 
 
 def _with_each_fence_once(multi: list[list[Request]]) -> list[list[Request]]:

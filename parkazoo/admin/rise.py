@@ -1,0 +1,153 @@
+"""The form of the map rises to GROWN, one step at a time, as its clients follow (docs/design/growing.md)."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from parkazoo.admin.clients import AdminClient, connect_to, connect_to_each_server, for_each, unreachable
+from parkazoo.admin.publish import Options, change_map
+from parkazoo.admin.registrations import RegisteredClient, Registrations, by_client, read_sessions
+from parkazoo.admin.strays import SHOWN
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.map_copies import CopyKind, judge_copy
+from parkazoo.protocol.placement import MAP
+from parkazoo.protocol.registration import format_session
+
+POLL_S = 0.5
+SESSION_OF_CONNECTION = re.compile(r"^ /(.+?)\[.*\bsid=(0x[0-9a-f]+)", re.MULTILINE)
+Tell = Callable[[str], None]
+
+
+class Waiting(NamedTuple):
+    """:param form: of the map, by which all clients must work before the next one.
+    :param behind: those that do not say so yet, with the sessions that do not.
+    :param sessions: how many are registered.
+    """
+
+    form: Form
+    behind: Sequence[RegisteredClient]
+    sessions: int
+
+
+OnWait = Callable[[Waiting], None]
+
+
+def raise_form(
+    known: ClusterMap, options: Options, timeout_s: float, tell: Tell, on_wait: OnWait, strangers_gone: bool
+) -> ClusterMap:
+    """Have the form rise to GROWN; return the map, which all copies have.
+
+    :param known: the map as it was read, perhaps not the newest.
+    :param on_wait: called again and again while clients are behind.
+    :param strangers_gone: plain kazoo programs use the znodes no more, as somebody knows.
+    :raises ClusterMapError: an ensemble cannot be reached, or plain kazoo programs are connected, or may be.
+    """
+    while known.form is not Form.GROWN:
+        waited_for = known
+        if known.form is Form.PLAIN or _have_followed(known, options, timeout_s, on_wait, strangers_gone):
+
+            def next_form(before: ClusterMap, waited_for: ClusterMap = waited_for) -> ClusterMap:
+                return before.with_form(Form(before.form + 1)) if before == waited_for else before
+
+            known = change_map(known, next_form, options, timeout_s, lambda raised: tell(describe_form(raised)))
+        else:  # another command was faster
+            known = change_map(known, lambda newest: newest, options, timeout_s)
+    return known
+
+
+def describe_form(raised: ClusterMap) -> str:
+    """The step that has given a map its form."""
+    return f"published map {raised.epoch} of form {raised.form.word}: all copies have it"
+
+
+def _have_followed(
+    published: ClusterMap, options: Options, timeout_s: float, on_wait: OnWait, strangers_gone: bool
+) -> bool:
+    """Wait until all clients work by the published map. False: another one is published meanwhile."""
+    with connect_to(published.ensembles, options, timeout_s) as (clients, absent):
+        if absent:
+            raise ClusterMapError(
+                f"the map has form {published.form.word}, and cannot go on: {unreachable(absent)}\nIt is not seen "
+                "which clients are there. Run the same command again when that is mended; nothing is lost"
+            )
+        while True:
+            found = for_each(list(clients.values()), lambda client: _read(client, published))
+            sessions = {name: each for name, each in zip(clients, found, strict=True) if each is not None}
+            if len(sessions) < len(clients):
+                return False
+            behind = by_client({name: _behind(each, published.epoch) for name, each in sessions.items()})
+            if not behind:
+                break
+            on_wait(Waiting(published.form, behind, sum(map(len, sessions.values()))))
+            time.sleep(POLL_S)
+        if published.form is Form.TOLERANT and len(published.epochs[0].weights) == 1 and not strangers_gone:
+            _verify_no_strangers(clients, options, timeout_s)
+        return True
+
+
+def _read(client: AdminClient, published: ClusterMap) -> Registrations | None:
+    """The sessions on an ensemble, read behind its copy of the map. None if that is not the published one."""
+    if judge_copy(client.read(MAP), published).kind is not CopyKind.SAME:
+        return None
+    return read_sessions(client)
+
+
+def _behind(sessions: Registrations, epoch: int) -> Registrations:
+    return [(session, said) for session, said in sessions if not _says(said, epoch)]
+
+
+def _says(said: Mapping[str, Any], epoch: int) -> bool:
+    found = said.get("epoch")
+    return isinstance(found, int) and found >= epoch
+
+
+# ---- plain kazoo programs ------------------------------------------------------------------------
+
+
+def _verify_no_strangers(clients: Mapping[str, AdminClient], options: Options, timeout_s: float) -> None:
+    """Programs that do not register go on as if nothing were, and would create what others no longer look for."""
+    first, strangers = _strangers(clients, options, timeout_s), dict[str, str]()
+    if first:
+        time.sleep(POLL_S)  # some are clients that were about to register
+        again = _strangers(clients, options, timeout_s)
+        strangers = {session: at for session, at in again.items() if session in first}
+    if strangers:
+        listed = "".join(f"\n  {at}, session {session}" for session, at in [*strangers.items()][:SHOWN])
+        more = f"\n  and {len(strangers) - SHOWN:,} more" if len(strangers) > SHOWN else ""
+        raise ClusterMapError(
+            f"the map has form {Form.TOLERANT.word}, and cannot go on: {len(strangers)} sessions are not of "
+            f"ParKazoo's clients:{listed}{more}\nA plain kazoo program that writes would lose znodes. Have it use "
+            "ParKazooClient, or stop it, and run the same command again; or give --strangers-gone, if these "
+            "sessions only read what others do not move (a monitor, a shell)"
+        )
+
+
+def _strangers(clients: Mapping[str, AdminClient], options: Options, timeout_s: float) -> dict[str, str]:
+    """The address of each session that is not registered."""
+    with connect_to_each_server(clients, options, timeout_s) as (servers, failed):
+        own = {format_session(each.zk._session_id) for each in clients.values()}
+        own |= {format_session(each.zk._session_id) for _, each in servers.values()}
+        connections: dict[str, str] = {}
+        for server, (_, client) in servers.items():
+            said = client.zk.command(b"cons")
+            found = SESSION_OF_CONNECTION.findall(said)
+            if not found:
+                raise _cannot_see(f"{server} does not answer `cons`: it is not in its 4lw.commands.whitelist")
+            connections |= {session: f"{address} on {server}" for address, session in found}
+        if failed:
+            raise _cannot_see("; ".join(f"{server} {why}" for server, (_, why) in failed.items()))
+        registered = {session for client in clients.values() for session, _ in read_sessions(client)}
+        return {session: at for session, at in connections.items() if session not in registered | own}
+
+
+def _cannot_see(why: str) -> ClusterMapError:
+    return ClusterMapError(
+        f"the map has form {Form.TOLERANT.word}, and cannot go on: it cannot be seen whether plain kazoo programs "
+        f"are connected ({why}). What they wrote would be lost. Make sure that there are none, and run the same "
+        "command again with --strangers-gone"
+    )

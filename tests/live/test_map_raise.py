@@ -1,0 +1,289 @@
+"""`parkazoo map grow` on a plain map: its form rises while clients work, and one ZooKeeper becomes several."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+from kazoo.client import KazooClient
+
+from parkazoo import ParKazooClient
+from parkazoo.admin import Waiting, abort_growth, grow_map, init_map, read_map
+from parkazoo.fsck import check
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.placement import CLIENTS
+from parkazoo.protocol.registration import encode_registration
+from tests.live.copies_case import CrashError
+from tests.live.grow_case import GrowCase, crash_after
+from tests.live.map_case import COMMAND_TIMEOUT_S, UNREACHABLE_TIMEOUT_S, MapCase, free_port, run_command
+from tests.live.world import Seen, wait_until
+
+NEW_DIRECTORIES = 40
+
+
+class RaiseCase(GrowCase):
+    """A plain ZooKeeper with data, a, that was made a cluster of one ensemble."""
+
+    def setUp(self) -> None:
+        MapCase.setUp(self)
+        old = self.plain[0]
+        old.create("/old/d/x", b"data", makepath=True)
+        old.create("/old/d/n-", sequence=True)
+        old.set("/old/d", b"set")
+        self.map = init_map(self.a, {"a": self.a})
+
+    def rise(self, *names: str, **options: Any) -> ClusterMap:
+        """The sessions of the tests' own plain clients are no programs that write."""
+        return grow_map(self.a, {name: self.all[name] for name in names}, strangers_gone=True, **options)
+
+    def stay_behind(self, ensemble: int = 0) -> Callable[[], None]:
+        """A registration of a client that does not follow; call what this returns to have it end."""
+        path = f"{CLIENTS}/0xabc"
+        about = {"epoch": 1, "host": "web7", "pid": 4711, "since": "2026-11-20T10:00:00Z"}
+        self.plain[ensemble].create(path, encode_registration(0xABC, about))
+        return lambda: self.plain[ensemble].delete(path)
+
+    def assert_grown(self, names: str) -> None:
+        cluster_map = self.assert_published(*names)
+        self.assertEqual((cluster_map.form, cluster_map.placement), (Form.GROWN, tuple(names)))
+        found = {kind.name for kind, tally in check(self.a, grace_s=0).tallies.items() if tally.found}
+        self.assertLessEqual(found, {"missing-structure"})  # only as many fences as a test needs
+
+
+class Worker(threading.Thread):
+    """Makes directories and children, and looks at them, until it is stopped."""
+
+    def __init__(self, client: ParKazooClient, name: str) -> None:
+        super().__init__()
+        self.client, self.prefix = client, f"/work-{name}"
+        self.made: list[str] = []
+        self.errors: list[Exception] = []
+        self.is_stopped = threading.Event()
+
+    def run(self) -> None:
+        while not self.is_stopped.is_set():
+            path = f"{self.prefix}/d{len(self.made)}/x"
+            try:
+                self.client.create(path, b"1", makepath=True)
+                self.client.set(path, b"2")
+                assert self.client.get(path)[0] == b"2"
+                assert self.client.get_children(path.rpartition("/")[0]) == ["x"]
+                assert self.client.exists("/old/d").numChildren == 2
+            except Exception as error:
+                self.errors.append(error)
+            self.made.append(path)
+
+
+class RaiseTest(RaiseCase):
+    def test_one_becomes_three(self) -> None:
+        before = self.plain[0].get("/old/d/x"), self.plain[0].get("/old/d")
+        clients = [self.client() for _ in range(3)]
+        events = Seen()
+        first, others = clients[0][0], clients[1:]
+        self.assertIsNone(first.exists("/later/d/x", events))
+        self.assertEqual(sorted(first.get_children("/old/d", events)), ["n-0000000001", "x"])
+        first.create("/old/e", ephemeral=True)
+        lock = first.Lock("/old/lock", "me")
+        self.assertTrue(lock.acquire(timeout=30))
+        workers = [Worker(client, str(number)) for number, (client, _) in enumerate(others)]
+        for worker in workers:
+            worker.start()
+        steps: list[str] = []
+        try:
+            grown = self.rise("b", "c", tell=steps.append)
+            wait_until(lambda: all(each.client.cluster_map == grown for each in workers), "all follow")
+            reach = [len(worker.made) + NEW_DIRECTORIES for worker in workers]
+            wait_until(lambda: all(len(w.made) >= r for w, r in zip(workers, reach, strict=True)), "work goes on")
+        finally:
+            for worker in workers:
+                worker.is_stopped.set()
+            for worker in workers:
+                worker.join(COMMAND_TIMEOUT_S)
+        self.assertEqual([worker.errors for worker in workers], [[], []])
+        self.assertEqual([list(states) for _, states in clients], [[], [], []])
+        self.assertRegex("; ".join(steps), "form tolerant.*form guarded.*form grown.*with epoch 2")
+        self.assertEqual((self.plain[0].get("/old/d/x"), first.get("/old/d")), before)
+        self.assertEqual(
+            {self.place(worker.prefix + f"/d{n}") for worker in workers for n in range(len(worker.made))}, {*"abc"}
+        )
+        self.assertEqual(list(events), [])
+        others[0][0].create("/later/d/x", makepath=True)
+        wait_until(lambda: len(events) == 1, "the watch from before hears")
+        self.assertGreater(others[0][0].create("/old/d/n-", sequence=True), "/old/d/n-0000000001")
+        wait_until(lambda: len(events) == 2, "the other one too")
+        self.assertFalse(others[0][0].Lock("/old/lock", "you").acquire(blocking=False))
+        lock.release()
+        self.assert_grown("abc")
+
+    def test_step_by_step(self) -> None:
+        """Each number of ensembles, with a client that was there all the time."""
+        client, states = self.client()
+        client.create("/d/x", makepath=True)
+        for names in ("ab", "abc"):
+            grown = self.rise(names[-1])
+            self.follows(client, grown)
+            self.assert_grown(names)
+            for number in range(NEW_DIRECTORIES):
+                client.create(f"/{names}{number}/x", makepath=True)
+            self.assertEqual({self.place(f"/{names}{number}") for number in range(NEW_DIRECTORIES)}, {*names})
+        self.assertEqual((client.get_children("/d"), list(states)), (["x"], []))
+        self.assertEqual(self.rise("c"), read_map(self.a))
+
+    def test_several_ensembles(self) -> None:
+        self.begin_with_two()
+        client, _ = self.client()
+        for number in range(NEW_DIRECTORIES):
+            client.create(f"/d{number}/x", makepath=True)
+        self.rise("c")
+        self.assert_grown("abc")
+        self.assertEqual(
+            [client.get_children(f"/d{number}") for number in range(NEW_DIRECTORIES)], [["x"]] * NEW_DIRECTORIES
+        )
+
+    def begin_with_two(self) -> None:
+        MapCase.setUp(self)
+        init_map(self.a, {"a": self.a, "b": self.b})
+
+    def test_the_form_alone(self) -> None:
+        self.begin_with_two()
+        self.assertEqual(self.rise().form, Form.GROWN)
+        self.assert_grown("ab")
+
+    def test_a_crash_after_each_write(self) -> None:
+        client, states = self.client()
+        writes = 0
+        while True:
+            with self.subTest(writes=writes), crash_after(writes):
+                try:
+                    self.rise("b")
+                except CrashError:
+                    client.create(f"/w{writes}/x", makepath=True)
+                    writes += 1
+                    continue
+            break
+        self.assertGreater(writes, 8)
+        self.assert_grown("ab")
+        self.assertEqual(sorted(client.get_children("/old/d")), ["n-0000000001", "x"])
+        self.assertEqual(list(states), [])
+
+    def test_two_commands_at_once(self) -> None:
+        client, _ = self.client()
+        found = self.at_once(lambda: self.rise("b"), lambda: self.rise("b"), lambda: self.rise("b"))
+        self.assertEqual(found, [found[0]] * 3)
+        self.follows(client, found[0])
+        self.assert_grown("ab")
+
+
+class WaitTest(RaiseCase):
+    def test_for_who_does_not_follow(self) -> None:
+        end, seen = self.stay_behind(), list[Waiting]()
+
+        def wait(waiting: Waiting) -> None:
+            seen.append(waiting)
+            if len(seen) == 3:
+                end()
+
+        self.rise("b", on_wait=wait)
+        self.assert_grown("ab")
+        (behind,) = seen[-1].behind
+        self.assertEqual((seen[-1].form, behind.host, behind.pid, behind.epoch), (Form.TOLERANT, "web7", 4711, 1))
+        self.assertEqual(len(seen), 3)
+
+    def test_for_who_comes_back_behind(self) -> None:
+        """On another ensemble, and in a later form."""
+        forms: list[Form] = []
+        ends: list[Callable[[], None]] = []
+
+        def step(words: str) -> None:
+            if "form guarded" in words:
+                ends.append(self.stay_behind(1))
+
+        def wait(waiting: Waiting) -> None:
+            forms.append(waiting.form)
+            ends.pop()()
+
+        self.rise("b", tell=step, on_wait=wait)
+        self.assertEqual(forms, [Form.GUARDED])
+        self.assert_grown("ab")
+
+    def test_given_up(self) -> None:
+        """The map becomes plain again, and grows later."""
+        client, states = self.client()
+        end = self.stay_behind()
+        with self.assertRaises(CrashError):
+            self.rise("b", on_wait=mock.Mock(side_effect=CrashError))
+        self.assertEqual(read_map(self.a).form, Form.TOLERANT)
+        client.create("/meanwhile/x", makepath=True)
+        done = "; ".join(abort_growth(self.a))
+        self.assertRegex(done, "^published map 4 of form plain.*taken out: b")
+        self.assertEqual(read_map(self.a).placement, ("a",))
+        client.create("/plain/x", makepath=True)
+        end()
+        self.rise("b")
+        self.assertEqual((client.get_children("/plain"), client.get_children("/meanwhile")), (["x"], ["x"]))
+        self.assert_grown("ab")
+        self.assertEqual(list(states), [])
+
+    def test_an_ensemble_is_away(self) -> None:
+        gone = f"127.0.0.1:{free_port()}"
+        with mock.patch("parkazoo.admin.rise.connect_to") as connect:
+            away = mock.Mock(timeout_s=UNREACHABLE_TIMEOUT_S, hosts=gone, zk=KazooClient(gone))
+            away.name = "b"
+            connect.return_value.__enter__.return_value = ({}, [away])
+            with self.assertRaisesRegex(
+                Exception, "form tolerant, and cannot go on: an ensemble cannot be reached"
+            ):
+                self.rise("b")
+        self.rise("b")
+        self.assert_grown("ab")
+
+
+class StrangerTest(RaiseCase):
+    """The tests' own kazoo clients do not register."""
+
+    def test_seen(self) -> None:
+        with self.assertRaisesRegex(
+            Exception, r"form tolerant, and cannot go on: 3 sessions are not of ParKazoo's"
+        ):
+            grow_map(self.a, {"b": self.b, "c": self.c})
+        self.assertEqual(read_map(self.a).form, Form.TOLERANT)
+
+    def test_not_to_be_seen(self) -> None:
+        words = "cons is not executed because it is not in the whitelist."
+        with (
+            mock.patch.object(KazooClient, "command", return_value=words),
+            self.assertRaisesRegex(
+                Exception, "cannot be seen whether plain kazoo .* 4lw.commands.whitelist.*strangers-gone"
+            ),
+        ):
+            grow_map(self.a, {"b": self.b})
+
+
+class CommandTest(RaiseCase):
+    def test_output(self) -> None:
+        command = ("map", "grow", "--ensemble", f"b={self.b}", "--hosts", self.a)
+        status, out, err = run_command(*command, "--dry-run")
+        self.assertEqual((status, err), (0, ""))
+        self.assertRegex(
+            out, "(?s)would publish maps of form tolerant, guarded, grown, each when all.*with epoch 2.*dry run"
+        )
+        status, out, err = run_command(*command)
+        self.assertEqual((status, "--strangers-gone" in err), (1, True), err)
+        end = self.stay_behind()
+        threading.Timer(2.0, end).start()
+        status, out, err = run_command(*command, "--strangers-gone")
+        self.assertEqual((status, err), (0, ""))
+        self.assertRegex(
+            out, r"(?s)form tolerant: waiting for 1 clients.*0xabc on web7, pid 4711.*form guarded.*form grown"
+        )
+        self.assert_grown("ab")
+        self.assertRegex(run_command(*command)[1], "^nothing to do: the map has b already")
+        self.assertRegex(run_command("map", "abort", "--hosts", self.a)[2], "nothing to abort")
+
+    def test_refused(self) -> None:
+        status, _, err = run_command("map", "grow", "--hosts", self.a)
+        self.assertEqual(status, 1)
+        self.assertIn("the map has one ensemble: give at least one new one", err)
