@@ -251,7 +251,9 @@ class GrownMistaken:
 
 
 def _is_late(one: str, two: str) -> bool:
-    """As families.is_late; a transaction behind a create does not wait for it either."""
+    """As families.is_late; nor does a transaction behind a create wait for it, or a change for a listing."""
+    if one == "get_children":
+        return two.startswith(("create", "transaction", "delete of the child"))
     return is_late(one, two) or (one in ("create", "create with a number") and two.startswith("transaction"))
 
 
