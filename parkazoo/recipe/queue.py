@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
 
 from kazoo.exceptions import (
@@ -15,14 +16,17 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import WatchedEvent
 from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
 
+from parkazoo.protocol.epochs import Form
+
 
 class LockingQueue(KazooLockingQueue):
     """kazoo's LockingQueue; same methods, same promises.
 
     kazoo keeps the locks in ``taken/``, beside ``entries/``, and consumes an entry by a transaction over both,
     which may be on different ensembles. Here the lock of ``entries/entry-100-0000000001`` is its sibling
-    ``entries/taken-entry-100-0000000001``: siblings share an ensemble. Where one ensemble alone has a weight
-    kazoo's own shape is kept, so that plain kazoo clients can use the same queue.
+    ``entries/taken-entry-100-0000000001``: siblings share an ensemble. A cluster that began with one ensemble
+    keeps kazoo's own shape, so that plain kazoo clients can use the same queue, until its map has grown. From then
+    on new queues have this one: the data of ``entries`` says so, and whoever makes that znode decides.
 
     A client that locks an entry also sets it, to the same value, in one transaction: its version distinguishes
     holders. One transaction that asks for the holder's version deletes an entry, or releases its lock. So an entry
@@ -31,6 +35,7 @@ class LockingQueue(KazooLockingQueue):
     """
 
     _LOCK_PREFIX = "taken-"
+    _OURS = b"locks beside entries"  # data of `entries`, of clusters that began with one ensemble
 
     def __init__(self, client: Any, path: str) -> None:
         super().__init__(client, path)
@@ -42,11 +47,21 @@ class LockingQueue(KazooLockingQueue):
     def _ensure_paths(self) -> None:
         if not self._are_paths_chosen:
             cluster_map = self.client.cluster_map
-            self._is_kazoos = len(cluster_map.placement) - len(cluster_map.unweighted) == 1
+            began_with_one = len(cluster_map.placement) - len(cluster_map.unweighted) == 1
+            self._is_kazoos = began_with_one and self.client.retry(self._make_entries) != self._OURS
             if not self._is_kazoos:
                 self.structure_paths = (self._entries_path,)
             self._are_paths_chosen = True
         super()._ensure_paths()
+
+    def _make_entries(self) -> bytes:
+        """The data of `entries`, which is made if it is not there."""
+        is_grown = self.client.cluster_map.form is Form.GROWN
+        while True:
+            with suppress(NodeExistsError):
+                self.client.create(self._entries_path, self._OURS if is_grown else b"", makepath=True)
+            with suppress(NoNodeError):
+                return bytes(self.client.get(self._entries_path)[0])
 
     def _lock_of(self, entry: str) -> str:
         if self._is_kazoos:
@@ -129,6 +144,23 @@ class LockingQueue(KazooLockingQueue):
             elif not has_changed.wait(None if deadline_s is None else max(0.0, deadline_s - time.monotonic())):
                 return None
 
+    def _take_as_kazoo(self, entry: str) -> tuple[str, bytes] | None:
+        """By a transaction: if entries and locks are on two ensembles, `consume` would find that too late.
+
+        :raises CrossEnsembleError: they are.
+        """
+        path = f"{self._entries_path}/{entry}"
+        transaction = self.client.transaction()
+        transaction.check(path, -1)
+        transaction.create(self._lock_of(entry), self.id, ephemeral=True)
+        errors = _errors(transaction.commit())
+        if any(isinstance(error, (NoNodeError, NodeExistsError)) for error in errors):
+            return None
+        if errors:
+            raise errors[0]
+        value, _ = self.client.retry(self.client.get, path)
+        return entry, value
+
     def _first_free(self, names: list[str]) -> str | None:
         locks = {name for name in names if name.startswith(self._LOCK_PREFIX)}
         return min(
@@ -138,8 +170,7 @@ class LockingQueue(KazooLockingQueue):
     def _take(self, entry: str) -> tuple[str, bytes] | None:
         """Lock an entry; None if another client has locked or consumed it."""
         if self._is_kazoos:
-            taken: tuple[str, bytes] | None = super()._take(entry)
-            return taken
+            return self._take_as_kazoo(entry)
         path, lock = f"{self._entries_path}/{entry}", self._lock_of(entry)
         attempts = 0
 
@@ -156,7 +187,7 @@ class LockingQueue(KazooLockingQueue):
             value, self._version, results = self.client.retry(attempt)
         except NoNodeError:
             return None
-        errors = [error for error in results if isinstance(error, Exception) and not _is_other_s(error)]
+        errors = _errors(results)
         if any(isinstance(error, (NoNodeError, BadVersionError, NodeExistsError)) for error in errors):
             if attempts == 1 or not self._is_ours(lock):  # a lost connection may have hidden that we got it
                 return None
@@ -167,6 +198,7 @@ class LockingQueue(KazooLockingQueue):
         return entry, value
 
 
-def _is_other_s(error: Exception) -> bool:
-    """Whether an operation of a transaction was not done because of another one of it."""
-    return isinstance(error, (RolledBackError, RuntimeInconsistency))
+def _errors(results: list[Any]) -> list[Exception]:
+    """Of a transaction's operations, but for those that were not done because of another one."""
+    others = RolledBackError, RuntimeInconsistency
+    return [each for each in results if isinstance(each, Exception) and not isinstance(each, others)]

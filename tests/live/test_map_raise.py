@@ -8,9 +8,11 @@ from typing import Any
 from unittest import mock
 
 from kazoo.client import KazooClient
+from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
 
 from parkazoo import ParKazooClient
-from parkazoo.admin import Waiting, abort_growth, grow_map, init_map, read_map
+from parkazoo.admin import Rule, Waiting, abort_growth, add_rule, grow_map, init_map, read_map
+from parkazoo.errors import ClusterMapError, CrossEnsembleError
 from parkazoo.fsck import check
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
@@ -177,6 +179,55 @@ class RaiseTest(RaiseCase):
         self.assert_grown("ab")
 
 
+class LockingQueueTest(RaiseCase):
+    """One layout for all that use a queue, whatever map they know, and though the ensembles are several by now."""
+
+    def test_each(self) -> None:
+        (old, _), (other, _) = self.client(), self.client()
+        before = [old.LockingQueue(f"/before{number}") for number in range(10)]
+        for queue in before:
+            queue.put_all([b"1", b"2"])
+            self.assertEqual(queue.get(30), b"1")
+            self.assertTrue(queue.release())
+        grown = self.rise("b")
+        self.follows(old, grown)
+        self.follows(other, grown)
+        after = [other.LockingQueue(f"/after{number}") for number in range(10)]
+        for queue in after:
+            queue.put_all([b"1", b"2"])
+        new, _ = self.client()
+        for queue in (*before, *after):
+            mine, others = new.LockingQueue(queue.path), old.LockingQueue(queue.path)
+            self.assertEqual({mine.get(30), others.get(30)}, {b"1", b"2"})
+            self.assertIsNone(queue.get(timeout=0.1))
+            self.assertTrue(mine.consume())
+            self.assertTrue(others.release())
+            self.assertIsNotNone(queue.get(30))
+            self.assertTrue(queue.consume())
+            self.assertEqual(len(mine), 0)
+        KazooLockingQueue(self.plain[0], "/before0").put(b"plain")
+        self.assertEqual(before[0].get(30), b"plain")
+
+    def test_never_taken_from(self) -> None:
+        """Its locks are new: a rule keeps them beside its entries."""
+        client, _ = self.client()
+        for number in range(10):
+            client.LockingQueue(f"/q{number}").put(b"1")
+        self.follows(client, self.rise("b"))
+        apart = 0
+        for number in range(10):
+            queue = client.LockingQueue(f"/q{number}")
+            try:
+                self.assertEqual(queue.get(30), b"1")
+            except CrossEnsembleError:
+                apart += 1
+                add_rule(self.a, Rule(f"/q{number}", ("a",)))
+                self.follows(client, read_map(self.a))
+                self.assertEqual(queue.get(30), b"1")
+            self.assertTrue(queue.consume())
+        self.assertGreater(apart, 0)
+
+
 class WaitTest(RaiseCase):
     def test_for_who_does_not_follow(self) -> None:
         end, seen = self.stay_behind(), list[Waiting]()
@@ -234,7 +285,7 @@ class WaitTest(RaiseCase):
             away.name = "b"
             connect.return_value.__enter__.return_value = ({}, [away])
             with self.assertRaisesRegex(
-                Exception, "form tolerant, and cannot go on: an ensemble cannot be reached"
+                ClusterMapError, "form tolerant, and cannot go on: an ensemble cannot be reached"
             ):
                 self.rise("b")
         self.rise("b")
@@ -246,7 +297,7 @@ class StrangerTest(RaiseCase):
 
     def test_seen(self) -> None:
         with self.assertRaisesRegex(
-            Exception, r"form tolerant, and cannot go on: 3 sessions are not of ParKazoo's"
+            ClusterMapError, r"form tolerant, and cannot go on: 3 sessions are not of ParKazoo's"
         ):
             grow_map(self.a, {"b": self.b, "c": self.c})
         self.assertEqual(read_map(self.a).form, Form.TOLERANT)
@@ -256,7 +307,7 @@ class StrangerTest(RaiseCase):
         with (
             mock.patch.object(KazooClient, "command", return_value=words),
             self.assertRaisesRegex(
-                Exception, "cannot be seen whether plain kazoo .* 4lw.commands.whitelist.*strangers-gone"
+                ClusterMapError, "cannot be seen whether plain kazoo .* 4lw.commands.whitelist.*strangers-gone"
             ),
         ):
             grow_map(self.a, {"b": self.b})
