@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from parkazoo.compat.calls import Calls
 from parkazoo.compat.internals import Connections, Watchers, child_places, data_places
 from parkazoo.compat.listeners import Listeners
+from parkazoo.recipe.buckets import Spread as _Spread
 from parkazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
 from parkazoo.recipe.queue import LockingQueue
 from parkazoo.types import ACLs, KazooRetry, handlers
@@ -120,6 +121,10 @@ class CompatibleClient(Calls):
         self.listeners = Listeners(self.handler, self._call_listeners, self.patience_s, self._resume)
         for recipe in (Lock, ReadLock, WriteLock, Semaphore, LockingQueue):
             setattr(self, recipe.__name__, partial(recipe, self))
+
+    def Spread(self, path: str, buckets: int) -> _Spread:
+        """See :class:`parkazoo.recipe.buckets.Spread`."""
+        return _Spread(self, path, buckets)
 
     # ---- what programs and recipes reach for --------------------------------------------------
 
