@@ -20,6 +20,7 @@ from bench.client.bare_socket import (
 )
 from bench.client.directories import FirstChild, LeafGet, MirroredGet, NextChild
 from bench.client.measure import CPU, LATENCY, RATE, Measure
+from bench.client.ordered import OrderedClient, StayingGet
 from bench.client.recipe_loads import DataWatches, LockingQueue
 from bench.client.side import Side
 from bench.client.single_client import (
@@ -69,6 +70,10 @@ def parkazoo(load: type[ClientLoad], ensembles: int = 1, name: str = "ParKazoo")
     return Side(name, partial(load, ParKazooClient), ensembles)
 
 
+def one_order(load: type[ClientLoad]) -> Side:
+    return Side("one order", partial(load, OrderedClient), 3)
+
+
 def threads(load: type[BareThreadsGet], count: int, ensembles: int = 1) -> Side:
     return Side("bare sockets", partial(load, count), ensembles)
 
@@ -82,7 +87,7 @@ def with_old(checkout: str) -> list[Comparison]:
             goals={**dict.fromkeys(each.goals), CPU: MOST_WITH_OLD},
         )
         for each in COMPARISONS
-        if not each.name.startswith("bare-")
+        if not each.name.startswith(("bare-", "order-"))  # old versions know no order
     ]
 
 
@@ -232,5 +237,41 @@ COMPARISONS = (
         None,
         200,
         {RATE: 1.0, CPU: None},
+    ),
+    Comparison(
+        "order-get",
+        "get, one thread, each on another ensemble, one order : none",
+        one_order(SyncGet),
+        parkazoo(SyncGet, 3, "no order"),
+        None,
+        4000,
+        {LATENCY: None, CPU: None},
+    ),
+    Comparison(
+        "order-set",
+        "set, one thread, each on another ensemble, one order : none",
+        one_order(SyncSet),
+        parkazoo(SyncSet, 3, "no order"),
+        None,
+        4000,
+        {LATENCY: None, CPU: None},
+    ),
+    Comparison(
+        "order-async",
+        "get, asynchronous, each on another ensemble, one order : none",
+        one_order(AsyncGet),
+        parkazoo(AsyncGet, 3, "no order"),
+        None,
+        4000,
+        {RATE: None, CPU: None},
+    ),
+    Comparison(
+        "order-stays",
+        "get, asynchronous, all on one of 3 ensembles, one order : none",
+        one_order(StayingGet),
+        parkazoo(StayingGet, 3, "no order"),
+        None,
+        12000,
+        {RATE: None, CPU: None},
     ),
 )

@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from parkazoo.compat.calls import Calls
 from parkazoo.compat.internals import Connections, Watchers, child_places, data_places
@@ -66,6 +66,7 @@ class CompatibleClient(Calls):
         check_hostname: bool = False,
         *,
         give_up_after: float | None = None,
+        consistency: Literal["ensemble", "total"] = "ensemble",
         **kwargs: Unpack[handlers.DeprecatedRetryOptions],
     ) -> None:
         """
@@ -84,11 +85,16 @@ class CompatibleClient(Calls):
         :param ca: a PEM file with the certificates to trust; without it, the system's.
         :param give_up_after: after so many seconds of SUSPENDED the client is LOST: it lets go of everything, also
             on the ensembles that it reaches. Without it, the client stays SUSPENDED until the ensemble is back.
+        :param consistency: ``"total"``: what this client reads and writes has one order on all ensembles, as on
+            one ZooKeeper, for all clients that are made so. Each change of ensembles waits for the answers so far,
+            and a read then goes behind a write. ``"ensemble"``: each ensemble has an order of its own.
         :raises ConfigurationError: the options contradict each other.
-        :raises ValueError: `give_up_after` is not above 0.
+        :raises ValueError: `give_up_after` is not above 0, or `consistency` is none of the two.
         """
         if give_up_after is not None and not give_up_after > 0:
             raise ValueError(f"give_up_after must be seconds above 0, not {give_up_after!r}")
+        if consistency not in ("ensemble", "total"):
+            raise ValueError(f"consistency must be 'ensemble' or 'total', not {consistency!r}")
         super().__init__(
             hosts,
             timeout,
@@ -112,6 +118,7 @@ class CompatibleClient(Calls):
             **kwargs,
         )
         self.give_up_after_s = give_up_after
+        self.has_total_order = consistency == "total"
         self._connection: Any = Connections(self._members, self._connection.sasl_options)
         self._data_watchers = Watchers(partial(self._places, data_places))
         self._child_watchers = Watchers(partial(self._places, child_places))

@@ -358,7 +358,7 @@ class Driver:
 
     def _take_idle(self) -> list[Callable[[], None]]:
         """With the lock held: the calls that have waited for this moment."""
-        if self.order or not self._when_idle:
+        if not self._when_idle or not self.is_idle:
             return []
         idle, self._when_idle = self._when_idle, []
         return idle
@@ -387,7 +387,10 @@ class Driver:
     def when_idle(self, call: Callable[[], None]) -> None:
         """Make `call` once that is so."""
         with self._lock:
-            if self.order:
+            if not self.is_idle:
                 self._when_idle.append(call)
                 return
         call()
+
+    def hear(self, ensemble: int) -> None:
+        """An event has come from there; its watches have not been called yet."""

@@ -171,6 +171,9 @@ class Owner(Protocol[MemberT_contra]):
     def member_changed(self, member: MemberT_contra, state: str) -> None:
         """:param state: its KeeperState now."""
 
+    def member_told(self, member: MemberT_contra) -> None:
+        """An event has come for a watch that the client has there; the watch is called next."""
+
     def member_missed(self, member: MemberT_contra) -> None:
         """A request that leaves a watch has waited in vain for a connection."""
 
@@ -227,6 +230,9 @@ class Client(Protocol):
     logger: Any
     give_up_after_s: float | None
     """How long it may be SUSPENDED before it is LOST; None: until a session expires."""
+
+    has_total_order: bool
+    """Whether all ensembles have one order."""
 
     @property
     def session_timeout_s(self) -> float: ...

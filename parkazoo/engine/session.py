@@ -15,6 +15,7 @@ from parkazoo.engine.form_change import POLL_S
 from parkazoo.engine.gate import Gate
 from parkazoo.engine.growing import Growing
 from parkazoo.engine.ports import Client, MemberT, Reply, Runtime, Timer
+from parkazoo.engine.total import TotalDriver
 from parkazoo.engine.watching import Watching
 from parkazoo.kazoo_private import CONNECTION_DROP
 from parkazoo.protocol.client_id import SessionId
@@ -108,7 +109,8 @@ class Session(Growing[MemberT]):
             Owners(lambda at: self.ports[at].session_id, lambda: self.number, is_alone=self._atlas.is_of_one),
             self._runtime.make_lock(),
         )
-        watching.driver = driver = Driver(context, self.ports, self._runtime.make_lock, client.unchroot)
+        kind = TotalDriver if client.has_total_order else Driver
+        watching.driver = driver = kind(context, self.ports, self._runtime.make_lock, client.unchroot)
         self._work_by_pins(driver)
         self.driver = driver
         self.gate = gate = Gate(driver.call, self._runtime.make_lock, self.refusal)
@@ -239,6 +241,11 @@ class Session(Growing[MemberT]):
         """See :meth:`parkazoo.engine.ports.Owner.member_missed`."""
         self._standing.awaits(member)
         self._report()
+
+    def member_told(self, member: MemberT) -> None:
+        """See :meth:`parkazoo.engine.ports.Owner.member_told`."""
+        if self.driver is not None:
+            self.driver.hear(self.names.index(member.name))
 
     def is_fatal(self, member: MemberT) -> bool:
         """See :meth:`parkazoo.engine.ports.Owner.is_fatal`."""

@@ -128,9 +128,13 @@ class _Line(Generic[TurnT]):
 
 
 class Order(Generic[TurnT]):
-    """The queues of one client. Not thread-safe: the driver holds a lock around each call."""
+    """The queues of one client. Not thread-safe: the driver holds a lock around each call.
+
+    :ivar blocked: how many turns have entered and not started.
+    """
 
     def __init__(self) -> None:
+        self.blocked = 0
         self._lines: dict[str, _Line[TurnT]] = {}
         self._counts: dict[str, int] = {}  # claims to COUNT, on keys that have no line
         self._trusts: dict[str, int] = {}  # claims to TRUST, on keys that no operation wants to write
@@ -206,6 +210,7 @@ class Order(Generic[TurnT]):
             else:
                 line.wait(turn, mode)
                 turn.blocked += 1
+        self.blocked += 1
         return False
 
     def waiting(self) -> list[TurnT]:
@@ -252,6 +257,7 @@ class Order(Generic[TurnT]):
             line.grant(granted)
             first.blocked -= 1
             if not first.blocked:
+                self.blocked -= 1
                 ready.append(first)
         if not line.modes:  # no turn holds it, so none waits either
             del self._lines[key]

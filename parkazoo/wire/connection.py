@@ -370,9 +370,9 @@ class MemberConnection(ConnectionHandler):
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
         """Overrides kazoo's: a client that stops hears of nothing more."""
         if not self.client.owner.is_leaving:
+            self.client.owner.member_told(self.client)
             super()._read_watch_event(buffer, offset)
-            path = Watch.deserialize(buffer, offset)[0].path
-            if path in OWN_PATHS:
+            if (path := Watch.deserialize(buffer, offset)[0].path) in OWN_PATHS:
                 self.client.read_again(path)
 
     # ---- the loop: a server that can write -------------------------------------------------------

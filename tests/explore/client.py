@@ -12,6 +12,7 @@ from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import Reply
+from parkazoo.engine.total import TotalDriver
 from parkazoo.engine.watching import Watching
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.placement import Placement, logical
@@ -120,6 +121,7 @@ class FakeMember:
 
     def tell(self, event: WatchedEvent) -> None:
         """An event arrives; its watches are called on kazoo's watch thread."""
+        self.client.driver.hear(self.ensemble)
         for watch in self.watches.take(event):
             seen = event._replace(path=logical(event.path))
             self.client.callbacks.append(partial(watch, seen))
@@ -144,6 +146,8 @@ class Client:
         who: Who = ANYONE,
         marks: str = "mark",
         knows: Knows | None = None,
+        *,
+        has_total_order: bool = False,
     ) -> None:
         self.model = model
         self.who = who
@@ -154,7 +158,8 @@ class Client:
         self.watching = watching = Watching(self.members, self.callbacks.append, lambda: KeeperState.CONNECTED)
         owners = Owners(lambda ensemble: who.owners[ensemble], lambda: who.owners[0], is_alone=len(names) == 1)
         self.context = Context(placement, names, Marks(marks), watching.watch, watching.settle, owners, Lock())
-        self.driver = watching.driver = Driver(self.context, self.members, Lock)
+        kind = TotalDriver if has_total_order else Driver
+        self.driver = watching.driver = kind(self.context, self.members, Lock)
         if knows is not None:
             self.driver.begin_grown(make_grown(self.context, placement, knows))
         others = model.on_event

@@ -26,6 +26,7 @@ class Clients:
         self._placement = scenario.beginning.placement
         self._sessions = scenario.sessions
         self._programs = scenario.programs
+        self._has_total_order = scenario.has_total_order
         self._plain: dict[tuple[int, int, Hashable], int] = {}
         self._exact: dict[tuple[int, int, Hashable], int] = {}
         self._positions: dict[tuple[int, int], Position] = {}
@@ -70,7 +71,7 @@ class Clients:
     def _replay(self, index: int, received: Received) -> Position:
         model, knows = Model(self._placement.ensembles), self._beginning.knows
         who, mine = self._sessions[index], knows[index] if knows else None
-        client = Client(self._placement, model, who, f"p{index}-", mine)
+        client = Client(self._placement, model, who, f"p{index}-", mine, has_total_order=self._has_total_order)
         run = Run(client, self._programs[index])
         run.advance()
         for each in received.all():

@@ -78,7 +78,9 @@ class Judge:
         beginning, promises = self._scenario.beginning, self._scenario.promises
         calls = [*calls_of(history, self._scenario.sessions)]
         calls += [Call(request, ANYONE, -1, -1, -1) for request in beginning.abandoned]
-        order = Linearization(promises, self._scenario.troubles.has_lag, calls, observed, told)
+        past = binds_all if self._scenario.has_total_order else binds
+        lagging = past if self._scenario.troubles.has_lag else None
+        order = Linearization(promises, lagging, calls, observed, told)
         if not order.exists(beginning.specification):
             raise Violation("not linearizable")
 
@@ -115,21 +117,23 @@ def calls_of(history: Iterable[Event], sessions: Sequence[Who]) -> Iterable[Call
 class Linearization:
     """An order of all operations in which one ZooKeeper would have answered each as it was answered.
 
-    A read may be of the past if servers lag, but see :func:`binds`. An operation of unknown outcome may have any
-    place behind its call, or none.
+    An operation of unknown outcome may have any place behind its call, or none.
+
+    :param binds_lagging: if servers lag, a read may be of the past, but not of before the operations for which
+        this is true; None if they do not.
     """
 
     def __init__(
         self,
         promises: Promises,
-        has_lag: bool,
+        binds_lagging: Callable[[Call, Call], bool] | None,
         calls: Sequence[Call],
         observed: Sequence[Observed],
         told: AllTold,
     ) -> None:
         self._judge: Callable[[Request, Hashable], Hashable] = promises.judge
         self._is_in_order = promises.is_in_order
-        self._has_lag = has_lag
+        self._binds_lagging = binds_lagging
         self._calls = calls
         self._observed = observed
         self._told = told
@@ -167,7 +171,9 @@ class Linearization:
         is_issued_before = one.client == other.client and one.number < other.number
         if not (one.returned < other.called or (self._is_in_order and is_issued_before)):
             return False
-        return not (self._has_lag and isinstance(other.request, READS)) or binds(one, other)
+        if self._binds_lagging is None or not isinstance(other.request, READS):
+            return True
+        return self._binds_lagging(one, other)
 
     def _sees(self, specification: Model) -> bool:
         specification = specification.copy()
@@ -193,6 +199,11 @@ def binds(own: Call, read: Call) -> bool:
         for change in changes
         if isinstance(change, (Create, Create2, Delete))
     )
+
+
+def binds_all(own: Call, read: Call) -> bool:
+    """As :func:`binds`, if all ensembles have one order: no read is of before what its own client did earlier."""
+    return own.client == read.client
 
 
 def is_related(one: str, other: str) -> bool:

@@ -19,15 +19,18 @@ from tests.explore.sessions.explorer import SessionExplorer
 from tests.explore.sessions.families import Sessions
 from tests.explore.sessions.scenario import SessionScenario
 from tests.explore.tell import events_of
+from tests.explore.total import TOTAL
+from tests.explore.total_mutants import TOTAL_MUTANTS, TotalMutated
 from tests.explore.world import parse_moves
 
 ALL = (Pair, Three, OwnPast, Remembered, Mistaken, Chosen, Rights, Mutated, Sessions)
 FAMILIES: Mapping[str, type[Family | Sessions]] = {
     **{each.family: each for each in ALL},
-    **{each.family: each for each in GROWN},
+    **{each.family: each for each in (*GROWN, *TOTAL)},
     GrownMutated.family: GrownMutated,
+    TotalMutated.family: TotalMutated,
 }
-MUTATIONS: Mapping[str, Mutation] = {**MUTANTS, **GROWN_MUTANTS, **of_sessions.MUTANTS}
+MUTATIONS: Mapping[str, Mutation] = {**MUTANTS, **GROWN_MUTANTS, **TOTAL_MUTANTS, **of_sessions.MUTANTS}
 
 
 class NoScenarioError(ValueError):

@@ -122,6 +122,7 @@ class Scenario:
     """:param name: by which tests/explore/families.py makes it again; empty if it cannot.
     :param opening: what happens before all orders are tried.
     :param whos: the clients' sessions, if they are not to have all rights.
+    :param has_total_order: for all clients all ensembles have one order.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Scenario:
     opening: Sequence[Requests | Turn | Stop] = ()
     promises: Promises = field(default_factory=Promises)
     whos: Sequence[Who] = ()
+    has_total_order: bool = False
 
     @property
     def sessions(self) -> Sequence[Who]:

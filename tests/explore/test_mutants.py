@@ -15,10 +15,12 @@ from tests.explore.mutants import MUTANTS, Mutated
 from tests.explore.replay import NoScenarioError, replay
 from tests.explore.scenario import Bounds, Violation
 from tests.explore.tell import command
+from tests.explore.total import AT_ONCE, AWAITED
+from tests.explore.total_mutants import TOTAL_MUTANTS, TotalMutated, grown
 from tests.explore.world import parse_moves
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-COUNT, GROWN_COUNT = 28, 17
+COUNT, GROWN_COUNT, TOTAL_COUNT = 28, 17, 15
 GROWN_BOUNDS = Bounds(60, 3000)
 RUN_TIMEOUT_S = 120.0
 PRINTED = re.compile(r"to replay it: (python -m tests.explore .*)")
@@ -81,6 +83,33 @@ class TestGrownMutants(MutantsCase):
         for name in GROWN_MUTANTS:
             with self.subTest(name):
                 self.assertTrue(self.explore(name).ends)
+
+
+class TestTotalMutants(MutantsCase):
+    def explore(self, name: str) -> Explorer:
+        explorer = Explorer(TotalMutated(name).scenario())
+        explorer.explore()
+        return explorer
+
+    def test_each_is_found_and_found_again(self) -> None:
+        self.assertEqual(len(TOTAL_MUTANTS), TOTAL_COUNT)
+        for name, mutant in TOTAL_MUTANTS.items():
+            with self.subTest(name):
+                with mutant.applied(name), self.assertRaises(Violation) as caught:
+                    self.explore(name)
+                self.assert_found_again(str(caught.exception), "not linearizable")
+
+    def test_without_them_all_is_well(self) -> None:
+        for name in TOTAL_MUTANTS:
+            with self.subTest(name):
+                self.assertTrue(self.explore(name).ends)
+
+    def test_the_gap_of_what_is_remembered_wrongly(self) -> None:
+        """It is documented; the explorer sees it."""
+        does, sees = "creates beside and sets", "gets and looks beside"
+        gap = grown(does, AWAITED, sees, AT_ONCE, "mirrored", "to home", "b", "native")
+        with self.assertRaisesRegex(Violation, "not linearizable"):
+            Explorer(gap.scenario()).explore()
 
 
 class TestCommands(unittest.TestCase):

@@ -13,12 +13,14 @@ from tests.explore.explorer import Explorer
 from tests.explore.families import Family, Mistaken, OwnPast, Pair, Remembered, Three
 from tests.explore.grown_levels import GROWN
 from tests.explore.scenario import Bounds
+from tests.explore.total import TOTAL
 
 SEED = 1
 WALKS = 2  # through each pair
 WHOLE, MOST = 40, 1500  # pairs, and how many states of each
 SCENARIOS, WHOLE_SCENARIOS = 300, 10  # of a client's own past, and of what it remembers: walked and explored
 OF_GROWN, WHOLE_OF_GROWN = 120, 5  # of each family of grown clients: walked and explored
+OF_TOTAL, WHOLE_OF_TOTAL = 200, 25  # of one order for all ensembles, on each kind of map: walked and explored
 THREES, WALKS_OF_THREE = 150, 6
 WALKED = Bounds(longest=60)
 
@@ -82,6 +84,15 @@ class TestPairs(unittest.TestCase):
                     self.walk(family.at_random(self.dice))
                 for _ in range(WHOLE_OF_GROWN):
                     self.explore(family.at_random(self.dice), Bounds(WALKED.longest, MOST // 5))
+
+    def test_one_order(self) -> None:
+        """For all clients all ensembles have one order, on servers that lag."""
+        for family in TOTAL:
+            with self.subTest(family.family):
+                for _ in range(OF_TOTAL):
+                    self.walk(family.at_random(self.dice))
+                for _ in range(WHOLE_OF_TOTAL):
+                    self.explore(family.at_random(self.dice), Bounds(WALKED.longest, MOST))
 
     def test_three_at_random(self) -> None:
         for _ in range(THREES):

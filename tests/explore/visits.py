@@ -15,12 +15,14 @@ from tests.explore.grown_levels import GROWN
 from tests.explore.scenario import Bounds, Violation
 from tests.explore.sessions.explorer import SessionExplorer
 from tests.explore.sessions.families import Sessions
+from tests.explore.total import TOTAL
 
 LONGEST = 40
 WALKS = 200  # for each three
 THREE = "three at random"
 SESSIONS, SESSIONS_AT_RANDOM = "sessions", "sessions at random"
-OF_GROWN = 400  # scenarios of each family of grown clients, always the same: they have too many
+AT_RANDOM = (*GROWN, *TOTAL)
+OF_EACH = 400  # scenarios of each of these families, always the same: they have too many
 FEWER = 20  # states and walks of a scenario of sessions: each state takes as much longer
 
 
@@ -76,7 +78,7 @@ def in_every_order(most: int) -> Iterator[Task]:
         (Task("what is remembered", member, most) for member in Remembered.members()),
         (Task("what is remembered wrongly", member, most) for member in Mistaken.members()),
         (Task(SESSIONS, member, most // FEWER) for member in Sessions.members()),
-        (Task(member.family, member, most) for member in of_grown()),
+        (Task(member.family, member, most) for member in some_at_random()),
     )
     for pair in Pair.members([*TROUBLES]):
         yield Task(f"{pair.one} / {pair.other}", pair, most)
@@ -84,20 +86,20 @@ def in_every_order(most: int) -> Iterator[Task]:
     yield from others
 
 
-def of_grown() -> Iterator[Family]:
-    """Those of grown clients, in turns."""
+def some_at_random() -> Iterator[Family]:
+    """Of the families that have too many, in turns."""
     dice = random.Random(1)
-    for _ in range(OF_GROWN):
-        for family in GROWN:
+    for _ in range(OF_EACH):
+        for family in AT_RANDOM:
             yield family.at_random(dice)
 
 
 def threes(seed: int) -> Iterator[Task]:
-    """And as many scenarios of sessions, and of grown clients."""
+    """And as many scenarios of sessions, and of the families that have too many."""
     dice = random.Random(seed)
     sessions = list(Sessions.members())
     while True:
         yield Task(THREE, Three.at_random(dice), 0, dice.randrange(1 << 32))
-        grown = dice.choice(GROWN).at_random(dice)
-        yield Task(f"{grown.family} at random", grown, 0, dice.randrange(1 << 32))
+        some = dice.choice(AT_RANDOM).at_random(dice)
+        yield Task(f"{some.family} at random", some, 0, dice.randrange(1 << 32))
         yield Task(SESSIONS_AT_RANDOM, dice.choice(sessions), 0, dice.randrange(1 << 32))

@@ -30,6 +30,7 @@ class Client:
     """
 
     give_up_after_s: float | None = None
+    has_total_order = False
     session_timeout_s = SESSION_TIMEOUT_S
 
     def __init__(self, names: str = "abc", first: str = "a", resume: SessionId | None = None) -> None:

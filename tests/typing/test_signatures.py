@@ -20,7 +20,7 @@ from parkazoo.compat.calls import Calls
 
 FOLDER = Path(parkazoo.types.__file__).parent
 STUBS = ("client", "recipes", "znodes")
-OURS_ALONE = [("give_up_after", "None")]  # options that kazoo has not
+OURS_ALONE = [("give_up_after", "None"), ("consistency", "'ensemble'")]  # options that kazoo has not
 
 
 def classes(module: str) -> Iterator[ast.ClassDef]:

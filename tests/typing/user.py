@@ -21,7 +21,9 @@ from parkazoo.types import ACL, AsyncResult, Lock, WatchedEvent, ZnodeStat
 zk = ParKazooClient("h1:2181,h2:2181/chroot", timeout=4.0, client_id=(1, b"password"))
 ParKazooClient(["h1:2181", "h2"], handler=SequentialGeventHandler(), auth_data=[("digest", "u:p")])
 ParKazooClient(connection_retry=KazooRetry(max_tries=3), command_retry={"max_tries": 3}, max_retries=3)
+ParKazooClient(give_up_after=30, consistency="total")
 ParKazooClient(hotss="h1:2181")  # E: call-arg
+ParKazooClient(consistency="eventual")  # E: arg-type
 ParKazooClient(2181)  # E: arg-type
 ParKazooClient(timeout="4")  # E: arg-type
 ParKazooClient(use_ssl="yes")  # E: arg-type

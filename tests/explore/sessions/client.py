@@ -131,6 +131,7 @@ class Client:
 
     logger = LOG
     session_timeout_s = SESSION_TIMEOUT_S
+    has_total_order = False
 
     def __init__(self, index: int, names: str, hosts: str, give_up_after_s: float | None) -> None:
         self.give_up_after_s = give_up_after_s

@@ -1,0 +1,331 @@
+"""One order for the reads and writes of all ensembles: ZooNet's rule.
+
+Each ensemble orders its own requests. They have one order in common if each client that changes ensembles has had
+all answers before, and begins there with a write, or with a read behind one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, overload
+
+from kazoo.exceptions import NotReadOnlyCallError
+
+from parkazoo.engine.driver import Driver
+from parkazoo.engine.ports import Reply, RequestPort
+from parkazoo.kazoo_private import Auth, Create, Create2, Delete, Reconfig, SetACL, SetData, Sync, Transaction
+from parkazoo.protocol.context import REFUSED, Context
+from parkazoo.protocol.grown.common import GrownContext
+from parkazoo.protocol.grown.pinned_lane import grown_lane_of
+from parkazoo.protocol.heard import Guard, Heard
+from parkazoo.protocol.lane import ALONE, lane_of
+from parkazoo.protocol.past import CATCH_UP
+from parkazoo.protocol.steps import Request
+
+log = logging.getLogger(__name__)
+
+WRITES = frozenset(
+    {Create.type, Create2.type, Delete.type, SetData.type, SetACL.type, Transaction.type, Reconfig.type}
+)
+
+
+class _Line:
+    """The operations of a client, in their order.
+
+    :ivar lane: of those that are under way. :ivar under_way: how many are.
+    :ivar is_moving: a thread starts those that wait, so no other operation may start.
+    """
+
+    __slots__ = ("is_moving", "lane", "under_way", "waiting")
+
+    def __init__(self) -> None:
+        self.lane = ALONE
+        self.under_way = 0
+        self.waiting: deque[tuple[Request, Reply | None]] = deque()
+        self.is_moving = False
+
+
+class TotalDriver(Driver):
+    """A driver by whose operations all ensembles have one order.
+
+    Operations start in the order in which they were issued. One waits while others are under way, unless all of
+    them have their only request on the same ensemble.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        members: Sequence[RequestPort],
+        make_lock: Callable[[], AbstractContextManager[Any]],
+        unchroot: Callable[[str], str] = str,
+    ) -> None:
+        self._heard = Heard(make_lock())
+        self._line = _Line()
+        self._find_lane: Callable[[Context, Request], int] = lane_of
+        super().__init__(context, _Ports(members, self._heard), make_lock, unchroot)
+
+    def begin_grown(self, context: GrownContext) -> None:
+        """See :meth:`Driver.begin_grown`."""
+        self._find_lane = grown_lane_of
+        super().begin_grown(context)
+
+    def call(self, request: Request, reply: Reply | None) -> None:
+        """See :meth:`Driver.call`. Credentials have no place in the order."""
+        if request.type == Auth.type:
+            super().call(request, reply)
+            return
+        lane = self._lane_of(request)
+        if self._may_start(lane, request, reply):
+            ending = _Ending(self, reply)
+            try:
+                super().call(request, ending)
+            except BaseException:  # a signal handler's, perhaps: the caller goes on without an answer
+                self.ended(ending)
+                raise
+
+    def _may_start(self, lane: int, request: Request, reply: Reply | None) -> bool:
+        """Whether an operation may start at once; else it waits."""
+        line = self._line
+        with self._lock:
+            may_start = not line.waiting and not line.is_moving and self._admit(lane)
+            if not may_start:
+                line.waiting.append((request, reply))
+        return may_start  # not from within: a signal handler's exception could keep the lock
+
+    def hear(self, ensemble: int) -> None:
+        self._heard.hear(ensemble)
+
+    def _lane_of(self, request: Request) -> int:
+        try:
+            return self._find_lane(self.context, request)
+        except Exception:  # of a path that has no UTF-8, an ACL that is none: the operation says so itself
+            return ALONE
+
+    def _admit(self, lane: int) -> bool:
+        """With the lock held: whether an operation may start now. Then it counts as under way."""
+        line = self._line
+        if line.under_way and (lane != line.lane or lane == ALONE or self.order.blocked):
+            return False
+        line.lane = lane
+        line.under_way += 1
+        return True
+
+    def ended(self, ending: _Ending) -> None:
+        """An operation has ended: others may start."""
+        line = self._line
+        with self._lock:
+            line.under_way -= not ending.has_ended
+            ending.has_ended = True
+            may_move = bool(line.waiting) and not line.is_moving
+            if may_move:
+                line.is_moving = True
+            idle = self._take_idle()
+        if may_move:
+            self._move()
+        for call in idle:
+            call()
+
+    def _move(self) -> None:
+        """Start those that wait, as far as they may."""
+        while (first := self._first()) is not None:
+            request, reply = first
+            ending = _Ending(self, reply)
+            try:
+                super().call(request, ending)
+            except Exception as error:  # the thread is not the one that has issued it
+                log.exception("Unhandled exception in %r", request)
+                ending.set_exception(error)
+
+    def _first(self) -> tuple[Request, Reply | None] | None:
+        """The next operation, which counts as under way; None: nobody moves any more."""
+        line = self._line
+        while True:
+            waiting = line.waiting
+            first = waiting[0] if waiting else None
+            lane = ALONE if first is None else self._lane_of(first[0])  # now: those before may have changed it
+            with self._lock:
+                if line.waiting is not waiting or (first is None and waiting):
+                    continue
+                may_start = first is not None and self._admit(lane)
+                if may_start:
+                    waiting.popleft()
+                else:
+                    line.is_moving = False
+            return first if may_start else None
+
+    @property
+    def is_idle(self) -> bool:
+        """See :meth:`Driver.is_idle`. Nothing is under way, either."""
+        return super().is_idle and not self._line.under_way and not self._line.waiting
+
+    def fail_all(self, failure: type[Exception]) -> None:
+        """See :meth:`Driver.fail_all`. What comes next waits for the answers that are still to come."""
+        with self._lock:
+            waiting, self._line.waiting = self._line.waiting, deque()
+        self._heard.forget()
+        super().fail_all(failure)
+        for _, reply in waiting:
+            if reply is not None:
+                reply.set_exception(failure())
+
+
+class _Ending:
+    """The reply to an operation: when it has its answer, others may start."""
+
+    __slots__ = ("_driver", "_reply", "has_ended")
+
+    def __init__(self, driver: TotalDriver, reply: Reply | None) -> None:
+        self.has_ended = False
+        self._driver = driver
+        self._reply = reply
+
+    def set(self, value: Any = None) -> None:
+        if self._reply is not None:
+            self._reply.set(value)
+        self._driver.ended(self)
+
+    def set_exception(self, exception: Exception) -> None:
+        if self._reply is not None:
+            self._reply.set_exception(exception)
+        self._driver.ended(self)
+
+
+class _Ports(Sequence[RequestPort]):
+    """In place of the members: it puts writes in front of reads that might be too old.
+
+    :param members: others may be appended, and take the place of those that are there.
+    """
+
+    def __init__(self, members: Sequence[RequestPort], heard: Heard) -> None:
+        self._members = members
+        self._heard = heard
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @overload
+    def __getitem__(self, index: int) -> RequestPort: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[RequestPort]: ...
+    def __getitem__(self, index: int | slice) -> RequestPort | Sequence[RequestPort]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        return _Port(index, self._members[index], self._heard)
+
+
+class _Port:
+    """A member's place for one request."""
+
+    __slots__ = ("_ensemble", "_heard", "_member")
+
+    def __init__(self, ensemble: int, member: RequestPort, heard: Heard) -> None:
+        self._ensemble = ensemble
+        self._member = member
+        self._heard = heard
+
+    @property
+    def session_id(self) -> int:
+        return self._member.session_id
+
+    def forget_watch(self, path: str, watch: Any) -> bool:
+        return self._member.forget_watch(path, watch)
+
+    def data_watches(self) -> list[tuple[str, Any]]:
+        return self._member.data_watches()
+
+    def submit(self, request: Request, reply: Reply | None) -> None:
+        kind = request.type
+        if kind == Auth.type:
+            self._member.submit(request, reply)
+        elif request is CATCH_UP:
+            self._put(reply)
+        elif kind in WRITES:
+            guard = Guard(self._heard.count)
+            self._member.submit(request, _Written(self._ensemble, self._heard, guard, reply))
+        elif kind == Sync.type:
+            self._member.submit(request, _Read(self._ensemble, self._heard, Guard(0), reply))
+        else:
+            guard = self._heard.guard(self._ensemble) or self._put(None)
+            self._member.submit(request, _Read(self._ensemble, self._heard, guard, reply))
+
+    def _put(self, reply: Reply | None) -> Guard:
+        """Send a write that cannot succeed."""
+        guard = Guard(self._heard.count)
+        self._member.submit(CATCH_UP, _CaughtUp(guard, reply))
+        self._heard.sent(self._ensemble, guard)
+        return guard
+
+
+class _CaughtUp:
+    """The reply to a write that cannot succeed."""
+
+    __slots__ = ("_guard", "_reply")
+
+    def __init__(self, guard: Guard, reply: Reply | None) -> None:
+        self._guard = guard
+        self._reply = reply
+
+    def set(self, value: Any = None) -> None:
+        if self._reply is not None:
+            self._reply.set(value)
+
+    def set_exception(self, exception: Exception) -> None:
+        guard = self._guard
+        if not isinstance(exception, REFUSED):
+            guard.is_good = False
+            if not isinstance(exception, NotReadOnlyCallError):  # a server that is cut off serves what it has
+                guard.error = exception
+        if self._reply is not None:
+            self._reply.set_exception(exception)
+
+
+class _Written:
+    """The reply to a write: if it was done, reads may be behind it."""
+
+    __slots__ = ("_ensemble", "_guard", "_heard", "_reply")
+
+    def __init__(self, ensemble: int, heard: Heard, guard: Guard, reply: Reply | None) -> None:
+        self._ensemble = ensemble
+        self._heard = heard
+        self._guard = guard
+        self._reply = reply
+
+    def set(self, value: Any = None) -> None:
+        self._heard.sent(self._ensemble, self._guard)
+        self._heard.hear(self._ensemble)
+        if self._reply is not None:
+            self._reply.set(value)
+
+    def set_exception(self, exception: Exception) -> None:
+        self._heard.hear(self._ensemble)
+        if self._reply is not None:
+            self._reply.set_exception(exception)
+
+
+class _Read:
+    """The reply to a read, or to what else needs no guard of its own."""
+
+    __slots__ = ("_ensemble", "_guard", "_heard", "_reply")
+
+    def __init__(self, ensemble: int, heard: Heard, guard: Guard, reply: Reply | None) -> None:
+        self._ensemble = ensemble
+        self._heard = heard
+        self._guard = guard
+        self._reply = reply
+
+    def set(self, value: Any = None) -> None:
+        error = self._guard.error
+        if error is not None:
+            self.set_exception(error)
+            return
+        self._heard.hear(self._ensemble)
+        if self._reply is not None:
+            self._reply.set(value)
+
+    def set_exception(self, exception: Exception) -> None:
+        self._heard.hear(self._ensemble)
+        if self._reply is not None:
+            self._reply.set_exception(exception)

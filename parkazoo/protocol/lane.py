@@ -1,0 +1,47 @@
+"""Which operations of a client may be under way at a time if all ensembles have one order.
+
+One ensemble answers in the order in which it was asked. So operations of one request each may follow one another
+on their way to the same ensemble, its lane, without waiting. Every other operation is alone: it begins when all
+before it have ended, and what comes behind it begins when it has ended.
+
+If what the client remembers is out of date, an operation in a lane takes more requests. Those that were sent
+behind it may then be done before it; see "One order for all ensembles" in docs/design/protocol.md.
+"""
+
+from __future__ import annotations
+
+from parkazoo.kazoo_private import Create, Create2, Delete, SetACL, Sync, Transaction
+from parkazoo.protocol.context import Context
+from parkazoo.protocol.placement import split
+from parkazoo.protocol.plans import BRIEF, PLANS
+from parkazoo.protocol.steps import Request
+
+ALONE = -1
+CREATES = (Create.type, Create2.type)
+# These ask two ensembles, may be sent again, or go on behind their first answer.
+SEVERAL = (Sync.type, Transaction.type, Delete.type, SetACL.type)
+
+
+def lane_of(context: Context, request: Request) -> int:
+    """The ensemble that gets an operation's only request, as far as that is known; ALONE if there may be several.
+
+    :raises ValueError: a path that has no UTF-8.
+    """
+    if len(context.names) == 1:
+        return 0
+    kind, resolver = request.type, context.resolver
+    plan = PLANS.get(kind)
+    if plan is None or kind in SEVERAL:
+        return ALONE
+    if kind in BRIEF:
+        path = request.path
+        return ALONE if resolver.is_promoted(path) else resolver.known(path).home.ensemble
+    if plan.lasting(context, request) is None:
+        return ALONE
+    return resolver.known(listed_in(request)).mirror.ensemble
+
+
+def listed_in(request: Request) -> str:
+    """The directory whose children a request concerns that goes to where they are."""
+    path: str = request.path
+    return split(path)[0] if request.type in CREATES else path
