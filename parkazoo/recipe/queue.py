@@ -78,8 +78,6 @@ class LockingQueue(KazooLockingQueue):
 
     def holds_lock(self) -> bool:
         """Whether this queue object still holds the lock of the entry that it got."""
-        if self._is_kazoos:
-            return bool(super().holds_lock())
         if self.processing_element is None:
             return False
         lock = self._lock_of(self.processing_element[0])

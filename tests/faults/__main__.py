@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument(
         "--replace", action="store_true", help="replace all nine servers, one by one, and cause no faults"
     )
+    parser.add_argument("--grow", action="store_true", help="one ensemble becomes five meanwhile")
     options = parser.parse_args()
     if unknown := [name for name in options.loads if name not in all_loads()]:
         parser.error(f"there is no load {', '.join(unknown)}; there are {', '.join(all_loads())}")
@@ -55,8 +56,9 @@ def main() -> int:
             folder,
             tell,
             is_timed=not options.short,
-            has_stress=not options.loads and not options.replace,
+            has_stress=not options.loads and not options.replace and not options.grow,
             is_replacing=options.replace,
+            is_growing=options.grow,
         )
     except LocalClusterError as error:
         console.print(f"no run: {error}", markup=False, highlight=False)

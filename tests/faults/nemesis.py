@@ -43,6 +43,7 @@ class Nemesis:
     :param relays: by ensemble: an address among its hosts, which leads to its first server.
     :param network: None: there is none, so servers are frozen instead of cut off.
     :param tell: called with each fault when it begins.
+    :param reach: gives how many ensembles there can be faults of; all by default.
     """
 
     def __init__(
@@ -55,8 +56,10 @@ class Nemesis:
         dice: random.Random,
         tell: Callable[[str], None],
         journal: Path,
+        reach: Callable[[], int] | None = None,
     ) -> None:
         self._cluster = cluster
+        self._reach = reach or (lambda: len(cluster.ensembles))
         self._relays = relays
         self._network = network
         self._crew = crew
@@ -105,7 +108,9 @@ class Nemesis:
             self.problems.append(f"healing: {error}")
 
     def _carry_out(self, step: Step) -> None:
-        threads = [threading.Thread(target=self._attempt, args=(plan,), daemon=True) for plan in step.plans]
+        of_reach = (plan._replace(ensemble=plan.ensemble % self._reach()) for plan in step.plans)
+        plans = {plan.ensemble: plan for plan in of_reach}.values()  # never two on one ensemble
+        threads = [threading.Thread(target=self._attempt, args=(plan,), daemon=True) for plan in plans]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -19,6 +19,8 @@ from parkazoo.local import LocalCluster, find_java, find_zookeeper
 from tests import reconfigured
 from tests.faults import emptied, judges, loads, stress
 from tests.faults.crew import Crew, read_journal, root_of
+from tests.faults.growing import ABOUT as ABOUT_GROWING
+from tests.faults.growing import NOT_OF_GROWTH, Growing
 from tests.faults.load import Fault, Judgement, Load, Run, Worker
 from tests.faults.nemesis import Nemesis
 from tests.faults.network import Network, NetworkError
@@ -31,7 +33,7 @@ from tests.faults.schedule import Pace
 from tests.faults.worker import load_named
 from tests.relay import Relay
 
-ENSEMBLES, SERVERS = 3, 3
+ENSEMBLES, ENSEMBLES_OF_GROWTH, SERVERS = 3, 5, 3
 # A leader that hears nothing of its followers steps down before sessions that others renew can expire.
 ZOO_CFG = {"syncLimit": "5", **reconfigured.ZOO_CFG}
 START_TIMEOUT_S = 60.0
@@ -78,13 +80,15 @@ def run(
     is_timed: bool,
     has_stress: bool,
     is_replacing: bool = False,
+    is_growing: bool = False,
 ) -> Outcome:
     """Everything, from the first server to the judgements. The journals are in `folder` afterwards.
 
     :param is_replacing: all servers are replaced, and there are no faults.
+    :param is_growing: the map begins with one ensemble, and gets four more.
     :raises LocalClusterError: servers cannot be started.
     """
-    chosen = [load_named(name) for name in names]
+    chosen = [load_named(name) for name in names if not (is_growing and name in NOT_OF_GROWTH)]
     find_java()
     find_zookeeper(tell)  # while there is a network that leads out
     with ExitStack() as stack:
@@ -96,44 +100,63 @@ def run(
         options: dict[str, Any] = {"machine_of": network.machine_of} if network else {}
         cluster = stack.enter_context(
             LocalCluster(
-                ENSEMBLES, SERVERS, folder / DATA, zoo_cfg=ZOO_CFG, progress=tell, make_map=False, **options
+                ENSEMBLES_OF_GROWTH if is_growing else ENSEMBLES,
+                SERVERS,
+                folder / DATA,
+                zoo_cfg=ZOO_CFG,
+                progress=tell,
+                make_map=False,
+                **options,
             )
         )
         relays = {each.name: stack.enter_context(Relay(each.servers[0].address)) for each in cluster.ensembles}
         # Each ensemble has one address more than it has servers.
         hosts = {each.name: f"{each.hosts},{relays[each.name].address}" for each in cluster.ensembles}
         bootstrap = hosts[cluster.ensembles[0].name]
-        init_map(bootstrap, hosts)
+        first = {cluster.ensembles[0].name: bootstrap}
+        init_map(bootstrap, first if is_growing else hosts)
         _prepare(bootstrap, chosen)
-        anywhere = ",".join(hosts.values())
+        anywhere = bootstrap if is_growing else ",".join(hosts.values())
         crew = stack.enter_context(Crew(chosen, folder, anywhere, pace.session_timeout_s, seed))
         tell(f"{len(crew.members)} client processes")
         crew.wait_progress("of the beginning")
         dice = random.Random(f"{seed}/nemesis")
+        growing = (
+            Growing(hosts, crew, pace.session_timeout_s, random.Random(f"{seed}/growth"), tell, folder / FAULTS)
+            if is_growing
+            else None
+        )
         nemesis: Nemesis | Replacing
         if is_replacing:
             nemesis = Replacing(cluster, relays, hosts, crew, tell, folder / FAULTS)
         else:
-            nemesis = Nemesis(cluster, relays, crew, network, pace, dice, tell, folder / FAULTS)
+            reach = None if growing is None else lambda: growing.reach
+            nemesis = Nemesis(cluster, relays, crew, network, pace, dice, tell, folder / FAULTS, reach)
         busy = Busy()
         if not crew.problems:
+            if growing is not None:
+                growing.begin(minutes)
             nemesis.work(minutes)
+            if growing is not None:
+                growing.end()
         busy_share = busy.share()
         tell("no more faults")
         crew.wait_progress("after everything was healed")
         time.sleep(pace.quiet_end_s)
+        grown = None if growing is None else growing.judgement()
         crew.end()
         tell("reading what is there")
         _finish(bootstrap, crew, chosen, folder)
         after = _after(cluster, hosts, pace, seed, tell, has_stress=has_stress and not nemesis.problems)
     tell("judging")
-    judged = {
-        load.name: (load.about, _judge(load, crew, nemesis.faults, pace, is_timed=is_timed)) for load in chosen
-    }
+    faults = nemesis.faults if growing is None else [*nemesis.faults, *growing.faults]
+    judged = {load.name: (load.about, _judge(load, crew, faults, pace, is_timed=is_timed)) for load in chosen}
     judged |= after
     if isinstance(nemesis, Replacing):
         judged["replacing"] = (ABOUT_REPLACING, nemesis.judgement)
-    outcome = Outcome(judged, nemesis.faults, nemesis.problems, no_network, busy_share)
+    if grown is not None:
+        judged["growth"] = (ABOUT_GROWING, grown)
+    outcome = Outcome(judged, faults, nemesis.problems, no_network, busy_share)
     if not outcome.problem_count:
         for data in (folder / DATA).glob("*/*/data"):
             shutil.rmtree(data)
