@@ -19,6 +19,7 @@ from bench.client.bare_socket import (
     BareThreadsSet,
 )
 from bench.client.directories import FirstChild, LeafGet, MirroredGet, NextChild
+from bench.client.grown_map import AdoptedCreate, ColdGet, MissingExists
 from bench.client.measure import CPU, LATENCY, RATE, Measure
 from bench.client.ordered import OrderedClient, StayingGet
 from bench.client.recipe_loads import DataWatches, LockingQueue
@@ -74,6 +75,23 @@ def one_order(load: type[ClientLoad]) -> Side:
     return Side("one order", partial(load, OrderedClient), 3)
 
 
+def grown(load: type[ClientLoad]) -> Side:
+    return Side("grown", partial(load, ParKazooClient), 3, has_grown=True)
+
+
+def after_growth(name: str, about: str, load: type[ClientLoad], operations: int) -> Comparison:
+    base = parkazoo(load, 3, "plain")
+    return Comparison(
+        f"grown-{name}",
+        f"{about}, grown map : plain",
+        grown(load),
+        base,
+        None,
+        operations,
+        {LATENCY: None, CPU: None},
+    )
+
+
 def threads(load: type[BareThreadsGet], count: int, ensembles: int = 1) -> Side:
     return Side("bare sockets", partial(load, count), ensembles)
 
@@ -87,7 +105,7 @@ def with_old(checkout: str) -> list[Comparison]:
             goals={**dict.fromkeys(each.goals), CPU: MOST_WITH_OLD},
         )
         for each in COMPARISONS
-        if not each.name.startswith(("bare-", "order-"))  # old versions know no order
+        if not each.name.startswith(("bare-", "order-", "grown-"))  # old versions know neither order nor growth
     ]
 
 
@@ -274,4 +292,10 @@ COMPARISONS = (
         12000,
         {RATE: None, CPU: None},
     ),
+    after_growth("found", "get of what is there", SyncGet, 4000),
+    after_growth("directory", "get of a directory", MirroredGet, 2000),
+    after_growth("missing", "exists of what is not there", MissingExists, 2000),
+    after_growth("first-child", "create of a first child", FirstChild, 400),
+    after_growth("cold", "get in a directory that the client does not know", ColdGet, 400),
+    after_growth("adopted", "create in a directory from before", AdoptedCreate, 1000),
 )

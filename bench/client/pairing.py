@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 
 from bench.client.comparison import Comparison
+from bench.client.grown_map import make_grown
 from bench.client.measure import Measure, Spread, ratios, spread
 from bench.client.side import BenchError, Side, SideProcess, Turn
 from bench.machine import Processors
@@ -25,7 +26,7 @@ class Servers:
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
-        self._clusters: dict[int, LocalCluster] = {}
+        self._clusters: dict[tuple[int, bool], LocalCluster] = {}
         self._more: list[LocalCluster] = []
 
     def __enter__(self) -> Servers:
@@ -35,22 +36,26 @@ class Servers:
         for cluster in (*self._clusters.values(), *self._more):
             cluster.stop()
 
-    def hosts(self, ensembles: int) -> list[str]:
+    def hosts(self, ensembles: int, *, has_grown: bool = False) -> list[str]:
         """Of each ensemble.
 
+        :param has_grown: whether the cluster began with one of them.
         :raises LocalClusterError: the servers cannot be started.
         """
-        if ensembles not in self._clusters:
+        if (ensembles, has_grown) not in self._clusters:
             cluster = LocalCluster(
                 ensembles=ensembles,
                 servers=1,
                 zoo_cfg={"forceSync": "no"},  # clients are measured, not the disk
                 jvm_flags=("-XX:TieredStopAtLevel=4", "-Xmx512m"),  # servers as fast as they can be
                 progress=self._tell,
+                make_map=not has_grown,
             )
-            self._clusters[ensembles] = cluster
+            self._clusters[ensembles, has_grown] = cluster
             cluster.start()
-        return [each.hosts for each in self._clusters[ensembles].ensembles]
+            if has_grown:
+                make_grown({each.name: each.hosts for each in cluster.ensembles})
+        return [each.hosts for each in self._clusters[ensembles, has_grown].ensembles]
 
     def new_hosts(self, ensembles: int) -> list[str]:
         """Of each of new ensembles without a map, of as many as one likes. Their servers are small.
@@ -143,7 +148,7 @@ def measure(
     :raises LocalClusterError: the servers cannot be started.
     """
     outcome = Outcome(comparison, {side.name: [] for side in comparison.sides})
-    hosts = {side.name: servers.hosts(side.ensembles) for side in comparison.sides}
+    hosts = {side.name: servers.hosts(side.ensembles, has_grown=side.has_grown) for side in comparison.sides}
     processors = Processors(servers.pids())
     draw = orders(comparison.sides, chance)
     try:

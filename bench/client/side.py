@@ -37,12 +37,14 @@ class Side:
     :param make: its load, given the hosts of each ensemble.
     :param ensembles: of the cluster that it works on.
     :param checkout: of another version, whose `parkazoo` it works with; empty for this one's.
+    :param has_grown: whether that began with one of them.
     """
 
     name: str
     make: Callable[[Sequence[str]], Load]
     ensembles: int = 1
     checkout: str = ""
+    has_grown: bool = False
 
 
 @dataclass(frozen=True)
