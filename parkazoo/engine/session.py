@@ -167,12 +167,15 @@ class Session(Growing[MemberT]):
                 member.begin_stop()
 
     def when_idle(self, call: Callable[[], None]) -> None:
-        """On the loop, once the session is open: make `call` when no operation waits or needs another request."""
+        """Once the session is open: make `call` when no operation waits or needs another request."""
         assert self.driver is not None
         if self.is_changing:
-            self._runtime.call_later(POLL_S, partial(self.when_idle, call))
+            self._runtime.call(partial(self._when_changed, call))
         else:
             self.driver.when_idle(call)
+
+    def _when_changed(self, call: Callable[[], None]) -> None:
+        self._runtime.call_later(POLL_S, partial(self.when_idle, call))
 
     def fail_away(self) -> None:
         """On the loop, when the client is about to stop: nothing waits for an ensemble that is away any longer."""
