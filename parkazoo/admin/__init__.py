@@ -17,7 +17,7 @@ from parkazoo.admin.make import init_map
 from parkazoo.admin.read import read_map
 from parkazoo.admin.registrations import ClientList, RegisteredClient, list_clients
 from parkazoo.admin.rise import Waiting
-from parkazoo.admin.shares import add_rule, change_weights, describe_rule, remove_rule
+from parkazoo.admin.shares import add_rule, change_weights, count_left, describe_rule, remove_rule
 from parkazoo.admin.spread import Spread, read_spread
 from parkazoo.admin.status import ClusterStatus, read_status
 from parkazoo.admin.whereabouts import By, Elsewhere, Whereabouts, find_elsewhere, find_whereabouts
@@ -42,6 +42,7 @@ __all__ = [
     "change_hosts",
     "change_weights",
     "check_map",
+    "count_left",
     "describe_rule",
     "find_elsewhere",
     "find_whereabouts",

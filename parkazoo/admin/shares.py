@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from parkazoo.admin.arguments import arguments_alone
-from parkazoo.admin.clients import TIMEOUT_S, Auth
+from parkazoo.admin.clients import TIMEOUT_S, Auth, connect_to
 from parkazoo.admin.grow import Tell, describe_epoch, verify_grown
 from parkazoo.admin.publish import change_map
 from parkazoo.admin.read import read_map
@@ -14,6 +14,7 @@ from parkazoo.admin.verify import verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Epoch, Rule
+from parkazoo.protocol.placement import MIRRORS
 
 
 def change_weights(
@@ -115,6 +116,25 @@ def describe_rule(rule: Rule) -> str:
     """As "together, on b or c"."""
     which = f"on {' or '.join(rule.on)}" if rule.on else "on any ensemble"
     return f"{'together' if rule.together else 'apart'}, {which}"
+
+
+def count_left(
+    hosts: str, name: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
+) -> int | None:
+    """How many directories have their mirror on an ensemble; None if it cannot be reached.
+
+    Arguments as for `init_map`. Those whose children are below their home are not among them.
+
+    :raises ClusterMapError: as `read_map`; there is no such ensemble.
+    """
+    known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+    verify_names([name], known)
+    options = {**client_options, "auth_data": list(auth)}
+    with connect_to({name: known.ensembles[name]}, options, timeout_s) as (clients, absent):
+        if absent:
+            return None
+        stat = clients[name].call("exists", MIRRORS)
+        return stat.numChildren if stat is not None else 0
 
 
 def _change(

@@ -17,6 +17,7 @@ from parkazoo.admin import (
     Spread,
     abort_growth,
     change_weights,
+    count_left,
     describe_rule,
     grow_map,
     read_spread,
@@ -110,7 +111,15 @@ def drain(
 ) -> None:
     """Give an ensemble weight 0: no new directory goes there. What is there stays."""
     verify_ensembles([name])
-    _weigh(hosts, {name: 0}, connection_options(auth, timeout, ca, cert, key))
+    connection = connection_options(auth, timeout, ca, cert, key)
+    _weigh(hosts, {name: 0}, connection)
+    left = count_left(split_hosts(hosts)[0], name, **connection)
+    Console().print(
+        f"how many directories are left on {name} is not known: it cannot be reached"
+        if left is None
+        else f"{left:,} directories have their mirror on {name}, and keep it",
+        soft_wrap=True,
+    )
 
 
 def weigh(
