@@ -136,6 +136,9 @@ class Owner:
         self.copies.append(copy)
         return None
 
+    def unready(self) -> None:
+        """A session may be used at once."""
+
     def take_config(self, member: Any, config: Any) -> None:
         self.configs.append(config)
 
