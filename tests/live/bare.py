@@ -118,6 +118,9 @@ class Owner:
     def member_ended(self, member: Any) -> None:
         self.ended.append(member)
 
+    def member_told(self, member: Any) -> None:
+        """It has an event."""
+
     def member_missed(self, member: Any) -> None:
         self.missed += 1
 
