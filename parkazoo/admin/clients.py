@@ -16,6 +16,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import (
     AuthFailedError,
     BadVersionError,
+    ConnectionClosedError,
     InvalidACLError,
     KazooException,
     NoAuthError,
@@ -83,7 +84,7 @@ class AdminClient:
             raise NoRightError(
                 f"no right to use {path} on {self}: give the identity that has it in auth (--auth)"
             ) from None
-        except AuthFailedError:
+        except (AuthFailedError, ConnectionClosedError):  # nothing else closes it while somebody waits
             raise ClusterMapError(f"{self}: {REFUSED}") from None
         except InvalidACLError:
             raise ClusterMapError(f"{self} knows no identity of this client: give one in auth (--auth)") from None

@@ -24,6 +24,7 @@ from parkazoo.admin.read import read_map
 from parkazoo.admin.verify import verify_names
 from parkazoo.client import ParKazooClient
 from parkazoo.engine.driver import Driver
+from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.audit import BY_PATH, Audit, Suspect, Unvisited, audit_ensemble, is_essential, recheck
 from parkazoo.protocol.findings import LOST_CHILDREN, Finding
 from parkazoo.protocol.grown.auditing import BY_PINS, mend_by_pins
@@ -129,6 +130,7 @@ class _Walk:
         session = client._session
         assert session is not None and session.driver is not None
         self._client = client
+        self._session = session
         self._driver: Driver = session.driver
         self._context = self._driver.context
         self._report = report
@@ -159,7 +161,17 @@ class _Walk:
         if not self._under_way:
             self._heard_at = time.monotonic()
         self._under_way += 1
-        self._driver.run(begin(), _Task(begin, then, self._answers))
+        in_form = partial(self._in_form, begin)
+        self._driver.run(in_form(), _Task(in_form, then, self._answers))
+
+    def _in_form(self, begin: Callable[[], Operation[Any]]) -> Operation[Any]:
+        """By the form of the map with which the walk began: the client keeps it until this has ended."""
+        if self._session.is_changing or self._driver.context is not self._context:
+            raise ClusterMapError(
+                "the map goes from one form to the next meanwhile: run `parkazoo fsck` again when `parkazoo map "
+                "grow` has come to its end"
+            )
+        return (yield from begin())
 
     def _start_more(self) -> None:
         while self._suspects and self._suspects[0][0] <= time.monotonic() and self._under_way < UNDER_WAY:

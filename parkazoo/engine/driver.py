@@ -14,6 +14,7 @@ from typing import Any
 
 from kazoo.exceptions import ConnectionLoss
 
+from parkazoo.engine.gather import Gather
 from parkazoo.engine.ports import Reply, RequestPort
 from parkazoo.kazoo_private import Exists, Sync, Transaction
 from parkazoo.protocol.context import Context
@@ -176,41 +177,22 @@ class _BriefReply(_CountReply):
             driver.release_count(d.path, self._order)
 
 
-class _Gather:
-    """Collects the answers to steps that were sent together, which come on several threads."""
+class _FreeReply:
+    """The reply to what runs without a claim."""
 
-    def __init__(
-        self, count: int, lock: AbstractContextManager[Any], advance: Callable[[list[Any]], None]
-    ) -> None:
-        self._answers: list[Any] = [None] * count
-        self._missing = count
-        self._lock = lock
-        self._advance = advance
+    __slots__ = ("_all", "_reply")
 
-    def slot(self, index: int) -> _Slot:
-        return _Slot(self, index)
-
-    def take(self, index: int, answer: Any) -> None:
-        with self._lock:
-            self._answers[index] = answer
-            self._missing -= 1
-            is_complete = not self._missing
-        if is_complete:
-            self._advance(self._answers)
-
-
-class _Slot:
-    __slots__ = ("_gather", "_index")
-
-    def __init__(self, gather: _Gather, index: int) -> None:
-        self._gather = gather
-        self._index = index
+    def __init__(self, them: set[_FreeReply], reply: Reply) -> None:
+        self._all = them
+        self._reply = reply
 
     def set(self, value: Any = None) -> None:
-        self._gather.take(self._index, value)
+        self._all.discard(self)
+        self._reply.set(value)
 
     def set_exception(self, exception: Exception) -> None:
-        self._gather.take(self._index, exception)
+        self._all.discard(self)
+        self._reply.set_exception(exception)
 
 
 class Driver:
@@ -240,6 +222,7 @@ class Driver:
         self._lock = make_lock()
         self._serial = Serial(make_lock())
         self._when_idle: list[Callable[[], None]] = []
+        self._free: set[_FreeReply] = set()  # to what runs without a claim
 
     def begin_grown(self, context: GrownContext) -> None:
         """From now on pins decide where children are; what is under way goes on as it began."""
@@ -324,6 +307,8 @@ class Driver:
 
     def run(self, operation: Operation[Any], reply: Reply, request: Request | None = None) -> None:
         """Run a generator, without a claim; `request` is what errors are about."""
+        reply = _FreeReply(self._free, reply)
+        self._free.add(reply)  # before its first step, which may ask whether it may begin
         _Run(self, OTHER, request, reply, operation).advance(None)
 
     def look(self, watch: DirectoryWatch) -> Operation[str | None]:
@@ -343,7 +328,7 @@ class Driver:
         if run.order is not self.order:
             run.fail(self._failure())
             return
-        gather = _Gather(len(steps), self._lock, run.advance)
+        gather = Gather(len(steps), self._lock, run.advance)
         for index, (ensemble, request) in enumerate(steps):
             self.members[ensemble].submit(request, gather.slot(index))
 
@@ -381,11 +366,11 @@ class Driver:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no operation waits or needs another request."""
-        return not self.order
+        """Whether no operation waits or needs another request, nor anything without a claim."""
+        return not self.order and not self._free
 
     def when_idle(self, call: Callable[[], None]) -> None:
-        """Make `call` once that is so."""
+        """Make `call` once no operation waits or needs another request."""
         with self._lock:
             if not self.is_idle:
                 self._when_idle.append(call)

@@ -14,7 +14,6 @@ from kazoo.exceptions import ConnectionLoss
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.gate import Gate
 from parkazoo.engine.ports import Runtime
-from parkazoo.engine.watching import Watching
 
 POLL_S = 0.005
 MOST_POLLS = 200  # not a time: a process that is stopped meanwhile does not miss its operations' ends
@@ -26,12 +25,9 @@ class FormChange:
     :param gate: is shut until `begin_next` opens it. That is called when nothing of the older form is under way.
     """
 
-    def __init__(
-        self, runtime: Runtime, driver: Driver, watching: Watching, gate: Gate, begin_next: Callable[[], None]
-    ) -> None:
+    def __init__(self, runtime: Runtime, driver: Driver, gate: Gate, begin_next: Callable[[], None]) -> None:
         self._runtime = runtime
         self._driver = driver
-        self._watching = watching
         self._gate = gate
         self._begin_next = begin_next
         self._polls = 0
@@ -45,7 +41,7 @@ class FormChange:
 
     def _poll(self) -> None:
         self._polls += 1
-        is_quiet = self._gate.is_empty and self._driver.is_idle and not self._watching.is_looking
+        is_quiet = self._gate.is_empty and self._driver.is_idle
         is_over = self._polls > MOST_POLLS or (self._is_urgent and self._gate.is_empty)
         if not is_quiet and not is_over:
             self._runtime.call_later(POLL_S, self._poll)

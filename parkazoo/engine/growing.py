@@ -51,9 +51,8 @@ class Growing(Roster[MemberT]):
         if self.is_changing or self._is_rewatching:
             return
         if driver is not None and driver.context.form < self.cluster_map.form:
-            assert self.watching is not None
             begin_next = partial(self._begin_form, driver)
-            self._form_change = FormChange(self._runtime, driver, self.watching, self.gate, begin_next)
+            self._form_change = FormChange(self._runtime, driver, self.gate, begin_next)
             return
         if driver is not None and isinstance(driver.context, GrownContext):
             driver.context.places.guess = self._guess(driver.context.form)

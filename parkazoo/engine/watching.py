@@ -41,7 +41,6 @@ class Watching:
         self._client_state = client_state
         # By key, also those that are just looking again and so are in no table. Each watch holds its key's set.
         self._armed: WeakValueDictionary[str, WeakSet[DirectoryWatch]] = WeakValueDictionary()
-        self._looks: set[object] = set()  # that are under way
 
     def __len__(self) -> int:
         """How many znodes are watched."""
@@ -51,11 +50,6 @@ class Watching:
         """Stand in for a user's watch, until :meth:`settle` without an effect."""
         told = self.driver.unchroot(key.rstrip("/") or "/")
         return DirectoryWatch(key, watcher, self._look_again, self._withdraw, told)
-
-    @property
-    def is_looking(self) -> bool:
-        """Whether a watch looks again at this moment."""
-        return bool(self._looks)
 
     def settle(self, watch: DirectoryWatch, has_succeeded: bool) -> None:
         """The call that left the watch has ended: arm the watch, or drop it."""
@@ -81,13 +75,10 @@ class Watching:
                 self._dispatch(partial(watch.fire, event))  # each by itself: the user's may raise
 
     def _look_again(self, watch: DirectoryWatch, event: WatchedEvent) -> None:
-        look = object()
-        self._looks.add(look)
-        self.driver.run(self.driver.look(watch), OnAnswer(partial(self._have_looked, watch, event, look)))
+        self.driver.run(self.driver.look(watch), OnAnswer(partial(self._have_looked, watch, event)))
 
-    def _have_looked(self, watch: DirectoryWatch, event: WatchedEvent, look: object, answer: Any) -> None:
+    def _have_looked(self, watch: DirectoryWatch, event: WatchedEvent, answer: Any) -> None:
         """:param answer: the type of the event to fire; None to watch on; or why it is not known."""
-        self._looks.discard(look)
         if isinstance(answer, Exception):  # as with kazoo's watches of a lost connection
             self._dispatch(partial(watch.fire, WatchedEvent(EventType.NONE, self._client_state(), None)))
         elif answer is not None:
