@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -14,6 +15,7 @@ from parkazoo import ParKazooClient
 from parkazoo.admin import Rule, Waiting, abort_growth, add_rule, grow_map, init_map, read_map
 from parkazoo.errors import ClusterMapError, CrossEnsembleError
 from parkazoo.fsck import check
+from parkazoo.protocol.audit import audit_ensemble
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import CLIENTS
@@ -176,6 +178,23 @@ class RaiseTest(RaiseCase):
         found = self.at_once(lambda: self.rise("b"), lambda: self.rise("b"), lambda: self.rise("b"))
         self.assertEqual(found, [found[0]] * 3)
         self.follows(client, found[0])
+        self.assert_grown("ab")
+
+
+class FsckTest(RaiseCase):
+    def test_meanwhile(self) -> None:
+        """It would go on by what is true no more."""
+        rises = iter([partial(self.rise, "b")])
+
+        def rise_first(*arguments: Any) -> Any:
+            next(rises, lambda: None)()
+            return audit_ensemble(*arguments)
+
+        with (
+            mock.patch("parkazoo.admin.walk.audit_ensemble", rise_first),
+            self.assertRaisesRegex(ClusterMapError, "goes from one form to the next meanwhile"),
+        ):
+            check(self.a, repair=True)
         self.assert_grown("ab")
 
 
