@@ -127,7 +127,9 @@ def _other_parts(wanted: ClusterMap, found: ClusterMap) -> Iterator[str]:
     if found.placement != wanted.placement:
         yield f"its placement is {', '.join(found.placement)}, not {', '.join(wanted.placement)}"
     if found.form is not wanted.form:
-        yield f"its form is {found.form.word}, not {wanted.form.word}"
+        is_rising = Form.PLAIN < found.form < Form.GROWN
+        goes_on = " (`parkazoo map grow` was begun: run it again)" if is_rising else ""
+        yield f"its form is {found.form.word}, not {wanted.form.word}{goes_on}"
 
 
 def _other_hosts(wanted: ClusterMap, found: ClusterMap) -> list[str]:

@@ -13,7 +13,7 @@ from parkazoo.admin.identity import verify_distinct
 from parkazoo.admin.make import make_identity, make_structure
 from parkazoo.admin.publish import Options, change_map
 from parkazoo.admin.read import read_map
-from parkazoo.admin.rise import OnWait, describe_form, raise_form
+from parkazoo.admin.rise import OnWait, describe_form, find_all, raise_form
 from parkazoo.admin.strays import SHOWN
 from parkazoo.admin.verify import verify_contents
 from parkazoo.errors import ClusterMapError
@@ -51,7 +51,8 @@ def grow_map(
         share their data is not verified then: that takes a write.
     :param strangers_gone: plain kazoo programs use the znodes no more: do not ask the servers who is connected.
     :param tell: called after each step with what was done.
-    :param on_wait: called twice a second while clients have not followed.
+    :param on_wait: called twice a second while clients have not followed; by a dry run once, with all clients, if
+        any would be waited for.
     :param client_options: as for `init_map`.
     :raises ClusterMapError: the map cannot gain ensembles, a server is not as it must be, an ensemble cannot be
         reached, or a copy cannot be written. It says what to do.
@@ -75,7 +76,10 @@ def grow_map(
         tell(f"published map {named.epoch}, which names {_listed(ensembles)}: all copies have it")
 
     if dry_run:
-        return _would_be(known, name_them(known), place_them, tell)
+        placed = _would_be(known, name_them(known), place_them, tell)
+        if known.form is not Form.GROWN:
+            on_wait(find_all(known, options, timeout_s))
+        return placed
     named = change_map(known, name_them, options, timeout_s, tell_names)
     grown = raise_form(named, options, timeout_s, tell, on_wait, strangers_gone)
     return change_map(grown, place_them, options, timeout_s, lambda placed: tell(describe_epoch(placed)))

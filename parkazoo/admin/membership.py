@@ -21,7 +21,7 @@ def strangers(
     :param clients: of its servers: the newest configuration counts.
     :returns: those of `servers`, as ``"h:p"``, and what the configuration has instead.
     """
-    configs = [config for config in map(_read, clients) if config is not None]
+    configs = [config for config in map(read_config, clients) if config is not None]
     if not configs:
         return [], ""
     config = max(configs)
@@ -32,7 +32,8 @@ def strangers(
     return found, format_hosts(config.servers)
 
 
-def _read(client: AdminClient) -> ServerList | None:
+def read_config(client: AdminClient) -> ServerList | None:
+    """What the ensemble says; None if it does not say it, or not to this client."""
     try:
         return parse_config(client.read(CONFIG))
     except ClusterMapError:  # it may not be read

@@ -5,21 +5,31 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
-from parkazoo.admin.clients import AdminClient, connect_to, connect_to_each_server, for_each, unreachable
+from kazoo.exceptions import KazooException
+
+from parkazoo.admin.clients import AdminClient, connect_to, connect_to_all, for_each, unreachable
+from parkazoo.admin.membership import read_config
 from parkazoo.admin.publish import Options, change_map
-from parkazoo.admin.registrations import RegisteredClient, Registrations, by_client, read_sessions
+from parkazoo.admin.registrations import (
+    RegisteredClient,
+    Registrations,
+    by_client,
+    read_registrations,
+    read_sessions,
+)
 from parkazoo.admin.strays import SHOWN
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.map_copies import CopyKind, judge_copy
 from parkazoo.protocol.placement import MAP
 from parkazoo.protocol.registration import format_session
+from parkazoo.protocol.server_list import NEVER, ServerList, follow
 
 POLL_S = 0.5
-SESSION_OF_CONNECTION = re.compile(r"^ /(.+?)\[.*\bsid=(0x[0-9a-f]+)", re.MULTILINE)
+SESSION_OF_CONNECTION = re.compile(r"^ [^/\n]*/(.+?)\[.*\bsid=(0x[0-9a-f]+)", re.MULTILINE)
 Tell = Callable[[str], None]
 
 
@@ -45,7 +55,8 @@ def raise_form(
     :param known: the map as it was read, perhaps not the newest.
     :param on_wait: called again and again while clients are behind.
     :param strangers_gone: plain kazoo programs use the znodes no more, as somebody knows.
-    :raises ClusterMapError: an ensemble cannot be reached, or plain kazoo programs are connected, or may be.
+    :raises ClusterMapError: an ensemble cannot be reached; plain kazoo programs are connected, or may be; another
+        command has given up the growth.
     """
     while known.form is not Form.GROWN:
         waited_for = known
@@ -57,7 +68,31 @@ def raise_form(
             known = change_map(known, next_form, options, timeout_s, lambda raised: tell(describe_form(raised)))
         else:  # another command was faster
             known = change_map(known, lambda newest: newest, options, timeout_s)
+        _verify_not_given_up(waited_for, known)
     return known
+
+
+def find_all(known: ClusterMap, options: Options, timeout_s: float) -> Waiting:
+    """All registered clients, those furthest behind first: who would be waited for.
+
+    :raises ClusterMapError: an ensemble cannot be reached.
+    """
+    with connect_to(known.ensembles, options, timeout_s) as (clients, absent):
+        if absent:
+            raise ClusterMapError(f"it is not seen which clients would be waited for: {unreachable(absent)}")
+        found = sorted(read_registrations(clients), key=lambda each: each.epoch if _is_epoch(each.epoch) else 0)
+        return Waiting(known.form, found, sum(len(each.sessions) for each in found))
+
+
+def _verify_not_given_up(before: ClusterMap, newest: ClusterMap) -> None:
+    """To go on would overrule `parkazoo map abort`, and a higher form cannot be given up any more."""
+    gone = [name for name in before.ensembles if name not in newest.ensembles]
+    if gone or newest.form < before.form:
+        without = f", without {', '.join(gone)}" if gone else ""
+        raise ClusterMapError(
+            "`parkazoo map abort` has given up the growth meanwhile: the map has form "
+            f"{newest.form.word}{without}. Run the command again if it is to grow all the same"
+        )
 
 
 def describe_form(raised: ClusterMap) -> str:
@@ -68,7 +103,7 @@ def describe_form(raised: ClusterMap) -> str:
 def _have_followed(
     published: ClusterMap, options: Options, timeout_s: float, on_wait: OnWait, strangers_gone: bool
 ) -> bool:
-    """Wait until all clients work by the published map. False: another one is published meanwhile."""
+    """Wait until all clients work by the published map. False: look again, perhaps another one is published."""
     with connect_to(published.ensembles, options, timeout_s) as (clients, absent):
         if absent:
             raise ClusterMapError(
@@ -91,10 +126,16 @@ def _have_followed(
 
 
 def _read(client: AdminClient, published: ClusterMap) -> Registrations | None:
-    """The sessions on an ensemble, read behind its copy of the map. None if that is not the published one."""
+    """The sessions on an ensemble, read behind its copy of the map on one session.
+
+    None if that is not the published one, or the session has ended in between: the next one may be on a server
+    that lags, and shows fewer sessions than there were when the copy was written.
+    """
+    own = client.zk._session_id
     if judge_copy(client.read(MAP), published).kind is not CopyKind.SAME:
         return None
-    return read_sessions(client)
+    sessions = read_sessions(client)
+    return sessions if own is not None and client.zk._session_id == own else None
 
 
 def _behind(sessions: Registrations, epoch: int) -> Registrations:
@@ -103,7 +144,11 @@ def _behind(sessions: Registrations, epoch: int) -> Registrations:
 
 def _says(said: Mapping[str, Any], epoch: int) -> bool:
     found = said.get("epoch")
-    return isinstance(found, int) and found >= epoch
+    return _is_epoch(found) and found >= epoch
+
+
+def _is_epoch(found: Any) -> TypeGuard[int]:
+    return isinstance(found, int)
 
 
 # ---- plain kazoo programs ------------------------------------------------------------------------
@@ -129,20 +174,36 @@ def _verify_no_strangers(clients: Mapping[str, AdminClient], options: Options, t
 
 def _strangers(clients: Mapping[str, AdminClient], options: Options, timeout_s: float) -> dict[str, str]:
     """The address of each session that is not registered."""
-    with connect_to_each_server(clients, options, timeout_s) as (servers, failed):
+    hosts = {name: _all_servers(client) for name, client in clients.items()}
+    with connect_to_all(hosts, options, timeout_s, has_ensembles=False) as (_, _, servers, failed):
         own = {format_session(each.zk._session_id) for each in clients.values()}
         own |= {format_session(each.zk._session_id) for _, each in servers.values()}
         connections: dict[str, str] = {}
         for server, (_, client) in servers.items():
-            said = client.zk.command(b"cons")
-            found = SESSION_OF_CONNECTION.findall(said)
-            if not found:
-                raise _cannot_see(f"{server} does not answer `cons`: it is not in its 4lw.commands.whitelist")
+            found = _connections(server, client)
             connections |= {session: f"{address} on {server}" for address, session in found}
         if failed:
             raise _cannot_see("; ".join(f"{server} {why}" for server, (_, why) in failed.items()))
         registered = {session for client in clients.values() for session, _ in read_sessions(client)}
         return {session: at for session, at in connections.items() if session not in registered | own}
+
+
+def _all_servers(client: AdminClient) -> str:
+    """Those of the map, and those that the ensemble names, if it names them as the map does."""
+    known = parse_hosts(client.hosts)
+    members = follow(ServerList(NEVER, known), read_config(client)).servers
+    return format_hosts([*known, *(each for each in members if each not in known)])
+
+
+def _connections(server: str, client: AdminClient) -> list[tuple[str, str]]:
+    """The address and the session of each connection to a server."""
+    try:
+        said = client.zk.command(b"cons")
+    except (KazooException, OSError, client.zk.handler.timeout_exception) as error:
+        raise _cannot_see(f"{server} does not answer `cons`: {error or type(error).__name__}") from error
+    if found := SESSION_OF_CONNECTION.findall(said):
+        return found
+    raise _cannot_see(f"{server} does not answer `cons`: it is not in its 4lw.commands.whitelist")
 
 
 def _cannot_see(why: str) -> ClusterMapError:

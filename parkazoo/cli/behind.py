@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text
@@ -35,15 +37,30 @@ class Behind:
             "You may stop here: nothing is lost, and the same command goes on",
             soft_wrap=True,
         )
-        for line in lines:
-            self._console.print(Text(f"  {line}"), soft_wrap=True)
-        if len(waiting.behind) > CLIENTS_SHOWN:
-            self._console.print(
-                f"  and {len(waiting.behind) - CLIENTS_SHOWN:,} more: `parkazoo clients` lists them"
-            )
+        _print(self._console, waiting.behind)
+
+
+class WouldWait:
+    """Shows whom the command would wait for."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __call__(self, waiting: Waiting) -> None:
+        self._console.print(f"would wait for all {len(waiting.behind):,} clients that are registered")
+        _print(self._console, waiting.behind)
+
+
+def _print(console: Console, clients: Sequence[RegisteredClient]) -> None:
+    for each in clients[:CLIENTS_SHOWN]:
+        console.print(Text(f"  {describe(each)}"), soft_wrap=True)
+    if len(clients) > CLIENTS_SHOWN:
+        console.print(f"  and {len(clients) - CLIENTS_SHOWN:,} more: `parkazoo clients` lists them")
 
 
 def describe(client: RegisteredClient) -> str:
+    """A damaged registration has no client's id, but its session's can be looked for."""
     sessions = ", ".join(client.sessions)
     says = f"says map {client.epoch}" if client.epoch is not None else "says no map"
-    return f"{client.client} on {client.host}, pid {client.pid}, since {client.since}: on {sessions} it {says}"
+    who = client.client or f"session {', '.join(client.sessions.values())}"
+    return f"{who} on {client.host}, pid {client.pid}, since {client.since}: on {sessions} it {says}"

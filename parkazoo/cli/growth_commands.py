@@ -22,7 +22,7 @@ from parkazoo.admin import (
     grow_map,
     read_spread,
 )
-from parkazoo.cli.behind import CLIENTS_SHOWN, Behind
+from parkazoo.cli.behind import CLIENTS_SHOWN, Behind, WouldWait
 from parkazoo.cli.map_table import shares_table
 from parkazoo.cli.options import (
     Auth,
@@ -87,7 +87,7 @@ def grow(
             dry_run=dry_run,
             strangers_gone=strangers_gone,
             tell=steps,
-            on_wait=Behind(console, status),
+            on_wait=WouldWait(console) if dry_run else Behind(console, status),
             **connection_options(auth, timeout, ca, cert, key),
         )
     if steps.are_none:

@@ -1,0 +1,225 @@
+"""`parkazoo map grow` on a plain map that is given up meanwhile, or where it is not seen who is connected."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionLoss
+
+from parkazoo.admin import Waiting, abort_growth, grow_map, init_map, read_map
+from parkazoo.admin.clients import AdminClient
+from parkazoo.admin.registrations import Registrations, read_sessions
+from parkazoo.cli.behind import describe
+from parkazoo.errors import ClusterMapError
+from parkazoo.local import LocalCluster
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.placement import CLIENTS
+from tests.live.copies_case import CrashError
+from tests.live.map_case import run_command
+from tests.live.test_map_raise import RaiseCase
+from tests.live.world import wait_until
+
+CRASH = mock.Mock(side_effect=CrashError)
+
+
+class GivenUpTest(RaiseCase):
+    """`parkazoo map abort` while `parkazoo map grow` is at work: it does not go on to a form that stays."""
+
+    def abort_at(self, words: str) -> Callable[[str], None]:
+        """Behind the first such step."""
+        done: list[str] = []
+
+        def step(told: str) -> None:
+            if words in told and not done:
+                done.append(told)
+                abort_growth(self.a)
+
+        return step
+
+    def assert_plain_again(self) -> None:
+        self.assertEqual((read_map(self.a).form, read_map(self.a).placement), (Form.PLAIN, ("a",)))
+        self.assert_published("a")
+        self.rise("b")
+        self.assert_grown("ab")
+
+    def test_while_it_waits(self) -> None:
+        end = self.stay_behind()
+
+        def abort(waiting: Waiting) -> None:
+            abort_growth(self.a)
+            end()
+
+        with self.assertRaisesRegex(ClusterMapError, "map abort` has given up .* has form plain, without b"):
+            self.rise("b", on_wait=abort)
+        self.assert_plain_again()
+
+    def test_before_the_form_has_risen(self) -> None:
+        with self.assertRaisesRegex(ClusterMapError, "map abort` has given up .* has form plain, without b"):
+            self.rise("b", tell=self.abort_at("which names b"))
+        self.assert_plain_again()
+
+    def test_between_two_forms(self) -> None:
+        with self.assertRaisesRegex(ClusterMapError, "map abort` has given up .* has form plain, without b"):
+            self.rise("b", tell=self.abort_at("of form tolerant"))
+        self.assert_plain_again()
+
+    def test_a_form_that_stays(self) -> None:
+        with self.assertRaisesRegex(ClusterMapError, "map abort` has given up .* has form guarded, without b"):
+            self.rise("b", tell=self.abort_at("of form guarded"))
+        self.assertEqual((read_map(self.a).form, read_map(self.a).placement), (Form.GUARDED, ("a",)))
+        self.rise("b")
+        self.assert_grown("ab")
+
+
+class WaitTest(RaiseCase):
+    def test_another_session(self) -> None:
+        """The list is read on a session that begins behind the copy, from a server that lags."""
+        end, seen, lagged = self.stay_behind(), list[Form](), list[str]()
+
+        def read_and_lag(client: AdminClient) -> Registrations:
+            if client.name != "a" or lagged:
+                return read_sessions(client)
+            lagged.append(client.name)
+            self.end_session(client)
+            return []
+
+        def wait(waiting: Waiting) -> None:
+            seen.append(waiting.form)
+            end()
+
+        with mock.patch("parkazoo.admin.rise.read_sessions", read_and_lag):
+            self.rise("b", on_wait=wait)
+        self.assertEqual((seen, lagged), ([Form.TOLERANT], ["a"]))
+        self.assert_grown("ab")
+
+    def end_session(self, client: AdminClient) -> None:
+        """As if it had expired; the client has another one when this returns."""
+        before = client.zk.client_id
+        with contextlib.closing(KazooClient(client.hosts, client_id=before)) as other:
+            other.start(30)
+            other.stop()
+        wait_until(lambda: client.zk.client_id not in {None, before}, "another session")
+
+    def test_a_damaged_registration(self) -> None:
+        """It holds the command up like any other, and can be found by its session."""
+        self.plain[0].create(f"{CLIENTS}/0xabc", b"{")
+        found: list[Waiting] = []
+
+        def wait(waiting: Waiting) -> None:
+            found.append(waiting)
+            self.plain[0].delete(f"{CLIENTS}/0xabc")
+
+        self.rise("b", on_wait=wait)
+        self.assertEqual(
+            [describe(each) for each in found[0].behind],
+            ["session 0xabc on None, pid None, since None: on a it says no map"],
+        )
+        self.assert_grown("ab")
+
+
+class StrangerTest(RaiseCase):
+    def test_no_answer(self) -> None:
+        for error in (ConnectionLoss("No connection to server"), OSError("reset"), TimeoutError("timed out")):
+            with self.subTest(error), mock.patch.object(KazooClient, "command", side_effect=error):
+                status, _, err = run_command("map", "grow", "--ensemble", f"b={self.b}", "--hosts", self.a)
+                self.assertEqual(status, 1)
+                self.assertRegex(err, f"does not answer `cons`: {error}.*--strangers-gone")
+        self.assertEqual(read_map(self.a).form, Form.TOLERANT)
+
+    def test_addresses(self) -> None:
+        """As servers write them: of IPv6, and with the name that a server has looked up."""
+        lines = {
+            " /127.0.0.1:1[1](queued=0,recved=1,sent=1,sid=0xa1,lop=PING)": "127.0.0.1:1",
+            " /[0:0:0:0:0:0:0:1]:2[1](queued=0,recved=1,sent=1,sid=0xa2,lop=PING)": "[0:0:0:0:0:0:0:1]:2",
+            " web7.example/10.0.0.7:3[1](queued=0,recved=1,sent=1,sid=0xa3,lop=PING)": "10.0.0.7:3",
+            " /127.0.0.1:4[0](queued=0,recved=1,sent=0)": "",
+        }
+        expected = [f"\n  {address} on 127.0.0.1:" for address in lines.values() if address]
+        with (
+            mock.patch.object(KazooClient, "command", return_value="\n".join(lines)),
+            self.assertRaises(ClusterMapError) as caught,
+        ):
+            grow_map(self.a, {"b": self.b})
+        told = str(caught.exception)
+        self.assertIn("3 sessions are not of ParKazoo's", told)
+        self.assertEqual([each for each in expected if each not in told], [])
+
+
+class MembersTest(RaiseCase):
+    def test_a_server_that_the_map_does_not_name(self) -> None:
+        """A plain kazoo program is connected to it. The ensemble says that it is one of its servers."""
+        with LocalCluster(ensembles=2, servers=3, make_map=False) as cluster:
+            a, b = (each.hosts for each in cluster.ensembles)
+            first, second, _ = a.split(",")
+            init_map(first, {"a": first})
+            with contextlib.closing(KazooClient(second)) as program:
+                program.start(30)
+                with self.assertRaisesRegex(
+                    ClusterMapError,
+                    rf"(?s)1 sessions are not of ParKazoo's.*127.0.0.1:\d+ on {second}, session 0x",
+                ):
+                    grow_map(first, {"b": b})
+                program.stop()
+            self.assertEqual(grow_map(first, {"b": b}).form, Form.GROWN)
+
+
+class CommandTest(RaiseCase):
+    def run_on_a(self, *arguments: str) -> tuple[int, str, str]:
+        return run_command("map", *arguments, "--hosts", self.a)
+
+    def test_a_dry_run(self) -> None:
+        grow = ("grow", "--ensemble", f"b={self.b}", "--dry-run")
+        client, _ = self.client()
+        end = self.stay_behind()
+        behind = "0xabc on web7, pid 4711, since 2026-11-20T10:00:00Z: on a it says map 1"
+        status, out, err = self.run_on_a(*grow)
+        self.assertEqual((status, err), (0, ""))
+        self.assertRegex(out, f"(?s)would wait for all 2 clients .*{behind}")
+        self.assertEqual(read_map(self.a), self.map)
+        with contextlib.suppress(CrashError):
+            self.rise("b", on_wait=CRASH)
+        self.follows(client, read_map(self.a))
+        status, out, err = self.run_on_a(*grow)
+        self.assertEqual((status, err), (0, ""))
+        self.assertRegex(out, f"(?s)forms? guarded, grown.*would wait for all 2 clients .*{behind}.*says map 3")
+        end()
+        self.rise("b")
+        self.assertNotIn("would wait", self.run_on_a(*grow)[1])
+
+    def test_on_the_way(self) -> None:
+        """What the other commands say of a map whose form has not risen to its end."""
+        end = self.stay_behind()
+        for form in (Form.TOLERANT, Form.GUARDED):
+            with self.subTest(form):
+                with contextlib.suppress(CrashError):
+                    self.rise("b", on_wait=CRASH)
+                if form is Form.GUARDED:  # all have followed; then one comes that is behind
+                    end()
+                    with contextlib.suppress(CrashError):
+                        self.rise("b", tell=self.behind_at("of form guarded"), on_wait=CRASH)
+                self.assertEqual(read_map(self.a).form, form)
+                self.refuse_what_needs_grown(form)
+                for command in (("show",), ("check",), ("epochs",)):
+                    self.assertEqual(self.run_on_a(*command)[0], 0)
+                self.assertIn(f"form {form.word}", " ".join(self.run_on_a("show")[1].split()))
+                self.assertEqual(run_command("where", "/old/d", "--hosts", self.a)[0], 0)
+
+    def behind_at(self, words: str) -> Callable[[str], Any]:
+        return lambda told: self.stay_behind() if words in told else None
+
+    def refuse_what_needs_grown(self, form: Form) -> None:
+        for command in (("weight", "a=2"), ("drain", "a"), ("rule", "add", "/x")):
+            status, _, err = self.run_on_a(*command)
+            self.assertEqual(status, 1)
+            self.assertRegex(err, f"has form {form.word}: only a map of form grown .*`parkazoo map grow` makes it")
+        both = ("--ensemble", f"a={self.a}", "--ensemble", f"b={self.b}")
+        for wanted in ("plain", "grown"):
+            status, _, err = run_command("map", "init", "--bootstrap", self.a, *both, "--form", wanted)
+            self.assertEqual(status, 1)
+            self.assertRegex(
+                err, rf"form is {form.word}, not {wanted} \(`parkazoo map grow` was begun: run it again"
+            )
