@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from kazoo.exceptions import ConnectionClosedError
 from kazoo.recipe.partitioner import SetPartitioner
 
 from tests.faults.load import Worker
@@ -31,6 +32,11 @@ class Partitioner(SetPartitioner):
     def _release_locks(self) -> None:
         with suppress(ValueError):
             super()._release_locks()
+
+    def _allocate_transition(self) -> None:
+        """In a thread of kazoo's, which does not end with the client of a partitioner that has failed."""
+        with suppress(ConnectionClosedError):
+            super()._allocate_transition()
 
 
 def divide(identifier: str, members: Sequence[str], items: Sequence[str]) -> list[str]:
