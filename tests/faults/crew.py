@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -63,11 +63,20 @@ class Crew:
     """Every worker of every load. They end with this process, frozen ones too.
 
     What is wrong with a worker is in `problems`, with the name of its load.
+
+    :param inside: by a worker's name: what comes before its command, if it has a machine of its own.
     """
 
     def __init__(
-        self, loads: Sequence[Load], folder: Path, hosts: str, session_timeout_s: float, seed: int
+        self,
+        loads: Sequence[Load],
+        folder: Path,
+        hosts: str,
+        session_timeout_s: float,
+        seed: int,
+        inside: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
+        self._inside = inside or {}
         self._supervisor = Supervisor(folder / "supervisor.log")
         self._arguments = ["--hosts", hosts, "--timeout", str(session_timeout_s)]
         self._seed = seed
@@ -90,7 +99,8 @@ class Crew:
     def start(self, member: Member) -> None:
         """Begin its next life."""
         member.life += 1
-        argv = [sys.executable, "-m", "tests.faults.worker", member.load.name, *self._arguments]
+        argv = [*self._inside.get(member.name, ()), sys.executable, "-m", "tests.faults.worker"]
+        argv += [member.load.name, *self._arguments]
         argv += ["--number", str(member.number), "--life", str(member.life), "--journal", str(member.journal)]
         argv += ["--root", root_of(member.load), "--seed", f"{self._seed}/{member.name}/{member.life}"]
         member.pid = self._supervisor.ask("spawn", argv, str(ROOT), str(member.log))

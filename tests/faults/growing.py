@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import subprocess
@@ -16,6 +17,7 @@ from typing import NamedTuple
 from bench import ROOT
 from parkazoo.admin import read_spread
 from parkazoo.protocol.epochs import Form
+from tests.faults.apart import Apart
 from tests.faults.crew import Crew
 from tests.faults.load import Fault, Judgement
 
@@ -24,6 +26,7 @@ ABOUT = "One ensemble becomes five: every client follows, and no command needs m
 NOT_OF_GROWTH = ("elsewhere", "ephemerals", "one_down")
 KIND = "freeze client"
 FREEZE = (0.3, 2.0)  # of the session timeout
+CUT = (1.3, 2.0)  # of it too: so the client loses its session there
 STEP = b" s  "  # in a line that tells of a step
 REST_S = 1.0  # before a command that was refused runs again
 PROMISE_S = 120.0  # for the last command, and for all clients to follow, when there are no faults any more
@@ -60,7 +63,9 @@ class Growing:
     """Runs the commands, spread over the time of the faults, on a thread of its own.
 
     :param hosts: of each ensemble, the first one's too.
+    :param apart: the client that is cut off, if one can be.
     :ivar reach: how many ensembles clients use.
+    :ivar runs: from when to when a command ran, for each of its runs.
     """
 
     def __init__(
@@ -71,19 +76,24 @@ class Growing:
         dice: random.Random,
         tell: Callable[[str], None],
         journal: Path,
+        apart: Apart | None,
     ) -> None:
+        self._apart = apart
         self._first = next(iter(hosts.values()))
         self._commands = commands(hosts)
         self._crew = crew
         self._session_timeout_s = session_timeout_s
         self._dice = dice
+        self._dice_of_cuts = random.Random(dice.random())  # another thread's
         self._tell = tell
         self._journal = journal
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._end_s = 0.0
+        self._patience_end_s = math.inf  # faults may go on for longer than planned
         self._figures: dict[str, int | float | str] = {"commands killed": 0, "commands refused": 0}
         self._problems: list[str] = []
         self.reach = 1
+        self.runs: list[tuple[float, float]] = []
         self.faults: list[Fault] = []
 
     def begin(self, minutes: float) -> None:
@@ -93,6 +103,7 @@ class Growing:
     def end(self) -> None:
         """There are no faults any more: the commands that are left come to their ends."""
         self._end_s = time.monotonic()
+        self._patience_end_s = self._end_s + PROMISE_S
         self._thread.join(PROMISE_S)
         if self._thread.is_alive():
             self._problems.append(f"the commands have not ended {PROMISE_S:g} s after the last fault")
@@ -116,15 +127,18 @@ class Growing:
         return Judgement(problems, {**figures, **self._figures})
 
     def _work(self) -> None:
-        pause_s = max(0.0, self._end_s - time.monotonic()) / (len(self._commands) + 1)
-        for command in self._commands:
-            self._wait(time.monotonic() + pause_s)
-            frozen = threading.Thread(target=self._freeze, daemon=True)
-            frozen.start()
+        first_s = time.monotonic()
+        apart_s = max(0.0, self._end_s - first_s) / (len(self._commands) + 1)
+        for number, command in enumerate(self._commands, 1):
+            self._wait(first_s + number * apart_s)
+            harms = [threading.Thread(target=each, daemon=True) for each in (self._freeze, self._cut)]
+            for harm in harms:
+                harm.start()
             began_s = time.monotonic()
             self._run(command.arguments)
             self.reach = command.ensembles
-            frozen.join()
+            for harm in harms:
+                harm.join()
             if command.arguments[0] == "grow":
                 name = command.arguments[2].partition("=")[0]
                 self._figures[f"{name} has come, s"] = f"{time.monotonic() - began_s:.1f}"
@@ -144,6 +158,14 @@ class Growing:
             self._crew.thaw(member)
             manner = "long" if lasts_s > self._session_timeout_s else "brief"
             fault = Fault(began_s, time.monotonic(), KIND, member.name, manner, began_s, until_s)
+        self._note(fault)
+
+    def _cut(self) -> None:
+        """One client from the bootstrap ensemble alone, beginning when the command does."""
+        if self._apart is not None:
+            self._note(self._apart.cut(self._session_timeout_s * self._dice_of_cuts.uniform(*CUT)))
+
+    def _note(self, fault: Fault) -> None:
         self.faults.append(fault)
         with self._journal.open("a") as journal:
             print(json.dumps(fault._asdict()), file=journal)
@@ -154,7 +176,9 @@ class Growing:
         steps = 0
         while True:
             steps += 1
+            began_s = time.monotonic()
             status, said = self._run_once(arguments, steps)
+            self.runs.append((began_s, time.monotonic()))
             if status == 0:
                 return
             if status is None:
@@ -163,7 +187,7 @@ class Growing:
             self._figures["commands refused"] = int(self._figures["commands refused"]) + 1
             steps -= 1
             self._tell(f"refused: {said.strip().splitlines()[0] if said.strip() else status}")
-            if time.monotonic() > self._end_s + PROMISE_S:
+            if time.monotonic() > self._patience_end_s:
                 self._problems.append(f"{' '.join(arguments)}: {said.strip()}")
                 return
             time.sleep(REST_S)

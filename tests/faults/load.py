@@ -44,7 +44,7 @@ class Fault(NamedTuple):
 
     :param kind: of a server: ``kill``, ``freeze``, ``restart``, ``cut off``; of an ensemble: ``ensemble down``,
         ``ensemble away``, ``freeze and kill``, ``address moves``; of a client process: ``kill client``, ``freeze
-        client``; of one session on one ensemble: ``expire``.
+        client``, ``client cut off``; of one session on one ensemble: ``expire``.
     :param target: ``a2``; ``a``; ``lock/3``, a load and the number of its worker; ``lock/3 on a``.
     :param manner: ``leader`` or ``follower``; how the ensemble went down; what the leader was; ``brief`` or
         ``long`` (as seen from the session timeout).

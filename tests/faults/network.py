@@ -21,6 +21,7 @@ BRIDGE = "switch"
 BRIDGE_MAC = "02:00:00:00:00:01"  # else it would change with what is plugged in
 ADDRESS = "10.77.{}.{}"
 PREFIX = 16
+NOWHERE = "02:00:00:00:00:ff"  # no machine has it
 
 
 class NetworkError(Exception):
@@ -44,6 +45,7 @@ class Network:
         _run("ip", "link", "set", BRIDGE, "address", BRIDGE_MAC, "up")
         _run("ip", "address", "add", f"{ADDRESS.format(0, 1)}/{PREFIX}", "dev", BRIDGE)
         self._holders: dict[str, subprocess.Popen[bytes]] = {}
+        self._machines: dict[str, Machine] = {}
 
     def __enter__(self) -> Network:
         return self
@@ -75,7 +77,8 @@ class Network:
         _run(*inside, "ip", "link", "set", "lo", "up")
         _run(*inside, "ip", "address", "add", f"{address}/{PREFIX}", "dev", "eth0")
         _run(*inside, "ip", "link", "set", "eth0", "up")
-        return Machine(address, inside)
+        self._machines[server] = Machine(address, inside)
+        return self._machines[server]
 
     def cut(self, server: str) -> None:
         """From now on nothing reaches the machine or comes from it; no connection is closed."""
@@ -83,6 +86,21 @@ class Network:
 
     def mend(self, server: str) -> None:
         _run("bridge", "link", "set", "dev", server, "state", FORWARDING)
+
+    def sever(self, one: str, other: str) -> None:
+        """From now on nothing goes between these two machines, and no connection is closed."""
+        for near, far in self._both_ways(one, other):
+            _run(*near, "ip", "neigh", "replace", far, "lladdr", NOWHERE, "dev", "eth0", "nud", "permanent")
+
+    def rejoin(self, one: str, other: str) -> None:
+        """What :meth:`sever` has severed."""
+        for near, far in self._both_ways(one, other):
+            _run(*near, "ip", "neigh", "del", far, "dev", "eth0")
+
+    def _both_ways(self, one: str, other: str) -> list[tuple[tuple[str, ...], str]]:
+        """What leads into each of the two, and the address of the other."""
+        pair = self._machines[one], self._machines[other]
+        return [(near.argv, far.address) for near, far in (pair, pair[::-1])]
 
 
 def _leave_networks() -> None:

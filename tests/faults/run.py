@@ -17,11 +17,11 @@ from parkazoo import ParKazooClient
 from parkazoo.admin import init_map
 from parkazoo.local import LocalCluster, find_java, find_zookeeper
 from tests import reconfigured
-from tests.faults import emptied, judges, loads, stress
+from tests.faults import apart, emptied, judges, loads, pauses, stress
 from tests.faults.crew import Crew, read_journal, root_of
 from tests.faults.growing import ABOUT as ABOUT_GROWING
 from tests.faults.growing import NOT_OF_GROWTH, Growing
-from tests.faults.load import Fault, Judgement, Load, Run, Worker
+from tests.faults.load import Fault, Judgement, Load, Record, Run, Worker
 from tests.faults.nemesis import Nemesis
 from tests.faults.network import Network, NetworkError
 from tests.faults.processors import Busy
@@ -117,12 +117,19 @@ def run(
         init_map(bootstrap, first if is_growing else hosts)
         _prepare(bootstrap, chosen)
         anywhere = bootstrap if is_growing else ",".join(hosts.values())
-        crew = stack.enter_context(Crew(chosen, folder, anywhere, pace.session_timeout_s, seed))
+        alone = None
+        if network and is_growing and apart.LOAD in names:
+            of_bootstrap = cluster.ensembles[0]
+            alone = apart.Apart(network, of_bootstrap.name, [each.name for each in of_bootstrap.servers])
+        inside = alone.inside if alone else {}
+        crew = stack.enter_context(Crew(chosen, folder, anywhere, pace.session_timeout_s, seed, inside))
         tell(f"{len(crew.members)} client processes")
         crew.wait_progress("of the beginning")
         dice = random.Random(f"{seed}/nemesis")
         growing = (
-            Growing(hosts, crew, pace.session_timeout_s, random.Random(f"{seed}/growth"), tell, folder / FAULTS)
+            Growing(
+                hosts, crew, pace.session_timeout_s, random.Random(f"{seed}/growth"), tell, folder / FAULTS, alone
+            )
             if is_growing
             else None
         )
@@ -154,8 +161,14 @@ def run(
     judged |= after
     if isinstance(nemesis, Replacing):
         judged["replacing"] = (ABOUT_REPLACING, nemesis.judgement)
-    if grown is not None:
+    if grown is not None and growing is not None:
         judged["growth"] = (ABOUT_GROWING, grown)
+        if pauses.LOAD in names:
+            waited = pauses.judge(_records(crew, pauses.LOAD), faults, growing.runs, busy_share)
+            judged["pauses"] = (pauses.ABOUT, waited)
+        if alone is not None:
+            of_it = [each for each in _records(crew, apart.LOAD) if each.worker == apart.NUMBER]
+            judged["apart"] = (apart.ABOUT, apart.judge(faults, of_it, alone.ensemble))
     outcome = Outcome(judged, faults, nemesis.problems, no_network, busy_share)
     if not outcome.problem_count:
         for data in (folder / DATA).glob("*/*/data"):
@@ -221,9 +234,14 @@ def _after(
     return found
 
 
+def _records(crew: Crew, load: str) -> list[Record]:
+    """Of all its workers, in the order of their times."""
+    found = [record for member in crew.members if member.load.name == load for record in member.records()]
+    return sorted(found, key=lambda each: each.at_s)
+
+
 def _judge(load: Load, crew: Crew, faults: Sequence[Fault], pace: Pace, *, is_timed: bool) -> Judgement:
-    records = [record for member in crew.members if member.load is load for record in member.records()]
-    records = sorted(records + crew.endings.get(load.name, []), key=lambda each: each.at_s)
+    records = sorted(_records(crew, load.name) + crew.endings.get(load.name, []), key=lambda each: each.at_s)
     problems = [problem for name, problem in crew.problems if name == load.name]
     try:
         judged = judges.judge(load.name, Run(records, faults, pace.session_timeout_s, is_timed))
