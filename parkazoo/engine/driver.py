@@ -366,8 +366,13 @@ class Driver:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no operation waits or needs another request, nor anything without a claim."""
-        return not self.order and not self._free
+        """Whether no operation waits or needs another request."""
+        return not self.order
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether that is so, and nothing runs without a claim either."""
+        return self.is_idle and not self._free
 
     def when_idle(self, call: Callable[[], None]) -> None:
         """Make `call` once no operation waits or needs another request."""

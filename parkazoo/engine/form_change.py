@@ -41,7 +41,7 @@ class FormChange:
 
     def _poll(self) -> None:
         self._polls += 1
-        is_quiet = self._gate.is_empty and self._driver.is_idle
+        is_quiet = self._gate.is_empty and self._driver.is_quiet
         is_over = self._polls > MOST_POLLS or (self._is_urgent and self._gate.is_empty)
         if not is_quiet and not is_over:
             self._runtime.call_later(POLL_S, self._poll)
