@@ -33,10 +33,10 @@ class Partitioner(SetPartitioner):
         with suppress(ValueError):
             super()._release_locks()
 
-    def _allocate_transition(self) -> None:
+    def _allocate_transition(self, result: Any) -> None:
         """In a thread of kazoo's, which does not end with the client of a partitioner that has failed."""
         with suppress(ConnectionClosedError):
-            super()._allocate_transition()
+            super()._allocate_transition(result)
 
 
 def divide(identifier: str, members: Sequence[str], items: Sequence[str]) -> list[str]:
