@@ -290,12 +290,9 @@ class Exchange:
             return
         if not self._pending:
             raise ConnectionDropped(f"an answer to nothing: xid {xid}")
-        request, reply, expected = self._pending.popleft()
-        if xid != expected:
-            error = RuntimeError(f"xids do not match, expected {expected} received {xid}")
-            if reply is not None:
-                reply.set_exception(error)
-            raise ConnectionDropped(str(error))
+        if xid != self._pending[0][2]:
+            raise ConnectionDropped(self._why_not_first(xid))
+        request, reply, _ = self._pending.popleft()
         if zxid > 0:
             self._client.last_zxid = zxid
         if code:
@@ -322,6 +319,16 @@ class Exchange:
             self._client.register(request)
         if reply is not None:
             reply.set(answer)
+
+    def _why_not_first(self, xid: int) -> str:
+        """A server that hears at a write that the session has moved ends the connection instead of answering. What
+        it has put behind that end may go out with what was before it: answers to later reads."""
+        expected = self._pending[0][2]
+        if any(xid == later for _, _, later in self._pending):
+            return (
+                f"no answer to xid {expected}, but one to xid {xid}: the session may have moved to another server"
+            )
+        return f"xids do not match, expected {expected} received {xid}"
 
     def _take_unasked(self, xid: int, code: int, data: bytes, offset: int) -> bool:
         """An event, a pong, or an answer to credentials; False if it is none of them."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import suppress
 from typing import Any
 
+from kazoo.exceptions import ConnectionLoss, NoNodeError
 from kazoo.protocol.states import KazooState
 
-from parkazoo.local import LocalCluster, LocalServer
+from parkazoo.kazoo_private import Connect
+from parkazoo.local import HOST, LocalCluster, LocalServer
 from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
+from tests.protocol.conversation import framed
 
 ENSEMBLES = 2
+MANY = 200
 LONG_S = 60.0
 CLUSTER: LocalCluster
 
@@ -70,6 +76,29 @@ class TestQuorum(LiveTest):
             for path in ephemerals:
                 self.assertEqual(self.client.exists(path).ephemeralOwner, session[0])
         self.assertEqual({*seen}, {KazooState.SUSPENDED, KazooState.CONNECTED})
+
+    def test_the_session_has_moved(self) -> None:
+        """The server says so by ending the connection, but may answer the reads behind a write that it refuses."""
+        first, path = f"{self.paths[1]}/first", f"{self.paths[1]}/none"
+        member = self.member(self.client, 1)
+        with self.assertLogs(level="WARNING") as logs:
+            for _ in range(MANY):
+                self.client.retry(self.client.get, first)
+                here = self.server_of(self.client, 1)
+                there = next(each for each in self.cluster.ensembles[1].servers if each is not here)
+                asked = Connect(0, 0, 10_000, *member.client_id, False)
+                with socket.create_connection((HOST, there.port), DEADLINE_S) as thief:
+                    thief.sendall(framed(asked.serialize()))
+                    self.assertTrue(thief.recv(1))
+                    delete, gets = self.client.delete_async(path), [self.client.get_async(first) for _ in range(3)]
+                    with self.assertRaises((ConnectionLoss, NoNodeError)):
+                        delete.get(timeout=DEADLINE_S)
+                    for get in gets:
+                        with suppress(ConnectionLoss):
+                            self.assertEqual(get.get(timeout=DEADLINE_S)[0], b"")
+                if any("no answer to xid" in line for line in logs.output):
+                    return
+        self.fail(f"{MANY} times in which no read behind the write was answered")
 
     def test_no_quorum(self) -> None:
         """The other ensemble's work goes on; the rest follows when the quorum is back."""
