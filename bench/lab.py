@@ -108,6 +108,10 @@ class Ensembles:
         """Hosts string of an ensemble, for KazooClient; of the first one, for ParKazooClient."""
         return ",".join(f"{server.address}:{server.port}" for server in self.of(ensemble))
 
+    def hosts_of(self, names: Sequence[str]) -> dict[str, str]:
+        """Hosts strings by name, for a cluster map."""
+        return {name: self.hosts(name) for name in names}
+
 
 class Faults:
     """What can be done to servers and hosts. A lab overrides what it can do; the rest raises NotPossible.
@@ -192,8 +196,15 @@ class Lab(ABC):
         """Kind (``loopback``, ``emulated``, ``hosts``), machines, versions: what decides about figures."""
 
     @abstractmethod
-    def ensembles(self, shape: Shape) -> AbstractContextManager[Ensembles]:
-        """New, empty, all serving, with a cluster map. At the end faults are undone and servers stopped."""
+    def ensembles(self, shape: Shape, mapped: int | None = None) -> AbstractContextManager[Ensembles]:
+        """New, empty, all serving, with a cluster map. At the end faults are undone and servers stopped.
+
+        :param mapped: so many of them, the first ones, are in the map; None: all.
+        """
+
+    @abstractmethod
+    def grow(self, ensembles: Ensembles, names: Sequence[str]) -> None:
+        """Add these to the cluster map, as ``parkazoo map grow`` does it, and wait until all clients know."""
 
     @abstractmethod
     def ask(self, server: Server, word: str) -> str:

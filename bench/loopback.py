@@ -16,6 +16,8 @@ from typing import Any
 from bench import ROOT
 from bench.lab import ZOO_CFG, Ensembles, Faults, Lab, LabError, ProcessorTimes, Server, Shape
 from bench.machine import describe_machine, describe_versions, total_and_busy
+from parkazoo.admin import grow_map, init_map
+from parkazoo.errors import ClusterMapError
 from parkazoo.local import HOST, LocalCluster, LocalClusterError, LocalServer, four_letter_word
 
 
@@ -72,10 +74,11 @@ class Loopback(Lab):
         return {"kind": "loopback", "machine": describe_machine(), "versions": describe_versions()}
 
     @contextmanager
-    def ensembles(self, shape: Shape) -> Iterator[Ensembles]:
+    def ensembles(self, shape: Shape, mapped: int | None = None) -> Iterator[Ensembles]:
         cluster = LocalCluster(
             shape.ensembles,
             shape.servers,
+            make_map=False,
             zoo_cfg={**ZOO_CFG, "forceSync": "no"},  # servers that share a disk would measure the disk
             progress=self._tell,
         )
@@ -84,9 +87,17 @@ class Loopback(Lab):
         try:
             local = [server for ensemble in cluster.ensembles for server in ensemble.servers]
             self._faults.servers = {server.name: server for server in local}
-            yield Ensembles(shape, [Server(each.name, each.name[0], HOST, HOST, each.port) for each in local])
+            servers = [Server(each.name, each.name[0], HOST, HOST, each.port) for each in local]
+            ensembles = Ensembles(shape, servers)
+            with _as_lab_error():
+                init_map(ensembles.hosts(), ensembles.hosts_of(shape.names[:mapped]))
+            yield ensembles
         finally:
             cluster.stop()  # a frozen server too
+
+    def grow(self, ensembles: Ensembles, names: Sequence[str]) -> None:
+        with _as_lab_error():
+            grow_map(ensembles.hosts(), ensembles.hosts_of(names))
 
     def ask(self, server: Server, word: str) -> str:
         return four_letter_word(f"{server.address}:{server.port}", word)
@@ -145,5 +156,5 @@ def _watch(host: str, process: subprocess.Popen[str], tell: Callable[[str, str],
 def _as_lab_error() -> Iterator[None]:
     try:
         yield
-    except LocalClusterError as error:
+    except (LocalClusterError, ClusterMapError) as error:
         raise LabError(str(error)) from error

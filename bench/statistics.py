@@ -88,3 +88,8 @@ def first_after(times: Any, moment: float) -> float | None:
     """The first of the times that is later."""
     later = np.asarray(times)[np.asarray(times) > moment]
     return float(later.min()) if later.size else None
+
+
+def percentile_99(values: Any) -> float | None:
+    """None if there are none."""
+    return float(np.percentile(values, 99)) if values.size else None

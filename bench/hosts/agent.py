@@ -382,6 +382,18 @@ def make_map(folder: Path, ensembles: Mapping[str, str]) -> None:
         raise AgentError(str(error)) from None
 
 
+def grow_map(folder: Path, hosts: str, ensembles: Mapping[str, str]) -> None:
+    """Add these to the map that is there."""
+    sys.path[:0] = _paths(folder)
+    from parkazoo.admin import grow_map as grow  # noqa: PLC0415 - brought by fab deploy
+    from parkazoo.errors import ClusterMapError  # noqa: PLC0415
+
+    try:
+        grow(hosts, ensembles)
+    except ClusterMapError as error:
+        raise AgentError(str(error)) from None
+
+
 # load
 
 
@@ -435,7 +447,7 @@ def _forward(output: IO[bytes]) -> None:
 COMMANDS = {
     each.__name__: each
     for each in (
-        *(probe, find_unreachable, processor_times, unpack, find_files, clean, make_map, load),
+        *(probe, find_unreachable, processor_times, unpack, find_files, clean, make_map, grow_map, load),
         *(create_server, start_server, stop_server, kill_server, freeze_server, thaw_server),
         *(find_server, wait_serving),
     )

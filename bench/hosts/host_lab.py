@@ -59,11 +59,14 @@ class HostLab(Lab):
         return [*self._machines.values()]
 
     @contextmanager
-    def ensembles(self, shape: Shape) -> Iterator[Ensembles]:
+    def ensembles(self, shape: Shape, mapped: int | None = None) -> Iterator[Ensembles]:
         started = zookeeper.start(self._fleet, shape)
         with cleanup(lambda: zookeeper.stop(self._fleet)), cleanup(self._faults.undo_all):
-            zookeeper.make_map(self._fleet, started)
+            zookeeper.make_map(self._fleet, started, mapped)
             yield started
+
+    def grow(self, ensembles: Ensembles, names: Sequence[str]) -> None:
+        zookeeper.grow_map(self._fleet, ensembles, names)
 
     def ask(self, server: Server, word: str) -> str:
         place = server.address, server.port

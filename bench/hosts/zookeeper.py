@@ -71,12 +71,20 @@ def wait_serving(fleet: Fleet, hosts: Iterable[Host]) -> None:
     )
 
 
-def make_map(fleet: Fleet, ensembles: Ensembles) -> None:
+def make_map(fleet: Fleet, ensembles: Ensembles, mapped: int | None = None) -> None:
     """
+    :param mapped: so many ensembles are in it; None: all.
     :raises LabError: it cannot be made.
     """
-    hosts = {name: ensembles.hosts(name) for name in ensembles.shape.names}
+    hosts = ensembles.hosts_of(ensembles.shape.names[:mapped])
     fleet.ask(fleet.inventory.orchestrator.name, "make_map", hosts)
+
+
+def grow_map(fleet: Fleet, ensembles: Ensembles, names: Sequence[str]) -> None:
+    """
+    :raises LabError: it cannot grow.
+    """
+    fleet.ask(fleet.inventory.orchestrator.name, "grow_map", ensembles.hosts(), ensembles.hosts_of(names))
 
 
 def stop(fleet: Fleet) -> int:

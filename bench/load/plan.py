@@ -8,7 +8,7 @@ from typing import Any
 
 SYSTEMS = ("kazoo", "parkazoo")
 HANDLERS = ("threading", "gevent")
-WRITES = ("create-delete", "set")
+WRITES = ("create-delete", "set", "new-directories")
 
 
 class PlanError(Exception):
@@ -26,7 +26,7 @@ class Plan:
     :param node: which of the `nodes` this is, from 0.
     :param read_share: of the requests, 0 to 1; the others are writes.
     :param write: ``create-delete``: a create, then the delete of what it made, which are two requests;
-        ``set``: of znodes that are there.
+        ``set``: of znodes that are there; ``new-directories``: a directory, some creates in it, and so on.
     :param size: bytes of a value.
     :param directories: so many, spread evenly over the ensembles.
     :param is_hashed: directories have ordinary names, and lie where these happen to lie.

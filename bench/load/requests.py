@@ -17,6 +17,7 @@ from parkazoo.protocol.placement import Placement
 CREATE, DELETE, GET, SET = range(4)
 WRITES = (CREATE, DELETE, SET)
 LEAVES = 4  # znodes of a directory, for reads and sets
+OF_A_NEW_DIRECTORY = 8  # creates in it
 IN_FLIGHT = 64
 
 
@@ -74,6 +75,7 @@ class Requests:
         self._directories = choose_directories(plan, chance) if directory is None else cycle([directory])
         self._names = (f"{name}-{number}" for number in count())
         self._made: deque[Request] = deque()
+        self._new: list[Request] = []  # the next creates in a new directory, the last one first
         self._value = value_of(plan)
 
     def draw(self) -> Request:
@@ -81,11 +83,22 @@ class Requests:
             return self._of_leaf(GET)
         if self._plan.write == "set":
             return self._of_leaf(SET)
+        if self._plan.write == "new-directories":
+            return self._of_new_directory()
         if self._made:
             made = self._made.popleft()
             return Request(DELETE, made.directory, made.path)
+        return self._create()
+
+    def _create(self) -> Request:
         directory = next(self._directories)
         return Request(CREATE, directory, f"{self._paths[directory]}/{next(self._names)}")
+
+    def _of_new_directory(self) -> Request:
+        if not self._new:
+            new = self._create()
+            self._new = [new._replace(path=f"{new.path}/{each}") for each in range(OF_A_NEW_DIRECTORY)] + [new]
+        return self._new.pop()
 
     def _of_leaf(self, kind: int) -> Request:
         directory = next(self._directories)
@@ -93,7 +106,7 @@ class Requests:
 
     def done(self, request: Request) -> None:
         """The request was answered, without an error."""
-        if request.kind == CREATE:
+        if request.kind == CREATE and self._plan.write == "create-delete":
             self._made.append(request)
 
     def ask(self, client: Any, request: Request) -> Any:

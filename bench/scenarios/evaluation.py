@@ -27,6 +27,11 @@ WARM_UP_S = 5.0  # of new servers, before their bandwidth is limited
 RATE_BYTES_S = 125_000.0
 
 
+def sleep_until(moment_s: float) -> None:
+    """:param moment_s: since the epoch."""
+    time.sleep(max(0.0, moment_s - time.time()))
+
+
 class Evaluation:
     """Runs the loads of a scenario.
 
@@ -83,19 +88,23 @@ class Evaluation:
         self.tell(f"not measured: {what}: {why}")
 
     @contextmanager
-    def ensembles(self, shape: str) -> Iterator[Ensembles]:
+    def ensembles(self, shape: str, mapped: int | None = None) -> Iterator[Ensembles]:
+        """
+        :param mapped: so many of them are in the cluster map; None: all.
+        """
         self.tell(f"starting {shape}")
-        with self.lab.ensembles(Shape.parse(shape)) as ensembles:
+        with self.lab.ensembles(Shape.parse(shape), mapped) as ensembles:
             yield ensembles
 
-    def plan(self, ensembles: Ensembles, system: str, **settings: Any) -> Plan:
+    def plan(self, ensembles: Ensembles, system: str, /, **settings: Any) -> Plan:
         """A plan for all client hosts, if `nodes` does not say otherwise.
 
         :param settings: other entries of Plan.
         """
-        count = ensembles.shape.ensembles if system == "parkazoo" else 1
+        count = settings.get("ensembles") or (ensembles.shape.ensembles if system == "parkazoo" else 1)
         number = len(self.document["runs"])
         base: dict[str, Any] = {
+            "ensembles": count,
             "nodes": len(self.lab.clients),
             "directories": 12 * count,
             "seed": self.seed + number,
@@ -105,7 +114,6 @@ class Evaluation:
         return Plan(
             system=system,
             hosts=ensembles.hosts(),
-            ensembles=count,
             root=f"/bench-{system}-{entries.get('size', Plan.size)}-{entries['directories']}{hashed}",
             name=f"run{number}-{time.time_ns() % 1_000_000_000}",
             **entries,

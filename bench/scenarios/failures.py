@@ -18,8 +18,9 @@ from bench.report.section import Plot, Section, Table
 from bench.report.text import milliseconds
 from bench.scenarios import elections
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import VALUE_BYTES, Evaluation
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, sleep_until
 from bench.scenarios.roles import wait_all_serve, wait_leader
+from bench.statistics import percentile_99
 
 NAME = "failures"
 TITLE = "Failures: who notices when a leader is lost"
@@ -99,10 +100,10 @@ def _measure_fault(evaluation: Evaluation, size: Size, ensembles: Ensembles, sys
     marks: dict[str, float] = {}
 
     def carry_out(begun_s: float) -> None:
-        _sleep_until(begun_s + plan.warm_up_s + size.before_s)
+        sleep_until(begun_s + plan.warm_up_s + size.before_s)
         marks["began_s"] = time.time()
         fault.begin(lab.faults, leader)
-        _sleep_until(marks["began_s"] + size.lasts_s)
+        sleep_until(marks["began_s"] + size.lasts_s)
         fault.end(lab.faults, leader)
         marks["ended_s"] = time.time()
 
@@ -116,10 +117,6 @@ def _measure_fault(evaluation: Evaluation, size: Size, ensembles: Ensembles, sys
     run |= marks
     run["noticed"] = what_is_noticed(evaluation.raw(run), marks["began_s"], marks["ended_s"])
     wait_all_serve(lab, ensembles)
-
-
-def _sleep_until(moment_s: float) -> None:
-    time.sleep(max(0.0, moment_s - time.time()))
 
 
 def what_is_noticed(results: Sequence[Result], began_s: float, ended_s: float) -> list[dict[str, Any]]:
@@ -143,16 +140,12 @@ def what_is_noticed(results: Sequence[Result], began_s: float, ended_s: float) -
         found.append(
             {
                 "answered_share": float(is_in_time.sum() / max(is_during.sum(), 1)),
-                "before_s": _percentile(took[is_before]),
-                "during_s": _percentile(took[is_during]),
+                "before_s": percentile_99(took[is_before]),
+                "during_s": percentile_99(took[is_during]),
                 "silence_s": float(np.diff(answers).max()),
             }
         )
     return found
-
-
-def _percentile(took: Any) -> float | None:
-    return float(np.percentile(took, 99)) if took.size else None
 
 
 def show(document: Mapping[str, Any]) -> Section:

@@ -99,8 +99,10 @@ class AdminClient:
 
     def read_with_version(self, path: str) -> tuple[bytes, int] | None:
         try:
-            self.call("sync", path)
-            data, stat = self.call("get", path)
+            synced = self.zk.sync_async(path)
+            found = self.zk.get_async(path)  # is answered behind it
+            self.wait(path, synced)
+            data, stat = self.wait(path, found)
         except NoNodeError:
             return None
         return data or b"", stat.version

@@ -209,6 +209,6 @@ def _connections(server: str, client: AdminClient) -> list[tuple[str, str]]:
 def _cannot_see(why: str) -> ClusterMapError:
     return ClusterMapError(
         f"the map has form {Form.TOLERANT.word}, and cannot go on: it cannot be seen whether plain kazoo programs "
-        f"are connected ({why}). What they wrote would be lost. Make sure that there are none, and run the same "
-        "command again with --strangers-gone"
+        f"are connected ({why}). What they wrote would be lost. Run the same command again, with a longer "
+        "--timeout if servers are busy; or make sure that there are no such programs, and give --strangers-gone"
     )

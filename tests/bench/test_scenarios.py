@@ -23,7 +23,7 @@ from bench.load.record import ANSWERED, FAILED, UNANSWERED
 from bench.load.requests import CREATE, GET
 from bench.load.result import Result
 from bench.loopback import Loopback
-from bench.scenarios import elections, failures
+from bench.scenarios import elections, ensembles_added, failures
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
 from bench.scenarios.catching_up import count_entries
 from bench.scenarios.emulated import emulated
@@ -68,6 +68,14 @@ class TestSmall(unittest.TestCase):
     def test_scaling(self) -> None:
         document = self.check("scaling", {"1x1", "2x1"})
         self.assertIn("cannot limit bandwidth", document["not_measured"][0]["why"])
+
+    def test_growth(self) -> None:
+        document = self.check("growth", {"2x1"})
+        for run in document["runs"]:
+            self.assertEqual([each["ensembles"] for each in run["stages"]], [1, 2])
+            self.assertEqual(len(run["commands"]), 1)
+            self.assertEqual(run["failed"], 0, run["errors"])
+            self.assertTrue(all(each["writes"]["requests"] for each in run["felt"]))
 
     def test_failures(self) -> None:
         document = self.check("failures", {"1x3"})
@@ -165,6 +173,30 @@ class TestSummary(unittest.TestCase):
         self.assertEqual(name_limits(0.5, 0.0, {"m": 0.9}), [])
         self.assertEqual(name_limits(0.95, 0.0, {"m": 0.5, "n": 0.95}), ["load generator", "processors of n"])
         self.assertEqual(name_limits(0.5, 0.06, {}), ["load generator"])
+
+    def test_growth(self) -> None:
+        """From 101 to 121; a command from 107 to 111. 2 answers/s before it, 1 meanwhile, 4 afterwards."""
+        paces = [(101.0, 107.0, 2), (107.0, 111.0, 1), (111.0, 121.0, 4)]
+        begun = [
+            each + number / pace
+            for first, last, pace in paces
+            for each in np.arange(first, last)
+            for number in range(pace)
+        ]
+        requests = [(each, 0.5 if 107 <= each < 111 else 0.01, CREATE, ANSWERED) for each in begun]
+        several = [result(*requests, measure_s=20)]
+        commands = [{"ensembles": 3, "began_s": 107.0, "ended_s": 111.0}]
+        self.assertEqual(
+            ensembles_added.find_rates(several, (1, 3), commands, 101.0),
+            [
+                {"ensembles": 1, "rate": 2.0, "reached_s": 3.0},
+                {"ensembles": 3, "rate": 4.0, "reached_s": 7.0},  # the first three seconds with 4 are from 111
+            ],
+        )
+        before, meanwhile, after = ensembles_added.find_latencies(several, commands, 101.0)
+        self.assertEqual([each["writes"]["requests"] for each in (before, meanwhile, after)], [12, 4, 40])
+        self.assertAlmostEqual(meanwhile["writes"]["p99_s"], 0.5)
+        self.assertNotIn("reads", before)
 
     def test_what_is_noticed(self) -> None:
         """A fault from 101 to 103: one of three requests is answered in time; after 101.2 there is no answer."""
