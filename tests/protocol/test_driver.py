@@ -297,6 +297,20 @@ class TestFailures(unittest.TestCase):
             member.fail()
         self.assertEqual(called, ["at once", "later"])
 
+    def test_what_has_no_claim(self) -> None:
+        """stop() does not wait for it, a change of form does."""
+
+        def ask() -> Any:
+            yield ((0, GetData(D, None)),)
+
+        called, result = [], Result()
+        self.driver.run(ask(), result)
+        self.driver.when_idle(lambda: called.append("at once"))
+        self.assertEqual((called, self.driver.is_quiet), (["at once"], False))
+        for member in self.members:
+            member.fail()
+        self.assertTrue(result.told and self.driver.is_quiet)
+
 
 class LateLock:
     """A lock before which another thread makes a call, once `is_late` is set."""
