@@ -13,7 +13,7 @@ from parkazoo.admin.identity import verify_distinct
 from parkazoo.admin.make import make_identity, make_structure
 from parkazoo.admin.publish import Options, change_map
 from parkazoo.admin.read import read_map
-from parkazoo.admin.rise import OnWait, describe_form, find_all, raise_form
+from parkazoo.admin.rise import OnWait, describe_form, look_ahead, raise_form
 from parkazoo.admin.strays import SHOWN
 from parkazoo.admin.verify import verify_contents
 from parkazoo.errors import ClusterMapError
@@ -49,7 +49,8 @@ def grow_map(
     :param weights: of the new ensembles, by name; 1 for one that is not named.
     :param dry_run: write nothing; return the map that there would be. Whether the new servers of one ensemble
         share their data is not verified then: that takes a write.
-    :param strangers_gone: plain kazoo programs use the znodes no more: do not ask the servers who is connected.
+    :param strangers_gone: no plain kazoo program uses the znodes any more, and no client that could not register:
+        do not ask the servers who is connected.
     :param tell: called after each step with what was done.
     :param on_wait: called twice a second while clients have not followed; by a dry run once, with all clients, if
         any would be waited for.
@@ -77,8 +78,7 @@ def grow_map(
 
     if dry_run:
         placed = _would_be(known, name_them(known), place_them, tell)
-        if known.form is not Form.GROWN:
-            on_wait(find_all(known, options, timeout_s))
+        look_ahead(known, options, timeout_s, tell, on_wait, strangers_gone)
         return placed
     named = change_map(known, name_them, options, timeout_s, tell_names)
     grown = raise_form(named, options, timeout_s, tell, on_wait, strangers_gone)

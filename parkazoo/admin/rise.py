@@ -24,11 +24,12 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.map_copies import CopyKind, judge_copy
-from parkazoo.protocol.placement import MAP
+from parkazoo.protocol.placement import CLIENTS, MAP, ROOT
 from parkazoo.protocol.registration import format_session
 from parkazoo.protocol.server_list import NEVER, ServerList, follow
 
 POLL_S = 0.5
+MORE_LOOKS = 3
 SESSION_OF_CONNECTION = re.compile(r"^ [^/\n]*/(.+?)\[.*\bsid=(0x[0-9a-f]+)", re.MULTILINE)
 Tell = Callable[[str], None]
 
@@ -54,10 +55,12 @@ def raise_form(
 
     :param known: the map as it was read, perhaps not the newest.
     :param on_wait: called again and again while clients are behind.
-    :param strangers_gone: plain kazoo programs use the znodes no more, as somebody knows.
-    :raises ClusterMapError: an ensemble cannot be reached; plain kazoo programs are connected, or may be; another
-        command has given up the growth.
+    :param strangers_gone: all who use the znodes are registered, as somebody knows.
+    :raises ClusterMapError: an ensemble cannot be reached; sessions that are not registered are there, or may be;
+        another command has given up the growth.
     """
+    if known.form is not Form.GROWN:
+        _make_room(known, options, timeout_s)
     while known.form is not Form.GROWN:
         waited_for = known
         if known.form is Form.PLAIN or _have_followed(known, options, timeout_s, on_wait, strangers_gone):
@@ -72,16 +75,32 @@ def raise_form(
     return known
 
 
-def find_all(known: ClusterMap, options: Options, timeout_s: float) -> Waiting:
-    """All registered clients, those furthest behind first: who would be waited for.
+def look_ahead(
+    known: ClusterMap, options: Options, timeout_s: float, tell: Tell, on_wait: OnWait, strangers_gone: bool
+) -> None:
+    """For a dry run: who would be waited for, those furthest behind first, and whether the form could rise.
 
-    :raises ClusterMapError: an ensemble cannot be reached.
+    :raises ClusterMapError: an ensemble cannot be reached, or a server does not say who is connected to it.
     """
+    if known.form is Form.GROWN:
+        return
     with connect_to(known.ensembles, options, timeout_s) as (clients, absent):
         if absent:
             raise ClusterMapError(f"it is not seen which clients would be waited for: {unreachable(absent)}")
         found = sorted(read_registrations(clients), key=lambda each: each.epoch if _is_epoch(each.epoch) else 0)
-        return Waiting(known.form, found, sum(len(each.sessions) for each in found))
+        on_wait(Waiting(known.form, found, sum(len(each.sessions) for each in found)))
+        if not strangers_gone and (strangers := find_strangers(known.form, clients, options, timeout_s)):
+            tell(f"would be refused before the next form: {describe_strangers(strangers)}")
+
+
+def _make_room(known: ClusterMap, options: Options, timeout_s: float) -> None:
+    """For registrations, if the cluster is older than they are: clients register when they see the next map."""
+    with connect_to(known.ensembles, options, timeout_s) as (clients, absent):
+        if absent:
+            raise ClusterMapError(f"the form cannot rise: {unreachable(absent)}")
+        for client in clients.values():
+            if not client.is_there(CLIENTS):
+                client.make(CLIENTS, b"", client.call("get_acls", ROOT)[0])
 
 
 def _verify_not_given_up(before: ClusterMap, newest: ClusterMap) -> None:
@@ -120,8 +139,8 @@ def _have_followed(
                 break
             on_wait(Waiting(published.form, behind, sum(map(len, sessions.values()))))
             time.sleep(POLL_S)
-        if published.form is Form.TOLERANT and len(published.epochs[0].weights) == 1 and not strangers_gone:
-            _verify_no_strangers(clients, options, timeout_s)
+        if not strangers_gone:
+            _verify_no_strangers(published.form, clients, options, timeout_s)
         return True
 
 
@@ -132,6 +151,11 @@ def _read(client: AdminClient, published: ClusterMap) -> Registrations | None:
     that lags, and shows fewer sessions than there were when the copy was written.
     """
     own = client.zk._session_id
+    if not client.is_there(CLIENTS):
+        raise ClusterMapError(
+            f"the map has form {published.form.word}, and cannot go on: {CLIENTS} is gone on {client}. It is not "
+            "seen which clients are there. Run the same command again, which makes it"
+        )
     if judge_copy(client.read(MAP), published).kind is not CopyKind.SAME:
         return None
     sessions = read_sessions(client)
@@ -151,39 +175,58 @@ def _is_epoch(found: Any) -> TypeGuard[int]:
     return isinstance(found, int)
 
 
-# ---- plain kazoo programs ------------------------------------------------------------------------
+# ---- those who have not registered ---------------------------------------------------------------
 
 
-def _verify_no_strangers(clients: Mapping[str, AdminClient], options: Options, timeout_s: float) -> None:
-    """Programs that do not register go on as if nothing were, and would create what others no longer look for."""
-    first, strangers = _strangers(clients, options, timeout_s), dict[str, str]()
-    if first:
+def _verify_no_strangers(
+    form: Form, clients: Mapping[str, AdminClient], options: Options, timeout_s: float
+) -> None:
+    """Who does not register is not waited for, and may create what others no longer look for.
+
+    It is a plain kazoo program, or a client of ours that has no right to register, or is frozen.
+    """
+    strangers = find_strangers(form, clients, options, timeout_s)
+    for _ in range(MORE_LOOKS):
+        if not strangers:
+            return
         time.sleep(POLL_S)  # some are clients that were about to register
-        again = _strangers(clients, options, timeout_s)
-        strangers = {session: at for session, at in again.items() if session in first}
+        again = find_strangers(form, clients, options, timeout_s)
+        strangers = {session: at for session, at in again.items() if session in strangers}
     if strangers:
-        listed = "".join(f"\n  {at}, session {session}" for session, at in [*strangers.items()][:SHOWN])
-        more = f"\n  and {len(strangers) - SHOWN:,} more" if len(strangers) > SHOWN else ""
         raise ClusterMapError(
-            f"the map has form {Form.TOLERANT.word}, and cannot go on: {len(strangers)} sessions are not of "
-            f"ParKazoo's clients:{listed}{more}\nA plain kazoo program that writes would lose znodes. Have it use "
-            "ParKazooClient, or stop it, and run the same command again; or give --strangers-gone, if these "
-            "sessions only read what others do not move (a monitor, a shell)"
+            f"the map has form {form.word}, and cannot go on: {describe_strangers(strangers)}\nA program that "
+            "writes by such a session would lose znodes. Have it use ParKazooClient; if it does, start it again, "
+            f"and see that it may write to {CLIENTS}. Then run the same command again; or give --strangers-gone, "
+            "if these sessions only read what others do not move (a monitor, a shell)"
         )
 
 
-def _strangers(clients: Mapping[str, AdminClient], options: Options, timeout_s: float) -> dict[str, str]:
-    """The address of each session that is not registered."""
+def describe_strangers(strangers: Mapping[str, str]) -> str:
+    """:param strangers: of :func:`find_strangers`."""
+    listed = "".join(f"\n  {at}, session {session}" for session, at in [*strangers.items()][:SHOWN])
+    more = f"\n  and {len(strangers) - SHOWN:,} more" if len(strangers) > SHOWN else ""
+    many = f"{len(strangers):,} sessions are" if len(strangers) > 1 else "1 session is"
+    return f"{many} not registered:{listed}{more}"
+
+
+def find_strangers(
+    form: Form, clients: Mapping[str, AdminClient], options: Options, timeout_s: float
+) -> dict[str, str]:
+    """The address of each session that is not registered.
+
+    :param form: of the map, for errors.
+    :raises ClusterMapError: a server does not say who is connected to it.
+    """
     hosts = {name: _all_servers(client) for name, client in clients.items()}
     with connect_to_all(hosts, options, timeout_s, has_ensembles=False) as (_, _, servers, failed):
         own = {format_session(each.zk._session_id) for each in clients.values()}
         own |= {format_session(each.zk._session_id) for _, each in servers.values()}
         connections: dict[str, str] = {}
         for server, (_, client) in servers.items():
-            found = _connections(server, client)
+            found = _connections(form, server, client)
             connections |= {session: f"{address} on {server}" for address, session in found}
         if failed:
-            raise _cannot_see("; ".join(f"{server} {why}" for server, (_, why) in failed.items()))
+            raise _cannot_see(form, "; ".join(f"{server} {why}" for server, (_, why) in failed.items()))
         registered = {session for client in clients.values() for session, _ in read_sessions(client)}
         return {session: at for session, at in connections.items() if session not in registered | own}
 
@@ -195,20 +238,20 @@ def _all_servers(client: AdminClient) -> str:
     return format_hosts([*known, *(each for each in members if each not in known)])
 
 
-def _connections(server: str, client: AdminClient) -> list[tuple[str, str]]:
+def _connections(form: Form, server: str, client: AdminClient) -> list[tuple[str, str]]:
     """The address and the session of each connection to a server."""
     try:
         said = client.zk.command(b"cons")
     except (KazooException, OSError, client.zk.handler.timeout_exception) as error:
-        raise _cannot_see(f"{server} does not answer `cons`: {error or type(error).__name__}") from error
+        raise _cannot_see(form, f"{server} does not answer `cons`: {error or type(error).__name__}") from error
     if found := SESSION_OF_CONNECTION.findall(said):
         return found
-    raise _cannot_see(f"{server} does not answer `cons`: it is not in its 4lw.commands.whitelist")
+    raise _cannot_see(form, f"{server} does not answer `cons`: it is not in its 4lw.commands.whitelist")
 
 
-def _cannot_see(why: str) -> ClusterMapError:
+def _cannot_see(form: Form, why: str) -> ClusterMapError:
     return ClusterMapError(
-        f"the map has form {Form.TOLERANT.word}, and cannot go on: it cannot be seen whether plain kazoo programs "
+        f"the map has form {form.word}, and cannot go on: it cannot be seen whether plain kazoo programs "
         f"are connected ({why}). What they wrote would be lost. Run the same command again, with a longer "
         "--timeout if servers are busy; or make sure that there are no such programs, and give --strangers-gone"
     )

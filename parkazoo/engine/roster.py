@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Generic
 
-from kazoo.exceptions import ConnectionLoss
+from kazoo.exceptions import ConnectionLoss, NoNodeError
 from kazoo.protocol.states import KeeperState
 
 from parkazoo.engine.driver import Driver
@@ -19,6 +19,7 @@ from parkazoo.protocol.atlas import Atlas, NoCopyError
 from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, SessionId, pack_sessions, unpack_sessions
 from parkazoo.protocol.cluster_map import FIRST, ClusterMap, format_hosts, parse_hosts
 from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.registration import registration_path
 from parkazoo.protocol.server_list import Servers, parse_config
 from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.states import CLOSED_ERRORS
@@ -73,7 +74,12 @@ class Roster(Generic[MemberT]):
     @property
     def number(self) -> int:
         """The client's id. If there is one ensemble it is the session's there, as with kazoo."""
-        return self.first.session_id if self._atlas.is_of_one else self._number
+        return self.first.session_id if self._is_of_one else self._number
+
+    @property
+    def _is_of_one(self) -> bool:
+        """There has never been more than one ensemble. Ids do not change back if the others are taken out."""
+        return len(self.names) == 1
 
     @property
     def cluster_map(self) -> ClusterMap | None:
@@ -117,12 +123,12 @@ class Roster(Generic[MemberT]):
     def registration(self, member: MemberT, session: int) -> Request:
         """See :meth:`parkazoo.engine.ports.Owner.registration`."""
         self._registered[member] = self._epoch
-        if self._atlas.is_of_one:
+        if self._is_of_one:
             self._number = session  # so it stays if there are more
         return self._registration(session)
 
     def _registration(self, session: int) -> Request:
-        number = session if self._atlas.is_of_one else self._number
+        number = session if self._is_of_one else self._number
         return self._client.registration(session, number, self._epoch)
 
     def take_copy(self, member: MemberT, copy: Any, server: str) -> Exception | None:
@@ -295,12 +301,20 @@ class Roster(Generic[MemberT]):
         epoch = self._epoch
         if self._registered.get(member, 0) != epoch and self._standing[member] == KeeperState.CONNECTED:
             create = self._registration(member.session_id)
-            registered = OnAnswer(partial(self._have_registered, member, epoch))
+            registered = OnAnswer(partial(self._have_registered, member, epoch, create))
             member.submit(SetData(create.path, create.data, -1), registered)
 
-    def _have_registered(self, member: MemberT, epoch: int, answer: Any) -> None:
+    def _have_registered(self, member: MemberT, epoch: int, create: Request | None, answer: Any) -> None:
+        """:param create: of a registration that may be missing, because there was no place for it once."""
         if not isinstance(answer, Exception):  # else again, when it is connected again
             self._registered[member] = epoch
+        elif create is not None and isinstance(answer, NoNodeError) and self._is_at_work(member, create):
+            member.submit(create, OnAnswer(partial(self._have_registered, member, epoch, None)))
+
+    def _is_at_work(self, member: MemberT, registration: Request) -> bool:
+        """Whether the session of a registration is still the member's, so that it owns the ephemeral."""
+        is_connected = self._standing[member] == KeeperState.CONNECTED
+        return is_connected and registration.path == registration_path(member.session_id)
 
     # ---- for people ------------------------------------------------------------------------------
 
@@ -313,7 +327,7 @@ class Roster(Generic[MemberT]):
     @property
     def client_id(self) -> SessionId | None:
         """The client's id, and what resumes its sessions. None if there is no session."""
-        if self._atlas.is_of_one:
+        if self._is_of_one:
             return (self.first.session_id, self.first.session_password) if self.first.session_id else None
         sessions = {each.name: (each.session_id, each.session_password) for each in self.members}
         return self._number, pack_sessions({name: each for name, each in sessions.items() if each[0]})

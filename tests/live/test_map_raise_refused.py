@@ -9,8 +9,9 @@ from unittest import mock
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss
+from kazoo.security import READ_ACL_UNSAFE
 
-from parkazoo.admin import Waiting, abort_growth, grow_map, init_map, read_map
+from parkazoo.admin import Waiting, abort_growth, grow_map, init_map, list_clients, read_map
 from parkazoo.admin.clients import AdminClient
 from parkazoo.admin.registrations import Registrations, read_sessions
 from parkazoo.cli.behind import describe
@@ -18,10 +19,11 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import CLIENTS
+from parkazoo.protocol.registration import format_session
 from tests.live.copies_case import CrashError
 from tests.live.map_case import run_command
 from tests.live.test_map_raise import RaiseCase
-from tests.live.world import wait_until
+from tests.live.world import DEADLINE_S, LiveTest, wait_until
 
 CRASH = mock.Mock(side_effect=CrashError)
 
@@ -145,7 +147,7 @@ class StrangerTest(RaiseCase):
         ):
             grow_map(self.a, {"b": self.b})
         told = str(caught.exception)
-        self.assertIn("3 sessions are not of ParKazoo's", told)
+        self.assertIn("3 sessions are not registered", told)
         self.assertEqual([each for each in expected if each not in told], [])
 
 
@@ -160,7 +162,7 @@ class MembersTest(RaiseCase):
                 program.start(30)
                 with self.assertRaisesRegex(
                     ClusterMapError,
-                    rf"(?s)1 sessions are not of ParKazoo's.*127.0.0.1:\d+ on {second}, session 0x",
+                    rf"(?s)1 session is not registered.*127.0.0.1:\d+ on {second}, session 0x",
                 ):
                     grow_map(first, {"b": b})
                 program.stop()
@@ -223,3 +225,53 @@ class CommandTest(RaiseCase):
             self.assertRegex(
                 err, rf"form is {form.word}, not {wanted} \(`parkazoo map grow` was begun: run it again"
             )
+
+
+class UnregisteredTest(LiveTest):
+    """Clients of ours that could not register: they are not waited for, so nobody may go on without them."""
+
+    def setUp(self) -> None:
+        self.cluster = self.enterContext(LocalCluster(ensembles=3, servers=1, make_map=False))
+        self.hosts = {each.name: each.hosts for each in self.cluster.ensembles}
+        init_map(self.hosts["a"], {name: self.hosts[name] for name in "ab"})
+
+    def change_room(self, change: Callable[[KazooClient], Any]) -> None:
+        """Do something about /parkazoo/clients on each ensemble."""
+        for name in "ab":
+            with contextlib.closing(KazooClient(self.hosts[name])) as client:
+                client.start(30)
+                change(client)
+                client.stop()
+
+    def test_there_was_no_room(self) -> None:
+        """The cluster is older than registrations. They come while the map grows."""
+        self.change_room(lambda client: client.delete(CLIENTS, recursive=True))
+        clients = [self.parkazoo() for _ in range(2)]
+        for client in clients:
+            client.join(timeout=DEADLINE_S)
+        self.assertEqual(list_clients(self.hosts["a"]).clients, [])
+        self.assertEqual(grow_map(self.hosts["a"], {"c": self.hosts["c"]}).form, Form.GROWN)
+        found = list_clients(self.hosts["a"]).clients
+        self.assertEqual({each.client for each in found}, {format_session(each.client_id[0]) for each in clients})
+        self.assertTrue(all({"a", "b"} <= each.sessions.keys() for each in found))
+
+    def test_it_has_no_right_to(self) -> None:
+        self.change_room(lambda client: client.set_acls(CLIENTS, READ_ACL_UNSAFE))
+        client = self.parkazoo()
+        client.join(timeout=DEADLINE_S)
+        client.create("/d/x", makepath=True)
+        for _ in range(2):
+            with self.assertRaisesRegex(ClusterMapError, f"(?s)2 sessions are not registered.*write to {CLIENTS}"):
+                grow_map(self.hosts["a"], {"c": self.hosts["c"]})
+            self.assertEqual(read_map(self.hosts["a"]).form, Form.TOLERANT)
+        client.stop()
+        self.assertEqual(grow_map(self.hosts["a"], {"c": self.hosts["c"]}).form, Form.GROWN)
+
+    def test_the_room_goes(self) -> None:
+        def step(told: str) -> None:
+            if "tolerant" in told:
+                self.change_room(lambda client: client.delete(CLIENTS, recursive=True))
+
+        with self.assertRaisesRegex(ClusterMapError, f"{CLIENTS} is gone on .* same command again"):
+            grow_map(self.hosts["a"], {"c": self.hosts["c"]}, tell=step)
+        self.assertEqual(grow_map(self.hosts["a"], {"c": self.hosts["c"]}).form, Form.GROWN)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from kazoo.exceptions import ConnectionLoss, NodeExistsError, NoNodeError, SessionExpiredError
+from kazoo.exceptions import ConnectionLoss, NoAuthError, NodeExistsError, NoNodeError, SessionExpiredError
 from kazoo.protocol.states import KeeperState, ZnodeStat
 
 from parkazoo.engine.ports import OtherSession, Owner
@@ -41,7 +41,7 @@ class Ensemble:
         self.data = data
         self.is_up = True
         self.can_write = True
-        self.refuses_credentials = self.loses_registrations = False
+        self.refuses_credentials = self.loses_registrations = self.refuses_creates = False
         self.sessions: set[int] = set()
         self.seen: list[Any] = []  # requests
 
@@ -63,6 +63,8 @@ class Ensemble:
         if isinstance(request, Create):
             if request.path in self.data:
                 return NodeExistsError()
+            if self.refuses_creates:
+                return NoAuthError()
             self.data[request.path] = request.data
             return request.path
         if isinstance(request, SetData):

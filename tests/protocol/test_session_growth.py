@@ -8,6 +8,7 @@ from typing import Any
 from kazoo.exceptions import ConnectionLoss
 from kazoo.protocol.states import KeeperState
 
+from parkazoo.admin.grow import without_unused
 from parkazoo.kazoo_private import Auth, Create, GetData
 from parkazoo.protocol.client_id import unpack_sessions
 from parkazoo.protocol.cluster_map import ClusterMap
@@ -294,6 +295,20 @@ class TestSeveralBecomeMore(GrowthTest):
         results = [self.call(client, name) for name in "ab"]
         client.runtime.turn()
         return results
+
+    def test_more_become_one_again(self) -> None:
+        """By `map abort`: a client that began meanwhile keeps its id, by which others know its ephemerals."""
+        client = Client("a")
+        client.grow("b")
+        client.runtime.turn(CONNECT_S)
+        number, found = client.session.number, client.session.client_id
+        self.assertNotEqual(number, client["a"].session_id)
+        client.map = without_unused(client.map)
+        client.ensembles["a"].data[MAP] = client.map.to_json()
+        self.hear(client)
+        self.assertEqual((client.map.names, client.states), (("a",), [CONNECTED]))
+        self.assertEqual((client.session.number, client.session.client_id), (number, found))
+        self.assert_registered(client, "a", number, epoch=3)
 
     def test_again_and_again(self) -> None:
         client = self.started(names="a")

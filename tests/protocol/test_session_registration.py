@@ -7,8 +7,9 @@ from kazoo.protocol.states import KeeperState
 from parkazoo.kazoo_private import Create, SetData
 from parkazoo.protocol.registration import decode_registration, parse_session, registration_path
 from tests.protocol.by_hand import Client
-from tests.protocol.member_by_hand import CONNECT_S, PASSWORD, SESSION_TIMEOUT_S
+from tests.protocol.member_by_hand import CONNECT_S, PASSWORD, SESSION_TIMEOUT_S, STAT
 from tests.protocol.test_session import CONNECTED, SessionTest
+from tests.protocol.test_session_growth import GrowthTest
 
 CONNECTING = KeeperState.CONNECTING
 
@@ -115,3 +116,42 @@ class TestRegistration(SessionTest):
             client.runtime.turn(CONNECT_S)
         self.assertNotEqual(client.session.number, 5)
         self.check(client, "a")
+
+
+class TestLate(GrowthTest):
+    """The cluster is older than registrations: they come with a newer map, if there is room by then."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.client = self.started("abc")
+        self.path = registration_path(self.client["b"].session_id)
+        self.client.ensembles["b"].data.pop(self.path)
+
+    def sent(self) -> list[type]:
+        """The kinds of the requests about it."""
+        return [type(each) for each in self.client.ensembles["b"].seen if getattr(each, "path", "") == self.path]
+
+    def test_there_is_a_place_now(self) -> None:
+        self.grow(self.client, "d")
+        self.assertEqual(self.sent(), [Create, SetData, Create])
+        registered = decode_registration(self.client.ensembles["b"].data[self.path])
+        self.assertEqual(parse_session(registered["client"]), self.client.session.number)
+        self.grow(self.client, "e")
+        self.assertEqual(self.sent(), [Create, SetData, Create, SetData])
+
+    def test_it_has_no_right_to(self) -> None:
+        """It is asked once for each map."""
+        self.client.ensembles["b"].refuses_creates = True
+        self.grow(self.client, "d")
+        self.client.runtime.turn(SESSION_TIMEOUT_S)
+        self.assertEqual(self.sent(), [Create, SetData, Create])
+        self.assertNotIn(self.path, self.client.ensembles["b"].data)
+
+    def test_its_session_is_replaced_meanwhile(self) -> None:
+        """Another session must not own the ephemeral that bears its name."""
+        self.client.grow("d")
+        copy = self.client.map.to_json(), STAT
+        self.assertIsNone(self.client.session.take_copy(self.client["a"], copy, "a:1"))
+        self.client["b"].session_id += 1
+        self.client.runtime.turn()
+        self.assertEqual(self.sent(), [Create, SetData])
