@@ -100,7 +100,8 @@ class LocalServer:
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """End the server by SIGTERM, also a frozen one, and wait; after `timeout_s` seconds by SIGKILL."""
         self.signal(signal.SIGTERM)
-        self.signal(signal.SIGCONT)
+        with contextlib.suppress(LocalClusterError):  # it has ended by now
+            self.signal(signal.SIGCONT)
         if not wait_until(lambda: not self.is_running, timeout_s):
             self.kill()
 
