@@ -23,7 +23,7 @@ from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.reading import look
 from parkazoo.protocol.operations import complete_answer, is_complete, look_again
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
-from parkazoo.protocol.placement import Directory, is_reserved
+from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.plans import BRIEF, OTHER, PLANS, Plan
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import Operation, Request, Step, placed
@@ -317,10 +317,10 @@ class Driver:
         return look(context, watch) if isinstance(context, GrownContext) else look_again(context, watch)
 
     def told(self, error: Exception, request: Request | None) -> Exception:
-        """An error as the user hears it: one about a znode of ParKazoo's own is about the path of the request."""
-        own, separator, where = str(error).partition(OF_ENSEMBLE)
+        """An error as the user hears it: about the path of the request, whichever znode a step was about."""
+        _, separator, where = str(error).partition(OF_ENSEMBLE)
         path = getattr(request, "path", None)
-        if not separator or path is None or not is_reserved(own):
+        if not separator or path is None:
             return error
         return type(error)(f"{self.unchroot(path)}{separator}{where}")
 

@@ -275,6 +275,7 @@ class TestFailures(unittest.TestCase):
         for request, own, told in (
             (create(f"/app{D}/x"), "/parkazoo/fences/17 (ensemble b)", f"{D}/x (ensemble b)"),
             (GetData(f"/app{D}", None), f"{D} (ensemble b)", f"{D} (ensemble b)"),
+            (create(f"/app{D}/x"), "/ (ensemble b)", f"{D}/x (ensemble b)"),
             (Transaction([create(f"/app{D}/x")]), "ensemble b", "ensemble b"),
         ):
             with self.subTest(own):
