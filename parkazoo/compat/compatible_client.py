@@ -203,11 +203,11 @@ class CompatibleClient(Calls):
 
     def _make_state_change(self, state: str) -> None:
         """Overrides kazoo's: a listener may wait for what this client does."""
-        if self.state != state:
-            self.state = state
-            if self.state_listeners:
-                loop = self._runtime.loop if self._session is not None and self._runtime.loop.is_here() else None
-                self.listeners.tell(state, loop)
+        with self.listeners.lock:  # the loop and a thread in stop() may both say LOST
+            is_new, self.state = self.state != state, state
+        if is_new and self.state_listeners:
+            loop = self._runtime.loop if self._session is not None and self._runtime.loop.is_here() else None
+            self.listeners.tell(state, loop)
 
     def _resume(self) -> None:
         for member in self._members():

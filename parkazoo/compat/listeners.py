@@ -23,6 +23,7 @@ class Listeners:
 
     :param call: calls all listeners with a state.
     :param on_open: called when the client can take answers again.
+    :ivar lock: is held while the client's state changes.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class Listeners:
         self._call = call
         self._patience_s = patience_s
         self._on_open = on_open
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._states: deque[str] = deque()
         self._timer: Timer | None = None  # of the patience with them
         self.is_calling = False
@@ -46,7 +47,7 @@ class Listeners:
 
         :param loop: the loop that calls this; None if another thread does, and answers need not wait.
         """
-        with self._lock:
+        with self.lock:
             self._states.append(state)
             is_idle = not self.is_calling
             if is_idle:
@@ -76,7 +77,7 @@ class Listeners:
 
     def _lose_patience(self) -> None:
         """Until all have been called, whatever states come meanwhile."""
-        with self._lock:
+        with self.lock:
             self._has_lost_patience = True
             is_opened, self.is_closed = self.is_closed, False
         if is_opened:
@@ -86,7 +87,7 @@ class Listeners:
         token = _called_by.set(self)
         try:
             while True:
-                with self._lock:
+                with self.lock:
                     if not self._states:
                         self.is_calling = self.is_closed = False
                         self._are_idle.set()

@@ -88,6 +88,30 @@ class TestListeners(CallbackTest):
         self.client.start(DEADLINE_S)
         self.check_client()
 
+    def test_two_threads_at_the_stop(self) -> None:
+        """The loop and the thread in stop() both say LOST: listeners hear it once."""
+        states, client, lock = Seen(), self.client, self.client.listeners.lock
+
+        class Late:
+            """Another thread is faster."""
+
+            is_late = True
+
+            def __enter__(self) -> None:
+                if self.is_late:
+                    self.is_late = False
+                    client._make_state_change(LOST)
+                lock.acquire()
+
+            def __exit__(self, *error: object) -> None:
+                lock.release()
+
+        client.add_listener(states)
+        client.listeners.lock = Late()
+        client._make_state_change(LOST)
+        client.stop()
+        self.assertEqual([*states], [LOST])
+
     def test_at_the_start(self) -> None:
         self.client.stop()
         self.client.add_listener(self.try_all)
