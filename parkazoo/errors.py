@@ -29,6 +29,7 @@ class CrossEnsembleError(KazooException):
             "a transaction must stay on one ensemble, but this one touches several:\n"
             f"{lines}\n"
             "Nothing was sent. Ways out: keep what changes together under one parent (siblings share an "
-            "ensemble), put it into the data of one znode, split the transaction, or for kazoo's LockingQueue "
-            "use client.LockingQueue."
+            "ensemble), put it into the data of one znode, split the transaction, for kazoo's LockingQueue use "
+            "client.LockingQueue, or have directories that are made from now on kept together (`parkazoo map rule "
+            "add`, on a map of form grown)."
         )

@@ -130,7 +130,10 @@ def abort_growth(
     plain = change_map(known, give_up_form, options, timeout_s, lambda after: steps.append(describe_form(after)))
     after = change_map(plain, take_out, options, timeout_s)
     if gone := [name for name in unused if name not in after.ensembles]:
-        steps.append(f"taken out: {', '.join(gone)}. To use these servers for something else, delete {ROOT} there")
+        steps.append(
+            f"published map {after.epoch} without {', '.join(gone)}. To use these servers for something else, "
+            f"delete {ROOT} there"
+        )
     if not steps:
         raise ClusterMapError(
             f"there is nothing to abort: the epochs of the map name {', '.join(after.placement)}, so directories "

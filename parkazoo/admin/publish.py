@@ -99,10 +99,10 @@ def _finish_copies(
     except ClusterMapError as error:
         troubles.append(str(error))
     if troubles:
-        epoch = f"(epoch {published.epoch})"
-        changed = f"the map is changed {epoch}, but not every copy"
-        unchanged = f"nothing was to change in the map {epoch}, but not every copy could be checked"
+        changed = f"map {published.epoch} is published, but not every copy has it"
+        unchanged = f"nothing was to change in map {published.epoch}, but not every copy could be checked"
         raise ClusterMapError(
-            f"{changed if is_changed else unchanged}: {'; '.join(troubles)}\n"
-            "Run the same command again when that is mended: until then no change of the ensembles is possible"
+            f"{changed if is_changed else unchanged}: {'; '.join(troubles)}\nClients that see another ensemble "
+            "work by it. When that is mended, the next command that changes the map finishes the copies; until then "
+            "the ensembles and their servers cannot be changed"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 INTERRUPTED = 130  # what shells report for a program that Ctrl-C has ended
 
@@ -10,10 +11,18 @@ INTERRUPTED = 130  # what shells report for a program that Ctrl-C has ended
 def main() -> None:
     """Run the command. An error that the user can mend is one message, and exit status 1 or 2."""
     try:
+        run = _import_run()
+    except KeyboardInterrupt:  # while it is still being imported, which takes a moment
+        sys.exit(INTERRUPTED)
+    sys.exit(run())
+
+
+def _import_run() -> Callable[[], int]:
+    try:
         import rich  # noqa: F401, PLC0415 - an extra
         import typer  # noqa: F401, PLC0415 - an extra
     except ImportError:
         sys.exit("The command parkazoo needs typer and rich: pip install 'parkazoo[cli]'")
     from parkazoo.cli.app import run  # noqa: PLC0415 - needs the extra
 
-    sys.exit(run())
+    return run

@@ -33,7 +33,7 @@ class Behind:
             return
         self._shown = lines
         self._console.print(
-            f"{form}: waiting for {len(waiting.behind):,} clients, until each says it or its sessions end. "
+            f"{form}: waiting for {many(waiting.behind)}, until each says it or its sessions end. "
             "You may stop here: nothing is lost, and the same command goes on",
             soft_wrap=True,
         )
@@ -47,8 +47,12 @@ class WouldWait:
         self._console = console
 
     def __call__(self, waiting: Waiting) -> None:
-        self._console.print(f"would wait for all {len(waiting.behind):,} clients that are registered")
+        self._console.print(f"would wait for all that are registered: {many(waiting.behind)}")
         _print(self._console, waiting.behind)
+
+
+def many(clients: Sequence[RegisteredClient]) -> str:
+    return f"{len(clients):,} client{'' if len(clients) == 1 else 's'}"
 
 
 def _print(console: Console, clients: Sequence[RegisteredClient]) -> None:

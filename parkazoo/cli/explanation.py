@@ -37,18 +37,18 @@ def explain_whereabouts(found: Whereabouts) -> Iterator[str]:
         yield from explain_children(cluster_map, directory)
         return
     if found.by is By.PIN:
-        yield f"children: on {name}, as the pin says, which was made with the first of them"
+        yield f"children: on {name}, as the pin says; new ones go there too"
     elif found.by is By.ADOPTION:
-        yield f"children: on {name}, below the home, where they were made before there was a pin"
+        yield f"children: on {name}, below the home, as before there was a pin; new ones go there too"
     else:
         yield "children: nobody has decided where they go; the first client that makes one does, by its newest map"
-    yield from _explain_guess(cluster_map, directory)
+    yield from _explain_guess(cluster_map, directory, is_decided=found.by is not By.NOBODY)
 
 
-def _explain_guess(cluster_map: ClusterMap, directory: str) -> Iterator[str]:
+def _explain_guess(cluster_map: ClusterMap, directory: str, *, is_decided: bool) -> Iterator[str]:
     guess, newest = cluster_map.make_guess(), cluster_map.epochs[-1]
-    winner = f"epoch {newest.number}, the newest, gives new children to "
-    winner += cluster_map.names[guess.of_children(directory)]
+    would = "would have given them to" if is_decided else "gives new children to"
+    winner = f"epoch {newest.number}, the newest, {would} {cluster_map.names[guess.of_children(directory)]}"
     if not cluster_map.later and cluster_map.hash == MODULO:
         yield f"{winner}, by the hash of {directory}, modulo {len(newest.weights)}"
         return

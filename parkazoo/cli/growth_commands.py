@@ -144,7 +144,7 @@ def _weigh(hosts: str, weights: dict[str, int], connection: dict[str, Any]) -> N
     with console.status("changing weights"):
         after = change_weights(servers, weights, tell=steps, **connection)
     if steps.are_none:
-        console.print("nothing to do: they have these weights already")
+        console.print("nothing to do: that is so already")
     console.print(shares_table(after.epochs[-1]))
     if not steps.are_none:
         console.print(KNOWN_BY, soft_wrap=True)

@@ -86,7 +86,9 @@ class Epoch:
                     f"the weight of ensemble {name} is {found}, not a whole number from 0 to {MOST_WEIGHT}"
                 )
         if not any(self.weights.values()):
-            raise ClusterMapError("every ensemble of the placement has weight 0: no directory could be made")
+            raise ClusterMapError(
+                "every ensemble would have weight 0: no directory could be made. Leave one at 1 or more"
+            )
         prefixes = set()
         for rule in self.rules:
             _verify_prefix(rule.prefix)
@@ -104,7 +106,8 @@ class Epoch:
             raise ClusterMapError(f"the rule for {quoted(rule.prefix)} names an ensemble twice")
         if rule.on and not any(self.weights[name] for name in rule.on):
             raise ClusterMapError(
-                f"the rule for {quoted(rule.prefix)} leaves no ensemble: each that it names has weight 0"
+                f"the rule for {quoted(rule.prefix)} leaves no ensemble: each that it names would have weight "
+                "0. First `parkazoo map rule remove`, and then add the rule with others"
             )
 
     def shares(self, placement: Sequence[str], rule: Rule | None = None) -> tuple[int, ...]:
@@ -145,6 +148,8 @@ def _verify_prefix(prefix: str) -> None:
     about = f"a rule cannot be for {quoted(prefix)}"
     if prefix == "/":
         raise ClusterMapError(f"{about}: for the whole tree, give weights")
+    if len(path) > 1 and path.endswith("/"):
+        raise ClusterMapError(f"{about}: leave out the slash at its end")
     if not (path.startswith("/") or prefix == EACH) or not {"", ".", ".."}.isdisjoint(names):
         raise ClusterMapError(f"{about}: its prefix must be an absolute path like /app, or /app/* for each child")
     if "*" in path:

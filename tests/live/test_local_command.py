@@ -33,6 +33,15 @@ if "exit" not in sys.argv:
     time.sleep(600)
 """
 
+INTERRUPT = """
+import sys
+class Finder:
+    def find_spec(self, name, *rest):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Finder())
+"""
+
 
 class TestOwner(LocalCase):
     """Servers, a frozen one among them, never outlive their owner, and take their folder along."""
@@ -172,6 +181,11 @@ class TestCommand(LocalCase):
     def test_failure_is_one_message(self) -> None:
         said = self.command("local", "up", "--data", str(self.folder / "new"), status=1, JAVA_HOME="/nowhere")
         self.assertRegex(said, r"^error: JAVA_HOME is /nowhere, .*\n$")
+
+    def test_interrupted_before_it_begins(self) -> None:
+        """^C while the command is still being imported."""
+        done = self.python("-c", f"{INTERRUPT}\n{CALL}", "local", "status")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (130, "", ""))
 
     def test_without_its_extra(self) -> None:
         done = self.python("-c", f"import sys; sys.modules['typer'] = None; {CALL}", "local", "status")

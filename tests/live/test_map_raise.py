@@ -288,7 +288,7 @@ class WaitTest(RaiseCase):
         self.assertEqual(read_map(self.a).form, Form.TOLERANT)
         client.create("/meanwhile/x", makepath=True)
         done = "; ".join(abort_growth(self.a))
-        self.assertRegex(done, "^published map 4 of form plain.*taken out: b")
+        self.assertRegex(done, "^published map 4 of form plain.*published map 5 without b")
         self.assertEqual(read_map(self.a).placement, ("a",))
         client.create("/plain/x", makepath=True)
         end()
@@ -351,7 +351,7 @@ class CommandTest(RaiseCase):
         status, out, err = run_command(*command, "--strangers-gone")
         self.assertEqual((status, err), (0, ""))
         self.assertRegex(
-            out, r"(?s)form tolerant: waiting for 1 clients.*0xabc on web7, pid 4711.*form guarded.*form grown"
+            out, r"(?s)form tolerant: waiting for 1 client.*0xabc on web7, pid 4711.*form guarded.*form grown"
         )
         self.assert_grown("ab")
         self.assertRegex(run_command(*command)[1], "^nothing to do: the map has b already")

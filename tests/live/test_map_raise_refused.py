@@ -180,14 +180,17 @@ class CommandTest(RaiseCase):
         behind = "0xabc on web7, pid 4711, since 2026-11-20T10:00:00Z: on a it says map 1"
         status, out, err = self.run_on_a(*grow)
         self.assertEqual((status, err), (0, ""))
-        self.assertRegex(out, f"(?s)would wait for all 2 clients .*{behind}")
+        self.assertRegex(out, f"(?s)would wait for all that are registered: 2 clients.*{behind}")
         self.assertEqual(read_map(self.a), self.map)
         with contextlib.suppress(CrashError):
             self.rise("b", on_wait=CRASH)
         self.follows(client, read_map(self.a))
         status, out, err = self.run_on_a(*grow)
         self.assertEqual((status, err), (0, ""))
-        self.assertRegex(out, f"(?s)forms? guarded, grown.*would wait for all 2 clients .*{behind}.*says map 3")
+        self.assertRegex(
+            out,
+            f"(?s)forms? guarded, grown.*would wait for all that are registered: 2 clients.*{behind}.*says map 3",
+        )
         end()
         self.rise("b")
         self.assertNotIn("would wait", self.run_on_a(*grow)[1])

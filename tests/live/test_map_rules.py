@@ -45,7 +45,7 @@ class WeightTest(EpochCase):
             client.create(f"/d{number}/x", makepath=True)
         self.assertEqual({self.place(f"/d{number}") for number in range(30)}, {"a", "c"})
         self.assertIn("weight 0: no new directories", self.command("map", "show"))
-        self.assertRegex(self.command("map", "drain", "b"), "^nothing to do: they have these weights already")
+        self.assertRegex(self.command("map", "drain", "b"), "^nothing to do: that is so already")
         self.assertRegex(
             self.command("map", "drain", "a"), "(?s)[1-9][0-9]* directories have their mirror on a, and"
         )
@@ -81,7 +81,7 @@ class WeightTest(EpochCase):
         for weight in (0, 2):
             with self.assertRaisesRegex(
                 ClusterMapError,
-                rf"^the map is changed \(epoch \d\), but not every copy: .*\n  ensemble b: {closed_port}",
+                rf"^map \d is published, but not every copy has it: .*\n  ensemble b: {closed_port}",
             ):
                 change_weights(self.a, {"b": weight}, timeout_s=UNREACHABLE_TIMEOUT_S)
         found = read_map(self.a)

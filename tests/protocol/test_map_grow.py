@@ -75,11 +75,15 @@ class TestWords(unittest.TestCase):
         return list(explain_whereabouts(Whereabouts(PLACED, d, by, True)))
 
     def test_who_has_decided(self) -> None:
-        newest = "epoch 2, the newest, gives new children to b, whose bid for /x is the highest:"
+        newest = "^epoch 2, the newest, {} [abc], whose bid for /x is the highest:$"
         for by, where, first in (
-            (By.PIN, 2, "children: on c, as the pin says, which was made with the first of them"),
-            (By.PIN, NATIVE, "children: on b, as the pin says, which was made with the first of them"),
-            (By.ADOPTION, NATIVE, "children: on b, below the home, where they were made before there was a pin"),
+            (By.PIN, 2, "children: on c, as the pin says; new ones go there too"),
+            (By.PIN, NATIVE, "children: on b, as the pin says; new ones go there too"),
+            (
+                By.ADOPTION,
+                NATIVE,
+                "children: on b, below the home, as before there was a pin; new ones go there too",
+            ),
             (
                 By.NOBODY,
                 0,
@@ -89,7 +93,8 @@ class TestWords(unittest.TestCase):
             with self.subTest(first):
                 found = self.words("/x", by, where)
                 self.assertEqual(found[0], first)
-                self.assertRegex(found[1], newest.replace(" to b,", " to [abc],"))
+                would = "gives new children to" if by is By.NOBODY else "would have given them to"
+                self.assertRegex(found[1], newest.format(would))
                 self.assertEqual([line.split()[0] for line in found[2:]], ["a", "b", "c"])
 
     def test_a_rule(self) -> None:
