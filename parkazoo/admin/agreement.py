@@ -6,7 +6,7 @@ import dataclasses
 import uuid
 from collections.abc import Iterator, Mapping
 
-from parkazoo.admin.contents import DRAFT, Contents, parse_map
+from parkazoo.admin.contents import DELETE_ALL, DRAFT, Contents, parse_map
 from parkazoo.admin.identity import cluster_of, is_identity
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
@@ -117,7 +117,7 @@ def same_map(wanted: ClusterMap, found: ClusterMap, path: str) -> ClusterMap:
         )
     raise ClusterMapError(
         f"a map with other arguments was begun and not finished at {where}: {told}. Finish it with its own "
-        f"arguments; or, if none of its ensembles has znodes below {MIRRORS}, delete {ROOT} on each"
+        f"arguments; or, if none of its ensembles has znodes below {MIRRORS}, delete {ROOT} on each ({DELETE_ALL})"
     )
 
 

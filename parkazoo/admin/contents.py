@@ -26,6 +26,7 @@ from parkazoo.protocol.placement import (
 )
 
 DRAFT = ROOT + "/draft"
+DELETE_ALL = f"`deleteall {ROOT}` in ZooKeeper's zkCli.sh"
 
 
 class Contents(NamedTuple):

@@ -78,7 +78,7 @@ def verify_given_up(
         if FENCES in states[name].parts and MIRRORS not in states[name].parts:
             raise ClusterMapError(
                 f"ensemble {name} ({states[name].hosts}) has lost {MIRRORS} but not {FENCES}: stop the clients, "
-                f"delete {FENCES} there with what is below it, and try again"
+                f"delete {FENCES} there (`deleteall {FENCES}` in ZooKeeper's zkCli.sh), and try again"
             )
 
 

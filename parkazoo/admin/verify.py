@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from parkazoo.admin.contents import DRAFT, Contents
+from parkazoo.admin.contents import DELETE_ALL, DRAFT, Contents
 from parkazoo.admin.copies import mend_copy
 from parkazoo.admin.identity import is_identity
 from parkazoo.admin.strays import SHOWN
@@ -32,7 +32,7 @@ def verify_contents(
         if state.has_mirrors:
             told += f"It has znodes of that cluster below {MIRRORS}: leave {ROOT} there, and use other servers"
         else:
-            told += f"Use other servers; or, if that cluster is given up, delete {ROOT} there"
+            told += f"Use other servers; or, if that cluster is given up, delete {ROOT} there ({DELETE_ALL})"
         raise ClusterMapError(told)
     if name != cluster_map.bootstrap and state.map is not None:
         _verify_copy(judge_copy(state.map, cluster_map), where, name)

@@ -163,7 +163,9 @@ class InitTest(MapCase):
         ):
             init_map(self.c, {"c": self.c, "x": self.b})
         self.plain[1].delete(MIRRORS + "/%2Fapp")
-        with self.refused("ensemble x .* is ensemble b of cluster .* delete /parkazoo there$"):
+        with self.refused(
+            "ensemble x .* is ensemble b of cluster .* delete /parkazoo there .`deleteall /parkazoo` in .*$"
+        ):
             init_map(self.c, {"c": self.c, "x": self.b})
 
     def test_damaged_or_newer_map(self) -> None:
