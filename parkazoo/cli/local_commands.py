@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from parkazoo.cli.belonging import find_belonging
 from parkazoo.local import LocalClusterError, ServerStatus, start_detached, status, stop_detached
 
 
@@ -34,11 +35,15 @@ def up(
     data: Data,
     ensembles: Annotated[int, typer.Option(min=1, max=26, help="How many ensembles.")] = 3,
     servers: Annotated[int, typer.Option(min=1, max=9, help="Servers to an ensemble.")] = 3,
+    plain: Annotated[bool, typer.Option("--plain", help="Make no cluster map: plain, empty ZooKeepers.")] = False,
 ) -> None:
-    """Start ensembles, make their cluster map, and leave them running. Does nothing if they run already."""
+    """Start ensembles, make their cluster map, and leave them running. Does nothing if they run already.
+
+    The map is made when the folder is new. Later starts leave it as it is then, or without one.
+    """
     console = Console()
     with console.status("starting") as line:
-        is_new = start_detached(data.expanduser().absolute(), ensembles, servers, line.update)
+        is_new = start_detached(data.expanduser().absolute(), ensembles, servers, line.update, make_map=not plain)
     rows = _print_servers(console, data)
     if lost := [row.name for row in rows if row.state != "serving"]:
         raise LocalClusterError(
@@ -47,9 +52,7 @@ def up(
         )
     if not is_new:
         console.print("\nThey were up already.")
-    hosts = ",".join(_to_begin_with(rows))
-    console.print("\nUse them:  ", end="")
-    console.print(f'ParKazooClient("{hosts}")', style="bold", soft_wrap=True, highlight=False)
+    _print_clients(console, rows)
     console.print("Stop them: ", end="")
     console.print(f"parkazoo local down{_option(data)}", style="bold", soft_wrap=True, highlight=False)
 
@@ -79,6 +82,24 @@ def _print_servers(console: Console, data: Path) -> list[ServerStatus]:
         table.add_row(first, row.name, row.address, pid, row.role, f"[{STYLES[row.state]}]{row.state}")
     console.print(table)
     return rows
+
+
+def _print_clients(console: Console, rows: Sequence[ServerStatus]) -> None:
+    """How to use the ensembles: together if they are of a cluster, else each by itself."""
+    names = dict.fromkeys(row.ensemble for row in rows)
+    hosts = {name: ",".join(row.address for row in rows if row.ensemble == name) for name in names}
+    members, lines = find_belonging(hosts)
+    console.print()
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
+    if not members:
+        console.print("They are plain ZooKeepers: there is no cluster map.")
+    plain = (f'KazooClient("{each}")' for name, each in hosts.items() if name not in members)
+    ours = ",".join(_to_begin_with([row for row in rows if row.ensemble in members]))
+    clients = [f'ParKazooClient("{ours}")'] if ours else []
+    for number, client in enumerate((*clients, *plain)):
+        console.print("           " if number else "Use them:  ", end="")
+        console.print(client, style="bold", soft_wrap=True, highlight=False)
 
 
 def _to_begin_with(rows: Sequence[ServerStatus]) -> list[str]:

@@ -33,7 +33,8 @@ class LocalCluster:
     :param servers: to an ensemble.
     :param data: folder for the servers' files, kept afterwards. A cluster that was there before comes back with
         its znodes and ports. None: a temporary folder, removed at the end.
-    :param make_map: whether the cluster map is made on entering.
+    :param make_map: whether the cluster map is made, when a folder starts first. Later starts leave what is there
+        as it is: a map that has grown, or none.
     :param zoo_cfg: lines for every server's ``zoo.cfg``, over the defaults.
     :param jvm_flags: more flags for every server's JVM.
     :param progress: called with a line of text whenever something is begun that takes time.
@@ -88,7 +89,7 @@ class LocalCluster:
         return self.ensembles[0].hosts
 
     def start(self) -> None:
-        """Start every server, wait until all serve, make the cluster map. On failure nothing is left behind.
+        """Start every server and wait until all serve; at first make the map. On failure nothing is left behind.
 
         :raises LocalClusterError: with the reason.
         """
@@ -166,7 +167,7 @@ class LocalCluster:
                 (ports[name],) = choose_ports(1, self._size)
                 ensembles[name] = self._spawn(name, folder / name, ports[name], argv, supervisor)
                 self.ensembles = tuple(ensembles.values())
-        if self._make_map:
+        if self._make_map and not remembered:  # by now the map may have grown, and its servers must serve
             self._progress("making the cluster map")
             init_map(bootstrap=self.hosts, ensembles={each.name: each.hosts for each in self.ensembles})
         self._state(ensembles, ports, has_served=True).write(folder)

@@ -78,16 +78,18 @@ def _condition(address: str, role: str) -> str:
     return "no quorum" if four_letter_word(address, "ruok") else "no answer"
 
 
-def start_detached(data: Path, ensembles: int, servers: int, progress: Callable[[str], None]) -> bool:
+def start_detached(
+    data: Path, ensembles: int, servers: int, progress: Callable[[str], None], *, make_map: bool = True
+) -> bool:
     """Start a cluster in the folder `data` that stays when this process ends.
 
     If it runs already, nothing is done; if another process is just starting it, that is waited for.
 
-    :param progress: as for LocalCluster.
+    :param progress: and `make_map`, as for LocalCluster.
     :returns: whether this call has started it.
     :raises LocalClusterError: it can't be started, or the one that runs has another shape.
     """
-    cluster = LocalCluster(ensembles, servers, data, progress=progress)
+    cluster = LocalCluster(ensembles, servers, data, make_map=make_map, progress=progress)
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
         try:

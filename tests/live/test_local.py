@@ -11,6 +11,8 @@ from unittest import mock
 from kazoo.client import KazooClient
 
 from parkazoo import local
+from parkazoo.admin import Rule, add_rule, grow_map, read_map
+from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster, LocalClusterError, free_ports, role_of
 from parkazoo.local.folder import STATE
 from tests.live.local_case import WAIT_S, LocalCase, is_listening, taken_port
@@ -191,6 +193,23 @@ class TestCluster(LocalCase):
         self.assertEqual(second.hosts, hosts)
         self.assertEqual(client.retry(client.get, "/kept")[0], b"value")
         client.stop()
+
+    def test_folder_whose_map_has_grown_comes_back(self) -> None:
+        with LocalCluster(1, 1, self.folder / "one") as cluster, LocalCluster(1, 1, make_map=False) as other:
+            hosts = cluster.hosts
+            grow_map(hosts, {"b": other.hosts})
+            grown = add_rule(hosts, Rule("/billing", ("b",)))
+        with LocalCluster(1, 1, self.folder / "one") as cluster:
+            self.assertEqual(cluster.hosts, hosts)
+            self.assertEqual(read_map(hosts), grown)
+
+    def test_folder_without_a_map_gets_none(self) -> None:
+        self.cluster(data=self.folder).stop()
+        with (
+            LocalCluster(1, 1, self.folder) as cluster,
+            self.assertRaisesRegex(ClusterMapError, "no cluster map at /parkazoo/map"),
+        ):
+            read_map(cluster.hosts)
 
     def test_folder_of_another_user(self) -> None:
         (self.folder / "a").mkdir()

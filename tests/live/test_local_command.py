@@ -13,6 +13,7 @@ import unittest
 from pathlib import Path
 
 from parkazoo import local
+from parkazoo.admin import grow_map, init_map, read_map
 from parkazoo.local import LocalClusterError
 from parkazoo.local.folder import LOCK, is_locked
 from tests.live.local_case import CALL, WAIT_S, LocalCase, is_listening
@@ -156,6 +157,39 @@ class TestCommand(LocalCase):
         os.kill(int((folder / LOCK).read_text()), signal.SIGKILL)
         self.wait(lambda: not any(is_listening(each.address) for each in servers), "they outlive their supervisor")
         self.assertIn("no local cluster is running", self.command("local", "status", status=1, **home))
+
+    def test_plain_ones_that_join_a_cluster_come_back(self) -> None:
+        """Also without --plain, when the map has grown; and by themselves, before there is a map."""
+        folders = old, new = self.folder / "zk-old", self.folder / "zk-b"
+        up = ("local", "up", "--ensembles", "1", "--servers", "1", "--data")
+        addresses = []
+        for folder in folders:
+            self.addCleanup(self.end, folder)
+            self.command(*up, str(folder), "--plain")
+            local.stop_detached(folder)
+            said = self.command(*up, str(folder))
+            (server,) = local.status(folder)
+            self.assertIn("They are plain ZooKeepers: there is no cluster map.", said)
+            self.assertRegex(said, rf'\WKazooClient\("{server.address}"\)')
+            addresses.append(server.address)
+        first, second = addresses
+        init_map(first, {"a": first})
+        cluster = grow_map(first, {"b": second}).cluster
+        for folder in folders:
+            local.stop_detached(folder)
+        for _ in range(2):  # as after a reboot; and again, while they run
+            for folder, address in zip(folders, addresses, strict=True):
+                said = self.command(*up, str(folder))
+                self.assertIn(
+                    f"ensemble a: of cluster {cluster}, whose map is of form grown: it is left as it is", said
+                )
+                self.assertIn(f'ParKazooClient("{address}")', said)
+                self.assertEqual([each.state for each in local.status(folder)], ["serving"])
+        for folder in folders:
+            local.stop_detached(folder)
+        self.command(*up, str(old), "--plain")
+        self.command(*up, str(new))
+        self.assertEqual(read_map(second).cluster, cluster)
 
     def test_two_at_once(self) -> None:
         """One starts the cluster, the other waits for it; if the first is killed, the other starts it."""

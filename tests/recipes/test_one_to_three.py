@@ -1,4 +1,4 @@
-"""docs/guide/from-one-to-three.md, done as it is written, but for the names of the servers."""
+"""docs/guide/from-one-to-three.md, done as it is written, but for the names of servers and folders."""
 
 from __future__ import annotations
 
@@ -8,34 +8,43 @@ import sys
 import tempfile
 import unittest
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kazoo.client import KazooClient
 
 from parkazoo import ParKazooClient
-from parkazoo.local import LocalCluster
+from parkazoo.local import LocalClusterError, status, stop_detached
 from tests.live.world import wait_until
 from tests.recipes.program import ROOT, run
 
 PAGE = (ROOT / "docs" / "guide" / "from-one-to-three.md").read_text()
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-SERVERS = ("old1:2181", "b1:2181", "c1:2181", "d1:2181")
+SERVERS = {"old1:2181": "zk-old", "b1:2181": "zk-b", "c1:2181": "zk-c", "d1:2181": "zk-d"}  # and their folders
 MORE_JOBS = 10
 
 
 class TestOneToThree(unittest.TestCase):
     def setUp(self) -> None:
-        cluster = LocalCluster(ensembles=len(SERVERS), servers=1, make_map=False)
-        self.enterContext(cluster)
-        self.hosts = dict(zip(SERVERS, (each.hosts for each in cluster.ensembles), strict=True))
+        (_, start), *self.blocks = BLOCK.findall(PAGE)
+        parent = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        folders = {name: parent / folder for name, folder in SERVERS.items()}
+        for folder in folders.values():
+            self.addCleanup(self.end, folder)
+        self.do(start.replace("--data ", f"--data {parent}/"))
+        self.hosts = {name: status(folder)[0].address for name, folder in folders.items()}
         self.looker = KazooClient(self.hosts["old1:2181"])
         self.looker.start(60)
         self.addCleanup(self.looker.close)
         self.addCleanup(self.looker.stop)
 
+    @staticmethod
+    def end(folder: Path) -> None:
+        with suppress(LocalClusterError):  # it was not started
+            stop_detached(folder)
+
     def test_page(self) -> None:
-        blocks = [(kind, self.local(text)) for kind, text in BLOCK.findall(PAGE)]
+        blocks = [(kind, self.local(text)) for kind, text in self.blocks]
         (_, kazoo_s), init, (_, ours), *others = blocks
         self.assertEqual([kind for kind, _ in (init, *others)], ["console"] * (len(others) + 1))
         with self.program(kazoo_s) as program:
