@@ -8,7 +8,7 @@ from typing import Any
 
 from parkazoo.admin.arguments import arguments_alone
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unreachable
-from parkazoo.admin.contents import Contents
+from parkazoo.admin.contents import DELETE_ALL, Contents
 from parkazoo.admin.identity import verify_distinct
 from parkazoo.admin.make import make_identity, make_structure
 from parkazoo.admin.publish import Options, change_map
@@ -132,7 +132,7 @@ def abort_growth(
     if gone := [name for name in unused if name not in after.ensembles]:
         steps.append(
             f"published map {after.epoch} without {', '.join(gone)}. To use these servers for something else, "
-            f"delete {ROOT} there"
+            f"delete {ROOT} there ({DELETE_ALL})"
         )
     if not steps:
         raise ClusterMapError(

@@ -56,7 +56,7 @@ class WeightTest(EpochCase):
 
     def test_refused(self) -> None:
         change_weights(self.a, {"b": 0})
-        self.assert_refused("every ensemble of the placement has weight 0", "map", "drain", "a")
+        self.assert_refused("every ensemble would have weight 0", "map", "drain", "a")
         self.assert_refused("no ensemble of the map is called 'x': there are a, b", "map", "drain", "x")
         self.assert_refused("is 101, not a whole number from 0 to 100", "map", "weight", "a=101", status=2)
         for wrong in ("a", "a=", "a=-1", "a=x", "/=1"):

@@ -54,7 +54,7 @@ class TestFormats(ReadCase):
                 self.assert_refused(
                     weighted(a=1, b=weight), "weight of ensemble b is .*, not a whole number from 0 to 100"
                 )
-        self.assert_refused(weighted(a=0, b=0), "every ensemble of the placement has weight 0")
+        self.assert_refused(weighted(a=0, b=0), "every ensemble would have weight 0")
         self.assert_refused(weighted(b=1), "no weight is given for ensemble a")
         for weight in (1, 2, None):
             self.assert_refused(
