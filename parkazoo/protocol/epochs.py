@@ -148,7 +148,7 @@ def _verify_prefix(prefix: str) -> None:
     about = f"a rule cannot be for {quoted(prefix)}"
     if prefix == "/":
         raise ClusterMapError(f"{about}: for the whole tree, give weights")
-    if len(path) > 1 and path[0] == path[-1] == "/" and "//" not in path:
+    if prefix[:1] == prefix[-1:] == "/" and "//" not in prefix:
         raise ClusterMapError(f"{about}: leave out the slash at its end")
     if not (path.startswith("/") or prefix == EACH) or not {"", ".", ".."}.isdisjoint(names):
         raise ClusterMapError(f"{about}: its prefix must be an absolute path like /app, or /app/* for each child")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -122,9 +123,7 @@ class LockingQueue(KazooLockingQueue):
         return bool(value == self.id)
 
     def _inner_get(self, timeout: float | None) -> bytes | None:
-        if self._is_kazoos:
-            value: bytes | None = super()._inner_get(timeout)
-            return value
+        """kazoo's looks and locks in a watch: nobody hears of what is raised there, and nobody looks again."""
         deadline_s = None if timeout is None else time.monotonic() + timeout
         has_changed = self.client.handler.event_object()
 
@@ -133,8 +132,7 @@ class LockingQueue(KazooLockingQueue):
 
         while True:
             has_changed.clear()
-            names = self.client.retry(self.client.get_children, self._entries_path, changed)
-            entry = self._first_free(names)
+            entry = self._first_free(changed)
             if entry is not None:
                 self.processing_element = self._take(entry)
                 if self.processing_element is not None:
@@ -147,19 +145,32 @@ class LockingQueue(KazooLockingQueue):
 
         :raises CrossEnsembleError: they are.
         """
-        path = f"{self._entries_path}/{entry}"
-        transaction = self.client.transaction()
-        transaction.check(path, -1)
-        transaction.create(self._lock_of(entry), self.id, ephemeral=True)
-        errors = _errors(transaction.commit())
+        path, lock = f"{self._entries_path}/{entry}", self._lock_of(entry)
+        attempts = 0
+
+        def attempt() -> list[Any]:
+            nonlocal attempts
+            attempts += 1
+            transaction = self.client.transaction()
+            transaction.check(path, -1)
+            transaction.create(lock, self.id, ephemeral=True)
+            return list(transaction.commit())
+
+        errors = _errors(self.client.retry(attempt))
         if any(isinstance(error, (NoNodeError, NodeExistsError)) for error in errors):
-            return None
-        if errors:
+            if attempts == 1 or not self._is_ours(lock):  # a lost connection may have hidden that we got it
+                return None
+        elif errors:
             raise errors[0]
         value, _ = self.client.retry(self.client.get, path)
         return entry, value
 
-    def _first_free(self, names: list[str]) -> str | None:
+    def _first_free(self, changed: Callable[[WatchedEvent], None]) -> str | None:
+        """:param changed: a watch, for when there may be another."""
+        names = self.client.retry(self.client.get_children, self._entries_path, changed)
+        if self._is_kazoos:
+            locked = {*self.client.retry(self.client.get_children, self._lock_path, changed)}
+            return min((name for name in names if name not in locked), default=None)
         locks = {name for name in names if name.startswith(self._LOCK_PREFIX)}
         return min(
             (name for name in names if name not in locks and self._LOCK_PREFIX + name not in locks), default=None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import ConnectionLoss, KazooException
 from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
 
 from parkazoo import CrossEnsembleError
@@ -295,3 +297,36 @@ class TestOneEnsemble(LiveTest):
         self.assertEqual(mine.get(DEADLINE_S), b"3")
         self.assertTrue(mine.consume())
         self.assertEqual(sorted(plain.get_children(path)), ["entries", "taken"])
+
+    def test_a_connection_is_lost_while_it_locks(self) -> None:
+        """Before the lock was made, or after that: whoever waits gets the entry all the same."""
+        client = self.parkazoo()
+        queue = client.LockingQueue(f"{self.new_root(client)}/queue")
+        make = client.transaction
+        for is_made in (False, True):
+            losses = iter([ConnectionLoss()])
+
+            def lossy(is_made: bool = is_made, losses: Iterator[Exception] = losses) -> Any:
+                transaction = make()
+                commit = transaction.commit
+
+                def commit_and_lose() -> Any:
+                    results = commit() if is_made else None
+                    for loss in losses:
+                        raise loss
+                    return results if is_made else commit()
+
+                transaction.commit = commit_and_lose
+                return transaction
+
+            got = client.handler.spawn(queue.get, DEADLINE_S)
+            with mock.patch.object(client, "transaction", lossy):
+                wait_until(lambda: self.watches(client), "it waits")
+                queue.put(b"%d" % is_made)
+                got.join(DEADLINE_S)
+            self.assertTrue(queue.holds_lock())
+            self.assertTrue(queue.consume())
+            self.assertEqual(len(queue), 0)
+
+    def watches(self, client: Any) -> bool:
+        return any(member.has_left_watches for member in client.members.values())
