@@ -103,6 +103,6 @@ def _finish_copies(
         unchanged = f"nothing was to change in map {published.epoch}, but not every copy could be checked"
         raise ClusterMapError(
             f"{changed if is_changed else unchanged}: {'; '.join(troubles)}\nClients that see another ensemble "
-            "work by it. When that is mended, the next command that changes the map finishes the copies; until "
-            "then the ensembles and their servers cannot be changed"
+            "work by it. When that is mended, the next `parkazoo map` command that changes the map finishes the "
+            "copies, also if it finds nothing to change"
         )

@@ -101,7 +101,7 @@ def grow(
 
 
 def drain(
-    name: Annotated[str, typer.Argument(help="An ensemble of the map.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An ensemble of the map.")],
     hosts: Hosts,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,

@@ -34,7 +34,10 @@ from parkazoo.cli.step_times import Steps
 
 Pattern = Annotated[
     str,
-    typer.Argument(help="A path, below the chroot if --hosts has one; with /* at its end: each child of it."),
+    typer.Argument(
+        metavar="PATTERN",
+        help="A path, below the chroot if --hosts has one; with /* at its end: each child of it.",
+    ),
 ]
 
 

@@ -38,7 +38,10 @@ def register(app: typer.Typer) -> None:
 
 def where(
     path: Annotated[
-        str, typer.Argument(help="A znode's path, below the chroot if --hosts has one; it need not exist.")
+        str,
+        typer.Argument(
+            metavar="PATH", help="A znode's path, below the chroot if --hosts has one; it need not exist."
+        ),
     ],
     hosts: Hosts,
     auth: Auth = None,
