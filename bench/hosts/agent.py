@@ -26,7 +26,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
@@ -372,24 +372,25 @@ def _srvr(about: Mapping[str, Any]) -> str:
 
 def make_map(folder: Path, ensembles: Mapping[str, str]) -> None:
     """The first ensemble holds it."""
-    sys.path[:0] = _paths(folder)
-    from parkazoo.admin import init_map  # noqa: PLC0415 - brought by fab deploy
-    from parkazoo.errors import ClusterMapError  # noqa: PLC0415
-
-    try:
-        init_map(next(iter(ensembles.values())), ensembles)
-    except ClusterMapError as error:
-        raise AgentError(str(error)) from None
+    with _admin(folder) as admin:
+        admin.init_map(next(iter(ensembles.values())), ensembles)
 
 
 def grow_map(folder: Path, hosts: str, ensembles: Mapping[str, str]) -> None:
     """Add these to the map that is there."""
+    with _admin(folder) as admin:
+        admin.grow_map(hosts, ensembles)
+
+
+@contextlib.contextmanager
+def _admin(folder: Path) -> Iterator[Any]:
+    """:raises AgentError: with the message of its ClusterMapError."""
     sys.path[:0] = _paths(folder)
-    from parkazoo.admin import grow_map as grow  # noqa: PLC0415 - brought by fab deploy
+    from parkazoo import admin  # noqa: PLC0415 - brought by fab deploy
     from parkazoo.errors import ClusterMapError  # noqa: PLC0415
 
     try:
-        grow(hosts, ensembles)
+        yield admin
     except ClusterMapError as error:
         raise AgentError(str(error)) from None
 

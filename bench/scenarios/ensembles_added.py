@@ -25,8 +25,8 @@ from bench.statistics import count_by_time, percentile_99, percentile_by_time
 
 NAME = "growth"
 TITLE = "Growth: ensembles are added while clients work"
-LIMIT, LATENCY = "limit", "latency"  # the parts: as many requests as possible; few, at a fixed rate
-ABOUT = {LIMIT: "there are as many requests as possible", LATENCY: "requests come at a fixed rate"}
+LIMIT, LATENCY = "limit", "latency"  # the parts: one request after the other; at a fixed rate
+ABOUT = {LIMIT: "each is sent when one was answered", LATENCY: "requests come at a fixed rate"}
 BUCKET_S = 1.0
 WINDOW = 3  # buckets in which a rate must be reached
 REACHED = 0.9  # of a stage's rate
@@ -37,9 +37,9 @@ MOST_P99 = 1.2  # times that before, while a command runs
 class Size:
     """
     :param stages: how many ensembles are in the map, one after the other; the last is all of the shape.
-    :param in_flight: requests of each client, where there are as many as possible.
+    :param in_flight: requests that each client has outstanding, in the part without a fixed rate.
     :param rate_s: requests/s of all clients together, far less than what one ensemble can do.
-    :param limit_s: from one command to the next, with as many requests as possible; `latency_s`, with few.
+    :param limit_s: from one command to the next, in the part without a fixed rate; `latency_s`, at the fixed one.
     """
 
     shape: str
@@ -144,7 +144,7 @@ def find_latencies(
     """Of the requests that were meant for the time before all commands, of each of them, and after all."""
     columns, plan = join(results), results[0].plan
     meant, took = columns["begun_ns"] / 1e9, columns["took_ns"] / 1e9
-    moments = [(1, first_s, commands[0]["began_s"])]
+    moments = [(plan.ensembles, first_s, commands[0]["began_s"])]
     moments += [(each["ensembles"], each["began_s"], each["ended_s"]) for each in commands]
     moments += [(commands[-1]["ensembles"], commands[-1]["ended_s"], first_s + plan.measure_s)]
     return [
@@ -172,14 +172,13 @@ def _slowest(results: Sequence[Result], first_s: float) -> list[float | None]:
 
 
 def show(document: Mapping[str, Any]) -> Section:
-    of_part = {run["part"]: run for run in document["runs"]}
-    limits = [of_part[LIMIT]] if LIMIT in of_part else []
+    runs = document["runs"]
     return Section(
         NAME,
         TITLE,
         _about(document),
-        [*map(_limit_table, limits), *map(_latency_table, of_part.values())],
-        [_plot(run) for run in of_part.values()],
+        [*(_limit_table(run) for run in runs if run["part"] == LIMIT), *map(_latency_table, runs)],
+        [_plot(run) for run in runs],
         [
             "What is there stays where it is: old directories go on loading the ensemble that has them. How soon "
             f"the others are busy depends on how fast a program makes new ones. Here a client goes on to the next "
@@ -195,7 +194,7 @@ def _about(document: Mapping[str, Any]) -> str:
     bandwidth = f" Each server's network card carries {limit * 8 / 1e6:g} Mbit/s then." if limit else ""
     return (
         "Clients make directories and znodes in them, and go on to new ones. `parkazoo map grow` adds ensembles "
-        f"meanwhile. First each client has as many requests outstanding as the ensembles can do.{bandwidth} Then "
+        f"meanwhile. First a client sends each request when one was answered.{bandwidth} Then "
         "requests come at random times at a fixed rate, half of them reads."
     )
 

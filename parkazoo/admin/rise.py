@@ -151,14 +151,14 @@ def _read(client: AdminClient, published: ClusterMap) -> Registrations | None:
     that lags, and shows fewer sessions than there were when the copy was written.
     """
     own = client.zk._session_id
-    if not client.is_there(CLIENTS):
+    if judge_copy(client.read(MAP), published).kind is not CopyKind.SAME:
+        return None
+    sessions = read_sessions(client)
+    if not sessions and not client.is_there(CLIENTS):
         raise ClusterMapError(
             f"the map has form {published.form.word}, and cannot go on: {CLIENTS} is gone on {client}. It is not "
             "seen which clients are there. Run the same command again, which makes it"
         )
-    if judge_copy(client.read(MAP), published).kind is not CopyKind.SAME:
-        return None
-    sessions = read_sessions(client)
     return sessions if own is not None and client.zk._session_id == own else None
 
 
@@ -183,7 +183,7 @@ def _verify_no_strangers(
 ) -> None:
     """Who does not register is not waited for, and may create what others no longer look for.
 
-    It is a plain kazoo program, or a client of ours that has no right to register, or is frozen.
+    It is a plain kazoo program, or a client of ours that could not register.
     """
     strangers = find_strangers(form, clients, options, timeout_s)
     for _ in range(MORE_LOOKS):

@@ -33,7 +33,7 @@ class Behind:
             return
         self._shown = lines
         self._console.print(
-            f"{form}: waiting for {many(waiting.behind)}, until each says it or its sessions end. "
+            f"{form}: waiting for {_many(waiting.behind)}, until each says it or its sessions end. "
             "You may stop here: nothing is lost, and the same command goes on",
             soft_wrap=True,
         )
@@ -47,11 +47,11 @@ class WouldWait:
         self._console = console
 
     def __call__(self, waiting: Waiting) -> None:
-        self._console.print(f"would wait for all that are registered: {many(waiting.behind)}")
+        self._console.print(f"would wait for all that are registered: {_many(waiting.behind)}")
         _print(self._console, waiting.behind)
 
 
-def many(clients: Sequence[RegisteredClient]) -> str:
+def _many(clients: Sequence[RegisteredClient]) -> str:
     return f"{len(clients):,} client{'' if len(clients) == 1 else 's'}"
 
 

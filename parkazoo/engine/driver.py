@@ -318,11 +318,11 @@ class Driver:
 
     def told(self, error: Exception, request: Request | None) -> Exception:
         """An error as the user hears it: about the path of the request, whichever znode a step was about."""
-        _, separator, where = str(error).partition(OF_ENSEMBLE)
+        own, separator, where = str(error).partition(OF_ENSEMBLE)
         path = getattr(request, "path", None)
-        if not separator or path is None:
+        if not separator or path is None or own == (asked := self.unchroot(path)):
             return error
-        return type(error)(f"{self.unchroot(path)}{separator}{where}")
+        return type(error)(f"{asked}{separator}{where}")
 
     def send(self, steps: tuple[Step, ...], run: _Run) -> None:
         if run.order is not self.order:

@@ -74,10 +74,10 @@ class Roster(Generic[MemberT]):
     @property
     def number(self) -> int:
         """The client's id. If there is one ensemble it is the session's there, as with kazoo."""
-        return self.first.session_id if self._is_of_one else self._number
+        return self.first.session_id if self._has_stayed_one else self._number
 
     @property
-    def _is_of_one(self) -> bool:
+    def _has_stayed_one(self) -> bool:
         """There has never been more than one ensemble. Ids do not change back if the others are taken out."""
         return len(self.names) == 1
 
@@ -123,12 +123,12 @@ class Roster(Generic[MemberT]):
     def registration(self, member: MemberT, session: int) -> Request:
         """See :meth:`parkazoo.engine.ports.Owner.registration`."""
         self._registered[member] = self._epoch
-        if self._is_of_one:
+        if self._has_stayed_one:
             self._number = session  # so it stays if there are more
         return self._registration(session)
 
     def _registration(self, session: int) -> Request:
-        number = session if self._is_of_one else self._number
+        number = session if self._has_stayed_one else self._number
         return self._client.registration(session, number, self._epoch)
 
     def take_copy(self, member: MemberT, copy: Any, server: str) -> Exception | None:
@@ -327,7 +327,7 @@ class Roster(Generic[MemberT]):
     @property
     def client_id(self) -> SessionId | None:
         """The client's id, and what resumes its sessions. None if there is no session."""
-        if self._is_of_one:
+        if self._has_stayed_one:
             return (self.first.session_id, self.first.session_password) if self.first.session_id else None
         sessions = {each.name: (each.session_id, each.session_password) for each in self.members}
         return self._number, pack_sessions({name: each for name, each in sessions.items() if each[0]})

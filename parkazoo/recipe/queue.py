@@ -140,31 +140,6 @@ class LockingQueue(KazooLockingQueue):
             elif not has_changed.wait(None if deadline_s is None else max(0.0, deadline_s - time.monotonic())):
                 return None
 
-    def _take_as_kazoo(self, entry: str) -> tuple[str, bytes] | None:
-        """By a transaction: if entries and locks are on two ensembles, `consume` would find that too late.
-
-        :raises CrossEnsembleError: they are.
-        """
-        path, lock = f"{self._entries_path}/{entry}", self._lock_of(entry)
-        attempts = 0
-
-        def attempt() -> list[Any]:
-            nonlocal attempts
-            attempts += 1
-            transaction = self.client.transaction()
-            transaction.check(path, -1)
-            transaction.create(lock, self.id, ephemeral=True)
-            return list(transaction.commit())
-
-        errors = _errors(self.client.retry(attempt))
-        if any(isinstance(error, (NoNodeError, NodeExistsError)) for error in errors):
-            if attempts == 1 or not self._is_ours(lock):  # a lost connection may have hidden that we got it
-                return None
-        elif errors:
-            raise errors[0]
-        value, _ = self.client.retry(self.client.get, path)
-        return entry, value
-
     def _first_free(self, changed: Callable[[WatchedEvent], None]) -> str | None:
         """:param changed: a watch, for when there may be another."""
         names = self.client.retry(self.client.get_children, self._entries_path, changed)
@@ -177,20 +152,29 @@ class LockingQueue(KazooLockingQueue):
         )
 
     def _take(self, entry: str) -> tuple[str, bytes] | None:
-        """Lock an entry; None if another client has locked or consumed it."""
-        if self._is_kazoos:
-            return self._take_as_kazoo(entry)
+        """Lock an entry; None if another client has locked or consumed it.
+
+        By a transaction, in kazoo's layout too: if entries and locks are on two ensembles, `consume` would find
+        that too late.
+
+        :raises CrossEnsembleError: they are.
+        """
         path, lock = f"{self._entries_path}/{entry}", self._lock_of(entry)
         attempts = 0
 
-        def attempt() -> tuple[bytes, int, list[Any]]:
+        def attempt() -> tuple[bytes | None, int, list[Any]]:
             nonlocal attempts
             attempts += 1
-            value, stat = self.client.get(path)
+            value, version = None, -1
             transaction = self.client.transaction()
-            transaction.set_data(path, value, stat.version)
+            if self._is_kazoos:
+                transaction.check(path, -1)
+            else:
+                value, stat = self.client.get(path)
+                transaction.set_data(path, value, stat.version)
+                version = stat.version + 1
             transaction.create(lock, self.id, ephemeral=True)
-            return value, stat.version + 1, transaction.commit()
+            return value, version, transaction.commit()
 
         try:
             value, self._version, results = self.client.retry(attempt)
@@ -200,10 +184,12 @@ class LockingQueue(KazooLockingQueue):
         if any(isinstance(error, (NoNodeError, BadVersionError, NodeExistsError)) for error in errors):
             if attempts == 1 or not self._is_ours(lock):  # a lost connection may have hidden that we got it
                 return None
-            value, stat = self.client.retry(self.client.get, path)
-            self._version = stat.version
+            value = None
         elif errors:
             raise errors[0]
+        if value is None:
+            value, stat = self.client.retry(self.client.get, path)
+            self._version = stat.version
         return entry, value
 
 

@@ -321,8 +321,10 @@ class Exchange:
             reply.set(answer)
 
     def _why_not_first(self, xid: int) -> str:
-        """A server that hears at a write that the session has moved ends the connection instead of answering. What
-        it has put behind that end may go out with what was before it: answers to later reads."""
+        """A server that hears at a write that the session has moved ends the connection instead of answering.
+
+        What it has put behind that end may go out with what was before it: answers to later reads.
+        """
         expected = self._pending[0][2]
         if any(xid == later for _, _, later in self._pending):
             return (
