@@ -5,6 +5,7 @@ Here the whole session runs, with its members, handshakes and links. Each file s
 - ``bytes``: what a server sends; ``below``: a loop and sockets that a test plays
 - ``client``: a production client over them; ``world``: where all is between two moves, and these
 - ``scenario``, ``beginning``: what is explored; ``positions``: what clients come to by what they get
-- ``judge``: what must hold; ``scheduler``: what can happen next, and what comes of it
+- ``ledger``: what is known of a client; ``judge``: what must hold
+- ``scheduler``: what can happen next, and what comes of it
 - ``tell``, ``explorer``: as in the folder above; ``families``, ``mutants``: scenarios by name
 """

@@ -8,37 +8,41 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP, Placement
-from tests.explore.alone import issue, must, prepared
+from parkazoo.protocol.plans import PLANS
+from tests.explore.alone import make_context, must, outcome, prepared
 from tests.explore.model import Model
+from tests.explore.sessions.scenario import SessionScenario
 
 NAMES = "abc"
 
 
-def map_of(ensembles: int, epoch: int, come: int = 0) -> ClusterMap:
-    """Each epoch has other addresses.
-
-    :param come: so many ensembles come later: one with each epoch, and without a weight.
-    """
-    first = ensembles - come
-    names = NAMES[: min(first + epoch - 1, ensembles)]
+def map_of(scenario: SessionScenario, epoch: int) -> ClusterMap:
+    """Each epoch has other addresses. Those that come have no weight, and come one with each epoch; then forms."""
+    first = scenario.ensembles - scenario.come
+    names = NAMES[: min(first + epoch - 1, scenario.ensembles)]
     hosts = {name: f"{name}{epoch}:1" for name in names}
-    return ClusterMap("c", hosts, tuple(names), names[0], epoch, unweighted=tuple(names[first:]))
+    form = Form(scenario.begins + max(0, min(epoch - 1 - scenario.come, scenario.rises)))
+    return ClusterMap("c", hosts, tuple(names), names[0], epoch, unweighted=tuple(names[first:]), form=form)
 
 
-def beginning(ensembles: int, come: int = 0) -> Model:
+def beginning(scenario: SessionScenario) -> Model:
     """The ensembles of a new cluster, with a znode w on each; those that come later are ready, without a map."""
-    known, last = map_of(ensembles, 1, come), map_of(ensembles, come + 1, come)
-    placement = last.make_placement()
-    made = [path for path in directories(placement, ensembles - come) if path]
+    known, last = map_of(scenario, 1), map_of(scenario, scenario.come + 1)
+    placement, first = last.make_placement(), len(known.names)
+    made = [path for path in directories(placement, first) if path]
     model = prepared(placement, made)
     for ensemble, name in enumerate(last.names):
         identity = json.dumps(last.identity(name)).encode()
         for path, data in ((CLIENTS, b""), (ENSEMBLE, identity), (MAP, known.to_json())):
             if path != MAP or name in known.names:
                 must(model.execute(ensemble, Create(path, data, OPEN_ACL_UNSAFE, 0)))
-    for path in (*made, *(f"{directory}/w" for directory in directories(placement, ensembles - come))):
-        issue(placement, model, Create(path, b"", OPEN_ACL_UNSAFE, 0))
+    context = make_context(placement, "before")
+    context.names = last.names  # pins have them
+    for path in (*made, *(f"{directory}/w" for directory in directories(placement, first))):
+        request = Create(path, b"", OPEN_ACL_UNSAFE, 0)
+        must(outcome(model, PLANS[Create.type].operation(context, request)))
     return model
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import Callback
 
+from parkazoo.engine.form_change import POLL_S
 from parkazoo.protocol.server_list import Server
 from parkazoo.wire.attempt import Attempt
 from parkazoo.wire.connection import MemberConnection
@@ -113,7 +114,8 @@ class Gate:
 class Runtime:
     """What runs the session.
 
-    :ivar give_up: what a timer of the session would call.
+    :ivar give_up: what the timer of a suspended client would call.
+    :ivar looks: what is to be looked at again soon.
     """
 
     gate = Gate()
@@ -121,6 +123,7 @@ class Runtime:
     def __init__(self, index: int, handler: Handler) -> None:
         self.loop = Loop()
         self.give_up: Callable[[], None] | None = None
+        self.looks: deque[Callable[[], None]] = deque()
         self.new_mark = Marks(f"p{index}-")
         self._handler = handler
         self._numbers = 1000 * (index + 1)
@@ -135,8 +138,16 @@ class Runtime:
         self.loop.call(call)
 
     def call_later(self, delay_s: float, call: Callable[[], None]) -> Runtime:
-        self.give_up = call
+        if delay_s == POLL_S:
+            self.looks.append(call)
+        else:
+            self.give_up = call
         return self
+
+    def look(self) -> None:
+        """Once at each."""
+        for _ in range(len(self.looks)):
+            self.looks.popleft()()
 
     def cancel(self) -> None:
         self.give_up = None

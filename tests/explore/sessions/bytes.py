@@ -7,6 +7,7 @@ from struct import Struct
 
 from kazoo.exceptions import ZookeeperError
 from kazoo.protocol.states import EventType, WatchedEvent, ZnodeStat
+from kazoo.security import ACL
 
 from parkazoo.kazoo_private import (
     WATCH_XID,
@@ -66,6 +67,9 @@ def _body(request: Request, answer: Answer) -> bytes:
         return framed((request.path + number).encode())
     if isinstance(answer, ZnodeStat):
         return STAT.pack(*answer)
+    if isinstance(answer, ACL):
+        perms: bytes = int_struct.pack(answer.perms)
+        return perms + framed(answer.id.scheme.encode()) + framed(answer.id.id.encode())
     if isinstance(answer, (bytes, str)):
         return framed(answer.encode() if isinstance(answer, str) else answer)
     if isinstance(answer, list):

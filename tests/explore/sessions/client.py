@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable
-from typing import NamedTuple
+from types import MethodType
+from typing import NamedTuple, cast
 
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import KeeperState, WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from parkazoo.engine.form_change import MOST_POLLS
+from parkazoo.engine.gather import _Slot
 from parkazoo.engine.session import Session
 from parkazoo.kazoo_private import Create, GetData
 from parkazoo.protocol.cluster_map import parse_hosts
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import ENSEMBLE, logical
 from parkazoo.protocol.registration import encode_registration, registration_path
 from parkazoo.protocol.server_list import CONFIG
@@ -84,6 +88,10 @@ class Wait(NamedTuple):
     ensemble: int
 
 
+class Hurry(NamedTuple):
+    """What is under way by an older form of the map has taken too long."""
+
+
 class GiveUp(NamedTuple):
     """The client has been suspended for too long."""
 
@@ -92,7 +100,7 @@ class CallBack(NamedTuple):
     """The watch thread makes its next call."""
 
 
-Input = Try | Accept | Tell | Lose | Wait | GiveUp | CallBack
+Input = Try | Accept | Tell | Lose | Wait | Hurry | GiveUp | CallBack
 
 
 def plain(item: Input) -> Hashable:
@@ -112,7 +120,8 @@ class Port(NamedTuple):
 
     :param phase: empty if there is none.
     :param session: that it has, or asks for; 0 for a new one.
-    :param outbox: requests that wait for an answer. :param queue: that wait for a connection.
+    :param outbox: requests that wait for an answer. :param forms: by which each was sent, if by an operation.
+    :param queue: requests that wait for a connection.
     :param is_patient: whether those wait for ever.
     """
 
@@ -121,6 +130,50 @@ class Port(NamedTuple):
     outbox: tuple[Request, ...] = ()
     queue: tuple[Request, ...] = ()
     is_patient: bool = False
+    forms: tuple[Form | None, ...] = ()
+
+
+class OfForm(Result):
+    """:ivar form: of the map, by which the operation is done; None as long as it has not begun."""
+
+    form: Form | None = None
+
+
+class Traced(Session[Member]):
+    """A session whose operations say by which form they are done.
+
+    :ivar results: the replies to all.
+    """
+
+    def __init__(self, client: Client, runtime: Runtime) -> None:
+        super().__init__(client, runtime, client.make_member, None)
+        self.results: list[OfForm] = []
+
+    def _open(self) -> None:
+        super()._open()
+        assert self.driver is not None
+        driver, pass_on = self.driver, self.gate._pass_on
+        first = driver.context.form
+
+        def begin(request: Request, reply: OfForm) -> None:
+            reply.form = driver.context.form
+            pass_on(request, reply)
+
+        self.gate._pass_on = begin  # type: ignore[assignment]
+        for reply in self.results:
+            reply.form = first
+
+
+def form_of(reply: object) -> Form | None:
+    """Of the operation that waits for this answer; None if it is none's."""
+    while not isinstance(reply, OfForm):
+        if isinstance(reply, _Slot):
+            reply = cast(MethodType, reply._gather._advance).__self__
+        elif hasattr(reply, "_reply"):
+            reply = reply._reply
+        else:
+            return None
+    return reply.form
 
 
 class Client:
@@ -141,7 +194,7 @@ class Client:
         self._hosts = hosts
         self._handler = Handler()
         self._runtime = Runtime(index, self._handler)
-        self.session = Session(self, self._runtime, self._make_member, None)
+        self.session = Traced(self, self._runtime)
         self.session.begin()
         self.settle()
 
@@ -163,7 +216,7 @@ class Client:
             self.client_state = state
             self.states.append(state)
 
-    def _make_member(
+    def make_member(
         self, session: Session[Member], name: str, hosts: str, client_id: tuple[int, bytes] | None
     ) -> Member:
         member = Member(
@@ -187,24 +240,28 @@ class Client:
 
     # ---- for the test ----------------------------------------------------------------------------
 
-    def call(self, request: Request) -> Result:
-        result = Result()
+    def call(self, request: Request) -> OfForm:
+        result = OfForm()
+        self.session.results.append(result)
         if isinstance(request, Join):
             self._join(request.ensemble, result)
         else:
             self.session.call(request, result)
         return result
 
-    def _join(self, ensemble: int, result: Result) -> None:
+    def _join(self, ensemble: int, result: OfForm) -> None:
         session = self.session
         if session.driver is None or self._names[ensemble] not in session.names:
             result.set_exception(Unknown())
             return
+        result.form = session.driver.context.form
         index = session.names.index(self._names[ensemble])
         session.driver.run(session.driver.context.ask("/", index, GetData(ENSEMBLE, None)), result)
 
     def settle(self) -> None:
         """Make the calls that are to be made soon. Servers do not change here, so no move waits for an answer."""
+        self._runtime.loop.run()
+        self._runtime.look()
         self._runtime.loop.run()
         for member in self.session.members:
             exchange = _connection(member).race.exchange
@@ -216,6 +273,9 @@ class Client:
         if isinstance(item, GiveUp):
             assert self._runtime.give_up is not None
             self._runtime.give_up()
+        elif isinstance(item, Hurry):
+            for _ in range(MOST_POLLS + 1):
+                self._runtime.look()
         elif isinstance(item, CallBack):
             self._handler.callbacks.popleft()()
         else:
@@ -270,7 +330,9 @@ class Client:
         connection = _connection(member)
         queue = tuple(request for request, _ in member._queue)
         if connection._link is not None:
-            return Port(OPEN, member.session_id, tuple(each[0] for each in member._pending), queue)
+            outbox = tuple(each[0] for each in member._pending)
+            forms = tuple(form_of(each[1]) for each in member._pending)
+            return Port(OPEN, member.session_id, outbox, queue, forms=forms)
         exchange = connection.race.exchange
         if exchange is None:
             phase = LOOKING if connection.is_looking else ""
@@ -282,6 +344,15 @@ class Client:
     @property
     def callbacks(self) -> int:
         return len(self._handler.callbacks)
+
+    @property
+    def form(self) -> Form:
+        driver = self.session.driver
+        return driver.context.form if driver is not None else Form.PLAIN
+
+    @property
+    def is_changing(self) -> bool:
+        return self.session.is_changing
 
     @property
     def may_give_up(self) -> bool:

@@ -10,6 +10,7 @@ from typing import ClassVar
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create, Delete, Exists, GetData, SetData, Transaction
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import Placement
 from tests.explore.directories import WATCH
 from tests.explore.families import name_of
@@ -21,6 +22,7 @@ from tests.explore.znodes import EPHEMERAL, SEQUENCE, Request
 
 A, B = directories(Placement(2), 2)  # whose children are on ensembles a and b
 A_OF_3, B_OF_3, C_OF_3 = directories(Placement(3), 3)
+NEW = next(f"{B}{number}" for number in itertools.count() if Placement(2).of_children(f"{B}{number}") == 1)
 ALL = ""  # the directory of all znodes, where there is one ensemble
 
 
@@ -31,6 +33,11 @@ def hold(directory: str, flags: int = 0) -> Request:
 
 def get(directory: str, watcher: object = None) -> Request:
     request: Request = GetData(f"{directory}/w", watcher)
+    return request
+
+
+def make(path: str) -> Request:
+    request: Request = Create(path, b"", OPEN_ACL_UNSAFE, 0)
     return request
 
 
@@ -78,6 +85,20 @@ GROWING: Mapping[str, tuple[int, int, Program]] = {  # with how many ensembles t
     "one becomes three, hold": (1, 3, [hold(ALL), NEW_B, get(ALL), NEW_C, NEW_B]),
     "one becomes three, read": (1, 3, [get(ALL), NEW_C, set_(ALL), NEW_B]),
 }
+TOLERANT, PLAIN = Form.TOLERANT, Form.PLAIN
+RISING: Mapping[str, tuple[int, int, Program, Form]] = {  # also with the form at first; it rises to grown
+    "plain becomes grown, hold and read": (2, 2, [hold(B), get(A), get(B)], PLAIN),
+    "plain becomes grown, read": (2, 2, [get(B), set_(A), get(B), set_(B)], PLAIN),
+    "plain becomes grown, watch": (2, 2, [get(B, WATCH), set_(A), set_(B)], PLAIN),
+    "plain becomes grown, first child": (2, 2, [make(NEW), make(f"{NEW}/x"), make(f"{NEW}/y")], PLAIN),
+    "plain becomes grown, first children": (2, 2, at_once(make(NEW), make(f"{NEW}/x"), get(A)), PLAIN),
+    "plain becomes grown, all at once": (2, 2, at_once(hold(B), get(A, WATCH), get(B)), PLAIN),
+    "one becomes two and grown, hold": (1, 2, [hold(ALL), NEW_B, get(ALL)], PLAIN),
+    "tolerant becomes grown, hold and read": (2, 2, [hold(B), get(A), get(B)], TOLERANT),
+    "tolerant becomes grown, read": (2, 2, [get(B), set_(A), get(B), set_(B)], TOLERANT),
+    "tolerant becomes grown, first children": (2, 2, at_once(make(NEW), make(f"{NEW}/x"), get(A)), TOLERANT),
+    "tolerant becomes grown, all at once": (2, 2, at_once(hold(B), get(A, WATCH), get(B)), TOLERANT),
+}
 OTHERS: Mapping[str, Sequence[Program]] = {
     "nothing": [],
     "sets": [[set_(B), set_(A)]],
@@ -87,6 +108,9 @@ OTHERS: Mapping[str, Sequence[Program]] = {
 ALIKE = "the same"
 TROUBLES = ("le", "lep", "leg", "lmmm", "lemm", "llee")
 OF_GROWTH = ("mm", "mml", "mmle", "mmlp", "mmlg", "mmlee", "mmmmle")  # troubles
+TWICE, WHOLE = "m" * 3, "m" * 6  # two forms on two ensembles, as far as the second is published; all of three
+OF_RISE = (TWICE, *(TWICE + each for each in ("l", "f", "fl")), WHOLE)
+OF_RISE += tuple(WHOLE + each for each in ("l", "f", "le", "lfp", "lle"))
 STARTS = ("a", "b", "ab")
 PACES = ("at once", "apart", "slow")
 
@@ -109,9 +133,10 @@ class Sessions:
     def scenario(self) -> SessionScenario:
         if self.pace not in PACES:
             raise ValueError(f"no pace: {self.pace}")
-        known = {name: (2, 2, each) for name, each in PROGRAMS.items()}
-        known |= {name: (3, 3, each) for name, each in OF_THREE.items()}
-        first, last, program = {**known, **GROWING}[self.program]
+        known = {name: (2, 2, each, PLAIN) for name, each in PROGRAMS.items()}
+        known |= {name: (3, 3, each, PLAIN) for name, each in OF_THREE.items()}
+        known |= {name: (*each, PLAIN) for name, each in GROWING.items()}
+        first, last, program, begins = {**known, **RISING}[self.program]
         other = [program] if self.other == ALIKE else OTHERS[self.other]
         return SessionScenario(
             name_of(self),
@@ -120,17 +145,21 @@ class Sessions:
             self.start,
             ensembles=last,
             come=last - first,
+            begins=begins,
+            rises=Form.GROWN - begins if self.program in RISING else 0,
             is_apart=self.pace == "apart",
             is_slow=self.pace == "slow",
         )
 
     @classmethod
     def members(cls) -> Iterator[Sessions]:
-        """A client alone; two; one on three ensembles; and those whose map gains ensembles."""
+        """A client alone; two; one on three ensembles; and those whose map gains ensembles, or forms."""
         alone = itertools.product(PROGRAMS, ["nothing"], TROUBLES, STARTS, PACES)
         two = itertools.product(PROGRAMS, [*OTHERS][1:], TROUBLES, ["a"], ["apart"])
         three = itertools.product(OF_THREE, ["nothing"], TROUBLES, STARTS, ["at once"])
         grows = itertools.product(GROWING, ["nothing"], OF_GROWTH, ["a"], PACES)
         grow = itertools.product(GROWING, [ALIKE], OF_GROWTH, ["a"], ["apart"])
-        for words in itertools.chain(alone, two, three, grows, grow):
+        rises = itertools.product(RISING, ["nothing"], OF_RISE, ["a"], PACES)
+        rise = itertools.product(RISING, [ALIKE], OF_RISE, ["a"], ["apart"])
+        for words in itertools.chain(alone, two, three, grows, grow, rises, rise):
             yield cls(*words)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from kazoo.exceptions import ConnectionLoss, KazooException, SessionExpiredError
+from kazoo.protocol.states import KeeperState
 
-from kazoo.exceptions import ConnectionLoss, KazooException, NoNodeError, SessionExpiredError
-from kazoo.protocol.states import KeeperState, WatchedEvent
-
-from parkazoo.kazoo_private import Close, Create, Create2, Delete, GetData, SetData, Transaction
-from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP, Placement, logical
+from parkazoo.kazoo_private import Close, Create, Delete, GetData, SetData
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP, Placement
 from parkazoo.protocol.registration import decode_registration, format_session, registration_path
 from parkazoo.wire.own_read import OwnRead
 from tests.explore.scenario import Violation
-from tests.explore.sessions.client import LOOKING, OPEN, Accept, Input, Join, Lose, Port, Tell, Unknown, Wait
-from tests.explore.sessions.world import ClientState, Ledger, Move, Position, ServerSession, World, replaced
-from tests.explore.znodes import EPHEMERAL, SEQUENCE, Answer, Request, has_watch, path_of
+from tests.explore.sessions.client import LOOKING, OPEN, Join, Port, Unknown
+from tests.explore.sessions.ledger import home_of, is_present, live_watches, parts, place_of
+from tests.explore.sessions.world import ClientState, Move, Position, ServerSession, World
+from tests.explore.znodes import Request, path_of
 
-MANY = "?"  # an ephemeral of unknown name
 LOSING = "arbp"  # the moves by which a request may fail with ConnectionLoss
 FIRST = (ENSEMBLE, MAP)
 
@@ -56,6 +54,22 @@ def _id_of(position: Position, session: int) -> str:
     return format_session(session if position.ensembles == 1 else position.number)
 
 
+def check_form(form: Form | None, published: Form) -> None:
+    """A server executes a request of an operation of that form.
+
+    :raises Violation: others may work by one that is no neighbour of it.
+    """
+    if form is not None and published > form + 1:
+        raise Violation(f"a request of form {form.word} is executed when {published.word} is published")
+
+
+def oldest_registered(world: World, ensemble: int) -> int:
+    """The oldest epoch that any session says there."""
+    nodes = world.model.nodes[ensemble]
+    said = [decode_registration(znode.data) for path, znode in nodes.items() if path.startswith(f"{CLIENTS}/")]
+    return min((int(each["epoch"]) for each in said), default=world.copies[0])
+
+
 def check_past(placement: Placement, world: World, session: ServerSession, request: Request) -> None:
     """A server executes a request of a program.
 
@@ -67,164 +81,13 @@ def check_past(placement: Placement, world: World, session: ServerSession, reque
     joined = min(n for n, each in enumerate(position.calls) if each == Join(session.ensemble))
     ended = {each.number for each in position.ended}
     has_changed = any(
-        n in ended and isinstance(part, (Create, Delete)) and _home(placement, part)[0] != session.ensemble
+        n in ended and isinstance(part, (Create, Delete)) and home_of(placement, part)[0] != session.ensemble
         for n, each in enumerate(position.calls[:joined])
-        for part in _parts(each)
+        for part in parts(each)
     )
     mine = (session.client, session.ensemble)
     if has_changed and not any(each.has_caught_up for each in world.sessions if each[1:3] == mine):
         raise Violation("a read of a new ensemble is not behind what the client has changed")
-
-
-# ---- what is known of a client -------------------------------------------------------------------
-
-
-def noted(placement: Placement, before: World, world: World, index: int, item: Input) -> World:
-    """The client's ledger after it has got something from outside."""
-    client, was = world.clients[index], before.clients[index]
-    ledger, old, now = client.ledger, was.position, client.position
-    if isinstance(item, Tell):
-        ledger = _heard(ledger, before, index, item)
-        if isinstance(item.what, WatchedEvent):
-            fired = [
-                n
-                for n in live_watches(placement, was)
-                if _place(placement, old, n) == (item.ensemble, item.what.path)
-            ]
-            ledger = ledger._replace(due=ledger.due.union(fired))
-    if isinstance(item, (Lose, Wait)):
-        ledger = _lost(placement, ledger, before, index, item)
-    if isinstance(item, Accept) and item.session and not old.ports[item.ensemble].session:
-        ledger = ledger._replace(held=replaced(ledger.held, item.ensemble, frozenset()))
-    if now.losts > old.losts:
-        nothing = (frozenset[str](),) * len(ledger.held)
-        ledger = ledger._replace(awaited=frozenset(), held=nothing, made=frozenset())
-    present = {e for e, port in enumerate(now.ports) if port.phase == OPEN and _is_present(world, index, e)}
-    ledger = ledger._replace(awaited=ledger.awaited - present)
-    if now.state == KeeperState.CONNECTED:
-        ledger = ledger._replace(last_id=(now.losts, now.number))
-    ledger = _ended(ledger, old, now)
-    if (now.losts, now.suspensions) != (old.losts, old.suspensions):
-        ledger = ledger._replace(due=ledger.due.union(live_watches(placement, was)))
-    return world.with_client(index, client._replace(ledger=ledger))
-
-
-def _is_present(world: World, index: int, ensemble: int) -> bool:
-    """Whether the session of a connection is one of the client's present life, and not about to be closed."""
-    client = world.clients[index]
-    port = client.position.ports[ensemble]
-    is_closing = any(isinstance(request, Close) for request in port.outbox)
-    return world.session(port.session).losts == client.position.losts and not is_closing
-
-
-def _heard(ledger: Ledger, before: World, index: int, tell: Tell) -> Ledger:
-    port = before.clients[index].position.ports[tell.ensemble]
-    if isinstance(tell.what, WatchedEvent) or not port.outbox:
-        return ledger
-    request, answer = port.outbox[0], tell.what
-    if isinstance(request, GetData) and request.path == MAP and isinstance(answer, tuple):
-        epoch = ClusterMap.from_json(answer[0]).epoch
-        is_dropped = port.phase == OPEN and not _is_present(before, index, tell.ensemble)
-        return ledger if is_dropped else ledger._replace(seen=max(ledger.seen, epoch))
-    if port.phase == OPEN:
-        held = frozenset(_held_after(ledger.held[tell.ensemble], request, answer))
-        return ledger._replace(held=replaced(ledger.held, tell.ensemble, held))
-    return ledger
-
-
-def _held_after(held: frozenset[str], request: Request, answer: Answer) -> Iterable[str]:
-    if isinstance(request, Transaction):
-        assert isinstance(answer, list)
-        if not any(isinstance(each, Exception) for each in answer):
-            for operation, result in zip(request.operations, answer, strict=True):
-                held = frozenset(_held_after(held, operation, result))
-        return held
-    if isinstance(request, Delete) and (answer is True or isinstance(answer, NoNodeError)):
-        return held - {request.path}
-    if _is_ephemeral(request) and not isinstance(answer, Exception):
-        return held | {_made_path(request, answer)}
-    return held
-
-
-def _made_path(create: Request, answer: Answer) -> str:
-    path = path_of(create)
-    name = answer[0] if isinstance(answer, tuple) else answer
-    assert isinstance(name, str)
-    return path + name[-10:] if create.flags & SEQUENCE else path  # type: ignore[attr-defined]
-
-
-def _is_ephemeral(request: Request) -> bool:
-    return isinstance(request, (Create, Create2)) and bool(request.flags & EPHEMERAL)
-
-
-def _parts(request: Request) -> Iterator[Request]:
-    yield from request.operations if isinstance(request, Transaction) else [request]
-
-
-def _lost(placement: Placement, ledger: Ledger, before: World, index: int, item: Lose | Wait) -> Ledger:
-    """A connection is lost: the client waits for it if it may have anything there."""
-    was, e = before.clients[index], item.ensemble
-    port = was.position.ports[e]
-    watches = [n for n in live_watches(placement, was) if _place(placement, was.position, n)[0] == e]
-    if isinstance(item, Wait):
-        return ledger._replace(awaited=ledger.awaited | {e}) if any(map(has_watch, port.queue)) else ledger
-    if port.phase == OPEN:
-        ledger = ledger._replace(due=ledger.due.union(watches))
-    if port.phase != OPEN or not _is_present(before, index, e):
-        return ledger
-    unknown = {
-        MANY if part.flags & SEQUENCE else path_of(part)  # type: ignore[attr-defined]
-        for request in port.outbox
-        for part in _parts(request)
-        if _is_ephemeral(part)
-    }
-    held = ledger.held[e] | unknown
-    ledger = ledger._replace(held=replaced(ledger.held, e, held))
-    if held or watches or any(map(has_watch, (*port.outbox, *port.queue))):
-        return ledger._replace(awaited=ledger.awaited | {e})
-    return ledger
-
-
-def _ended(ledger: Ledger, old: Position, now: Position) -> Ledger:
-    """Which ephemerals there are, as the client was told."""
-    made = set(ledger.made)
-    for ended in now.ended[len(old.ended) :]:
-        request, result = now.calls[ended.number], ended.result
-        results = result if isinstance(result, list) else [result]
-        for part, answer in zip(_parts(request), results, strict=False):
-            if _is_ephemeral(part) and not isinstance(answer, Exception):
-                made.add(logical(_made_path(part, answer)))
-    made -= {path_of(part) for request in now.calls for part in _parts(request) if isinstance(part, Delete)}
-    return ledger._replace(made=frozenset(made))
-
-
-def live_watches(placement: Placement, client: ClientState) -> list[int]:
-    """Operations that have left a watch which has nothing to tell yet; also those whose read alone is answered."""
-    position = client.position
-    told = {each.operation for each in position.told}
-    results = {each.number: each.result for each in position.ended}
-    return [
-        number
-        for number, request in enumerate(position.calls)
-        if has_watch(request)
-        and number not in client.ledger.due | told
-        and not isinstance(results.get(number), Exception)
-        and (number in results or not _is_unanswered(position, *_place(placement, position, number)))
-    ]
-
-
-def _is_unanswered(position: Position, ensemble: int, path: str) -> bool:
-    """Whether the read of a znode with a watch waits for its answer."""
-    port = position.ports[ensemble]
-    return any(has_watch(request) and path_of(request) == path for request in (*port.outbox, *port.queue))
-
-
-def _place(placement: Placement, position: Position, number: int) -> tuple[int, str]:
-    return _home(placement, position.calls[number])
-
-
-def _home(placement: Placement, request: Request) -> tuple[int, str]:
-    return placement.directory(path_of(request)).home
 
 
 # ---- what must hold ------------------------------------------------------------------------------
@@ -248,7 +111,8 @@ def check(placement: Placement, before: World, world: World, index: int, move: M
     if any(count > 1 for count in now.counts):
         raise Violation("an operation got two answers")
     for ended in now.ended[len(old.ended) :]:
-        if isinstance(ended.result, ConnectionLoss) and (move.kind not in LOSING or move.client != index):
+        has_lost = move.kind in LOSING and move.client == index
+        if isinstance(ended.result, ConnectionLoss) and not has_lost and ended.number not in ledger.overtaken:
             raise Violation("an operation got ConnectionLoss, though no request of it was lost")
         if isinstance(ended.result, Exception) and not isinstance(ended.result, (KazooException, Unknown)):
             raise Violation(f"an operation failed: {ended.result!r}")
@@ -302,7 +166,7 @@ def _check_state(world: World, index: int) -> None:
     now, ledger = client.position, client.ledger
     if not now.was_open:
         return
-    present = [e for e, port in enumerate(now.ports) if port.phase == OPEN and _is_present(world, index, e)]
+    present = [e for e, port in enumerate(now.ports) if port.phase == OPEN and is_present(world, index, e)]
     is_connected = bool(present) and not ledger.awaited
     if is_connected != (now.state == KeeperState.CONNECTED):
         where = ", ".join(map(str, sorted(ledger.awaited))) or "nothing"
@@ -316,7 +180,7 @@ def _check_shock(before: World, world: World, index: int, move: Move) -> None:
         port = old.ports[move.ensemble]
         has_lost = (
             (move.client, move.kind in "ar", port.phase) == (index, True, OPEN)
-            and _is_present(before, index, move.ensemble)
+            and is_present(before, index, move.ensemble)
             and any(not isinstance(request, OwnRead) for request in port.outbox)
         )
         if has_lost != (now.suspensions > old.suspensions):
@@ -331,7 +195,7 @@ def _check_ephemerals(placement: Placement, world: World, index: int) -> None:
         path_of(part)
         for other in world.clients
         for request in other.position.calls
-        for part in _parts(request)
+        for part in parts(request)
         if isinstance(part, Delete)
     }
     owners = {each.number for each in world.sessions if each.client == index}
@@ -357,13 +221,13 @@ def check_quiet(placement: Placement, world: World, index: int) -> None:
     if ledger.due - told:
         raise Violation("a watch was never told")
     live = live_watches(placement, client)
-    if told - ledger.due:
+    if told - ledger.due - ledger.unsure:
         raise Violation("a watch was told, though nothing has happened")
     watches = {
         (each.who.owners[-1], each.ensemble, each.path) for each in world.model.watches if each.kind == "data"
     }
     for number in live:
-        home = _place(placement, now, number)
+        home = place_of(placement, now, number)
         if (now.ports[home[0]].session, *home) not in watches:
             raise Violation("a watch was dropped in silence")
     _check_sessions(world, index)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from parkazoo.engine.form_change import FormChange
+from parkazoo.engine.growing import Growing
 from parkazoo.engine.roster import Roster
 from parkazoo.engine.session import Session
 from parkazoo.protocol import atlas, states
@@ -20,6 +22,7 @@ BEFORE = "before the registration|is not registered"
 NO_COPY, NOT_NEWEST = "before the copy of the map", "the newest map that it has read"
 NOT_LOST, LIVES_ON = "the client was not LOST", "lives on"
 STATE, NEVER = "it waits for", "never told"
+NO_NEIGHBOUR = "a request of form"
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,9 @@ def seen_in(
     return Sessions(program, other, troubles, start, pace)
 
 
-GROWS = "one becomes two, hold"
+GROWS, RISES = "one becomes two, hold", "plain becomes grown, first children"
+LATER = "tolerant becomes grown, hold and read"
+STEPS = "mmm"  # until the form behind the next one is published
 HOLD, HOLD_MANY, READ = "hold and read", "hold by transaction and read", "read only"
 TAKE_COPY = "_verify(member.owner.take_copy(member, copy, str(address)))"
 MUTANTS: Mapping[str, SessionMutant] = {
@@ -233,6 +238,42 @@ MUTANTS: Mapping[str, SessionMutant] = {
         ["self._forgotten = self._count = 1", "pass"],
         "not behind what the client has changed",
         seen_in(GROWS, "mm"),
+    ),
+    "what is under way does not end first": SessionMutant(
+        FormChange._poll,
+        ["is_quiet = self._gate.is_empty and self._driver.is_quiet", "is_quiet = True"],
+        NO_NEIGHBOUR,
+        seen_in(RISES, STEPS),
+    ),
+    "what is under way too long goes on": SessionMutant(
+        FormChange._poll,
+        ["self._driver.fail_all(ConnectionLoss)", "pass"],
+        NO_NEIGHBOUR,
+        seen_in(RISES, STEPS + "f"),
+    ),
+    "what waits for a connection goes on": SessionMutant(
+        Growing._begin_form,
+        ["member.fail_waiting(None)", "pass"],
+        NO_NEIGHBOUR,
+        seen_in(LATER, STEPS + "f"),
+    ),
+    "a session that begins meanwhile is used": SessionMutant(
+        Growing.unready,
+        ["if self._form_change is None:", "if True:"],
+        NO_NEIGHBOUR,
+        seen_in(LATER, STEPS + "f"),
+    ),
+    "a client says a form before it works by it": SessionMutant(
+        Growing._go_on,
+        ["        return\n    if driver is not None and isinstance", "    if driver is not None and isinstance"],
+        NO_NEIGHBOUR,
+        seen_in(RISES, STEPS),
+    ),
+    "a client stays at its form": SessionMutant(
+        Growing._go_on,
+        ["driver.context.form < self.cluster_map.form", "False"],
+        NO_NEIGHBOUR,
+        seen_in(RISES, STEPS),
     ),
     "a request that was lost is sent again": SessionMutant(
         Member._session_callback,

@@ -82,6 +82,8 @@ class Positions:
             client.callbacks,
             session.driver is not None and bool(session.driver.order),
             client.may_give_up,
+            client.form,
+            client.is_changing,
             client.has_right_hosts(),
         )
 
@@ -91,5 +93,5 @@ def _advance(client: Client, run: Run) -> None:
     before = -1
     while before != len(run.calls) + len(run.ended):
         before = len(run.calls) + len(run.ended)
-        run.advance()
         client.settle()
+        run.advance()

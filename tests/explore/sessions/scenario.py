@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from parkazoo.protocol.epochs import Form
 from tests.explore.scenario import Program
 
 
@@ -14,8 +15,10 @@ class SessionScenario:
     :param name: by which it is made again; empty if it cannot.
     :param start: the ensembles whose servers a client is given.
     :param troubles: what may happen, each as often as its letter is there: a connection is lost (l), a session
-        expires (e), the map changes on an ensemble (m), requests wait in vain (p), a client gives up (g).
+        expires (e), the map changes on an ensemble (m), requests wait in vain (p), a client gives up (g), what is
+        under way by an older form takes too long (f).
     :param ensembles: how many there are. :param come: so many of them come while the map changes.
+    :param begins: the form of the map at first. :param rises: so many forms come after the ensembles.
     :param is_apart: answers are read some time after they were sent.
     :param is_slow: so are the answers of a handshake.
     """
@@ -26,5 +29,7 @@ class SessionScenario:
     start: str = "a"
     ensembles: int = 2
     come: int = 0
+    begins: Form = Form.PLAIN
+    rises: int = 0
     is_apart: bool = False
     is_slow: bool = False

@@ -8,10 +8,12 @@ from kazoo.protocol.states import WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Close, Create, Delete, GetData, SetData
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import CLIENTS, MAP, Placement
 from tests.explore.scenario import Bounds
-from tests.explore.sessions import judge
+from tests.explore.sessions import judge, ledger
 from tests.explore.sessions.beginning import NAMES, beginning, map_of
 from tests.explore.sessions.client import (
     ASKING,
@@ -21,6 +23,7 @@ from tests.explore.sessions.client import (
     Accept,
     CallBack,
     GiveUp,
+    Hurry,
     Input,
     Lose,
     Tell,
@@ -49,7 +52,7 @@ class Scheduler:
     def __init__(self, scenario: SessionScenario) -> None:
         self.scenario = scenario
         self._names = NAMES[: scenario.ensembles]
-        self.placement: Placement = map_of(scenario.ensembles, 1 + scenario.come, scenario.come).make_placement()
+        self.placement: Placement = map_of(scenario, 1 + scenario.come).make_placement()
         self._positions = Positions(scenario)
 
     # ---- worlds ----------------------------------------------------------------------------------
@@ -57,7 +60,7 @@ class Scheduler:
     def begin(self) -> World:
         """Before anything has happened."""
         count = self.scenario.ensembles
-        model = beginning(count, self.scenario.come)
+        model = beginning(self.scenario)
         clients = tuple(self._positions.new(index) for index in range(len(self.scenario.programs)))
         come = self.scenario.come
         return World(model, clients, (), (1,) * (count - come) + (0,) * come)
@@ -68,7 +71,8 @@ class Scheduler:
             (each.received.number, tuple(tuple(map(plain, inbox)) for inbox in each.inboxes), each.ledger)
             for each in world.clients
         )
-        return world.model.key(), clients, world.sessions, world.copies, "".join(sorted(world.spent))
+        spent = "".join(sorted(world.spent))
+        return world.model.key(), clients, world.sessions, world.copies, world.looked, spent
 
     # ---- moves -----------------------------------------------------------------------------------
 
@@ -76,12 +80,15 @@ class Scheduler:
         """All that can happen next."""
         moves: list[Move] = []
         troubles = self.scenario.troubles
-        left = {each: troubles.count(each) > world.spent.count(each) for each in "lempg"}
+        left = {each: troubles.count(each) > world.spent.count(each) for each in "lempgf"}
         if left["m"]:
-            moves += [Move(0, "m", each) for each in self._changeable(world.copies)]
+            moves += [Move(0, "m", each) for each in self._changeable(world)]
+            moves += [Move(0, "k", each) for each in self._to_look_at(world)]
         for index, client in enumerate(world.clients):
             if client.position.may_give_up and left["g"]:
                 moves.append(Move(index, "g"))
+            if client.position.is_changing and left["f"]:
+                moves.append(Move(index, "f"))
             for ensemble in range(self.scenario.ensembles):
                 kinds = self._kinds(world, client, ensemble, left)
                 moves += [Move(index, kind, ensemble) for kind in kinds]
@@ -125,7 +132,7 @@ class Scheduler:
         """
         before = world
         trouble = SPENT.get(move.kind, move.kind)
-        if move.kind not in PROGRESS:
+        if move.kind not in PROGRESS and move.kind != "k":
             world = world._replace(spent=world.spent + trouble)
         world, count = self._made(move, world), self.scenario.ensembles
         for each in range(len(world.clients)):
@@ -141,6 +148,8 @@ class Scheduler:
         index, ensemble = move.client, move.ensemble
         if move.kind == "m":
             return self._change(world, ensemble)
+        if move.kind == "k":
+            return world._replace(looked=world.looked | {ensemble})
         if move.kind == "e":
             session = world.session(world.clients[index].position.ports[ensemble].session)
             return self._expire(world, session)
@@ -157,7 +166,7 @@ class Scheduler:
             return self._deliver(world, index, ensemble)
         if move.kind in "ar":
             return self._lose(world, index, ensemble, is_done=move.kind == "a")
-        items: dict[str, Input] = {"p": Wait(ensemble), "g": GiveUp(), "w": CallBack()}
+        items: dict[str, Input] = {"p": Wait(ensemble), "f": Hurry(), "g": GiveUp(), "w": CallBack()}
         return self._take(world, index, items[move.kind])
 
     # ---- connections -----------------------------------------------------------------------------
@@ -205,6 +214,8 @@ class Scheduler:
         request = port.outbox[_answers(client.inboxes[ensemble])]
         judge.check_request(client.position, session, request, is_greeting=port.phase == GREETING)
         if port.phase == OPEN:
+            form = port.forms[_answers(client.inboxes[ensemble])]
+            judge.check_form(form, map_of(self.scenario, world.copies[0]).form)
             judge.check_past(self.placement, world, session, request)
         if isinstance(request, Close):
             world, events = self._without(world, session)
@@ -261,7 +272,7 @@ class Scheduler:
         """A client gets something from outside."""
         before = world
         world = world.with_client(index, self._positions.receive(index, world.clients[index], item))
-        world = judge.noted(self.placement, before, world, index, item)
+        world = ledger.noted(self.placement, before, world, index, item)
         for each in [each for each in world.sessions if each.client == index]:
             port = world.clients[index].position.ports[each.ensemble]
             if not each.is_known and port.session == each.number:
@@ -272,11 +283,35 @@ class Scheduler:
 
     # ---- servers ---------------------------------------------------------------------------------
 
-    def _changeable(self, copies: Sequence[int]) -> list[int]:
-        """The ensembles whose copy may be the next to change: of those that the published map has."""
-        known = len(map_of(self.scenario.ensembles, copies[0], self.scenario.come).names)
-        behind = [each for each, epoch in enumerate(copies[:known]) if epoch < copies[0]]
+    def _changeable(self, world: World) -> list[int]:
+        """The ensembles whose copy may be the next to change: of those that the published map has.
+
+        Before guarded and before grown the command waits until it has seen everywhere that all work by the present
+        form.
+        """
+        published = map_of(self.scenario, world.copies[0])
+        behind = [
+            each for each, epoch in enumerate(world.copies[: len(published.names)]) if epoch < published.epoch
+        ]
+        if not behind and self._must_wait(published) and len(world.looked) < len(published.names):
+            return []
         return behind or [0]
+
+    def _must_wait(self, published: ClusterMap) -> bool:
+        following = map_of(self.scenario, published.epoch + 1)
+        return published.form is not Form.PLAIN and following.form is not published.form
+
+    def _to_look_at(self, world: World) -> list[int]:
+        """The ensembles where the command would see that it need not wait."""
+        published = map_of(self.scenario, world.copies[0])
+        return [
+            each
+            for each in range(len(published.names))
+            if self._must_wait(published)
+            and each not in world.looked
+            and world.copies[each] == published.epoch
+            and judge.oldest_registered(world, each) >= published.epoch
+        ]
 
     def _without(self, world: World, session: ServerSession) -> tuple[World, list[tuple[int, Tell]]]:
         """A session ends: its ephemerals go."""
@@ -293,18 +328,19 @@ class Scheduler:
         if session.losts == client.position.losts and any(
             znode.owner == session.number and not path.startswith(CLIENTS) for path, znode in nodes.items()
         ):
-            ledger = client.ledger._replace(owed=client.position.losts + 1)
-            world = world.with_client(session.client, client._replace(ledger=ledger))
+            owing = client.ledger._replace(owed=client.position.losts + 1)
+            world = world.with_client(session.client, client._replace(ledger=owing))
         world, events = self._without(world, session)
         return _send(world, events)
 
     def _change(self, world: World, ensemble: int) -> World:
         epoch = next_epoch(world.copies, ensemble)
-        data = map_of(self.scenario.ensembles, epoch, self.scenario.come).to_json()
+        data = map_of(self.scenario, epoch).to_json()
         is_there = bool(world.copies[ensemble])
         changed = SetData(MAP, data, -1) if is_there else Create(MAP, data, OPEN_ACL_UNSAFE, 0)
         world, events, _ = self._run(world, ensemble, changed, OPERATOR)
-        return _send(world._replace(copies=replaced(world.copies, ensemble, epoch)), events)
+        looked = frozenset[int]() if ensemble == 0 else world.looked
+        return _send(world._replace(copies=replaced(world.copies, ensemble, epoch), looked=looked), events)
 
 
 def next_epoch(copies: Sequence[int], ensemble: int) -> int:

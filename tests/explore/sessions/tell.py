@@ -42,8 +42,10 @@ def _told(world: World, move: Move) -> str:
     name = NAMES[move.ensemble]
     if move.kind == "m":
         return f"ensemble {name} gets the map of epoch {next_epoch(world.copies, move.ensemble)}"
+    if move.kind == "k":
+        return f"the command sees that all on ensemble {name} work by the map of epoch {world.copies[0]}"
     said = f"client {move.client} {KINDS[move.kind]}"
-    if move.kind in "gw":
+    if move.kind in "gwf":
         return said
     port = world.clients[move.client].position.ports[move.ensemble]
     outbox = ", ".join(map(in_words, port.outbox))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, TypeVar
 
+from parkazoo.protocol.epochs import Form
 from tests.explore.model import Model
 from tests.explore.sessions.client import Input, Port, Tell
 from tests.explore.world import Ended, Told
@@ -20,8 +21,10 @@ KINDS = {
     "e": "'s session expires on",
     "p": "'s requests have waited too long for",
     "g": "has been suspended for too long",
+    "f": "waits no longer for what is under way by the older form",
     "w": "'s watch thread makes its next call",
     "m": "the copy of the map is changed on",
+    "k": "the command sees that all work by the present map on",
 }
 PROGRESS = "csdw"
 WRITTEN = re.compile(rf"(\d)([{''.join(KINDS)}])(\d)")
@@ -79,6 +82,7 @@ class Position(NamedTuple):
     :param suspensions: how often it was SUSPENDED. :param epoch: of its map; 0 if it has none.
     :param ensembles: how many its map has.
     :param counts: how many answers each operation got. :param has_claims: whether the driver keeps any.
+    :param form: by which operations begin. :param is_changing: whether it goes from that to the next.
     """
 
     ports: tuple[Port, ...]
@@ -97,6 +101,8 @@ class Position(NamedTuple):
     callbacks: int
     has_claims: bool
     may_give_up: bool
+    form: Form
+    is_changing: bool
     has_right_hosts: bool
 
 
@@ -106,7 +112,9 @@ class Ledger(NamedTuple):
     :param awaited: ensembles that it has lost, where it had something.
     :param held: by ensemble, the ephemerals that it may have there, by physical path.
     :param made: the ephemerals that it has, and was told so, by path.
-    :param due: operations whose watches must be called, if they have not been.
+    :param due: operations whose watches must be called, if they have not been. :param unsure: which may be called:
+        the operation took several steps, and has not ended. :param overtaken: that were under way when the client
+        went on to the next form of the map, or lost one of several requests: they may fail.
     :param owed: so often it must have been LOST when it is CONNECTED again.
     :param seen: the newest epoch of all copies that it has read.
     :param last_id: when it was CONNECTED last: how often it had been LOST, and its number.
@@ -116,6 +124,8 @@ class Ledger(NamedTuple):
     held: tuple[frozenset[str], ...]
     made: frozenset[str] = frozenset()
     due: frozenset[int] = frozenset()
+    unsure: frozenset[int] = frozenset()
+    overtaken: frozenset[int] = frozenset()
     owed: int = 0
     seen: int = 0
     last_id: tuple[int, int] | None = None
@@ -161,6 +171,7 @@ class World(NamedTuple):
     """
     :param copies: the epoch of each ensemble's copy of the map; 0 if it has none.
     :param spent: the kinds of troubles so far.
+    :param looked: where the command has seen that all work by the map that is published.
     """
 
     model: Model
@@ -168,6 +179,7 @@ class World(NamedTuple):
     sessions: tuple[ServerSession, ...]
     copies: tuple[int, ...]
     spent: str = ""
+    looked: frozenset[int] = frozenset()
     path: Path | None = None
 
     def with_client(self, index: int, client: ClientState) -> World:
