@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from parkazoo.admin.clients import AdminClient, connect_to, unreachable
@@ -30,13 +31,30 @@ def change_map(
     :returns: the map that is published, which all copies have.
     """
     while True:
-        wanted = change(known)
+        try:
+            wanted = change(known)
+        except ClusterMapError:
+            newest = _read_published(known, options, timeout_s)
+            if newest in (known, None):
+                raise
+            known = newest
+            continue
         published, is_done = _publish(known, wanted, options, timeout_s)
         if is_done:
             if wanted != known:
                 tell(wanted)
             return wanted
         known = published
+
+
+def _read_published(known: ClusterMap, options: Options, timeout_s: float) -> ClusterMap | None:
+    """None if that cannot be read now."""
+    hosts = {known.bootstrap: known.ensembles[known.bootstrap]}
+    with connect_to(hosts, options, timeout_s) as (clients, _), suppress(ClusterMapError):
+        for client in clients.values():
+            verify_identity(client, known, client.name)
+            return read_primary(client).map
+    return None
 
 
 def _publish(known: ClusterMap, wanted: ClusterMap, options: Options, timeout_s: float) -> tuple[ClusterMap, bool]:

@@ -72,7 +72,7 @@ def _table(found: Sequence[RegisteredClient]) -> Table:
         box=SIMPLE, padding=(0, 1, 0, 0), title=f"registered clients: {len(found)}", title_justify="left"
     )
     table.add_column("client", no_wrap=True)
-    for name in ("host", "pid", "version", "epoch", "since", "ensembles"):
+    for name in ("host", "pid", "version", "map", "since", "ensembles"):
         table.add_column(name, overflow="fold")
     for each in found:
         since = str(each.since)[:MINUTES].replace("T", " ")

@@ -78,7 +78,7 @@ def grow(
     ensembles = {name: with_ports(each) for name, each in parse_ensembles("--ensemble ", ensemble or ()).items()}
     weights = parse_weights("--weight ", weight or ())
     console = Console()
-    steps = Steps(console)
+    steps = Steps(console, dry_run)
     with console.status("changing the cluster map") as status:
         after = grow_map(
             servers,
@@ -190,10 +190,13 @@ def epochs(
 
 
 def _epochs_table(found: Iterable[Epoch]) -> Table:
-    table = Table("epoch", "weights", "rules")
+    table, last = Table("epoch", "weights", "rules"), None
     for epoch in found:
         weights = ", ".join(f"{name} {weight}" for name, weight in epoch.weights.items())
         rules = "\n".join(f"{rule.prefix}: {describe_rule(rule)}" for rule in epoch.rules)
+        if rules and epoch.rules == last:
+            rules = "the same"
+        last = epoch.rules
         table.add_row(str(epoch.number), Text(weights, overflow="fold"), Text(rules, overflow="fold"))
     return table
 

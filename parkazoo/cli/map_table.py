@@ -25,14 +25,14 @@ def print_map(console: Console, cluster_map: ClusterMap) -> None:
         carries = [*_carries(cluster_map, name), *(["the map"] if name == cluster_map.bootstrap else [])]
         servers = Text(cluster_map.ensembles[name].replace(",", "\n"), overflow="fold")
         table.add_row(name, servers, ", ".join(carries))
-    table.caption = f"epoch {cluster_map.epoch}, format {cluster_map.format}, hash {cluster_map.hash}"
+    about = f"map {cluster_map.epoch}, format {cluster_map.format}, hash {cluster_map.hash}"
     if cluster_map.form is not Form.PLAIN:
         newest = cluster_map.epochs[-1]
-        table.caption += f", form {cluster_map.form.word}; new directories: epoch {newest.number}"
+        about += f", form {cluster_map.form.word}; new directories: epoch {newest.number}"
         if newest.rules:
-            table.caption += f", with {len(newest.rules)} rule{'s' if len(newest.rules) > 1 else ''}"
-    table.caption_justify = "left"
+            about += f", with {len(newest.rules)} rule{'s' if len(newest.rules) > 1 else ''}"
     console.print(table)
+    console.print(about, style="dim", highlight=False, soft_wrap=True)
 
 
 def _carries(cluster_map: ClusterMap, name: str) -> Iterator[str]:

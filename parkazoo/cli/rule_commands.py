@@ -31,6 +31,7 @@ from parkazoo.cli.options import (
     verify_ensembles,
 )
 from parkazoo.cli.step_times import Steps
+from parkazoo.protocol.epochs import EACH
 
 Pattern = Annotated[
     str,
@@ -67,15 +68,20 @@ def add(
 ) -> None:
     """Keep new directories at and below a path together, or on some ensembles. What is there stays where it is."""
     servers, chroot = split_hosts(hosts)
+    if several := [each for each in on or () if "," in each]:
+        raise typer.BadParameter(f"give {' '.join(f'--on {name}' for name in several[0].split(','))}")
     verify_ensembles(on or ())
     rule = Rule(chroot + pattern, tuple(on or ()), not apart)
     connection = connection_options(auth, timeout, ca, cert, key)
     console = Console()
-    steps = Steps(console)
+    steps = Steps(console, dry_run)
     with console.status("adding a rule"):
         after = add_rule(servers, rule, dry_run=dry_run, tell=steps, **connection)
     if steps.are_none and not dry_run:
         console.print(f"nothing to do: the map has this rule for {rule.prefix} already", soft_wrap=True)
+    if rule.together and not rule.prefix.endswith(EACH):
+        goes_to = after.names[after.make_guess().of_children(rule.prefix)]
+        console.print(Text(f"new directories at and below {rule.prefix}: on {goes_to}"), soft_wrap=True)
     with console.status("counting the directories that are elsewhere"):
         found = find_elsewhere(after, rule.prefix, **connection)
     _tell_elsewhere(console, rule.prefix, found, lists=dry_run)

@@ -113,8 +113,8 @@ def _clients(found: ClusterStatus) -> Text:
     if not found.clients:
         return Text("registered clients: none")
     versions = _counted(client.version for client in found.clients)
-    epochs = _counted(client.epoch for client in found.clients)
-    return Text(f"registered clients: {len(found.clients)}; by version: {versions}; by epoch of the map: {epochs}")
+    maps = _counted(client.epoch for client in found.clients)
+    return Text(f"registered clients: {len(found.clients)}; by version: {versions}; by map: {maps}")
 
 
 def _counted(values: Iterable[Any]) -> str:

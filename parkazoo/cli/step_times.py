@@ -1,4 +1,4 @@
-"""What a command has done, step by step, with the time that each step took."""
+"""What a command has done, step by step, with the time that each step took; or what it would do."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from rich.text import Text
 class Steps:
     """Call it after each step.
 
+    :param dry_run: the steps are not done, and take no time.
     :ivar are_none: nothing was done.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, dry_run: bool = False) -> None:
         self._console = console
+        self._dry_run = dry_run
         self._began_s = time.monotonic()
         self.are_none = True
 
     def __call__(self, step: str) -> None:
         self.are_none = False
         now_s = time.monotonic()
-        self._console.print(Text(f"{now_s - self._began_s:7.2f} s  {step}"), soft_wrap=True)
+        took = "" if self._dry_run else f"{now_s - self._began_s:7.2f} s  "
+        self._console.print(Text(f"{took}{step}"), soft_wrap=True)
         self._began_s = now_s

@@ -88,7 +88,6 @@ def _print(cluster_map: ClusterMap, d: Directory, kind: str, *lines: str) -> Non
     if not d.is_native:
         add("pin", Place(d.home.ensemble, d.pin))
         add("fence", Place(d.mirror.ensemble, d.fence))
-    table.caption, table.caption_justify = kind, "left"
     console = Console()
     console.print(table)
-    console.print(Text("\n".join(["", *lines])), soft_wrap=True)
+    console.print(Text("\n".join([kind, "", *lines])), soft_wrap=True)

@@ -48,11 +48,11 @@ def judge_copy(data: bytes | None, published: ClusterMap) -> Copy:
     if kind is CopyKind.FOREIGN:
         about = f"it is of cluster {found.cluster}"
     elif kind is CopyKind.DIFFERING:
-        about = f"it has epoch {found.epoch} too, and says something else"
+        about = f"it is map {found.epoch} too, and says something else"
     elif kind is CopyKind.SAME:
         about = "it is the published one"
     else:
-        about = f"it has epoch {found.epoch}, {kind.value} than {published.epoch}"
+        about = f"it is map {found.epoch}, {kind.value} than {published.epoch}"
     return Copy(kind, about, found)
 
 

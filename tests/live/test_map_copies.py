@@ -10,6 +10,7 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_digest_acl
 from parkazoo.admin import check_map, init_map, read_status
 from parkazoo.admin.clients import connect_to
 from parkazoo.admin.copies import update_copies
+from parkazoo.admin.publish import change_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, MAP
@@ -65,6 +66,19 @@ class InitTest(CopiesCase):
                     self.update()
                 self.assert_stored(self.epoch(3))
 
+    def test_a_copy_that_lags_refuses_nothing(self) -> None:
+        self.write(a=self.epoch(2), b=self.map, c=self.map)
+
+        def change(known: ClusterMap) -> ClusterMap:
+            if known.epoch == self.map.epoch:
+                raise ClusterMapError("not with this map")
+            return known
+
+        self.assertEqual(change_map(self.map, change, {}, WAIT_S), self.epoch(2))
+        self.assert_stored(self.epoch(2))
+        with self.assertRaisesRegex(ClusterMapError, "not with this map"):
+            change_map(self.map, lambda known: change(self.map), {}, WAIT_S)
+
     def update(self) -> None:
         with connect_to(self.all, {}, WAIT_S) as (clients, _):
             update_copies(clients, "a")
@@ -74,10 +88,10 @@ class InitTest(CopiesCase):
         for data, pattern in (
             (b"{", r"cannot use the copy of the cluster map at /parkazoo/map on ensemble b \(.*: it is damaged"),
             (other, r"ensemble b \(.* carries another cluster map, at /parkazoo/map: it is of cluster other"),
-            (self.epoch(1, c="h:1"), r"the copy of the map on ensemble b \(.* is wrong: it has epoch 1 too"),
+            (self.epoch(1, c="h:1"), r"the copy of the map on ensemble b \(.* is wrong: it is map 1 too"),
             (
                 self.epoch(2),
-                r"the map on ensemble a \(.* is behind its copy on ensemble b \(.*: it has epoch 2, newer",
+                r"the map on ensemble a \(.* is behind its copy on ensemble b \(.*: it is map 2, newer",
             ),
         ):
             with self.subTest(pattern):
@@ -160,14 +174,14 @@ class CheckTest(CopiesCase):
     def test_older(self) -> None:
         self.publish(self.epoch(2))
         self.write(c=self.map)
-        self.assert_found("c", "it has epoch 1, older than 2$", "`parkazoo map init` again", is_warning=True)
+        self.assert_found("c", "it is map 1, older than 2$", "`parkazoo map init` again", is_warning=True)
 
     def test_wrong(self) -> None:
         other = dataclasses.replace(self.map, cluster="other")
         for found, problem in (
             (b"{", "its copy of the map is wrong: it is damaged"),
             (other, "its copy of the map is wrong: it is of cluster other$"),
-            (self.epoch(1, c="h:1"), "its copy of the map is wrong: it has epoch 1 too, and says something else$"),
+            (self.epoch(1, c="h:1"), "its copy of the map is wrong: it is map 1 too, and says something else$"),
         ):
             self.write(b=found)
             self.assert_found("b", problem, f"delete {MAP} on ensemble b .* `parkazoo map init` again")
@@ -176,7 +190,7 @@ class CheckTest(CopiesCase):
         self.write(b=self.epoch(2))
         primary, behind = check_map(self.a)
         self.assertEqual((primary.ensemble, primary.is_warning), ("a", False))
-        self.assertRegex(primary.problem, "not the newest of its cluster: it has epoch 1, older than 2$")
+        self.assertRegex(primary.problem, "not the newest of its cluster: it is map 1, older than 2$")
         self.assertEqual((behind.ensemble, behind.is_warning), ("c", True))
 
     def test_an_emptied_ensemble_has_one_finding(self) -> None:

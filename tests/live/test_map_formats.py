@@ -59,7 +59,7 @@ class TestFormat1(MapCase):
             client.delete(PATHS[0], recursive=True)
             client.create(f"{PATHS[0]}/child", PATHS[0].encode(), makepath=True)
         self.assert_whole()
-        self.assertIn("epoch 1, format 1, hash sha256", run_command("map", "show", "--hosts", self.a)[1])
+        self.assertIn("map 1, format 1, hash sha256", run_command("map", "show", "--hosts", self.a)[1])
         self.assertIn("modulo 3", run_command("where", PATHS[0], "--hosts", self.a)[1])
 
     def test_it_keeps_its_format(self) -> None:
@@ -97,12 +97,12 @@ class TestFormat1(MapCase):
         """No command writes such a thing."""
         other = dataclasses.replace(self.made, format=2)
         self.plain[1].set(MAP, other.to_json())
-        self.assertRegex(check_map(self.a)[0].problem, "its copy of the map is wrong: it has epoch 1 too")
-        with self.refused("ensemble b .* is wrong: it has epoch 1 too, and says something else"):
+        self.assertRegex(check_map(self.a)[0].problem, "its copy of the map is wrong: it is map 1 too")
+        with self.refused("ensemble b .* is wrong: it is map 1 too, and says something else"):
             init_map(self.a, self.all)
         self.plain[1].set(MAP, dataclasses.replace(other, epoch=2).to_json())
         self.assertRegex(check_map(self.a)[0].problem, "its map is not the newest of its cluster")
-        with self.refused("is behind its copy on ensemble b .*: it has epoch 2, newer than 1"):
+        with self.refused("is behind its copy on ensemble b .*: it is map 2, newer than 1"):
             init_map(self.a, self.all)
         self.assertEqual(read_map(self.a), self.made)
 
