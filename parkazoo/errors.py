@@ -15,6 +15,10 @@ class ForkError(KazooException):
     """The child process uses a client that was started before the fork: its session is the parent's."""
 
 
+class AnswerLostError(KazooException):
+    """A write by ``client.once`` has been done, but what it was answered is lost: the znode is gone again."""
+
+
 class CrossEnsembleError(KazooException):
     """A transaction names znodes that live on more than one ensemble. Nothing was sent.
 

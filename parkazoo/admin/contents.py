@@ -18,6 +18,7 @@ from parkazoo.protocol.placement import (
     FENCE_COUNT,
     FENCES,
     MAP,
+    MARKER,
     MIRRORS,
     PROBE,
     ROOT,
@@ -56,7 +57,7 @@ class Contents(NamedTuple):
             draft=client.read(DRAFT),
             record=client.read(ENSEMBLE),
             is_open=acl == OPEN_ACL_UNSAFE,
-            strange=tuple(name for name in names if name not in own and not name.startswith(PROBE)),
+            strange=tuple(name for name in names if name not in own and not name.startswith((MARKER, PROBE))),
             has_mirrors=bool(client.children(MIRRORS)),
             parts=frozenset(join(ROOT, name) for name in names),
         )

@@ -13,6 +13,7 @@ from parkazoo.compat.calls import Calls
 from parkazoo.compat.internals import Connections, Watchers, child_places, data_places
 from parkazoo.compat.listeners import Listeners
 from parkazoo.recipe.buckets import Spread as _Spread
+from parkazoo.recipe.exactly_once import ExactlyOnce
 from parkazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
 from parkazoo.recipe.queue import LockingQueue
 from parkazoo.types import ACLs, KazooRetry, handlers
@@ -126,6 +127,7 @@ class CompatibleClient(Calls):
         self._starting = self.handler.lock_object()
         self.patience_s = self._session_timeout / 1000 * PATIENCE
         self.listeners = Listeners(self.handler, self._call_listeners, self.patience_s, self._resume)
+        self._exactly_once = ExactlyOnce(self)
         for recipe in (Lock, ReadLock, WriteLock, Semaphore, LockingQueue):
             setattr(self, recipe.__name__, partial(recipe, self))
 

@@ -22,13 +22,14 @@ from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.pinned_lane import grown_lane_of
 from parkazoo.protocol.heard import Guard, Heard
 from parkazoo.protocol.lane import ALONE, lane_of
+from parkazoo.protocol.once import Once
 from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.steps import Request
 
 log = logging.getLogger(__name__)
 
 WRITES = frozenset(
-    {Create.type, Create2.type, Delete.type, SetData.type, SetACL.type, Transaction.type, Reconfig.type}
+    {Create.type, Create2.type, Delete.type, SetData.type, SetACL.type, Transaction.type, Once.type, Reconfig.type}
 )
 
 

@@ -46,6 +46,7 @@ from parkazoo.protocol.placement import (
     FENCE_COUNT,
     FENCES,
     MAP,
+    MARKER,
     MIRRORS,
     PIN,
     PROBE,
@@ -123,7 +124,7 @@ def audit_ensemble(context: Context, ensemble: int, now_ms: int, looks: Looks) -
             parts.append(Audit([Finding(LOST_MIRRORS if path == MIRRORS else MISSING, ensemble, path)]))
         parts.append((yield from _audit_folder(context, Place(ensemble, path), now_ms, looks)))
     own = {split(path)[1] for path in (*folders, *inert)}
-    strange = [name for name in names if name not in own and not name.startswith(PROBE)]
+    strange = [name for name in names if name not in own and not name.startswith((MARKER, PROBE))]
     parts.append(Audit(foreign(Place(ensemble, ROOT), strange)))
     inert_names = [split(path)[1] for path in inert]
     parts.append(Audit(unvisited=[Unvisited(partial(_audit_childless, Place(ensemble, ROOT)), inert_names)]))

@@ -7,9 +7,11 @@ from typing import Any
 
 from parkazoo.kazoo_private import Create, Create2, Delete, Transaction
 from parkazoo.protocol.operations import EPHEMERAL, SEQUENCE
+from parkazoo.protocol.placement import MARKER, ROOT
 from parkazoo.protocol.steps import ExistsForWatch, Request
 
 MOST_PATHS = 1 << 16
+MARKERS = f"{ROOT}/{MARKER}"  # nobody misses them: their session's end is noticed by the write that needs them
 CREATES = (Create.type, Create2.type)
 CHANGING = frozenset((*CREATES, Delete.type, Transaction.type))  # the types of requests that count here
 
@@ -55,9 +57,8 @@ class Holdings:
 
     def _done(self, operation: Request, result: Any) -> None:
         kind = operation.type
-        if kind in CREATES:
-            if operation.flags & EPHEMERAL:
-                self._add(result if kind == Create.type else result[0])
+        if is_ephemeral(operation):
+            self._add(result if kind == Create.type else result[0])
         elif kind == Delete.type:
             self._paths.discard(operation.path)
 
@@ -69,7 +70,8 @@ class Holdings:
 
 
 def is_ephemeral(request: Request) -> bool:
-    return request.type in CREATES and bool(request.flags & EPHEMERAL)
+    """Whether it makes an ephemeral of the user's."""
+    return request.type in CREATES and bool(request.flags & EPHEMERAL) and not request.path.startswith(MARKERS)
 
 
 def leaves_ephemeral(request: Request) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from parkazoo.kazoo_private import Create, Create2, Delete, SetACL, Sync, Transaction
 from parkazoo.protocol.context import Context
+from parkazoo.protocol.once import Once
 from parkazoo.protocol.placement import split
 from parkazoo.protocol.plans import BRIEF, PLANS
 from parkazoo.protocol.steps import Request
@@ -19,7 +20,7 @@ from parkazoo.protocol.steps import Request
 ALONE = -1
 CREATES = (Create.type, Create2.type)
 # These ask two ensembles, may be sent again, or go on behind their first answer.
-SEVERAL = (Sync.type, Transaction.type, Delete.type, SetACL.type)
+SEVERAL = (Sync.type, Transaction.type, Once.type, Delete.type, SetACL.type)
 
 
 def lane_of(context: Context, request: Request) -> int:

@@ -23,6 +23,7 @@ DONE = ROOT + "/done"
 CLIENTS = ROOT + "/clients"
 PIN = ".parkazoo"
 PROOF = ".parkazoo.native"  # beside a pin that says that the children are below their home
+MARKER = "once-"  # begins the names of the ephemerals in ROOT by which a write is done once
 PROBE = "parkazoo-probe-"  # begins the names of the ephemerals of a `map init` under way
 OURS = frozenset({PIN, PROOF})
 FENCE_COUNT = 1024

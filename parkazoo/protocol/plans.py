@@ -26,6 +26,8 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.context import Context
+from parkazoo.protocol.directory import promote_secret
+from parkazoo.protocol.once import Calls, Once
 from parkazoo.protocol.operations import (
     add_auth,
     ask_bootstrap,
@@ -143,6 +145,10 @@ def _create_lasting(context: Context, request: Request) -> Claims | None:
     return NO_CLAIMS if resolver.known(parent).is_native else None
 
 
+def _all_last(context: Context, request: Request) -> Claims | None:
+    return None
+
+
 def _transaction_lasting(context: Context, request: Request) -> Claims | None:
     lasting: list[tuple[str, int]] = []
     for operation in request.operations:
@@ -168,6 +174,7 @@ PLANS: Mapping[int, Plan] = {
     Sync.type: Plan(sync, _list_claims, _nothing_lasts),
     Auth.type: Plan(add_auth, _no_claims, _nothing_lasts),
     Transaction.type: Plan(transaction, _transaction_claims, _transaction_lasting),
+    Once.type: Plan(Calls(transaction, read, get_children, promote_secret).once, _transaction_claims, _all_last),
 }
 # These take one request, unless the znode has children on another ensemble.
 BRIEF = frozenset({Exists.type, GetData.type, GetACL.type, SetData.type})

@@ -76,7 +76,7 @@ class Owners:
     """
 
     def __init__(self, session_on: Callable[[int], int], client: Callable[[], int], is_alone: bool) -> None:
-        self._session_on = session_on
+        self.session_on = session_on
         self._client = client
         self.is_alone = is_alone
         self._known: dict[tuple[int, int], int] = {}
@@ -86,7 +86,7 @@ class Owners:
         """The id of the client that has a session on an ensemble; the session's own if it is not registered."""
         if self.is_alone:
             return session
-        if session == self._session_on(ensemble):
+        if session == self.session_on(ensemble):
             return self._client()
         key = ensemble, session
         known = self._known.get(key)

@@ -50,6 +50,21 @@ Deletes = dict[int, tuple[Directory, str, list[str]]]
 METHODS = {Create.type: "create", Delete.type: "delete", SetData.type: "set_data", CheckVersion.type: "check"}
 
 
+# Makes the last step of a multi, given its ensemble, and whether the znode of the last such step was gone.
+Guard = Callable[[int, bool], Operation[Request]]
+
+
+class Guarded(NamedTuple):
+    """A transaction whose multi ends with one more step."""
+
+    operations: Sequence[Request]
+    guard: Guard
+
+
+def guard_of(request: Request) -> Guard | None:
+    return request.guard if isinstance(request, Guarded) else None
+
+
 def transaction(context: Context, request: Request) -> Operation[list[Any]]:
     """Commit; like kazoo's, the result of a failed transaction is the list of errors.
 
@@ -66,11 +81,11 @@ def transaction(context: Context, request: Request) -> Operation[list[Any]]:
             return failed(operations, index, error)
     changed = [each.path for each in operations if isinstance(each, (Create, Delete))]
     if not changed:
-        return (yield from _transaction(context, operations, ensemble, multi))
+        return (yield from _transaction(context, request, ensemble, multi))
     for path in changed:
         context.resolver.forget(path)
     with context.past.begin(changed, ensemble) as change:
-        results = yield from _transaction(context, operations, ensemble, multi)
+        results = yield from _transaction(context, request, ensemble, multi)
         if failure(results)[1] is None:
             change.paths = list(changed_by(operations, results))
         else:
@@ -90,13 +105,14 @@ def changed_by(operations: Sequence[Request], results: Sequence[Any]) -> Iterato
 
 
 def _transaction(
-    context: Context, operations: Sequence[Request], ensemble: int, multi: Sequence[Request]
+    context: Context, request: Request, ensemble: int, multi: Sequence[Request]
 ) -> Operation[list[Any]]:
+    operations, guard = request.operations, guard_of(request)
     planned: dict[int, Directory] = {}  # by index: directories to delete that have a mirror yet
     deletes: Deletes = {}
     steps = [[each] for each in multi]
     while True:
-        results, index, error, _ = yield from send(ensemble, steps, planned, deletes)
+        results, index, error, _ = yield from send(ensemble, steps, planned, deletes, guard)
         if error is None:
             break
         if index == len(multi):
@@ -168,13 +184,19 @@ class Sent(NamedTuple):
 
 
 def send(
-    ensemble: int, multi: Sequence[Sequence[Request]], planned: dict[int, Directory], deletes: Deletes
+    ensemble: int,
+    multi: Sequence[Sequence[Request]],
+    planned: dict[int, Directory],
+    deletes: Deletes,
+    guard: Guard | None,
+    is_gone: bool = False,
 ) -> Operation[Sent]:
     """The user's multi, with the delete of a directory widened to its marks, pin and home.
 
     While deletes are planned it is the multi without them, and fails, at an index past its end if all is well.
 
     :param multi: for each operation the steps in front of it, then the user's request.
+    :param guard: see :class:`Guarded`. :param is_gone: what it is given.
     """
     if any(_is_met(multi, index) for index in planned):
         return Sent([], len(multi), NotEmptyError())
@@ -191,11 +213,18 @@ def send(
     for d in planned.values():
         widened.append(Delete(d.pin, IMPOSSIBLE))
         source.append(len(multi))
+    if guard is not None and not planned:
+        widened.append((yield from guard(ensemble, is_gone)))
+        source.append(len(multi))
     results, at, error = yield from commit(ensemble, widened)
+    if error is not None and source[at] == len(multi) and not planned:  # the guard, whose session has ended
+        if not isinstance(error, NoNodeError):
+            raise error
+        return (yield from send(ensemble, multi, planned, deletes, guard, is_gone=True))
     if error is not None:
         is_own = source[at] != (source[at + 1] if at + 1 < len(source) else -1)
         return Sent(failed(multi, source[at], error), source[at], error, is_own)
-    return Sent(list(dict(zip(source, results, strict=True)).values()))
+    return Sent(list(dict(zip(source, results, strict=True)).values())[: len(multi)])
 
 
 def _is_met(multi: Sequence[Sequence[Request]], index: int) -> bool:

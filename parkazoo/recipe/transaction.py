@@ -28,13 +28,19 @@ class RetriableTransaction(TransactionRequest):
         :returns: kazoo's async result, which gets a list of the results for each operation.
         :raises ValueError: it has been committed, or is just being.
         """
-        self._check_tx_state()
         result: AsyncResult[list[TransactionResult]] = self.client.handler.async_result()
-        self._is_under_way = True
-        self.client._call(Transaction(list(self.operations)), _Reply(self._end, result))
+        self.begin_commit()
+        self.client._call(Transaction(list(self.operations)), _Reply(self.end_commit, result))
         return result
 
-    def _end(self, is_done: bool) -> None:
+    def begin_commit(self) -> None:
+        """
+        :raises ValueError: it has been committed, or is just being.
+        """
+        self._check_tx_state()
+        self._is_under_way = True
+
+    def end_commit(self, is_done: bool) -> None:
         self.committed = is_done
         self._is_under_way = False
 

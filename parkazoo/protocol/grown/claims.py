@@ -27,10 +27,11 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.grown.changing import delete, set_acls, set_data
 from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.making import create
+from parkazoo.protocol.grown.making import create, promote_secret
 from parkazoo.protocol.grown.multi import transaction
 from parkazoo.protocol.grown.places import is_fixed
 from parkazoo.protocol.grown.reading import get_children, read, sync
+from parkazoo.protocol.once import Calls, Once
 from parkazoo.protocol.order import ADD, OWN, READ, TRUST, WRITE, Claims, children, merge, node
 from parkazoo.protocol.placement import split
 from parkazoo.protocol.plans import NO_CLAIMS, PLANS, Plan
@@ -105,4 +106,7 @@ GROWN_PLANS: Mapping[int, Plan] = {
     Sync.type: _plan(sync, Sync.type, lasting=PLANS[Sync.type].lasting),
     Auth.type: PLANS[Auth.type],
     Transaction.type: _plan(transaction, Transaction.type, _transaction_claims),
+    Once.type: _plan(
+        Calls(transaction, read, get_children, promote_secret).once, Transaction.type, _transaction_claims
+    ),
 }

@@ -41,10 +41,12 @@ from parkazoo.protocol.transaction import (
     METHODS,
     REFUSALS,
     Deletes,
+    Guard,
     Sent,
     changed_by,
     delete_mirrors,
     failed,
+    guard_of,
     send,
 )
 
@@ -61,7 +63,7 @@ def transaction(context: GrownContext, request: Request) -> Operation[list[Any]]
     changed = [each.path for each in operations if isinstance(each, (Create, Delete))]
     for path in changed:
         context.places.forget(path)
-    attempt = _Attempt(context, operations)
+    attempt = _Attempt(context, operations, guard_of(request))
     if not changed:
         return (yield from attempt.run())
     with context.past.begin(changed, -1) as change:
@@ -77,9 +79,15 @@ def transaction(context: GrownContext, request: Request) -> Operation[list[Any]]
 class _Attempt:
     """A transaction on its way, and what it has learned of the directories that it concerns."""
 
-    def __init__(self, context: GrownContext, operations: Sequence[Request]) -> None:
+    def __init__(
+        self,
+        context: GrownContext,
+        operations: Sequence[Request],
+        guard: Guard | None,
+    ) -> None:
         self.context = context
         self.operations = operations
+        self._guard = guard
         self.ensemble = context.places.bootstrap
         self._homes: list[Directory] = []  # of each operation's path
         self._native: dict[str, Directory] = {}  # parents that are native, and not pinned yet
@@ -94,7 +102,7 @@ class _Attempt:
         try:
             while True:
                 multi = yield from self._multi()
-                sent = yield from send(self.ensemble, multi, self._planned, self._deletes)
+                sent = yield from send(self.ensemble, multi, self._planned, self._deletes, self._guard)
                 if sent.error is None:
                     break
                 results = sent.results

@@ -1,0 +1,192 @@
+"""A write that is done once, however often its connection is lost (docs/design/once.md).
+
+It is a transaction that also sets a marker: an ephemeral of this client, on the same ensemble, with the version
+that it has. After a lost connection the client tries to set that version alone. If that succeeds, the transaction
+has not been done, nor will be: should it come late, it finds another version. If it fails, the marker says who was
+first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNodeError, SessionExpiredError
+
+from parkazoo.errors import AnswerLostError
+from parkazoo.kazoo_private import Create, Exists, GetChildren, GetData, SetData
+from parkazoo.protocol.context import Context
+from parkazoo.protocol.operations import EPHEMERAL, SEQUENCE
+from parkazoo.protocol.placement import MARKER, ROOT, join, split
+from parkazoo.protocol.registration import format_session
+from parkazoo.protocol.rights import is_secret
+from parkazoo.protocol.steps import Operation, Request, ask, failure
+from parkazoo.protocol.transaction import Guarded
+
+Generate = Callable[[Any, Request], Operation[Any]]
+NOT_ON_THE_WIRE = -14
+DIGITS = 10  # of a sequence number
+
+
+class Attempt(NamedTuple):
+    """A transaction that was sent, and may have been done.
+
+    :param path: of the marker. :param version: that the transaction has raised if it was done.
+    """
+
+    ensemble: int
+    session: int
+    path: str
+    version: int
+
+    def data(self, *, is_done: bool) -> bytes:
+        """What the marker holds behind it, or behind what was sent to find out."""
+        return f"{self.version} {'done' if is_done else 'not done'}".encode()
+
+
+class Marker:
+    """Markers of one name, one for each ensemble and session. One write at a time uses them.
+
+    :param number: that no other marker of the client has. :param acl: of the znodes.
+    :ivar attempt: whose answer has not come.
+    """
+
+    def __init__(self, number: int, acl: Any) -> None:
+        self._number = number
+        self._acl = acl
+        self._versions: dict[int, tuple[int, int]] = {}  # by ensemble: the session, and the version of its marker
+        self.attempt: Attempt | None = None
+
+    def guard(self, context: Context, ensemble: int, is_gone: bool) -> Operation[Request]:
+        """The last step of a multi which goes to that ensemble now.
+
+        :param is_gone: the marker was not there.
+        """
+        if is_gone:
+            self._versions.pop(ensemble, None)
+        session = context.owners.session_on(ensemble)
+        while not session:  # it is not joined yet, or not any more
+            yield from ask(ensemble, Exists(ROOT, None))
+            session = context.owners.session_on(ensemble)
+        path = f"{ROOT}/{MARKER}{format_session(session)}-{self._number}"
+        known, version = self._versions.get(ensemble, (0, 0))
+        if known != session:
+            version = yield from self._make(ensemble, path)
+            self._versions[ensemble] = session, version
+        self.attempt = attempt = Attempt(ensemble, session, path, version)
+        return SetData(path, attempt.data(is_done=True), version)
+
+    def _make(self, ensemble: int, path: str) -> Operation[int]:
+        try:
+            yield from ask(ensemble, Create(path, b"", self._acl, EPHEMERAL))
+        except NoAuthError:
+            raise NoAuthError(f"{ROOT}: a write that is to be done once needs the right to create there") from None
+        except NodeExistsError:  # the answer to its create was lost
+            stat = yield from ask(ensemble, Exists(path, None))
+            if stat is not None:
+                return int(stat.version)
+        return 0
+
+    def find_out(self, context: Context) -> Operation[int | None]:
+        """The zxid of the transaction that was sent last; None if it has not been done, nor will be.
+
+        :raises SessionExpiredError: that cannot be found out any more.
+        """
+        attempt = self.attempt
+        if attempt is None:
+            return None
+        ensemble, session, path, version = attempt
+        if context.owners.session_on(ensemble) not in (session, 0):
+            raise SessionExpiredError
+        try:
+            stat = yield from ask(ensemble, SetData(path, attempt.data(is_done=False), version))
+            is_done = False
+        except BadVersionError:
+            data, stat = yield from ask(ensemble, GetData(path, None))
+            is_done = data == attempt.data(is_done=True)
+        except NoNodeError:
+            raise SessionExpiredError from None
+        self._versions[ensemble] = session, stat.version
+        if is_done:
+            return int(stat.mzxid)
+        self.attempt = None
+        return None
+
+    def answered(self, *, is_done: bool) -> None:
+        """The answer to the last attempt has come."""
+        if self.attempt is not None and is_done:
+            ensemble, session, _, version = self.attempt
+            self._versions[ensemble] = session, max(version + 1, self._versions[ensemble][1])
+        self.attempt = None
+
+
+class Once:
+    """A request for a transaction that is done once; the same again, until there is an answer."""
+
+    __slots__ = ("marker", "operations")
+    type = NOT_ON_THE_WIRE
+
+    def __init__(self, operations: Sequence[Request], marker: Marker) -> None:
+        self.operations = operations
+        self.marker = marker
+
+
+class Calls(NamedTuple):
+    """The operations of which this one is made, where pins decide or where they do not."""
+
+    transaction: Generate
+    read: Generate
+    get_children: Generate
+    promote_secret: Callable[[Any, str, Any, int], Operation[Any]]
+
+    def once(self, context: Any, request: Once) -> Operation[list[Any]]:
+        """As a transaction, unless that has been done.
+
+        :raises SessionExpiredError: it may have been done; the session in which it was sent has ended.
+        :raises AnswerLostError: it has been done, but what it was answered is not to be found any more.
+        """
+        marker, operations = request.marker, request.operations
+        zxid = yield from marker.find_out(context)
+        if zxid is not None:
+            results = yield from self._find_results(context, operations, zxid)
+        else:
+            results = yield from self.transaction(context, Guarded(operations, partial(marker.guard, context)))
+        marker.answered(is_done=failure(results)[1] is None)
+        return results
+
+    def _find_results(self, context: Any, operations: Sequence[Request], zxid: int) -> Operation[list[Any]]:
+        """What a transaction of that zxid was answered."""
+        results: list[Any] = []
+        for operation in operations:
+            result: Any = True
+            if isinstance(operation, SetData):
+                result = yield from self.read(context, Exists(operation.path, None))
+            elif isinstance(operation, Create) and operation.flags & SEQUENCE:
+                result = yield from self._find_made(context, operation.path, zxid, results)
+            elif isinstance(operation, Create):
+                result = operation.path
+                if not operation.flags and is_secret(operation.acl):
+                    yield from self.promote_secret(context, operation.path, operation.acl, 0)
+            if result is None:
+                raise AnswerLostError(
+                    f"{operation.path}: it was written, and is gone again; the answer to the write is lost"
+                )
+            results.append(result)
+        return results
+
+    def _find_made(self, context: Any, path: str, zxid: int, others: Sequence[Any]) -> Operation[str | None]:
+        """What a transaction has made with a sequence number. Later creates in it have higher ones."""
+        parent, prefix = split(path)
+        try:
+            names = yield from self.get_children(context, GetChildren(parent, None))
+        except NoNodeError:
+            return None
+        numbered = (name for name in names if name[:-DIGITS] == prefix and name[-DIGITS:].lstrip("-").isdigit())
+        for name in sorted(numbered, key=lambda name: int(name[-DIGITS:])):
+            made = join(parent, name)
+            if made not in others:
+                stat = yield from self.read(context, Exists(made, None))
+                if stat is not None and stat.czxid == zxid:
+                    return made
+        return None
