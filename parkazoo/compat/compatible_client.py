@@ -13,9 +13,10 @@ from parkazoo.compat.calls import Calls
 from parkazoo.compat.internals import Connections, Watchers, child_places, data_places
 from parkazoo.compat.listeners import Listeners
 from parkazoo.recipe.buckets import Spread as _Spread
+from parkazoo.recipe.counter import Counter
 from parkazoo.recipe.exactly_once import ExactlyOnce
 from parkazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
-from parkazoo.recipe.queue import LockingQueue
+from parkazoo.recipe.queue import LockingQueue, Queue
 from parkazoo.types import ACLs, KazooRetry, handlers
 from parkazoo.types.client import Listener
 from parkazoo.wire.handler import Handler
@@ -128,7 +129,7 @@ class CompatibleClient(Calls):
         self.patience_s = self._session_timeout / 1000 * PATIENCE
         self.listeners = Listeners(self.handler, self._call_listeners, self.patience_s, self._resume)
         self._exactly_once = ExactlyOnce(self)
-        for recipe in (Lock, ReadLock, WriteLock, Semaphore, LockingQueue):
+        for recipe in (Lock, ReadLock, WriteLock, Semaphore, Counter, Queue, LockingQueue):
             setattr(self, recipe.__name__, partial(recipe, self))
 
     def Spread(self, path: str, buckets: int) -> _Spread:

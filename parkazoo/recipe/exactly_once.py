@@ -40,7 +40,7 @@ class ExactlyOnce:
             return self._commit(owner)
         if owner is not self._client or name not in ("create", "set", "delete"):
             raise TypeError(
-                "once takes client.create, client.set, client.delete, or the commit of a client.transaction(), each "
+                "once takes client.create, client.set, client.delete, or the commit of a client.transaction(), "
                 f"of the same client; not {func!r}"
             )
         given = inspect.signature(func).bind(*args, **kwargs)
@@ -125,3 +125,20 @@ class ExactlyOnce:
 
 def _paths(client: Any, operations: Sequence[Any]) -> str:
     return ", ".join(dict.fromkeys(client.unchroot(operation.path) for operation in operations))
+
+
+def retried(client: Any, func: Callable[..., Any], *args: Any) -> Any:
+    """``client.retry`` of what contains a write by ``once``: that is not done again if its session has ended."""
+    ended: list[SessionExpiredError] = []
+
+    def call() -> Any:
+        try:
+            return func(*args)
+        except SessionExpiredError as error:
+            ended.append(error)
+            return None
+
+    result = client.retry(call)
+    if ended:
+        raise ended[0]
+    return result

@@ -1,4 +1,4 @@
-"""LockingQueue in a shape that needs no transaction across ensembles."""
+"""Queues: one that loses nothing with an answer, and LockingQueue without transactions across ensembles."""
 
 from __future__ import annotations
 
@@ -16,8 +16,62 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import WatchedEvent
 from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
+from kazoo.recipe.queue import Queue as KazooQueue
+from kazoo.retry import ForceRetryError
 
+from parkazoo.errors import AnswerLostError
 from parkazoo.protocol.epochs import Form
+from parkazoo.recipe.exactly_once import retried
+
+
+class Queue(KazooQueue):
+    """kazoo's Queue; same methods, same entries.
+
+    If the answer to its delete is lost, kazoo's `get` finds that the entry is gone, and takes another one: the
+    first is lost. If the answer to its create is lost, `put` raises, though the entry may be there. Here both are
+    done by ``client.once``.
+
+    :raises SessionExpiredError: the session has ended before an answer came. The message says so if an entry may
+        have been taken, or put.
+    """
+
+    _children: list[str]
+
+    def get(self) -> bytes | None:
+        """Take the first entry.
+
+        :returns: its value; None if there is no entry.
+        """
+        value: bytes | None = retried(self.client, self._inner_get)
+        return value
+
+    def _inner_get(self) -> bytes | None:
+        self._ensure_paths()
+        if not self._children:
+            self._children = sorted(self.client.get_children(self.path))
+        if not self._children:
+            return None
+        path = f"{self.path}/{self._children[0]}"
+        try:
+            value: bytes = self.client.get(path)[0]
+            self.client.once(self.client.delete, path)
+        except NoNodeError:  # another client has taken it
+            self._children = []
+            raise ForceRetryError from None
+        self._children.pop(0)
+        return value
+
+    def put(self, value: bytes, priority: int = 100) -> None:
+        """Put an entry.
+
+        :param priority: 0 to 999; lower ones are taken first.
+        :raises TypeError: `value` is not bytes, or `priority` no int. ValueError: it is out of that range.
+        """
+        self._check_put_arguments(value, priority)
+        self.client.retry(self._ensure_paths)
+        path = f"{self.path}/{self.prefix}{priority:03d}-"
+        with suppress(AnswerLostError):  # it was put, and another client has taken it
+            self.client.once(self.client.create, path, value, sequence=True)
 
 
 class LockingQueue(KazooLockingQueue):

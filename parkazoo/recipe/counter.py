@@ -1,0 +1,40 @@
+"""A counter that adds once, even if an answer is lost."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from kazoo.exceptions import BadVersionError
+from kazoo.recipe.counter import Counter as KazooCounter
+from kazoo.retry import ForceRetryError
+
+from parkazoo.recipe.exactly_once import retried
+
+
+class Counter(KazooCounter):
+    """kazoo's Counter; same methods, same data.
+
+    If the answer to a set is lost, kazoo's reads the value, which may have been added to, and adds again. Here the
+    set is done by ``client.once``.
+
+    :raises SessionExpiredError: the session has ended before an answer came. The message says so if the value may
+        have been added.
+    """
+
+    def _change(self, value: Any) -> Counter:
+        if not isinstance(value, self.default_type):
+            raise TypeError("invalid type for value change")
+        retried(self.client, self._inner_change, value)
+        return self
+
+    def _inner_change(self, value: Any) -> None:
+        before, version = self._value()
+        after = before + value
+        data = struct.pack(">i", after) if self.support_curator else repr(after).encode("ascii")
+        self.pre_value, self.post_value = before, None
+        try:
+            self.client.once(self.client.set, self.path, data, version)
+        except BadVersionError:
+            raise ForceRetryError from None
+        self.post_value = after
