@@ -2,10 +2,10 @@
 
 Promise    Each `+=` and `-=` is done once, on top of all the others. It reads, adds and writes with the version
            that it has read, and begins again if another client was faster.
-SUSPENDED  An operation under way is retried until the connection is back. If its answer was lost, it may have
-           been done already; then this addition counts twice. Where that matters, keep a record of each
-           addition instead, for example a znode each.
-LOST       As above. The number itself is a plain znode and stays.
+SUSPENDED  An addition under way is retried until the connection is back. If its answer was lost, the client finds
+           out whether it was done (with kazoo's client such an addition counts twice).
+LOST       An addition under way raises SessionExpiredError, which says so if it may have been done. The number
+           itself is a plain znode and stays.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 Promise    No two clients get the same item. An item is removed before the work on it: it is lost with a client
            that crashes meanwhile. Where that matters, use LockingQueue.
-SUSPENDED  `get` is retried until the connection is back. If the answer to its delete was lost, that item is
-           lost. `put` raises ConnectionLoss, and the item may be there or not. After a second `put` the item
-           may be there twice.
-LOST       As above. The items are plain znodes and stay.
+SUSPENDED  `get` and `put` are retried until the connection is back. If an answer was lost, the client finds out
+           whether it was done (with kazoo's client such an item is lost, or put twice).
+LOST       What is under way raises SessionExpiredError, which says so if an item may have been taken or put. The
+           items are plain znodes and stay.
 
 `get` returns None at once if the queue is empty.
 """

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from os.path import split
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Literal, overload
 
 from parkazoo.compat.creation import Creation, checked_acl, ensure_path, prefixed
 from parkazoo.compat.reads import Reads, check_bool, check_path
@@ -19,12 +18,8 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.operations import EPHEMERAL, SEQUENCE
 from parkazoo.recipe.delete import TreeDelete
-from parkazoo.recipe.exactly_once import ExactlyOnce
 from parkazoo.recipe.transaction import RetriableTransaction
 from parkazoo.types import ACL, ACLs, AsyncResult, ZnodeStat
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class Calls(Reads):
@@ -40,8 +35,6 @@ class Calls(Reads):
     * CrossEnsembleError: a transaction over several ensembles.
     * NoAuthError: an ACL forbids it; ZookeeperError: what else servers refuse, such as a value above 1 MB.
     """
-
-    _exactly_once: ExactlyOnce
 
     # ---- writes --------------------------------------------------------------------------------
 
@@ -262,24 +255,6 @@ class Calls(Reads):
     def transaction(self) -> RetriableTransaction:
         """A transaction as kazoo's, but on one ensemble; after a failure it can be committed again."""
         return RetriableTransaction(self)
-
-    def once(self, func: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do a write exactly once, however often the connection is lost: as ``retry``, but never twice.
-
-        ``client.once(client.create, "/queue/item-", b"...", sequence=True)``. The write goes as a transaction that
-        also sets an ephemeral znode of this client's, which tells after a lost connection whether it was done. See
-        docs/design/once.md. It waits as long as the session lives. Threads do not wait for each other.
-
-        :param func: this client's ``create``, ``set`` or ``delete``, or the ``commit`` of one of its transactions.
-        :returns: what `func` returns. If an answer was lost, the stat of a ``set`` may be newer than the write.
-        :raises SessionExpiredError, ConnectionClosedError: the session has ended. The message says so if the write
-            may have been done; otherwise it was not.
-        :raises AnswerLostError: it was done, but the answer was lost and the znode is gone since.
-        :raises TypeError: `func` is another one, or has ``include_data`` or ``recursive``.
-        :raises: what `func` raises, except ConnectionLoss.
-        """
-        result: T = self._exactly_once(func, args, kwargs)
-        return result
 
     # ---- about the servers ---------------------------------------------------------------------
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from parkazoo.compat.calls import Calls
 from parkazoo.compat.internals import Connections, Watchers, child_places, data_places
@@ -35,6 +35,8 @@ else:
     else:
         Unpack = type
 
+P = ParamSpec("P")
+T = TypeVar("T")
 PATIENCE = 1 / 3  # of the session timeout: how long answers may wait for state listeners
 
 
@@ -135,6 +137,24 @@ class CompatibleClient(Calls):
     def Spread(self, path: str, buckets: int) -> _Spread:
         """See :class:`parkazoo.recipe.buckets.Spread`."""
         return _Spread(self, path, buckets)
+
+    def once(self, func: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do a write exactly once, however often the connection is lost: as ``retry``, but never twice.
+
+        ``client.once(client.create, "/queue/item-", b"...", sequence=True)``. The write goes as a transaction that
+        also sets an ephemeral znode of this client's, which tells after a lost connection whether it was done. See
+        docs/design/once.md. It waits as long as the session lives. Threads do not wait for each other.
+
+        :param func: this client's ``create``, ``set`` or ``delete``, or the ``commit`` of one of its transactions.
+        :returns: what `func` returns. If an answer was lost, the stat of a ``set`` may be newer than the write.
+        :raises SessionExpiredError, ConnectionClosedError: the session has ended. The message says so if the write
+            may have been done; otherwise it was not.
+        :raises AnswerLostError: it was done, but the answer was lost and the znode is gone since.
+        :raises TypeError: `func` is another one, or has ``include_data`` or ``recursive``.
+        :raises: what `func` raises, except ConnectionLoss.
+        """
+        result: T = self._exactly_once(func, args, kwargs)
+        return result
 
     # ---- what programs and recipes reach for --------------------------------------------------
 

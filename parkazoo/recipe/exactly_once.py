@@ -55,7 +55,7 @@ class ExactlyOnce:
         transaction = self._client.transaction()
         transaction.create(path, b"" if value is None else value, acl, ephemeral, sequence)
         try:
-            return str(self._write(transaction))
+            return str(self._result_of(transaction))
         except NoNodeError:
             if not makepath:
                 raise
@@ -65,16 +65,16 @@ class ExactlyOnce:
     def _set(self, path: Any, value: Any, version: Any) -> Any:
         transaction = self._client.transaction()
         transaction.set_data(path, b"" if value is None else value, version)
-        return self._write(transaction)
+        return self._result_of(transaction)
 
     def _delete(self, path: Any, version: Any, recursive: Any) -> Any:
         if recursive:
             raise TypeError("once deletes one znode: a recursive delete may be repeated with client.retry")
         transaction = self._client.transaction()
         transaction.delete(path, version)
-        return self._write(transaction)
+        return self._result_of(transaction)
 
-    def _write(self, transaction: RetriableTransaction) -> Any:
+    def _result_of(self, transaction: RetriableTransaction) -> Any:
         """The result of the only operation."""
         (result,) = self._commit(transaction)
         if isinstance(result, Exception):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kazoo.exceptions import ConnectionLoss, OperationTimeoutError, SessionExpiredError
-from kazoo.retry import ForceRetryError, KazooRetry
+from kazoo.retry import KazooRetry
 
 from tests.faults.load import Worker
 
@@ -35,14 +35,9 @@ def beating(worker: Worker, every_s: float = BEAT_S) -> Iterator[None]:
         thread.join()
 
 
-def retry_of_conflicts() -> KazooRetry:
-    """A client's `command_retry` that lets its user see each lost connection.
-
-    What was asked then may have been done; kazoo would ask again.
-    """
-    retry = KazooRetry(max_tries=-1, max_delay=0.1)
-    retry.retry_exceptions = (ForceRetryError,)
-    return retry
+def retry_to_the_end() -> KazooRetry:
+    """A client's `command_retry` that ends with the session alone."""
+    return KazooRetry(max_tries=-1, max_delay=RETRY_S, ignore_expire=False)
 
 
 def until_answered(call: Any, max_tries: int = -1) -> Any:

@@ -45,7 +45,6 @@ REPEATED = {
 CALLED_BY_OTHERS = {
     "_best_effort_cleanup": "kazoo's Lock and Semaphore",
     "_get_connection": "taskflow's tests",
-    "_inner_get": "kazoo's LockingQueue",
     "_restart": "tests/fuzz/sides.py, by the name of a call",
     "emit": "logging",
     "get_logs": "kazoo's test harness",

@@ -2,7 +2,7 @@
 
 The judge checks: no two acknowledged adds saw the same number before; after each add its worker's digits are
 what it knows; the sum at the end is exact. Only an add that was cut short by the KILL of its process, or lost
-and not yet read again, may count or not.
+with its session and not yet read again, may count or not.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ def judge(run: Run) -> Judgement:
                 problems.append(f"{who} added to {before} and made it {after}")
             mine.adds += 1
             problems += mine.compare(when, record.worker, after)
+        elif record.what == "lost":
+            mine.is_lost = True
         elif record.what == "read":
-            mine.is_adding = False
-            problems += mine.compare(when, record.worker, record.fields["after"], lost=1)
+            problems += mine.compare(when, record.worker, record.fields["after"], lost=mine.is_lost)
+            mine.is_adding = mine.is_lost = False
         elif record.what == "sum":
             for worker, theirs in known.items():
                 if worker >= 0:
@@ -66,6 +68,7 @@ class Known:
     adds: int = 0
     cut_short: int = 0
     is_adding: bool = False
+    is_lost: bool = False
 
     def compare(self, when: str, worker: int, value: int, lost: int = 0) -> list[str]:
         """Whether the counter says the same; it is believed from then on.

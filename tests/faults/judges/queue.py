@@ -1,7 +1,7 @@
 """What the journals of loads/queue.py must say.
 
 The judge checks: no item is given twice; none that was given is still there; none comes from nowhere; no more
-are missing than gets were cut short.
+are missing than gets were cut short, by a KILL or by the end of their session.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def judge(run: Run) -> Judgement:
     problems += [f"item {item} was given and is still there" for item in got.keys() & left.keys()]
     problems += [f"no worker has put item {item}" for item in (got.keys() | left.keys()) - begun]
     missing = there - got.keys() - left.keys()
-    cut_short = what["getting"] - what["got"]
+    cut_short = what["getting"] - what["got"] - _gets_not_done(run)
     if len(missing) > cut_short:
         problems.append(f"{len(missing)} items are missing, but only {cut_short} gets were cut short: {missing}")
     if not got:
@@ -38,3 +38,13 @@ def judge(run: Run) -> Judgement:
         "gone with them": len(missing),
     }
     return Judgement(problems, figures)
+
+
+def _gets_not_done(run: Run) -> int:
+    """How many were refused for certain."""
+    count, last = 0, dict[int, str]()
+    for record in run.records:
+        if record.what == "not done" and last.get(record.worker) == "getting":
+            count += 1
+        last[record.worker] = record.what
+    return count

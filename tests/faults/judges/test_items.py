@@ -46,6 +46,12 @@ class TestCounter(JudgeTest):
         lost[-1] = line(5, 0, "read", after=3)
         self.refuse("3 adds of worker 0, not 1 to 2", *added(2, 0, 0, 1), *lost, self.end(3))
 
+    def test_the_error_says_that_it_was_not_done(self) -> None:
+        refused = [line(3, 0, "adding"), line(4, 0, "not added")]
+        self.accept(*added(2, 0, 0, 1), *refused, line(5, 0, "read", after=1), self.end(1))
+        wrong = line(5, 0, "read", after=2)
+        self.refuse("2 adds of worker 0, not 1", *added(2, 0, 0, 1), *refused, wrong, self.end(2))
+
     def test_cut_short_by_a_kill(self) -> None:
         for value in (2, 3):
             cut = [*added(2, 0, 0, 1), line(3, 0, "adding"), *added(9, 0, value - 2, value - 1)]
@@ -76,6 +82,12 @@ class TestQueue(JudgeTest):
 
     def test_given_twice(self) -> None:
         self.refuse("x was given 2 times", *self.put("x"), *self.got("x", "x"), self.left())
+
+    def test_an_item_is_gone_though_the_get_was_not_done(self) -> None:
+        begun = line(20.8, 1, "getting")
+        self.accept(*self.put("x", "y"), *self.got("y"), begun, line(21, 1, "lost"), self.left())
+        refused = line(21, 1, "not done")
+        self.refuse("only 0 gets", *self.put("x", "y"), *self.got("y"), begun, refused, self.left())
 
     def test_given_and_there(self) -> None:
         self.refuse("x was given and is still there", *self.put("x"), *self.got("x"), self.left("x"))

@@ -1,17 +1,20 @@
 """Counter: sums are exact.
 
-Each worker adds to digits of its own in one shared number, so the sum shows how often each has added. An add
-whose connection is lost may or may not have happened; its worker reads the counter and knows. (kazoo's own retry
-would add again, and so twice, with KazooClient too: here a client's `command_retry` repeats conflicts alone.)
+Each worker adds to digits of its own in one shared number, so the sum shows how often each has added. An add is
+retried until it is done; if its session ends meanwhile, the error says whether it may have been done, and its
+worker reads the counter and knows. (kazoo's own Counter would add twice when an answer is lost.)
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from kazoo.exceptions import SessionExpiredError
+
+from parkazoo.recipe.exactly_once import MAY_BE_DONE
 from tests.faults import catching_up
 from tests.faults.load import Worker
-from tests.faults.retries import LOST, retry_of_conflicts, until_answered
+from tests.faults.retries import retry_to_the_end, until_answered
 
 DIGITS = 12
 
@@ -26,7 +29,7 @@ class CounterLoad:
         client.Counter(f"{root}/sum").__add__(0)
 
     def work(self, worker: Worker) -> None:
-        client = worker.connect(command_retry=retry_of_conflicts())
+        client = worker.connect(command_retry=retry_to_the_end())
         counter = client.Counter(f"{worker.root}/sum")
 
         def read() -> int:
@@ -37,8 +40,8 @@ class CounterLoad:
             worker.record("adding")
             try:
                 counter += 10 ** (DIGITS * worker.number)
-            except LOST:
-                worker.record("lost")
+            except SessionExpiredError as error:
+                worker.record("lost" if MAY_BE_DONE in str(error) else "not added")
                 worker.record("read", after=until_answered(read))
             else:
                 worker.record("added", before=counter.pre_value, after=counter.post_value)
