@@ -25,7 +25,7 @@ from parkazoo.protocol.steps import Operation, Request, ask, failure
 from parkazoo.protocol.transaction import Guarded
 
 Generate = Callable[[Any, Request], Operation[Any]]
-NOT_ON_THE_WIRE = -14
+NOT_ON_THE_WIRE = -15
 DIGITS = 10  # of a sequence number
 
 
