@@ -1,7 +1,7 @@
 """KazooClient over several ZooKeeper ensembles. Importing it does nothing else."""
 
 from parkazoo.client import ParKazooClient
-from parkazoo.errors import ClusterMapError, CrossEnsembleError, ForkError
+from parkazoo.errors import ClusterMapError, CrossEnsembleError, DeferredError, ForkError
 from parkazoo.version import __version__ as __version__
 
-__all__ = ["ClusterMapError", "CrossEnsembleError", "ForkError", "ParKazooClient"]
+__all__ = ["ClusterMapError", "CrossEnsembleError", "DeferredError", "ForkError", "ParKazooClient"]

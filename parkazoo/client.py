@@ -22,7 +22,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from parkazoo.compat.ensembles import Answer, Ensembles, time_out
+from parkazoo.compat.ensembles import Answer, time_out
 from parkazoo.engine.ports import Reply
 from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
@@ -33,6 +33,7 @@ from parkazoo.protocol.placement import MAP, logical
 from parkazoo.protocol.registration import encode_registration, registration_path
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
+from parkazoo.structures.deferred import Deferring
 from parkazoo.version import __version__
 from parkazoo.wire.handler import Handler, start_handler, stop_handler
 from parkazoo.wire.member import Member
@@ -46,7 +47,7 @@ MIN_CLOSE_TIMEOUT_S = 10  # kazoo's
 CHROOT_TIMEOUT_S = 1.0
 
 
-class ParKazooClient(Ensembles):
+class ParKazooClient(Deferring):
     """A KazooClient over several ensembles.
 
     Takes every argument of :class:`kazoo.client.KazooClient`. `hosts` are servers of any of the ensembles, with a
@@ -88,7 +89,7 @@ class ParKazooClient(Ensembles):
             elif request is SESSION_EXPIRED:
                 self._runtime.call(partial(session.expire, "a test wants it"))
             else:
-                session.call(request, async_object)
+                (self._deferrals or session).call(request, async_object)
         except BaseException:  # raised by a signal handler, or by gevent
             session.interrupted(get_ident())
             raise
@@ -217,6 +218,7 @@ class ParKazooClient(Ensembles):
         if self._stopped.is_set() and (self._session is None or self._session.is_stopping):
             return  # otherwise a stop() was interrupted before it could ask for the end
         self.listeners.before_use()
+        self._end_deferred()
         deadline_s = time.monotonic() + self._close_timeout_s
         was_connected = self.connected
         try:

@@ -37,3 +37,23 @@ class CrossEnsembleError(KazooException):
             "client.LockingQueue, or have directories that are made from now on kept together (`parkazoo map rule "
             "add`, on a map of form grown)."
         )
+
+
+class DeferredError(KazooException):
+    """Deferred writes were not done, or no more are taken.
+
+    :ivar failed: paths of those that were refused, each with its error.
+    :ivar dropped: of those that were never done, since one in front of them was refused or the session was over.
+    :ivar unknown: of those of which no one knows: before their answer the client was stopped, or the lane's marker
+        deleted.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        failed: Sequence[tuple[str, Exception]] = (),
+        dropped: Sequence[tuple[str, Exception]] = (),
+        unknown: Sequence[tuple[str, Exception]] = (),
+    ) -> None:
+        self.failed, self.dropped, self.unknown = tuple(failed), tuple(dropped), tuple(unknown)
+        super().__init__(message)

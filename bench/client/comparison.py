@@ -18,6 +18,7 @@ from bench.client.bare_socket import (
     BareThreadsGet,
     BareThreadsSet,
 )
+from bench.client.deferred_loads import AsyncSetOf1, AsyncSetOf16, DeferredCall, DeferredSet, GetBesideDeferred
 from bench.client.directories import FirstChild, LeafGet, MirroredGet, NextChild
 from bench.client.grown_map import AdoptedCreate, ColdGet, MissingExists
 from bench.client.measure import CPU, LATENCY, RATE, Measure
@@ -92,6 +93,20 @@ def after_growth(name: str, about: str, load: type[ClientLoad], operations: int)
     )
 
 
+def deferred(
+    name: str,
+    about: str,
+    base: type[ClientLoad],
+    goals: dict[Measure, float | None],
+    load: type[ClientLoad] = DeferredSet,
+    operations: int = 3000,
+) -> Comparison:
+    """Deferred writes beside others, of one client on one ensemble."""
+    return Comparison(
+        f"deferred-{name}", about, parkazoo(load, name="deferred"), parkazoo(base), None, operations, goals
+    )
+
+
 def threads(load: type[BareThreadsGet], count: int, ensembles: int = 1) -> Side:
     return Side("bare sockets", partial(load, count), ensembles)
 
@@ -105,7 +120,7 @@ def with_old(checkout: str) -> list[Comparison]:
             goals={**dict.fromkeys(each.goals), CPU: MOST_WITH_OLD},
         )
         for each in COMPARISONS
-        if not each.name.startswith(("bare-", "order-", "grown-"))  # old versions know neither order nor growth
+        if not each.name.startswith(("bare-", "order-", "grown-", "deferred-"))  # which old versions do not know
     ]
 
 
@@ -298,4 +313,12 @@ COMPARISONS = (
     after_growth("first-child", "create of a first child", FirstChild, 400),
     after_growth("cold", "get in a directory that the client does not know", ColdGet, 400),
     after_growth("adopted", "create in a directory from before", AdoptedCreate, 1000),
+    deferred("async-200", "set, deferred : 200 in flight", AsyncSet, {RATE: 3.0, CPU: 0.4}, operations=12000),
+    deferred("async-16", "set, deferred : 16 in flight", AsyncSetOf16, {RATE: None, CPU: None}),
+    deferred("async-1", "set, deferred : 1 in flight", AsyncSetOf1, {RATE: None, CPU: None}),
+    deferred("sync", "set, deferred : synchronous", SyncSet, {RATE: 10.0, CPU: None}),
+    deferred(
+        "call", "set, until the call returns, deferred : synchronous", SyncSet, {LATENCY: 0.05}, DeferredCall
+    ),
+    deferred("get", "get, beside deferred puts : alone", SyncGet, {LATENCY: 1.1}, GetBesideDeferred),
 )

@@ -13,6 +13,7 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import (
     CLIENTS,
+    DEFERRED,
     DONE,
     ENSEMBLE,
     FENCE_COUNT,
@@ -49,7 +50,7 @@ class Contents(NamedTuple):
             acl = client.call("get_acls", ROOT)[0]
         except NoNodeError:
             return cls(client.hosts, None, None, None, None, (), False, frozenset())
-        own = {split(path)[1] for path in (MAP, DRAFT, ENSEMBLE, CLIENTS, MIRRORS, FENCES, DONE)}
+        own = {split(path)[1] for path in (MAP, DRAFT, ENSEMBLE, CLIENTS, DEFERRED, MIRRORS, FENCES, DONE)}
         names = client.children(ROOT)
         return cls(
             hosts=client.hosts,

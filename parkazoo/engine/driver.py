@@ -17,6 +17,7 @@ from kazoo.exceptions import ConnectionLoss
 from parkazoo.engine.gather import Gather
 from parkazoo.engine.ports import Reply, RequestPort
 from parkazoo.kazoo_private import Exists, Sync, Transaction
+from parkazoo.protocol.chain import ChainedBatch
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.grown.common import GrownContext
@@ -31,6 +32,7 @@ from parkazoo.protocol.watches import DirectoryWatch
 
 log = logging.getLogger(__name__)
 
+SEVERAL = (Transaction.type, ChainedBatch.type)  # have no path of their own
 OF_ENSEMBLE = " (ensemble "  # between path and name in a member's errors
 
 
@@ -275,7 +277,7 @@ class Driver:
                 reply.set_exception(error)
             return
         # Not above: an exception of a signal handler must reach the caller if something may be claimed.
-        may_start = lasting and request.type != Transaction.type and self._claim_trust(run, request.path, lasting)
+        may_start = lasting and request.type not in SEVERAL and self._claim_trust(run, request.path, lasting)
         if not may_start and (lasting is None or lasting or self.order):
             try:
                 run.claims = dict(with_prefixes(plan.claims(self.context, request)))

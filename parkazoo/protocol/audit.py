@@ -31,16 +31,15 @@ from parkazoo.protocol.findings import (
     MISSING_MIRRORS,
     MISSING_PINS,
     ORPHANS,
-    STALE_DONE,
     UNFINISHED_PROMOTIONS,
     UNKNOWN_ENSEMBLES,
     Finding,
     is_mark,
-    is_stale,
 )
 from parkazoo.protocol.pin import decode_pin
 from parkazoo.protocol.placement import (
     CLIENTS,
+    DEFERRED,
     DONE,
     ENSEMBLE,
     FENCE_COUNT,
@@ -59,6 +58,7 @@ from parkazoo.protocol.placement import (
     split,
     unescape,
 )
+from parkazoo.protocol.records import look_at_done, look_at_marker
 from parkazoo.protocol.registration import registration_path
 from parkazoo.protocol.snapshot import Snapshot, judge, observe
 from parkazoo.protocol.steps import Operation, ask, ask_synced
@@ -95,6 +95,7 @@ class Looks(NamedTuple):
 
 
 NOTHING = Audit()
+Look = Callable[[int, int, str], Operation[list[Finding]]]
 
 
 def merge(*audits: Audit) -> Audit:
@@ -123,11 +124,12 @@ def audit_ensemble(context: Context, ensemble: int, now_ms: int, looks: Looks) -
         if split(path)[1] not in names:
             parts.append(Audit([Finding(LOST_MIRRORS if path == MIRRORS else MISSING, ensemble, path)]))
         parts.append((yield from _audit_folder(context, Place(ensemble, path), now_ms, looks)))
-    own = {split(path)[1] for path in (*folders, *inert)}
+    parts.append((yield from _audit_folder(context, Place(ensemble, DEFERRED), now_ms, looks)))
+    own = {split(path)[1] for path in (*folders, *inert, DEFERRED)}
     strange = [name for name in names if name not in own and not name.startswith((MARKER, PROBE))]
     parts.append(Audit(foreign(Place(ensemble, ROOT), strange)))
-    inert_names = [split(path)[1] for path in inert]
-    parts.append(Audit(unvisited=[Unvisited(partial(_audit_childless, Place(ensemble, ROOT)), inert_names)]))
+    childless = partial(_audit_childless, Place(ensemble, ROOT))
+    parts.append(Audit(unvisited=[Unvisited(childless, [split(path)[1] for path in inert])]))
     return merge(*parts)
 
 
@@ -144,7 +146,7 @@ def _audit_root(context: Context, ensemble: int, looks: Looks) -> Operation[Audi
 
 
 def _audit_folder(context: Context, folder: Place, now_ms: int, looks: Looks) -> Operation[Audit]:
-    """``/parkazoo/clients``, ``mirrors``, ``fences`` or ``done``."""
+    """``/parkazoo/clients``, ``deferred``, ``mirrors``, ``fences`` or ``done``."""
     try:
         names = yield from ask(folder.ensemble, GetChildren(folder.path, None))
     except NoNodeError:
@@ -153,14 +155,15 @@ def _audit_folder(context: Context, folder: Place, now_ms: int, looks: Looks) ->
         return Audit(hidden=[folder])
     if folder.path == MIRRORS:
         return Audit(unvisited=[Unvisited(partial(looks.mirror, context, folder.ensemble), names)])
+    if folder.path == DEFERRED:
+        return Audit(unvisited=[Unvisited(partial(_audit_record, look_at_marker, folder, now_ms), names)])
     if folder.path == CLIENTS:
         return Audit(unvisited=[Unvisited(partial(_audit_registration, folder.ensemble), names)])
     if folder.path == DONE:
         strange = [name for name in names if not is_mark(name)]
         own = [name for name in names if is_mark(name)]
-        return Audit(
-            foreign(folder, strange), unvisited=[Unvisited(partial(_audit_done, folder.ensemble, now_ms), own)]
-        )
+        look = partial(_audit_record, look_at_done, folder, now_ms)
+        return Audit(foreign(folder, strange), unvisited=[Unvisited(look, own)])
     fences = {str(number) for number in range(FENCE_COUNT)}
     missing = [Finding(MISSING, folder.ensemble, join(FENCES, name)) for name in sorted(fences.difference(names))]
     strange = [name for name in names if name not in fences]
@@ -192,15 +195,11 @@ def _audit_registration(ensemble: int, name: str) -> Operation[Audit]:
     return Audit([Finding(FOREIGN, ensemble, path)])
 
 
-def _audit_done(ensemble: int, now_ms: int, name: str) -> Operation[Audit]:
-    path = join(DONE, name)
+def _audit_record(look: Look, folder: Place, now_ms: int, name: str) -> Operation[Audit]:
     try:
-        stat = yield from ask(ensemble, Exists(path, None))
+        return Audit((yield from look(folder.ensemble, now_ms, name)))
     except NoAuthError:
-        return Audit(hidden=[Place(ensemble, path)])
-    if stat is None or not is_stale(stat.ctime, now_ms):
-        return NOTHING
-    return Audit([Finding(STALE_DONE, ensemble, path)])
+        return Audit(hidden=[Place(folder.ensemble, join(folder.path, name))])
 
 
 def foreign(folder: Place, names: Iterable[str]) -> list[Finding]:

@@ -34,6 +34,7 @@ EMPTY_MIRRORS = Kind("empty-mirrors", "empty mirrors, whose directory does not e
 MISSING_PINS = Kind("missing-pins", "directories that have a mirror and no pin")
 UNFINISHED_DELETES = Kind("unfinished-deletes", "deletes that were begun and not finished")
 STALE_DONE = Kind("stale-done-records", "records of finished deletes that their deleters have not read")
+ABANDONED_MARKERS = Kind("abandoned-markers", "markers of deferred writes whose client is gone")
 DIFFERING_ACLS = Kind("differing-acls", "directories whose mirror or pin has another ACL than their home")
 MISSING = Kind("missing-structure", "missing parts of /parkazoo")
 FOREIGN = Kind(
@@ -102,6 +103,7 @@ KINDS = (
     UNFINISHED_DELETES,
     DIFFERING_ACLS,
     STALE_DONE,
+    ABANDONED_MARKERS,
     MISSING,
     FOREIGN,
     MISPLACED,

@@ -21,6 +21,7 @@ from parkazoo.protocol.directory import (
     take_mark,
 )
 from parkazoo.protocol.findings import (
+    ABANDONED_MARKERS,
     DIFFERING_ACLS,
     EMPTY_MIRRORS,
     FOREIGN,
@@ -36,6 +37,7 @@ from parkazoo.protocol.findings import (
     is_stale,
 )
 from parkazoo.protocol.placement import DONE, ROOT, Directory, split
+from parkazoo.protocol.records import delete_marker
 from parkazoo.protocol.rights import (
     is_masked,
     pin_acl,
@@ -153,6 +155,10 @@ def _mend_done(context: Context, finding: Finding) -> Operation[str]:
     return ""
 
 
+def _mend_marker(context: Context, finding: Finding) -> Operation[str]:
+    return (yield from delete_marker(finding))
+
+
 def _mend_structure(context: Context, finding: Finding) -> Operation[str]:
     acl, _ = yield from ask(finding.ensemble, GetACL(ROOT))
     for path in (split(finding.path)[0], finding.path):
@@ -176,6 +182,7 @@ MENDS: Mapping[Kind, Callable[[Context, Finding], Operation[str]]] = {
     UNFINISHED_DELETES: _mend_delete,
     DIFFERING_ACLS: _mend_acls,
     STALE_DONE: _mend_done,
+    ABANDONED_MARKERS: _mend_marker,
     MISSING: _mend_structure,
     LOST_CHILDREN: _accept_loss,
 }

@@ -21,6 +21,7 @@ MIRRORS = ROOT + "/mirrors"
 FENCES = ROOT + "/fences"
 DONE = ROOT + "/done"
 CLIENTS = ROOT + "/clients"
+DEFERRED = ROOT + "/deferred"
 PIN = ".parkazoo"
 PROOF = ".parkazoo.native"  # beside a pin that says that the children are below their home
 MARKER = "once-"  # begins the names of the ephemerals in ROOT by which a write is done once

@@ -25,6 +25,7 @@ from parkazoo.kazoo_private import (
     Sync,
     Transaction,
 )
+from parkazoo.protocol.chain import ChainedBatch, chained
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import promote_secret
 from parkazoo.protocol.once import Calls, Once
@@ -160,6 +161,22 @@ def _transaction_lasting(context: Context, request: Request) -> Claims | None:
     return merge(lasting)
 
 
+def _chained_claims(context: Context, request: Request) -> Claims:
+    """A batch stays behind those in front of it if one of them has to wait."""
+    return merge([*_transaction_claims(context, request).items(), (node(request.marker.path), WRITE)])
+
+
+def _chained_lasting(context: Context, request: Request) -> Claims | None:
+    lasting: list[tuple[str, int]] = []
+    for write in request.writes:
+        if not isinstance(write, SetData):  # its stat is not asked for
+            claims = PLANS[write.type].lasting(context, write)
+            if claims is None:
+                return None
+            lasting += claims.items()
+    return merge(lasting)
+
+
 PLANS: Mapping[int, Plan] = {
     Create.type: Plan(create, _create_claims, _create_lasting),
     Create2.type: Plan(create, _create_claims, _create_lasting),
@@ -175,6 +192,7 @@ PLANS: Mapping[int, Plan] = {
     Auth.type: Plan(add_auth, _no_claims, _nothing_lasts),
     Transaction.type: Plan(transaction, _transaction_claims, _transaction_lasting),
     Once.type: Plan(Calls(transaction, read, get_children, promote_secret).once, _transaction_claims, _all_last),
+    ChainedBatch.type: Plan(chained, _chained_claims, _chained_lasting),
 }
 # These take one request, unless the znode has children on another ensemble.
 BRIEF = frozenset({Exists.type, GetData.type, GetACL.type, SetData.type})

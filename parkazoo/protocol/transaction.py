@@ -81,11 +81,11 @@ def transaction(context: Context, request: Request) -> Operation[list[Any]]:
             return failed(operations, index, error)
     changed = [each.path for each in operations if isinstance(each, (Create, Delete))]
     if not changed:
-        return (yield from _transaction(context, request, ensemble, multi))
+        return (yield from transact(context, request, ensemble, multi))
     for path in changed:
         context.resolver.forget(path)
     with context.past.begin(changed, ensemble) as change:
-        results = yield from _transaction(context, request, ensemble, multi)
+        results = yield from transact(context, request, ensemble, multi)
         if failure(results)[1] is None:
             change.paths = list(changed_by(operations, results))
         else:
@@ -104,9 +104,8 @@ def changed_by(operations: Sequence[Request], results: Sequence[Any]) -> Iterato
             yield operation.path
 
 
-def _transaction(
-    context: Context, request: Request, ensemble: int, multi: Sequence[Request]
-) -> Operation[list[Any]]:
+def transact(context: Context, request: Request, ensemble: int, multi: Sequence[Request]) -> Operation[list[Any]]:
+    """:param multi: the operations, with their physical paths on that ensemble."""
     operations, guard = request.operations, guard_of(request)
     planned: dict[int, Directory] = {}  # by index: directories to delete that have a mirror yet
     deletes: Deletes = {}
@@ -138,7 +137,7 @@ def _transaction(
 
 def _place(context: Context, operations: Sequence[Request]) -> tuple[int, list[Request]]:
     """The one ensemble, and the operations with their physical paths."""
-    places = [_place_of(context, operation) for operation in operations]
+    places = [place_of(context, operation) for operation in operations]
     ensembles = {place.ensemble for place in places} or {context.resolver.bootstrap}
     if len(ensembles) > 1:
         raise CrossEnsembleError(
@@ -151,7 +150,8 @@ def _place(context: Context, operations: Sequence[Request]) -> tuple[int, list[R
     return ensembles.pop(), multi
 
 
-def _place_of(context: Context, operation: Request) -> Place:
+def place_of(context: Context, operation: Request) -> Place:
+    """Where an operation of a transaction goes."""
     if not isinstance(operation, Create):
         return context.resolver.known(operation.path).home
     parent, name = split(operation.path)

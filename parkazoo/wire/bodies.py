@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from parkazoo.kazoo_private import Exists, GetData, SetData, int_struct
+from parkazoo.protocol.chain import ChainStep
 from parkazoo.protocol.steps import ExistsForWatch, Request
 
 pack_int = int_struct.pack
+STEP, END = b"\0" + pack_int(-1), pack_int(-1) + b"\1" + pack_int(-1)  # of the headers in a multi
 
 
 def _write_read(request: Request) -> bytes:
@@ -26,11 +28,19 @@ def _write_set(request: Request) -> bytes:
     )
 
 
+def _write_multi(request: Request) -> bytes:
+    parts: list[bytes] = []
+    for each in request.operations:
+        parts += (pack_int(each.type), STEP, serialize(each))
+    return b"".join((*parts, END))
+
+
 WRITERS: Mapping[type, Callable[[Request], bytes]] = {
     Exists: _write_read,
     ExistsForWatch: _write_read,
     GetData: _write_read,
     SetData: _write_set,
+    ChainStep: _write_multi,
 }
 
 

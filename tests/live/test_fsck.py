@@ -10,7 +10,7 @@ from kazoo.exceptions import NotEmptyError
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.protocol import findings
-from parkazoo.protocol.placement import CLIENTS, DONE, FENCES, MIRRORS, PIN, escape, join
+from parkazoo.protocol.placement import CLIENTS, DEFERRED, DONE, FENCES, MIRRORS, PIN, escape, join
 from parkazoo.protocol.rights import (
     pin_acl,
 )
@@ -171,6 +171,18 @@ class FsckTest(FsckCase):
         with mock.patch.object(findings, "STALE_AFTER_MS", -DAY_S * 1000):
             self.is_repaired("stale-done-records", [("b", path)])
         self.assertIsNone(self.plain[1].exists(path))
+
+    def test_abandoned_marker(self) -> None:
+        """Not before a day is over, and not while its client is there."""
+        path, living = f"{DEFERRED}/gone", f"{DEFERRED}/living"
+        self.plain[1].create(path, b'{"client": "0x17", "batches": 0}', makepath=True)
+        self.client.join()
+        registered = self.plain[1].get(f"{CLIENTS}/{self.plain[1].get_children(CLIENTS)[0]}")[0]
+        self.plain[1].create(living, registered)
+        self.assertEqual(self.found(self.check()), {})
+        with mock.patch.object(findings, "STALE_AFTER_MS", -DAY_S * 1000):
+            self.is_repaired("abandoned-markers", [("b", path)])
+        self.assertEqual(self.plain[1].get_children(DEFERRED), ["living"])
 
     # ---- told ----------------------------------------------------------------------------------
 

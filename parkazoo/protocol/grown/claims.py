@@ -24,6 +24,7 @@ from parkazoo.kazoo_private import (
     Sync,
     Transaction,
 )
+from parkazoo.protocol.chain import ChainedBatch, refuse_batch
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.grown.changing import delete, set_acls, set_data
 from parkazoo.protocol.grown.common import GrownContext
@@ -78,6 +79,10 @@ def _all_last(context: Context, request: Request) -> Claims | None:
     return None
 
 
+def _no_claims(context: Context, request: Request) -> Claims:
+    return {}
+
+
 def _places(context: Context) -> Any:
     return cast(GrownContext, context).places
 
@@ -109,4 +114,5 @@ GROWN_PLANS: Mapping[int, Plan] = {
     Once.type: _plan(
         Calls(transaction, read, get_children, promote_secret).once, Transaction.type, _transaction_claims
     ),
+    ChainedBatch.type: Plan(refuse_batch, _no_claims, _all_last),
 }

@@ -1,0 +1,259 @@
+"""Runs the lanes of deferred writes: batches out, answers in, markers made, asked and replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import ConnectionLoss, OperationTimeoutError, SessionExpiredError
+
+from parkazoo.engine.early import Early
+from parkazoo.engine.ports import OnAnswer, Reply, Runtime
+from parkazoo.engine.session import Session
+from parkazoo.protocol.chain import (
+    ChainedBatch,
+    Landed,
+    Settled,
+    make_marker,
+    marker_path,
+    remove_marker,
+    replace_marker,
+)
+from parkazoo.protocol.deferral import Batch, Lane, Outcome, Phase, Write
+from parkazoo.protocol.placement import Place
+from parkazoo.protocol.steps import Operation, Request
+
+DISCONNECTED = (ConnectionLoss, SessionExpiredError, OperationTimeoutError)
+PAUSE_S = 0.05  # before a marker is asked again
+
+
+class Deferrals:
+    """All lanes of one client. Its ordinary operations come through here as long as there is one.
+
+    An operation first puts on the wire what the lanes have not sent yet. While a lane does not know which of its
+    batches are in, operations wait: they would not see what is sent again. They wait for the session timeout at
+    most.
+    """
+
+    def __init__(self, session: Session[Any], runtime: Runtime, patience_s: float) -> None:
+        self.session = session
+        self.runtime = runtime
+        self.lanes: list[RunningLane] = []
+        self._patience_s = patience_s
+        self._early: Early | None = None
+
+    def call(self, request: Request, reply: Reply | None) -> None:
+        """Issue an ordinary operation."""
+        for lane in self.lanes:
+            lane.flush()
+        early = self._early
+        if early is None:
+            self.session.call(request, reply)
+        else:
+            early.call(request, reply)
+
+    def hold(self) -> None:
+        """Keep what comes: a lane is in doubt."""
+        if self._early is None:
+            self._early = early = Early(self.runtime.make_lock(), lambda: None)
+            self.call_later(self._patience_s, partial(self._let_go, early))
+
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        """As the runtime's; any thread may ask for it."""
+
+        def begin() -> None:
+            self.runtime.call_later(delay_s, call)
+
+        self.runtime.call(begin)
+
+    def release(self) -> None:
+        """A lane is not in doubt any more."""
+        if self._early is not None and not any(lane.is_in_doubt for lane in self.lanes):
+            self._let_go(self._early)
+
+    def _let_go(self, early: Early) -> None:
+        early.open(self.session.call)
+        if self._early is early:
+            self._early = None
+
+
+class RunningLane:
+    """One lane on its way. Any thread may call.
+
+    :param lock: may be taken again by the thread that holds it: a member may answer at once. It is held while a
+        batch is handed over, so that batches leave in their order; nothing blocks then.
+    :param guard: the whole path of what must be there when a batch lands; None: nothing must.
+    :param on_change: called with the lock held when writes have ended.
+    """
+
+    def __init__(
+        self,
+        owner: Deferrals,
+        lane: Lane,
+        lock: AbstractContextManager[Any],
+        ensemble: int,
+        guard: str | None,
+        linger_s: float,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.lane = lane
+        self.ensemble = ensemble
+        self._owner = owner
+        self._session = owner.session
+        self._runtime = owner.runtime
+        self._lock = lock
+        self._guard = guard
+        self._linger_s = linger_s
+        self._on_change = on_change
+        self._client = self._session.number
+        self._marker = Place(ensemble, "")
+        self._data = b""
+        self._successor = ""
+        self._is_timed = False
+        self._is_urgent = False
+        self._is_asking = False
+        with lock:
+            owner.lanes = [*owner.lanes, self]
+            owner.hold()
+            self._ask()
+
+    @property
+    def is_in_doubt(self) -> bool:
+        return self.lane.phase in (Phase.DRAINING, Phase.SETTLING)
+
+    # ---- what is to be sent ------------------------------------------------------------------------
+
+    def add(self, write: Write) -> Exception | None:
+        """Take a write; or return why the lane takes none any more."""
+        lane = self.lane
+        with self._lock:
+            if lane.error is None:
+                lane.add(write)
+                if lane.is_full:
+                    self._pump()
+                if lane.has_unsent and not self._is_timed:
+                    self._is_timed = True
+                    self._owner.call_later(self._linger_s, self._have_lingered)
+            return lane.error
+
+    def flush(self) -> None:
+        """Put everything on the wire, as soon as the lane is out of doubt."""
+        with self._lock:
+            if self.lane.has_unsent or self._is_over:
+                self._is_urgent = True
+                self._pump()
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether the session is over, and the lane does not know it yet."""
+        return self._session.number != self._client and self.lane.phase is Phase.OPEN
+
+    def end(self, error: Exception) -> None:
+        """The client stops: what has no answer yet gets none."""
+        with self._lock:
+            self.lane.lost(None, error)
+            self._go_on()
+
+    def _have_lingered(self) -> None:
+        with self._lock:
+            self._is_timed = False
+        self.flush()
+
+    def _pump(self) -> None:
+        """With the lock held: send what may be sent."""
+        lane = self.lane
+        if self._is_over:
+            lane.end_session()
+            self._go_on()
+        while (batch := lane.take(self._is_urgent)) is not None:
+            self._send(batch)
+        if not lane.has_unsent:
+            self._is_urgent = False
+
+    def _send(self, batch: Batch) -> None:
+        version = batch.number - self.lane.base
+        requests = [write.request for write in batch.writes]
+        request = ChainedBatch(self._marker, version, self._data, self._guard, requests)
+        try:
+            self._session.call(request, OnAnswer(partial(self._answered, batch)))
+        except BaseException:  # a signal handler's: the client drops its connections
+            if batch.outcome is None:
+                batch.answer(Outcome.LOST)
+            raise
+
+    # ---- what comes back ---------------------------------------------------------------------------
+
+    def _answered(self, batch: Batch, answer: Landed | Exception) -> None:
+        with self._lock:
+            if batch.outcome is None:
+                batch.answer(*self._outcome(answer))
+            was_in_doubt = self.is_in_doubt
+            self.lane.answered()
+            if self.is_in_doubt and not was_in_doubt:
+                self._owner.hold()
+            self._go_on()
+
+    def _outcome(self, answer: Landed | Exception) -> tuple[Outcome, int, Exception | None]:
+        if isinstance(answer, Exception):
+            if not isinstance(answer, DISCONNECTED):
+                self.lane.give_up(answer)
+            return Outcome.LOST, -1, answer
+        if answer.error is None:
+            return Outcome.DONE, -1, None
+        if answer.at < 0:
+            return Outcome.BEHIND, -1, answer.error
+        return Outcome.FAILED, answer.at - (self._guard is not None), answer.error
+
+    def _go_on(self) -> None:
+        """With the lock held, after the lane has changed."""
+        if self.lane.phase is Phase.SETTLING and not self._is_asking:
+            self._ask()
+        elif self.lane.phase is Phase.OPEN:
+            self._pump()
+        if not self.is_in_doubt:
+            self._owner.release()
+        self._on_change()
+
+    # ---- the marker --------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        self._is_asking = True
+        operation: Operation[Any]
+        driver = self._session.driver
+        assert driver is not None
+        if not self._data:  # under another name each time: one that was lost may still be made, after all else
+            self._marker = Place(self.ensemble, marker_path(self._runtime.new_mark()))
+            operation = make_marker(self._marker, self._client)
+        else:
+            self._successor = self._successor or marker_path(self._runtime.new_mark())
+            operation = replace_marker(self._marker, self._successor, self._client)
+        driver.run(operation, OnAnswer(self._told))
+
+    def _told(self, answer: bytes | Settled | Exception) -> None:
+        with self._lock:
+            is_over = self._session.number != self._client
+            if isinstance(answer, bytes):
+                self._data = answer
+                answer = Settled(0, answer)
+            elif isinstance(answer, Settled):
+                self._marker, self._data, self._successor = Place(self.ensemble, self._successor), answer.data, ""
+            elif isinstance(answer, DISCONNECTED) and not self._session.is_stopping:
+                self._owner.call_later(PAUSE_S, self._ask)
+                return
+            self._is_asking = False
+            if isinstance(answer, Exception):
+                self.lane.lost(None, answer)
+            elif is_over:
+                self.lane.lost(answer.batches, SessionExpiredError())
+            else:
+                self.lane.settled(answer.batches)
+            self._go_on()
+
+    def remove(self) -> None:
+        """The lane is at rest: its marker is needed no more."""
+        self._owner.lanes = [lane for lane in self._owner.lanes if lane is not self]
+        driver = self._session.driver
+        if driver is not None and not self._session.is_stopping:
+            driver.run(remove_marker(self._marker), OnAnswer(lambda answer: None))

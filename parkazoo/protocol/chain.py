@@ -1,0 +1,209 @@
+"""The requests of a lane of deferred writes: its marker made, a batch in its chain, the marker asked and replaced.
+
+A marker is ``/parkazoo/deferred/<name>`` on the lane's ensemble. Its version counts the batches that have landed
+since it was made; its data says how many had landed before that. Its name is never used twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kazoo.exceptions import BadVersionError, ConfigurationError, NoNodeError, NotEmptyError
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from parkazoo.kazoo_private import CheckVersion, Create, Delete, GetData, SetData, Transaction, int_struct
+from parkazoo.protocol.context import Context
+from parkazoo.protocol.past import CATCH_UP
+from parkazoo.protocol.placement import DEFERRED, Place, join, split
+from parkazoo.protocol.registration import CLIENT, format_session
+from parkazoo.protocol.rights import is_secret
+from parkazoo.protocol.steps import Operation, Request, ask, commit, failure, placed
+from parkazoo.protocol.transaction import place_of, transact
+
+NOT_PLAIN = "writes cannot be deferred on a map whose form is not plain"
+BASE = "batches"  # in a marker's data
+
+
+class _Fields(NamedTuple):
+    marker: Place
+    version: int
+    data: bytes
+    guard: str | None
+    writes: Sequence[Request]
+
+
+class ChainedBatch(_Fields):
+    """A batch of deferred writes, as an operation of the driver.
+
+    :param marker: where the lane's marker is. :param version: that it must have. :param data: that it has.
+    :param guard: a whole path that must be there; None: nothing must.
+    """
+
+    __slots__ = ()
+    type = -14  # of no request of ZooKeeper's
+
+    @property
+    def step(self) -> Request:
+        """The step of the chain, in front of the operations."""
+        return SetData(self.marker.path, self.data, self.version)
+
+    @property
+    def operations(self) -> list[Request]:
+        """What the batch does for its user, as a transaction would have it."""
+        return [*([] if self.guard is None else [CheckVersion(self.guard, -1)]), *self.writes]
+
+
+class ChainStep(Transaction):
+    """The multi of a batch that makes and deletes nothing: its sender wants to know of errors alone."""
+
+    __slots__ = ()
+
+    @classmethod
+    def deserialize(cls, bytes: bytes, offset: int) -> list[Any]:
+        """No results if all has been done; otherwise kazoo's list of errors."""
+        (kind,) = int_struct.unpack_from(bytes, offset)  # of the first result: all are errors, or none is
+        errors: list[Any] = super().deserialize(bytes, offset) if kind == -1 else []
+        return errors
+
+
+class Landed(NamedTuple):
+    """What a batch was answered.
+
+    :param at: which of its operations was refused; -1: the step of the chain, it is not its turn.
+    :param error: why; None: it has landed.
+    """
+
+    at: int = -1
+    error: Exception | None = None
+
+
+LANDED = Landed()
+
+
+def chained(context: Context, request: ChainedBatch) -> Operation[Landed]:
+    """One multi, as a rule. If a directory has to be made or deleted, as a user's transaction does it."""
+    operations, ensemble = request.operations, request.marker.ensemble
+    changed = [each.path for each in operations if isinstance(each, (Create, Delete))]
+    if not changed:
+        return (yield from _chained(context, request, operations, ChainStep))
+    for path in changed:
+        context.resolver.forget(path)
+    with context.past.begin(changed, ensemble) as change:
+        landed = yield from _chained(context, request, operations, Transaction)
+        if landed.error is not None:
+            change.ensemble = -1  # another operation may be the one that failed
+    for path in change.paths:
+        context.resolver.forget_all(path)
+    return landed
+
+
+def _chained(
+    context: Context, request: ChainedBatch, operations: Sequence[Request], kind: type[Transaction]
+) -> Operation[Landed]:
+    ensemble = request.marker.ensemble
+    multi = [request.step]
+    multi += [placed(each, place_of(context, each).path) for each in operations]
+    is_secretive = any(isinstance(each, Create) and is_secret(each.acl) for each in operations)
+    at, error = 0, None
+    if not is_secretive:
+        at, error = failure((yield from ask(ensemble, kind(multi))))
+    if is_secretive or _is_of_directory(multi[at], error):
+        whole = Transaction([request.step, *operations])
+        at, error = failure((yield from transact(context, whole, ensemble, multi)))
+    if error is not None:
+        return Landed(at - 1, error)
+    for each in operations:
+        if isinstance(each, Create) and not context.known(parent := split(each.path)[0]).is_native:
+            context.resolver.remember_promoted(parent)
+    return LANDED
+
+
+def refuse_batch(context: Context, request: ChainedBatch) -> Operation[Landed]:
+    """Where pins decide, a batch may have to find out first where its writes go.
+
+    :raises ConfigurationError: always.
+    """
+    raise ConfigurationError(NOT_PLAIN)
+    yield
+
+
+def _is_of_directory(refused: Request, error: Exception | None) -> bool:
+    """Whether a write may have been refused because a directory has its children elsewhere."""
+    return (isinstance(refused, Create) and isinstance(error, NoNodeError)) or (
+        isinstance(refused, Delete) and isinstance(error, NotEmptyError)
+    )
+
+
+def make_marker(marker: Place, client: int) -> Operation[bytes]:
+    """A lane's first marker; its data. If the answer is lost, the next attempt is to have another name.
+
+    :param client: the client's id, for people and fsck.
+    """
+    create = _creation(marker.path, client, 0)
+    try:
+        yield from ask(marker.ensemble, create)
+    except NoNodeError:
+        _, answer = yield (marker.ensemble, Create(DEFERRED, b"", OPEN_ACL_UNSAFE, 0)), (marker.ensemble, create)
+        if isinstance(answer, Exception):
+            raise answer from None
+    return bytes(create.data)
+
+
+class Settled(NamedTuple):
+    """What a marker has said.
+
+    :param batches: so many are in. :param data: of the new marker.
+    """
+
+    batches: int
+    data: bytes
+
+
+def replace_marker(marker: Place, successor: str, client: int) -> Operation[Settled]:
+    """How many batches are in; nothing that was sent with this marker can land from then on.
+
+    It may be called again, with the same arguments, when an answer was lost.
+
+    :param successor: the path of the marker that takes its place.
+    :raises NoNodeError: there is neither of the two.
+    """
+    ensemble, path = marker
+    while True:
+        _, old, new = yield (
+            (ensemble, CATCH_UP),
+            (ensemble, GetData(path, None)),
+            (ensemble, GetData(successor, None)),
+        )
+        if isinstance(old, NoNodeError):
+            if isinstance(new, Exception):
+                raise new
+            return Settled(_base(new[0]), new[0])
+        if isinstance(old, Exception):
+            raise old
+        count = _base(old[0]) + old[1].version
+        create = _creation(successor, client, count)
+        _, _, error = yield from commit(ensemble, [Delete(path, old[1].version), create])
+        if error is None:
+            return Settled(count, create.data)
+        if not isinstance(error, (BadVersionError, NoNodeError)):
+            raise error
+
+
+def remove_marker(marker: Place) -> Operation[None]:
+    """The lane is over, and all its batches are answered."""
+    yield ((marker.ensemble, Delete(marker.path, -1)),)
+
+
+def _creation(path: str, client: int, count: int) -> Request:
+    data = json.dumps({CLIENT: format_session(client), BASE: count}).encode()
+    return Create(path, data, OPEN_ACL_UNSAFE, 0)
+
+
+def _base(data: bytes) -> int:
+    return int(json.loads(data)[BASE])
+
+
+def marker_path(name: str) -> str:
+    return join(DEFERRED, name)

@@ -1,0 +1,274 @@
+"""Deferred writes to one ensemble: in which batches they go, and what has become of them. Pure.
+
+Each batch is one multi, which also sets the lane's marker if that has the version that all batches before this one
+leave behind. So a batch lands only behind all before it, and only once. A batch that fails or is lost makes all
+behind it fail at the server. docs/design/deferred.md has the whole argument.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from enum import Enum
+
+from parkazoo.protocol.steps import Request
+
+MOST_WRITES = 64  # in a batch
+MOST_BYTES = 512 * 1024  # in a batch, unless one write alone has more
+
+PENDING, COMMITTED, FAILED, DROPPED, UNKNOWN = "pending", "committed", "failed", "dropped", "unknown"
+
+
+class Write:
+    """One deferred write, and what has become of it.
+
+    :ivar request: kazoo's, with the whole path. :ivar error: why it is FAILED, DROPPED or UNKNOWN.
+    """
+
+    __slots__ = ("error", "number", "request", "size", "state")
+
+    def __init__(self, request: Request, size: int) -> None:
+        self.request = request
+        self.size = size
+        self.number = -1  # in its lane
+        self.state = PENDING
+        self.error: Exception | None = None
+
+    def end(self, state: str, error: Exception | None = None) -> None:
+        self.state, self.error = state, error
+
+
+class Outcome(Enum):
+    """What is known of a batch."""
+
+    DONE = "done"
+    FAILED = "failed"  # one of its writes, or the guard, was refused
+    BEHIND = "behind"  # the marker was not what it must be: nothing of the batch was done
+    LOST = "lost"  # it may have been done
+
+
+class Batch:
+    """Writes that go together.
+
+    :ivar number: how many batches of the lane are in front of it.
+    :ivar outcome: None until it is answered.
+    :ivar failed_at: the index of the write that was refused; -1: the guard.
+    """
+
+    def __init__(self, writes: list[Write]) -> None:
+        self.writes = writes
+        self.number = -1
+        self.outcome: Outcome | None = None
+        self.failed_at = -1
+        self.error: Exception | None = None
+
+    def answer(self, outcome: Outcome, failed_at: int = -1, error: Exception | None = None) -> None:
+        self.outcome, self.failed_at, self.error = outcome, failed_at, error
+
+
+class Phase(Enum):
+    """OPEN sends. DRAINING waits for the answers to what is under way. SETTLING asks the marker. OVER is the end.
+
+    A lane begins SETTLING: it has no marker yet.
+    """
+
+    OPEN = "open"
+    DRAINING = "draining"
+    SETTLING = "settling"
+    OVER = "over"
+
+
+class Lane:
+    """The deferred writes of one client to one ensemble, in their order.
+
+    :param skips: whether the rest follows when a write is refused. If not, the lane ends there.
+    :ivar issued: how many writes there were. :ivar pending: how many have not ended.
+    :ivar base: the batches that were in when the marker was made.
+    """
+
+    def __init__(self, skips: bool) -> None:
+        self.phase = Phase.SETTLING
+        self.pending = self.issued = 0
+        self.base = 0
+        self._bad: list[Write] = []  # that have ended, and are not COMMITTED
+        self._skips = skips
+        self._waiting: deque[Write] = deque()  # in no batch yet
+        self._waiting_bytes = 0
+        self._again: deque[Batch] = deque()  # have been sent, and go first
+        self._flight: deque[Batch] = deque()
+        self._next = 0  # the number of the next batch
+        self._is_lost = False  # the session is over
+        self._gives_up = False  # nothing is sent again
+        self._stop: Exception | None = None  # ends the lane behind what is in `_again`
+
+    @property
+    def error(self) -> Exception | None:
+        """Why it is OVER, or is about to be."""
+        return self._stop
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a whole batch waits to be sent."""
+        return len(self._waiting) >= MOST_WRITES or self._waiting_bytes >= MOST_BYTES
+
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._waiting)
+
+    def has_ended(self, number: int) -> bool:
+        """Whether every write in front of this number has ended."""
+        first = self._flight or self._again
+        oldest = first[0].writes[0] if first else self._waiting[0] if self._waiting else None
+        return oldest is None or oldest.number >= number
+
+    def take_bad(self) -> list[Write]:
+        """What has ended and was not done, since this was last asked."""
+        bad, self._bad = self._bad, []
+        return bad
+
+    def add(self, write: Write) -> None:
+        write.number, self.issued = self.issued, self.issued + 1
+        self._waiting.append(write)
+        self._waiting_bytes += write.size
+        self.pending += 1
+
+    def take(self, is_urgent: bool) -> Batch | None:
+        """The next batch to send now.
+
+        :param is_urgent: even if more writes would fit in.
+        """
+        if self.phase is not Phase.OPEN:
+            return None
+        if self._again:
+            batch = self._again.popleft()
+        elif self._stop is None and self._waiting and (is_urgent or self.is_full):
+            batch = Batch(list(self._fill()))
+        else:
+            return None
+        batch.number, self._next = self._next, self._next + 1
+        batch.outcome = None
+        self._flight.append(batch)
+        return batch
+
+    def _fill(self) -> Iterable[Write]:
+        size = count = 0
+        while self._waiting and count < MOST_WRITES:
+            size += self._waiting[0].size
+            if count and size > MOST_BYTES:
+                break
+            count += 1
+            self._waiting_bytes -= self._waiting[0].size
+            yield self._waiting.popleft()
+
+    def answered(self) -> None:
+        """A batch has got its outcome."""
+        self._commit_first()
+        if self.phase is Phase.OPEN and any(each.outcome not in (None, Outcome.DONE) for each in self._flight):
+            self.phase = Phase.DRAINING
+        if self.phase is Phase.DRAINING and all(each.outcome is not None for each in self._flight):
+            self._resolve()
+        self._end_if_stopped()
+
+    def _commit_first(self) -> None:
+        while self._flight and self._flight[0].outcome is Outcome.DONE:
+            self._end(self._flight.popleft().writes, COMMITTED)
+
+    def _resolve(self) -> None:
+        """Nothing is under way any more: the first batch did not land, or may not have landed."""
+        first = self._flight[0] if self._flight else None
+        is_lost = self._is_lost or any(each.outcome is Outcome.LOST for each in self._flight)
+        if first is None or is_lost or first.outcome is not Outcome.FAILED:
+            self.phase = Phase.SETTLING
+            return
+        self._go_back(first.number)
+        self._leave_out(self._again[0])
+
+    def _leave_out(self, batch: Batch) -> None:
+        """What a batch does without the write that was refused."""
+        at, error = batch.failed_at, batch.error
+        assert error is not None
+        if at < 0:  # the guard
+            self.stop(error)
+            self._drop_again(0)
+            return
+        refused, behind = batch.writes[at], batch.writes[at + 1 :]
+        self._end([refused], FAILED, error)
+        if self._skips:
+            batch.writes = batch.writes[:at] + behind
+        else:
+            self.stop(error)
+            self._end(behind, DROPPED, error)
+            batch.writes = batch.writes[:at]
+            self._drop_again(1)
+        if not batch.writes:
+            self._again.popleft()
+
+    def _drop_again(self, first: int) -> None:
+        while len(self._again) > first:
+            self._end(self._again.pop().writes, DROPPED, self._stop)
+
+    def _go_back(self, number: int) -> None:
+        """Send what is under way once more, the first with this number."""
+        self._again.extendleft(reversed(self._flight))
+        self._flight.clear()
+        self._next = number
+        self.phase = Phase.OPEN
+
+    def settled(self, count: int) -> None:
+        """The lane has a new marker, and nothing that was sent with an old one can land any more.
+
+        :param count: so many batches are in.
+        """
+        while self._flight and self._flight[0].number < count:
+            self._end(self._flight.popleft().writes, COMMITTED)
+        self.base = count
+        self._go_back(count)
+        if self._gives_up:
+            self._drop_again(0)
+        self._end_if_stopped()
+
+    def lost(self, count: int | None, error: Exception) -> None:
+        """The lane ends: the session is over, or the marker is gone.
+
+        :param count: so many batches are in, and no more will be; None: no one knows.
+        """
+        self.stop(error)
+        while self._flight:
+            batch = self._flight.popleft()
+            is_unknown = count is None and batch.outcome in (None, Outcome.LOST)
+            is_in = count is not None and batch.number < count
+            self._end(batch.writes, COMMITTED if is_in else UNKNOWN if is_unknown else DROPPED, error)
+        self._drop_again(0)
+        self.phase = Phase.OPEN
+        self._end_if_stopped()
+
+    def end_session(self) -> None:
+        """The session is over: nothing is sent, and the marker is asked when what is under way is answered."""
+        self._is_lost = True
+        if self.phase is Phase.OPEN:
+            self.phase = Phase.DRAINING
+        self.answered()
+
+    def give_up(self, error: Exception) -> None:
+        """A batch was not even sent, or its answer makes no sense: no sense in sending it again."""
+        self._gives_up = True
+        self.stop(error)
+
+    def stop(self, error: Exception) -> None:
+        if self._stop is None:
+            self._stop = error
+
+    def _end_if_stopped(self) -> None:
+        if self._stop is None or self.phase is not Phase.OPEN or self._flight or self._again:
+            return
+        self._end(self._waiting, DROPPED, self._stop)
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        self.phase = Phase.OVER
+
+    def _end(self, writes: Iterable[Write], state: str, error: Exception | None = None) -> None:
+        for write in writes:
+            write.end(state, None if state == COMMITTED else error)
+            self.pending -= 1
+            if state != COMMITTED:
+                self._bad.append(write)

@@ -1,0 +1,1 @@
+"""Structures on top of the client, beyond the recipes of kazoo."""

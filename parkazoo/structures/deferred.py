@@ -1,0 +1,356 @@
+"""Deferred writes: writes that need not be waited for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Literal
+
+from kazoo.exceptions import ConfigurationError, ConnectionClosedError
+
+from parkazoo.compat.creation import checked_acl, prefixed
+from parkazoo.compat.ensembles import Ensembles, time_out
+from parkazoo.engine.deferring import Deferrals, RunningLane
+from parkazoo.errors import CrossEnsembleError, DeferredError
+from parkazoo.kazoo_private import Create, Delete, SetData
+from parkazoo.protocol.chain import NOT_PLAIN
+from parkazoo.protocol.context import Context
+from parkazoo.protocol.deferral import DROPPED, FAILED, PENDING, UNKNOWN, Lane, Write
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.placement import split
+from parkazoo.protocol.reserved import refusal
+from parkazoo.protocol.states import CLOSED_ERRORS
+from parkazoo.protocol.steps import Request
+
+LARGEST_BYTES = (1 << 20) - (1 << 14)  # servers take packets of 1 MiB; the rest is for the chain
+OVERHEAD_BYTES = 100  # of a write in a batch
+NAMED = 5  # writes that an error's message names
+
+
+class Ticket(Write):
+    """One deferred write, and what has become of it.
+
+    :ivar state: ``"pending"``; ``"committed"``: it is done; ``"failed"``: the server has refused it;
+        ``"dropped"``: it was not done, and will not be; ``"unknown"``: no one knows, see :class:`DeferredError`.
+    :ivar error: why it is none of the first two; None otherwise.
+    """
+
+    __slots__ = ("_deferred",)
+
+    _deferred: Deferred
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Put the write on the wire, and wait until it is known what has become of it.
+
+        :param timeout: in seconds; None: as long as it takes.
+        :returns: whether that is known.
+        """
+        return self._deferred.wait_until(lambda: self.state != PENDING, timeout)
+
+    def __repr__(self) -> str:
+        return f"<Ticket {self.request.path} {self.state}>"
+
+
+class Deferred:
+    """Writes that are **not durable, and not visible to other clients, until the barrier**.
+
+    A call returns at once; the writes go to the servers in batches, which are not awaited::
+
+        with client.deferred() as later:
+            for number in range(10_000):
+                later.put(f"/counts/{number}", b"7")
+        # here all of them are done, or DeferredError has said which are not
+
+    - What is done is a prefix of what was issued, for each ensemble, whatever fails. Znodes with the same parent
+      are on the same ensemble. Between ensembles there is no order.
+    - Each write is done at most once; exactly once while the session lives, lost connections included.
+    - This client's own operations see them: they put what is pending on the wire first.
+    - After LOST nothing is sent any more. Tickets say what is done.
+    - Nothing fails silently: an error that no barrier has raised is logged at the end.
+
+    Any thread may call. Made by :meth:`ParKazooClient.deferred`.
+    """
+
+    def __init__(
+        self,
+        client: Deferring,
+        deferrals: Deferrals,
+        max_pending: int,
+        linger_s: float,
+        skips: bool,
+        guard: str | None,
+    ) -> None:
+        self._client = client
+        self._deferrals = deferrals
+        self._max_pending = max_pending
+        self._linger_s = linger_s
+        self._skips = skips
+        self._guard = None if guard is None else prefixed(client.chroot, guard)
+        self._guarded = None if self._guard is None else self._context.known(self._guard).home.ensemble
+        self._lock = client.handler.rlock_object()
+        self._lanes: dict[int, RunningLane] = {}
+        self._running: tuple[RunningLane, ...] = ()  # the same, for those that do not hold the lock
+        self._waiters: list[Any] = []
+        self._is_closed = False
+
+    @property
+    def _context(self) -> Context:
+        driver = self._deferrals.session.driver
+        assert driver is not None
+        return driver.context
+
+    # ---- writes ------------------------------------------------------------------------------------
+
+    def put(self, path: str, value: bytes | None) -> Ticket:
+        """Set the data of a znode that is there, whatever its version.
+
+        :returns: the ticket; refused, it has NoNodeError or NoAuthError.
+        :raises TypeError: path or value is of a wrong type. :raises ValueError: they are too large for ZooKeeper.
+        :raises DeferredError: no more writes are taken: one was refused, the session is over, or this is closed.
+        :raises CrossEnsembleError: it is not on the guard's ensemble.
+        """
+        return self._issue(SetData, path, value, -1)
+
+    def add(self, path: str, value: bytes = b"") -> Ticket:
+        """Create a znode, with the client's default ACL. Its parent must be there.
+
+        As the first child of its directory it takes several requests, and batches behind it wait for them.
+
+        :returns: the ticket; refused, it has NodeExistsError, NoNodeError or NoAuthError.
+        :raises: as :meth:`put`.
+        """
+        return self._issue(Create, path, value, checked_acl(self._client.default_acl or None), 0)
+
+    def drop(self, path: str) -> Ticket:
+        """Delete a znode without children, whatever its version.
+
+        If it has had children on another ensemble, it takes several requests, and batches behind it wait for them.
+
+        :returns: the ticket; refused, it has NoNodeError, NotEmptyError or NoAuthError.
+        :raises: as :meth:`put`.
+        """
+        return self._issue(Delete, path, None, -1)
+
+    def _issue(self, kind: Callable[..., Request], path: str, value: bytes | None, *rest: Any) -> Ticket:
+        if not isinstance(path, str):
+            raise TypeError("Invalid type for 'path' (string expected)")
+        if value is not None and not isinstance(value, bytes):
+            raise TypeError("Invalid type for 'value' (must be a byte string)")
+        whole = prefixed(self._client.chroot, path)
+        size = len(whole) + len(value or b"") + OVERHEAD_BYTES
+        if size > LARGEST_BYTES:
+            raise ValueError(f"{path}: {len(value or b'')} bytes are too many for a deferred write")
+        request = kind(whole, *rest) if kind is Delete else kind(whole, value, *rest)
+        if (error := refusal(request)) is not None:
+            raise error
+        self._client.check_process()
+        if self.pending >= self._max_pending:
+            self.wait_until(lambda: self.pending < self._max_pending, None)
+        ticket = Ticket(request, size)
+        ticket._deferred = self
+        if (error := self._lane_of(request).add(ticket)) is not None:
+            raise DeferredError(f"no more deferred writes are taken on this ensemble: {error!r}") from error
+        return ticket
+
+    def _lane_of(self, request: Request) -> RunningLane:
+        known, path = self._context.known, request.path
+        place = known(split(path)[0]).mirror if isinstance(request, Create) else known(path).home
+        lane = self._lanes.get(place.ensemble)
+        return self._begin(place.ensemble, path) if lane is None or self._is_closed else lane
+
+    def _begin(self, ensemble: int, path: str) -> RunningLane:
+        with self._lock:
+            if self._is_closed:
+                raise DeferredError("these deferred writes are closed: make others with client.deferred()")
+            if self._guarded not in (None, ensemble):
+                names = self._context.names
+                guard = "check", str(self._guard), names[self._guarded or 0]
+                raise CrossEnsembleError([guard, ("write", path, names[ensemble])])
+            if ensemble not in self._lanes:
+                lane = RunningLane(
+                    self._deferrals,
+                    Lane(self._skips),
+                    self._lock,
+                    ensemble,
+                    self._guard,
+                    self._linger_s,
+                    self._tell,
+                )
+                self._lanes[ensemble] = lane
+                self._running = (*self._running, lane)
+            return self._lanes[ensemble]
+
+    # ---- waiting -----------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> int:
+        """How many writes have no outcome yet."""
+        count = 0
+        for lane in self._running:
+            count += lane.lane.pending
+        return count
+
+    def barrier(self, timeout: float | None = None) -> None:
+        """Wait until everything issued so far is done, durable and visible to all clients.
+
+        :param timeout: in seconds; None: as long as it takes. While servers are away, that is until they are back
+            or the session is over.
+        :raises DeferredError: it names each write since the last barrier that is not done.
+        :raises ForkError: this is a child of the process that has started the client.
+        :raises: the handler's ``timeout_exception``; the writes stay pending.
+        """
+        issued = [(lane.lane, lane.lane.issued) for lane in self._running]
+        if not self.wait_until(lambda: all(lane.has_ended(number) for lane, number in issued), timeout):
+            message = f"{self.pending} deferred writes have no answer within {timeout} s"
+            raise time_out(self._client.handler, message, timeout or 0.0)
+        if (error := self._take_error()) is not None:
+            raise error
+
+    def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
+        """Put all on the wire, and wait until a condition holds that the end of a write may bring about."""
+        self._client.check_process()
+        self._client.listeners.before_use()
+        deadline_s = None if timeout is None else time.monotonic() + timeout
+        while not condition():
+            has_changed = self._client.handler.event_object()
+            with self._lock:
+                self._waiters.append(has_changed)
+            for lane in self._running:
+                lane.flush()
+            if condition():  # what has changed before has told no one
+                break
+            remaining_s = None if deadline_s is None else deadline_s - time.monotonic()
+            if remaining_s is not None and remaining_s <= 0:
+                return False
+            has_changed.wait(remaining_s)
+            self._client.check_process()
+        return True
+
+    def _tell(self) -> None:
+        """With the lock held: writes have ended."""
+        if self._waiters:
+            waiters, self._waiters = self._waiters, []
+            for each in waiters:
+                each.set()
+
+    def _take_error(self) -> DeferredError | None:
+        """The error for what has ended badly since it was last asked for."""
+        with self._lock:
+            bad = [write for lane in self._running for write in lane.lane.take_bad()]
+        if not bad:
+            return None
+        unchroot = self._client.unchroot
+        by_state: dict[str, list[tuple[str, Exception]]] = {FAILED: [], DROPPED: [], UNKNOWN: []}
+        for write in bad:
+            assert write.error is not None
+            by_state[write.state].append((unchroot(write.request.path), write.error))
+        counts = ", ".join(f"{len(each)} {state}" for state, each in by_state.items() if each)
+        some = [pair for each in by_state.values() for pair in each][:NAMED]
+        named = ", ".join(f"{path} ({error!r})" for path, error in some)
+        more = ", ..." if len(bad) > len(some) else ""
+        return DeferredError(f"deferred writes: {counts}: {named}{more}", *by_state.values())
+
+    # ---- the end -----------------------------------------------------------------------------------
+
+    def close(self, timeout: float | None = None) -> None:
+        """The last :meth:`barrier`; no more writes are taken. Closing again does nothing.
+
+        :raises: as :meth:`barrier`. After a time-out it can be closed again.
+        """
+        self._client.check_process()  # first: in a child process the lock may be held for ever
+        with self._lock:
+            self._is_closed = True
+        try:
+            self.barrier(timeout)
+        finally:
+            if not self.pending:
+                self._remove_lanes()
+
+    def _remove_lanes(self) -> None:
+        with self._lock:
+            for lane in self._running:
+                lane.remove()
+            self._lanes.clear()
+            self._running = ()
+        self._client.forget_deferred(self)
+
+    def abandon(self, timeout: float) -> None:
+        """The client stops: wait for so long, then give up what is pending. Called by the client."""
+        with self._lock:
+            self._is_closed = True
+        if not self.wait_until(lambda: not self.pending, timeout):
+            for lane in self._running:
+                lane.end(ConnectionClosedError("the client has been stopped"))
+        if (error := self._take_error()) is not None:
+            self._client.logger.error("Not done, and no barrier has said so: %s", error)
+        self._remove_lanes()
+
+    def __enter__(self) -> Deferred:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close. If the block has raised, its error goes on, and those of the writes are logged."""
+        try:
+            self.close()
+        except DeferredError as mine:
+            if kind is None:
+                raise
+            self._client.logger.error("Deferred writes, after another error: %s", mine)
+
+
+class Deferring(Ensembles):
+    """A client that defers writes."""
+
+    _deferrals: Deferrals | None = None  # while there are deferred writes
+    _deferred: tuple[Deferred, ...] = ()
+
+    def deferred(
+        self,
+        max_pending: int = 10_000,
+        linger_s: float = 0.002,
+        on_error: Literal["stop", "skip"] = "stop",
+        guard: str | None = None,
+    ) -> Deferred:
+        """Writes that are **not durable, and not visible to other clients, until the barrier**: :class:`Deferred`.
+
+        :param max_pending: so many writes may be pending; then calls wait.
+        :param linger_s: seconds after which a batch that is not full is sent.
+        :param on_error: when a write is refused: ``"stop"``: nothing behind it is done on its ensemble;
+            ``"skip"``: the rest follows.
+        :param guard: the path of a znode without which no batch is done, such as the contender of a lock. It stops
+            the lane when it is missing. All writes must be on its ensemble.
+        :raises ValueError: an option is out of range.
+        :raises ConnectionClosedError: the client is not connected.
+        :raises ConfigurationError: the client was made with ``consistency="total"``, or the map's form is not
+            ``plain``.
+        """
+        self.check_process()
+        if max_pending < 1 or not linger_s >= 0 or on_error not in ("stop", "skip"):
+            raise ValueError("max_pending must be above 0, linger_s not below 0, on_error 'stop' or 'skip'")
+        session = self._session
+        if session is None or session.driver is None or self._state in CLOSED_ERRORS:
+            raise ConnectionClosedError("the client is not connected: start it")
+        if self.has_total_order:
+            raise ConfigurationError("writes of a client with consistency='total' cannot be deferred")
+        if session.driver.context.form is not Form.PLAIN:
+            raise ConfigurationError(NOT_PLAIN)
+        if self._deferrals is None:
+            self._deferrals = Deferrals(session, self._runtime, self._session_timeout / 1000)
+        made = Deferred(self, self._deferrals, max_pending, linger_s, on_error == "skip", guard)
+        self._deferred = (*self._deferred, made)
+        return made
+
+    def forget_deferred(self, deferred: Deferred) -> None:
+        """It is closed."""
+        self._deferred = tuple(each for each in self._deferred if each is not deferred)
+        if not self._deferred:
+            self._deferrals = None
+
+    def _end_deferred(self) -> None:
+        """The client is about to stop: wait for what is pending, for the session timeout at most."""
+        deadline_s = time.monotonic() + self._session_timeout / 1000
+        for each in self._deferred:
+            each.abandon(deadline_s - time.monotonic())

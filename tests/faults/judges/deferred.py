@@ -1,0 +1,68 @@
+"""What the journals of loads/deferred.py must say.
+
+The judge checks of each znode: its version is its value, so that what has landed is a prefix and each write landed
+once; the value is what the tickets called committed, or what a barrier has promised; no write landed that a ticket
+calls dropped. If a process was killed, anything from nothing to all may have landed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.faults.load import Judgement, Run
+
+COMMITTED, DROPPED = "committed", "dropped"
+
+
+def judge(run: Run) -> Judgement:
+    issued: dict[str, int] = {}
+    told: dict[str, list[tuple[str, int]]] = {}
+    promised: dict[str, int] = {}
+    found: dict[str, tuple[int, int]] = {}
+    what = Counter(record.what for record in run.records)
+    for record in run.records:
+        fields = record.fields
+        if record.what == "issuing":
+            issued |= dict.fromkeys(fields["names"], fields["each"])
+        elif record.what == "barrier":
+            promised |= dict.fromkeys(fields["names"], fields["each"])
+        elif record.what == "told":
+            told[fields["name"]] = [(state, count) for state, count in fields["states"]]
+        elif record.what == "found":
+            found[fields["name"]] = fields["value"], fields["version"]
+    problems: list[str] = []
+    for name, most in issued.items():
+        problems += [
+            f"{name} {each}" for each in _compare(most, promised.get(name, 0), told.get(name), found.get(name))
+        ]
+    if not what["barrier"]:
+        problems.append("no barrier was passed")
+    if not what["found"]:
+        problems.append("no record has the znodes at the end")
+    figures = {
+        "written": sum(value for value, _ in found.values()),
+        "barriers": what["barrier"],
+        "cut short by LOST": what["refused"],
+        "cut short by KILL": what["issuing"] - what["barrier"] - what["refused"],
+    }
+    return Judgement(problems, figures)
+
+
+def _compare(
+    most: int, promised: int, told: list[tuple[str, int]] | None, found: tuple[int, int] | None
+) -> list[str]:
+    """What is wrong with one znode."""
+    if found is None:
+        return ["is not there"]
+    value, version = found
+    if value != version:
+        return [f"holds {value}, but was written {version} times"]
+    if not promised <= value <= most:
+        return [f"holds {value}, not {promised} to {most}"]
+    if told is None:
+        return []
+    states = [state for state, _ in told]
+    if states not in ([], [COMMITTED], [DROPPED], [COMMITTED, DROPPED]):
+        return [f"has tickets that are {states}"]
+    committed = sum(count for state, count in told if state == COMMITTED)
+    return [] if value == committed else [f"holds {value}, but {committed} tickets are committed"]
