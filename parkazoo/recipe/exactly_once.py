@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from kazoo.exceptions import ConnectionClosedError, NoNodeError, SessionExpiredError
-from kazoo.retry import KazooRetry
+from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, NoNodeError, SessionExpiredError
+from kazoo.retry import KazooRetry, RetryFailedError
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create
@@ -18,6 +18,8 @@ from parkazoo.protocol.placement import split
 from parkazoo.recipe.transaction import RetriableTransaction
 
 PAUSE_S, MOST_PAUSE_S = 0.05, 1.0
+SAFE_BYTES = 1_000_000  # servers end the connection of who sends more than jute.maxbuffer, by default 1 MiB
+TRIES_IF_LARGE = 3
 MAY_BE_DONE = "the session has ended before the answer came: it may have been done, or not"
 
 
@@ -88,13 +90,18 @@ class ExactlyOnce:
         results: list[Any] = []
         try:
             again = KazooRetry(
-                max_tries=-1,
+                max_tries=TRIES_IF_LARGE if (size := _size(operations)) > SAFE_BYTES else -1,
                 delay=PAUSE_S,
                 max_delay=MOST_PAUSE_S,
                 ignore_expire=False,
                 sleep_func=self._client.handler.sleep_func,
             )
             results = again(self._try, Once(operations, marker))
+        except RetryFailedError:
+            raise ConnectionLoss(
+                f"{_paths(self._client, operations)}: the connection was lost {TRIES_IF_LARGE} times at {size:,} "
+                "bytes, which may be more than the servers take (jute.maxbuffer)"
+            ) from None
         except (ConnectionClosedError, SessionExpiredError) as error:
             if marker.attempt is None:  # it was not sent
                 raise
@@ -121,6 +128,10 @@ class ExactlyOnce:
         """What the user calls what was made; it may have a number."""
         prefix = split(operation.path)[1]
         return str(self._client.unchroot(operation.path)) + split(made)[1][len(prefix) :]
+
+
+def _size(operations: Sequence[Any]) -> int:
+    return sum(len(operation.path) + len(getattr(operation, "data", None) or b"") for operation in operations)
 
 
 def _paths(client: Any, operations: Sequence[Any]) -> str:

@@ -178,6 +178,12 @@ class TestOnce(OnceTest):
         self.assertNotIn("LOST", states)
         zk.once(zk.set, place, b"newer", 1)
 
+    def test_more_than_servers_take(self) -> None:
+        """They end the connection, each time."""
+        with self.assertRaisesRegex(ConnectionLoss, rf"{self.root}: .* 3 times at 1,.* bytes, .*jute"):
+            self.client.once(self.client.set, self.root, bytes(1 << 20))
+        self.client.once(self.client.set, self.root, bytes(1_000_000))
+
     def test_a_closed_client(self) -> None:
         zk = self.parkazoo()
         zk.stop()
