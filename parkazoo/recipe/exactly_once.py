@@ -80,7 +80,7 @@ class ExactlyOnce:
         """The result of the only operation."""
         (result,) = self._commit(transaction)
         if isinstance(result, Exception):
-            raise result if str(result) else type(result)(_paths(self._client, transaction.operations))
+            raise type(result)(_paths(self._client, transaction.operations))  # not about a parent, say
         return result
 
     def _commit(self, transaction: RetriableTransaction) -> list[Any]:
