@@ -9,17 +9,19 @@ from typing import Any
 from unittest import mock
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import ConfigurationError
 from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
 
 from parkazoo import ParKazooClient
 from parkazoo.admin import Rule, Waiting, abort_growth, add_rule, grow_map, init_map, read_map
-from parkazoo.errors import ClusterMapError, CrossEnsembleError
+from parkazoo.errors import ClusterMapError, CrossEnsembleError, DeferredError
 from parkazoo.fsck import check
 from parkazoo.protocol.audit import audit_ensemble
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import CLIENTS
 from parkazoo.protocol.registration import encode_registration
+from parkazoo.structures.deferred import Ticket
 from tests.live.copies_case import CrashError
 from tests.live.grow_case import GrowCase, crash_after
 from tests.live.map_case import COMMAND_TIMEOUT_S, UNREACHABLE_TIMEOUT_S, MapCase, free_port, run_command
@@ -55,6 +57,32 @@ class RaiseCase(GrowCase):
         self.assertEqual((cluster_map.form, cluster_map.placement), (Form.GROWN, tuple(names)))
         found = {kind.name for kind, tally in check(self.a, grace_s=0).tallies.items() if tally.found}
         self.assertLessEqual(found, {"missing-structure"})  # only as many fences as a test needs
+
+
+class TestDeferred(RaiseCase):
+    def test_writes_that_are_deferred_while_the_form_rises(self) -> None:
+        """No more are taken. What is done is a prefix, and the tickets say which."""
+        client, _ = self.client()
+        tickets: list[Ticket] = []
+        later = client.deferred()
+
+        def put() -> None:
+            while True:
+                tickets.append(later.put("/old/d/x", b"new"))
+
+        worker = threading.Thread(target=partial(self.assertRaises, DeferredError, put))
+        worker.start()
+        wait_until(lambda: len(tickets) > NEW_DIRECTORIES, "puts")
+        self.rise("b")
+        worker.join(COMMAND_TIMEOUT_S)
+        with self.assertRaisesRegex(DeferredError, "whose form is not plain"):
+            later.close(COMMAND_TIMEOUT_S)
+        states = [each.state for each in tickets]
+        done = client.exists("/old/d/x").version
+        self.assertEqual(states, ["committed"] * done + ["dropped"] * (len(states) - done))
+        self.assertRaisesRegex(ConfigurationError, "whose form is not plain", client.deferred)
+        client.set("/old/d/x", b"newer")
+        self.assert_grown("ab")
 
 
 class Worker(threading.Thread):
