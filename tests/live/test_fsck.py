@@ -175,6 +175,7 @@ class FsckTest(FsckCase):
     def test_abandoned_marker(self) -> None:
         """Not before a day is over, and not while its client is there."""
         path, living = f"{DEFERRED}/gone", f"{DEFERRED}/living"
+        self.addCleanup(self.plain[1].delete, DEFERRED, recursive=True)
         self.plain[1].create(path, b'{"client": "0x17", "batches": 0}', makepath=True)
         self.client.join()
         registered = self.plain[1].get(f"{CLIENTS}/{self.plain[1].get_children(CLIENTS)[0]}")[0]

@@ -253,7 +253,7 @@ class ChangeTest(CopiesCase):
         status, out, err = run_command("map", "hosts", f"b={self.moved}", "--hosts", self.c)
         self.assertEqual((status, err), (0, ""))
         self.assertRegex(out, rf"b\s.*{self.moved}.*znodes")
-        self.assertIn("epoch 2", out)
+        self.assertIn("map 2,", out)
         self.assertEqual(run_command("map", "show", "--hosts", self.a)[1], out)
         for arguments in (("b",), (f"b={self.b}", f"b={self.b}"), ()):
             self.assertEqual(run_command("map", "hosts", *arguments, "--hosts", self.a)[0], 2)
