@@ -158,7 +158,7 @@ class Calls(NamedTuple):
     def _find_results(self, context: Any, operations: Sequence[Request], zxid: int) -> Operation[list[Any]]:
         """What a transaction of that zxid was answered."""
         results: list[Any] = []
-        for operation in operations:
+        for operation in reversed(operations):  # as what is made last is found first
             result: Any = True
             if isinstance(operation, SetData):
                 result = yield from self.read(context, Exists(operation.path, None))
@@ -173,17 +173,17 @@ class Calls(NamedTuple):
                     f"{operation.path}: it was written, and is gone again; the answer to the write is lost"
                 )
             results.append(result)
-        return results
+        return results[::-1]
 
     def _find_made(self, context: Any, path: str, zxid: int, others: Sequence[Any]) -> Operation[str | None]:
-        """What a transaction has made with a sequence number. Later creates in it have higher ones."""
+        """What a transaction has made last with a sequence number, but for others. The newest are asked first."""
         parent, prefix = split(path)
         try:
             names = yield from self.get_children(context, GetChildren(parent, None))
         except NoNodeError:
             return None
         numbered = (name for name in names if name[:-DIGITS] == prefix and name[-DIGITS:].lstrip("-").isdigit())
-        for name in sorted(numbered, key=lambda name: int(name[-DIGITS:])):
+        for name in sorted(numbered, key=lambda name: int(name[-DIGITS:]), reverse=True):
             made = join(parent, name)
             if made not in others:
                 stat = yield from self.read(context, Exists(made, None))

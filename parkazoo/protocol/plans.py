@@ -72,7 +72,7 @@ class Plan(NamedTuple):
     lasting: Callable[[Context, Request], Claims | None]
 
 
-def _no_claims(context: Context, request: Request) -> Claims:
+def no_claims(context: Context, request: Request) -> Claims:
     return NO_CLAIMS
 
 
@@ -146,7 +146,7 @@ def _create_lasting(context: Context, request: Request) -> Claims | None:
     return NO_CLAIMS if resolver.known(parent).is_native else None
 
 
-def _all_last(context: Context, request: Request) -> Claims | None:
+def all_last(context: Context, request: Request) -> Claims | None:
     return None
 
 
@@ -189,11 +189,11 @@ PLANS: Mapping[int, Plan] = {
     GetChildren.type: Plan(get_children, _list_claims, _list_lasting),
     GetChildren2.type: Plan(get_children, _list_claims, _list_lasting),
     Sync.type: Plan(sync, _list_claims, _nothing_lasts),
-    Auth.type: Plan(add_auth, _no_claims, _nothing_lasts),
+    Auth.type: Plan(add_auth, no_claims, _nothing_lasts),
     Transaction.type: Plan(transaction, _transaction_claims, _transaction_lasting),
-    Once.type: Plan(Calls(transaction, read, get_children, promote_secret).once, _transaction_claims, _all_last),
+    Once.type: Plan(Calls(transaction, read, get_children, promote_secret).once, _transaction_claims, all_last),
     ChainedBatch.type: Plan(chained, _chained_claims, _chained_lasting),
 }
 # These take one request, unless the znode has children on another ensemble.
 BRIEF = frozenset({Exists.type, GetData.type, GetACL.type, SetData.type})
-OTHER = Plan(ask_bootstrap, _no_claims, _nothing_lasts)
+OTHER = Plan(ask_bootstrap, no_claims, _nothing_lasts)

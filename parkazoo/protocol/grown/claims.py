@@ -35,7 +35,7 @@ from parkazoo.protocol.grown.reading import get_children, read, sync
 from parkazoo.protocol.once import Calls, Once
 from parkazoo.protocol.order import ADD, OWN, READ, TRUST, WRITE, Claims, children, merge, node
 from parkazoo.protocol.placement import split
-from parkazoo.protocol.plans import NO_CLAIMS, PLANS, Plan
+from parkazoo.protocol.plans import NO_CLAIMS, PLANS, Plan, all_last, no_claims
 from parkazoo.protocol.rights import is_secret
 from parkazoo.protocol.steps import Operation, Request
 
@@ -75,14 +75,6 @@ def _transaction_claims(context: Context, request: Request) -> Claims:
     return merge(claims)
 
 
-def _all_last(context: Context, request: Request) -> Claims | None:
-    return None
-
-
-def _no_claims(context: Context, request: Request) -> Claims:
-    return {}
-
-
 def _places(context: Context) -> Any:
     return cast(GrownContext, context).places
 
@@ -91,7 +83,7 @@ def _plan(
     operation: Callable[[GrownContext, Request], Operation[Any]],
     like: int,
     claims: Callable[[Context, Request], Claims] | None = None,
-    lasting: Callable[[Context, Request], Claims | None] = _all_last,
+    lasting: Callable[[Context, Request], Claims | None] = all_last,
 ) -> Plan:
     """:param like: the type of the request whose claims these are, unless others are given."""
     return Plan(cast(Any, operation), claims or PLANS[like].claims, lasting)
@@ -114,5 +106,5 @@ GROWN_PLANS: Mapping[int, Plan] = {
     Once.type: _plan(
         Calls(transaction, read, get_children, promote_secret).once, Transaction.type, _transaction_claims
     ),
-    ChainedBatch.type: Plan(refuse_batch, _no_claims, _all_last),
+    ChainedBatch.type: Plan(refuse_batch, no_claims, all_last),
 }
