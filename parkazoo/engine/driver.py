@@ -12,19 +12,17 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from kazoo.exceptions import ConnectionLoss
-
 from parkazoo.engine.gather import Gather
 from parkazoo.engine.ports import Reply, RequestPort
+from parkazoo.engine.replies import BriefReply, CountReply, FreeReply
 from parkazoo.kazoo_private import Exists, Sync, Transaction
 from parkazoo.protocol.chain import ChainedBatch
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.reading import look
-from parkazoo.protocol.operations import complete_answer, is_complete, look_again
+from parkazoo.protocol.operations import look_again
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
-from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.plans import BRIEF, OTHER, PLANS, Plan
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import Operation, Request, Step, placed
@@ -65,7 +63,7 @@ class Serial:
 class _Run(Turn):
     """An operation on its way. It is the reply to its own step if it has sent a single request."""
 
-    __slots__ = ("_driver", "_generator", "_plan", "_reply", "_request", "order")
+    __slots__ = ("_context", "_driver", "_generator", "_plan", "_reply", "_request", "order")
 
     def __init__(
         self,
@@ -74,11 +72,13 @@ class _Run(Turn):
         request: Request,
         reply: Reply | None,
         operation: Operation[Any] | None = None,
+        order: Order[_Run] | None = None,
     ) -> None:
         self.claims = {}  # as in Turn, which is not asked: each operation makes one of these
         self.blocked = 0
         self._driver = driver
-        self.order = driver.order
+        self.order = driver.order if order is None else order
+        self._context = driver.context
         self._plan = plan
         self._request = request
         self._reply = reply
@@ -86,7 +86,7 @@ class _Run(Turn):
 
     def start(self) -> None:
         """Start after others, and give up the claims that do not outlast the first request."""
-        lasting = self._plan.lasting(self._driver.context, self._request) if self.claims else None
+        lasting = self._plan.lasting(self._context, self._request) if self.claims else None
         self.advance(None)
         if lasting is not None and self.claims:
             self._driver.leave(self, with_prefixes(lasting))
@@ -113,7 +113,7 @@ class _Run(Turn):
                 self._end()
         else:
             driver = self._driver
-            if len(steps) == 1 and self.order is driver.order:
+            if len(steps) == 1 and self.order.failure is None:
                 ensemble, request = steps[0]
                 driver.members[ensemble].submit(request, self)
             else:
@@ -132,77 +132,13 @@ class _Run(Turn):
         self._driver.leave(self, {})
 
 
-class _CountReply:
-    """The reply to an operation that counts children, or may: it gives up the claim on their number.
-
-    :param directory: whose children; if it is native, nothing is claimed.
-    """
-
-    __slots__ = ("_directory", "_driver", "_order", "_reply", "_request")
-
-    def __init__(
-        self, driver: Driver, order: Order[_Run], directory: Directory, request: Request, reply: Reply | None
-    ) -> None:
-        self._driver = driver
-        self._order = order
-        self._directory = directory
-        self._request = request
-        self._reply = reply
-
-    def set(self, value: Any = None) -> None:
-        if self._reply is not None:
-            self._reply.set(value)
-        if not self._directory.is_native:
-            self._driver.release_count(self._directory.path, self._order)
-
-    def set_exception(self, exception: Exception) -> None:
-        if self._reply is not None:
-            self._reply.set_exception(exception)
-        if not self._directory.is_native:
-            self._driver.release_count(self._directory.path, self._order)
-
-
-class _BriefReply(_CountReply):
-    """The reply to an operation of one request, unless the znode has children on another ensemble."""
-
-    __slots__ = ()
-
-    def set(self, value: Any = None) -> None:
-        d, driver, request = self._directory, self._driver, self._request
-        if not is_complete(d, request, value):
-            rest = complete_answer(driver.context, request, value)
-            driver.run(rest, _CountReply(driver, self._order, d, request, self._reply), request)
-            return
-        if self._reply is not None:  # as super() does, which would be one more call
-            self._reply.set(value)
-        if not d.is_native:
-            driver.release_count(d.path, self._order)
-
-
-class _FreeReply:
-    """The reply to what runs without a claim."""
-
-    __slots__ = ("_all", "_reply")
-
-    def __init__(self, them: set[_FreeReply], reply: Reply) -> None:
-        self._all = them
-        self._reply = reply
-
-    def set(self, value: Any = None) -> None:
-        self._all.discard(self)
-        self._reply.set(value)
-
-    def set_exception(self, exception: Exception) -> None:
-        self._all.discard(self)
-        self._reply.set_exception(exception)
-
-
 class Driver:
     """The operations of one client over its members, which are indexed as in the placement.
 
     :param make_lock: :meth:`Runtime.make_lock`.
     :param unchroot: the user's name for a path.
     :ivar plans: how operations run. :ivar brief: the types of those that need no generator, as a rule.
+    :ivar order: of those that begin now.
     """
 
     plans = PLANS
@@ -219,16 +155,39 @@ class Driver:
         self.context = context
         self.members = members
         self.order: Order[_Run] = Order()
-        self._failure: type[Exception] = ConnectionLoss  # of operations whose order is not this one any more
+        self._older: Order[_Run] = self.order  # of those that began by the form of the map before this one
         self._make_lock = make_lock
         self._lock = make_lock()
         self._serial = Serial(make_lock())
         self._when_idle: list[Callable[[], None]] = []
-        self._free: set[_FreeReply] = set()  # to what runs without a claim
+
+    # ---- forms of the map ------------------------------------------------------------------------
 
     def begin_grown(self, context: GrownContext) -> None:
-        """From now on pins decide where children are; what is under way goes on as it began."""
-        self.context, self.plans, self.brief = context, GROWN_PLANS, frozenset()
+        """From now on pins decide where children are; what is under way goes on as it began.
+
+        Both have one order, as operations of one client have. No thread may be about to begin an operation.
+        """
+        with self._lock:
+            self._older, self.order = self.order, self.order.successor()
+            self.context, self.plans, self.brief = context, GROWN_PLANS, frozenset()
+
+    @property
+    def is_still(self) -> bool:
+        """Whether no thread of the driver's own is about to begin an operation."""
+        return True
+
+    @property
+    def has_older(self) -> bool:
+        """Whether anything is under way from before :meth:`begin_grown`."""
+        return self._older is not self.order and self._older.under_way > 0
+
+    def fail_older(self, failure: type[Exception]) -> None:
+        """Such operations end with `failure`, those that wait for an answer or a turn when they get it."""
+        if self._older is not self.order:
+            self._older.failure = failure
+
+    # ---- operations ------------------------------------------------------------------------------
 
     def call(self, request: Request, reply: Reply | None) -> None:
         """Issue an operation, after all earlier ones of this thread. `reply` gets its result or error."""
@@ -259,11 +218,11 @@ class Driver:
             return
         home = d.home
         if context.resolver.is_promoted(path) or context.past.is_behind(home.ensemble, path):
-            counted = _CountReply(self, order, d, request, reply)
+            counted = CountReply(self, order, d, request, reply)
             self.run(self.plans[request.type].operation(context, request), counted, request)
         else:
             physical = placed(request, home.path)
-            self.members[home.ensemble].submit(physical, _BriefReply(self, order, d, request, reply))
+            self.members[home.ensemble].submit(physical, BriefReply(self, order, d, request, reply, context))
 
     def _call_in_turn(self, request: Request, reply: Reply | None) -> None:
         plan = self.plans.get(request.type, OTHER)
@@ -288,35 +247,62 @@ class Driver:
             if lasting is None:
                 lasting = run.claims
             with self._lock:
-                if run.claims and run.order is self.order and not run.order.enter(run, lasting):
+                if run.claims and self._is_current(run.order) and not run.order.enter(run, lasting):
                     return
         run.advance(None)
 
     def _claim_trust(self, run: _Run, path: str, lasting: Claims) -> bool:
         """Whether the operation may start at once, with no other claim than TRUST."""
         with self._lock:
-            may_start = run.order is self.order and run.order.claim_trust(run, path, lasting)
+            may_start = self._is_current(run.order) and run.order.claim_trust(run, path, lasting)
         return may_start  # noqa: RET504 - from within, a signal handler's exception could keep the lock
+
+    def _is_current(self, order: Order[_Run]) -> bool:
+        """Whether the queues of an order are not over: :meth:`fail_all` begins others."""
+        return order.lines is self.order.lines
 
     def release_count(self, path: str, order: Order[_Run]) -> None:
         with self._lock:
-            if order is not self.order:  # what waited there has failed
+            if order.lines is not self.order.lines:  # what waited there has failed
                 return
             ready = order.release_count(path)
             idle = self._take_idle() if self._when_idle else []
         if ready or idle:
             self._serial(*(run.start for run in ready), *idle)
 
-    def run(self, operation: Operation[Any], reply: Reply, request: Request | None = None) -> None:
-        """Run a generator, without a claim; `request` is what errors are about."""
-        reply = _FreeReply(self._free, reply)
-        self._free.add(reply)  # before its first step, which may ask whether it may begin
-        _Run(self, OTHER, request, reply, operation).advance(None)
+    def run(
+        self,
+        operation: Operation[Any],
+        reply: Reply,
+        request: Request | None = None,
+        order: Order[_Run] | None = None,
+    ) -> None:
+        """Run a generator, without a claim.
 
-    def look(self, watch: DirectoryWatch) -> Operation[str | None]:
-        """Look again: the type of the event to fire, or None to watch on."""
-        context = self.context
-        return look(context, watch) if isinstance(context, GrownContext) else look_again(context, watch)
+        :param request: what errors are about. :param order: of what it belongs to; None: it begins now.
+        """
+        with self._lock:
+            order = self.order if order is None else order
+            order.hold()
+        self._run_held(operation, reply, request, order)
+
+    def look(self, watch: DirectoryWatch, reply: Reply) -> None:
+        """Look again. `reply` gets the type of the event to fire, or None to watch on."""
+        with self._lock:
+            order, context = self.order, self.context
+            order.hold()
+        again = look(context, watch) if isinstance(context, GrownContext) else look_again(context, watch)
+        self._run_held(again, reply, None, order)
+
+    def _run_held(
+        self, operation: Operation[Any], reply: Reply, request: Request | None, order: Order[_Run]
+    ) -> None:
+        _Run(self, OTHER, request, FreeReply(self, order, reply), operation, order).advance(None)
+
+    def let_go(self, order: Order[_Run]) -> None:
+        """What ran without a claim has ended."""
+        with self._lock:
+            order.let_go()
 
     def told(self, error: Exception, request: Request | None) -> Exception:
         """An error as the user hears it: about the path of the request, whichever znode a step was about."""
@@ -327,8 +313,8 @@ class Driver:
         return type(error)(f"{asked}{separator}{where}")
 
     def send(self, steps: tuple[Step, ...], run: _Run) -> None:
-        if run.order is not self.order:
-            run.fail(self._failure())
+        if run.order.failure is not None:
+            run.fail(run.order.failure())
             return
         gather = Gather(len(steps), self._lock, run.advance)
         for index, (ensemble, request) in enumerate(steps):
@@ -336,9 +322,9 @@ class Driver:
 
     def leave(self, run: _Run, lasting: Claims) -> None:
         with self._lock:
-            if run.order is not self.order:
+            if not self._is_current(run.order):
                 return
-            ready = self.order.leave(run, lasting)
+            ready = run.order.leave(run, lasting)
             idle = self._take_idle()
         if ready or idle:
             self._serial(*(run.start for run in ready), *idle)
@@ -357,9 +343,9 @@ class Driver:
         """
         with self._lock:
             waiting = self.order.waiting()
-            self.order = Order()
+            self.order.failure = self._older.failure = failure
+            self.order = self._older = Order()
             self._serial = Serial(self._make_lock())
-            self._failure = failure
             idle, self._when_idle = self._when_idle, []
         for run in waiting:
             run.fail(failure())
@@ -370,11 +356,6 @@ class Driver:
     def is_idle(self) -> bool:
         """Whether no operation waits or needs another request."""
         return not self.order
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether that is so, and nothing runs without a claim either."""
-        return self.is_idle and not self._free
 
     def when_idle(self, call: Callable[[], None]) -> None:
         """Make `call` once no operation waits or needs another request."""

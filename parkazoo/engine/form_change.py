@@ -1,8 +1,8 @@
 """How a client goes from one form of its map to the next (docs/design/growing.md).
 
-An operation works by one form from its beginning to its end. So when the client learns of a newer form, those that
-come are kept for a moment, those under way end, and then what was kept begins by the newer form. What does not end
-in time fails as if a connection had been lost.
+An operation works by one form from its beginning to its end. So when the client learns of a newer form, operations
+that come begin by it, and those under way go on as they began. The client says the newer form when these have
+ended. What does not end in time fails as if a connection had been lost.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from parkazoo.engine.driver import Driver
 from parkazoo.engine.gate import Gate
 from parkazoo.engine.ports import Runtime
 
+GATE_POLL_S = 0.0005  # calls wait meanwhile
 POLL_S = 0.005
 MOST_POLLS = 200  # not a time: a process that is stopped meanwhile does not miss its operations' ends
 
@@ -22,30 +23,53 @@ MOST_POLLS = 200  # not a time: a process that is stopped meanwhile does not mis
 class FormChange:
     """One such change. All of it is on the loop.
 
-    :param gate: is shut until `begin_next` opens it. That is called when nothing of the older form is under way.
+    :param gate: is shut until no thread is about to begin an operation by the older form.
+    :param fail_waiting: fails the requests that wait for a connection.
+    :param begin: from now on operations begin by the newer form.
+    :param end: is called when nothing of the older form sends any more.
     """
 
-    def __init__(self, runtime: Runtime, driver: Driver, gate: Gate, begin_next: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        driver: Driver,
+        gate: Gate,
+        fail_waiting: Callable[[], None],
+        begin: Callable[[], None],
+        end: Callable[[], None],
+    ) -> None:
         self._runtime = runtime
         self._driver = driver
         self._gate = gate
-        self._begin_next = begin_next
+        self._fail_waiting = fail_waiting
+        self._begin = begin
+        self._end = end
         self._polls = 0
         self._is_urgent = False
         gate.shut()
-        runtime.call(self._poll)
+        runtime.call(self._await_threads)
 
     def hurry(self) -> None:
         """Wait for nothing that an ensemble has to answer."""
         self._is_urgent = True
 
-    def _poll(self) -> None:
+    def _await_threads(self) -> None:
         self._polls += 1
-        is_quiet = self._gate.is_empty and self._driver.is_quiet
-        is_over = self._polls > MOST_POLLS or (self._is_urgent and self._gate.is_empty)
-        if not is_quiet and not is_over:
-            self._runtime.call_later(POLL_S, self._poll)
+        if not (self._gate.is_empty and self._driver.is_still) and self._polls <= MOST_POLLS:
+            self._runtime.call_later(GATE_POLL_S, self._await_threads)
             return
-        if not is_quiet:
-            self._driver.fail_all(ConnectionLoss)
-        self._begin_next()
+        self._polls = 0
+        self._fail_waiting()  # all of it is of the older form
+        self._begin()
+        self._gate.open()
+        self._await_older()
+
+    def _await_older(self) -> None:
+        self._polls += 1
+        if self._driver.has_older:
+            if self._polls <= MOST_POLLS and not self._is_urgent:
+                self._runtime.call_later(POLL_S, self._await_older)
+                return
+            self._driver.fail_older(ConnectionLoss)
+            self._fail_waiting()
+        self._end()

@@ -51,29 +51,41 @@ class Growing(Roster[MemberT]):
         if self.is_changing or self._is_rewatching:
             return
         if driver is not None and driver.context.form < self.cluster_map.form:
-            begin_next = partial(self._begin_form, driver)
-            self._form_change = FormChange(self._runtime, driver, self.gate, begin_next)
+            self._form_change = FormChange(
+                self._runtime,
+                driver,
+                self.gate,
+                self._fail_waiting,
+                partial(self._begin_form, driver),
+                partial(self._end_older, driver, driver.context.form),
+            )
             return
         if driver is not None and isinstance(driver.context, GrownContext):
             driver.context.places.guess = self._guess(driver.context.form)
         self._acknowledge()
 
-    def _begin_form(self, driver: Driver) -> None:
-        """Nothing of the older form is under way any more.
-
-        Its last requests may be on their way to servers: each registration is set behind them. One that waits for
-        a connection fails, for it could come behind the registration of a session that is yet to begin.
-        """
-        was_plain = driver.context.form is Form.PLAIN
+    def _fail_waiting(self) -> None:
+        """What waits for a connection could come behind the registration of a session that is yet to begin."""
         for member in self.members:
             if not self._standing.is_connected(member):
                 member.fail_waiting(None)
         for port in self._unjoined():
             port.drop(ConnectionLoss)
+
+    def _begin_form(self, driver: Driver) -> None:
+        """Operations begin by the newest form. If those of the older one cannot work beside them, they fail."""
+        assert self.cluster_map is not None and self._form_change is not None
+        if self.cluster_map.form > driver.context.form + 1:
+            self._form_change.hurry()
         self._work_by_pins(driver)
+
+    def _end_older(self, driver: Driver, older: Form) -> None:
+        """Nothing of the older form sends any more.
+
+        Its last requests may be on their way to servers: each registration is set behind them.
+        """
         self._form_change = None
-        self.gate.open()
-        if was_plain:
+        if older is Form.PLAIN:
             self._is_rewatching = True
             Rewatching(driver, self.members, self._runtime.call, self._have_rewatched)
         else:

@@ -73,6 +73,11 @@ class TotalDriver(Driver):
         self._find_lane = grown_lane_of
         super().begin_grown(context)
 
+    @property
+    def is_still(self) -> bool:
+        """See :meth:`Driver.is_still`."""
+        return not self._line.is_moving
+
     def call(self, request: Request, reply: Reply | None) -> None:
         """See :meth:`Driver.call`. Credentials have no place in the order."""
         if request.type == Auth.type:

@@ -75,7 +75,7 @@ class Watching:
                 self._dispatch(partial(watch.fire, event))  # each by itself: the user's may raise
 
     def _look_again(self, watch: DirectoryWatch, event: WatchedEvent) -> None:
-        self.driver.run(self.driver.look(watch), OnAnswer(partial(self._have_looked, watch, event)))
+        self.driver.look(watch, OnAnswer(partial(self._have_looked, watch, event)))
 
     def _have_looked(self, watch: DirectoryWatch, event: WatchedEvent, answer: Any) -> None:
         """:param answer: the type of the event to fire; None to watch on; or why it is not known."""

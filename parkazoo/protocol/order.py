@@ -130,34 +130,61 @@ class _Line(Generic[TurnT]):
 class Order(Generic[TurnT]):
     """The queues of one client. Not thread-safe: the driver holds a lock around each call.
 
-    :ivar blocked: how many turns have entered and not started.
+    :ivar lines: the queues. A successor has the same.
+    :ivar under_way: how many operations that have entered here hold something: a claim, or :meth:`hold`.
+    :ivar failure: what they end with at their next request; None as long as they may send.
     """
 
+    failure: type[Exception] | None = None
+
     def __init__(self) -> None:
-        self.blocked = 0
-        self._lines: dict[str, _Line[TurnT]] = {}
+        self.under_way = 0
+        self._blocked = [0]
+        self.lines: dict[str, _Line[TurnT]] = {}
         self._counts: dict[str, int] = {}  # claims to COUNT, on keys that have no line
         self._trusts: dict[str, int] = {}  # claims to TRUST, on keys that no operation wants to write
 
     def __bool__(self) -> bool:
         """Whether anything is claimed at all."""
-        return bool(self._lines or self._counts or self._trusts)
+        return bool(self.lines or self._counts or self._trusts)
+
+    @property
+    def blocked(self) -> int:
+        """How many turns have entered and not started."""
+        return self._blocked[0]
+
+    def successor(self) -> Order[TurnT]:
+        """The same queues, for operations that come later and are counted apart."""
+        later = Order[TurnT]()
+        later._blocked, later.lines = self._blocked, self.lines
+        later._counts, later._trusts = self._counts, self._trusts
+        return later
+
+    def hold(self) -> None:
+        """An operation without a claim begins."""
+        self.under_way += 1
+
+    def let_go(self) -> None:
+        """It has ended."""
+        self.under_way -= 1
 
     def claim_count(self, path: str, is_lasting: bool) -> bool:
         """Claim READ on the node, and COUNT on its children, without a turn; False if that is not granted at once.
 
         :param is_lasting: whether COUNT is held until :meth:`release_count`.
         """
-        lines, key = self._lines, path + "/"  # as children() says; this is called for every read
+        lines, key = self.lines, path + "/"  # as children() says; this is called for every read
         if lines and (path in lines or key in lines or path[-SEQUENCE_DIGITS:].isdecimal()):
             return False  # perhaps: let it enter with a turn
         if is_lasting:
             self._counts[key] = self._counts.get(key, 0) + 1
+            self.under_way += 1
         return True
 
     def release_count(self, path: str) -> list[TurnT]:
         """Give up what :meth:`claim_count` holds; returns the turns that can start now."""
         key = path + "/"  # as in claim_count()
+        self.under_way -= 1
         count = self._counts.pop(key, 0)
         if not count:  # it has got a line since then
             return self._release(key, COUNT)
@@ -167,11 +194,12 @@ class Order(Generic[TurnT]):
 
     def claim_trust(self, turn: TurnT, path: str, lasting: Claims) -> bool:
         """Start a turn of one path that needs no more than TRUST; False if it has to :meth:`enter`, perhaps."""
-        if self._lines or self._counts or path in self._trusts or not is_trust(lasting):
+        if self.lines or self._counts or path in self._trusts or not is_trust(lasting):
             return False
         turn.claims = dict(lasting)
         for key in lasting:
             self._trusts[key] = self._trusts.get(key, 0) + 1
+        self.under_way += 1
         return True
 
     def enter(self, turn: TurnT, lasting: Claims) -> bool:
@@ -180,7 +208,7 @@ class Order(Generic[TurnT]):
         :param lasting: what the turn still needs once it has started. If it may start at once, it keeps only these
             claims: later claims of the same thread find it started.
         """
-        lines, counts = self._lines, self._counts
+        lines, counts = self.lines, self._counts
         if counts:
             for key in turn.claims:
                 if key in counts:
@@ -200,6 +228,7 @@ class Order(Generic[TurnT]):
                 }
             for key, mode in turn.claims.items():
                 self._grant(key, mode)
+            self.under_way += bool(turn.claims)
             return True
         for key, mode in turn.claims.items():
             line = lines.get(key)
@@ -210,16 +239,19 @@ class Order(Generic[TurnT]):
             else:
                 line.wait(turn, mode)
                 turn.blocked += 1
-        self.blocked += 1
+        self.under_way += 1
+        self._blocked[0] += 1
         return False
 
     def waiting(self) -> list[TurnT]:
         """The turns that have not started."""
-        return list({id(turn): turn for line in self._lines.values() for turn, _ in line.waiting or ()}.values())
+        return list({id(turn): turn for line in self.lines.values() for turn, _ in line.waiting or ()}.values())
 
     def leave(self, turn: TurnT, lasting: Claims) -> list[TurnT]:
         """Give up the claims of a started turn, but for `lasting`; returns the turns that can start now."""
         ready: list[TurnT] = []
+        if not turn.claims:  # it has given up all of them meanwhile
+            return ready
         for key, mode in list(turn.claims.items()):
             if key not in lasting:
                 del turn.claims[key]
@@ -229,20 +261,21 @@ class Order(Generic[TurnT]):
             else:
                 continue
             ready += self._release(key, mode)
+        self.under_way -= not turn.claims
         return ready
 
     def _grant(self, key: str, mode: int) -> None:
-        line = self._lines.get(key)
+        line = self.lines.get(key)
         if line is not None:
             line.grant(mode)
         elif mode == TRUST:
             self._trusts[key] = self._trusts.get(key, 0) + 1
         else:
-            self._lines[key] = _Line(mode)
+            self.lines[key] = _Line(mode)
 
     def _release(self, key: str, mode: int) -> list[TurnT]:
         ready: list[TurnT] = []
-        line = self._lines.get(key)
+        line = self.lines.get(key)
         if mode == TRUST and (line is None or not line.modes & TRUST):
             count = self._trusts.pop(key)
             if count > 1:
@@ -257,8 +290,8 @@ class Order(Generic[TurnT]):
             line.grant(granted)
             first.blocked -= 1
             if not first.blocked:
-                self.blocked -= 1
+                self._blocked[0] -= 1
                 ready.append(first)
         if not line.modes:  # no turn holds it, so none waits either
-            del self._lines[key]
+            del self.lines[key]
         return ready

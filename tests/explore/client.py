@@ -160,8 +160,9 @@ class Client:
         self.context = Context(placement, names, Marks(marks), watching.watch, watching.settle, owners, Lock())
         kind = TotalDriver if has_total_order else Driver
         self.driver = watching.driver = kind(self.context, self.members, Lock)
+        self._placement = placement
         if knows is not None:
-            self.driver.begin_grown(make_grown(self.context, placement, knows))
+            self.rise(knows)
         others = model.on_event
 
         def on_event(who: Who, ensemble: int, event: WatchedEvent) -> None:
@@ -176,6 +177,10 @@ class Client:
         result = Result()
         self.driver.call(request, result)
         return result
+
+    def rise(self, knows: Knows) -> None:
+        """Go on to a form of the map in which pins decide."""
+        self.driver.begin_grown(make_grown(self.driver.context, self._placement, knows))
 
     def choices(self) -> list[Callable[[], None]]:
         """What can happen next, each by a call."""

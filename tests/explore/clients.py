@@ -13,7 +13,7 @@ from kazoo.protocol.states import WatchedEvent
 from tests.explore.answers import freeze, freeze_exactly, stats_in
 from tests.explore.client import Client, Result
 from tests.explore.model import Model
-from tests.explore.scenario import Asking, Program, Scenario
+from tests.explore.scenario import Asking, Knows, Program, Rise, Scenario
 from tests.explore.world import Arrival, ClientState, Ended, Position, Received, Told
 from tests.explore.znodes import Answer, Request, has_watch, path_of
 
@@ -127,6 +127,9 @@ class Issuing(Protocol):
     def call(self, request: Request) -> Result:
         """Issue an operation."""
 
+    def rise(self, knows: Knows) -> None:
+        """Go on to the next form of the map."""
+
 
 class Run:
     """A program at work on a client."""
@@ -157,7 +160,12 @@ class Run:
                 return
             self._is_many = isinstance(asked, list)
             self.heard.clear()
-            self._awaited = [self._issue(each) for each in (asked if isinstance(asked, list) else [asked])]
+            self._awaited = []
+            for each in asked if isinstance(asked, list) else [asked]:
+                if isinstance(each, Rise):
+                    self.client.rise(each.knows)
+                else:
+                    self._awaited.append(self._issue(each))
             self._note()
 
     def _issue(self, request: Request) -> Result:

@@ -36,7 +36,7 @@ from tests.explore.families import (
     touches,
 )
 from tests.explore.grown import HINTS, MAPS, STATES, D, beginning, drawn
-from tests.explore.scenario import Asking, Program, Promises, Scenario, Troubles, Turn
+from tests.explore.scenario import Asking, AtOnce, Program, Promises, Scenario, Troubles, Turn
 from tests.explore.znodes import SEQUENCE, Request
 
 T = TypeVar("T")
@@ -151,7 +151,7 @@ class GrownTransaction:
         return cls(*drawn(dice, STATES, TRANSACTIONS, others, MAPS, HINTS, HINTS, TROUBLES))
 
 
-def in_order(steps: Sequence[Request | list[Request]]) -> Callable[[], Asking]:
+def in_order(steps: Sequence[Request | AtOnce]) -> Callable[[], Asking]:
     """A program of requests, one after the other, and of lists of requests that are issued at once."""
 
     def program() -> Asking:
@@ -245,9 +245,14 @@ class GrownMistaken:
             lambda: cls(*drawn(dice, STATES, HINTS, MAPS, {**NOTHING, **programs(D)}, TOUCHES, TOUCHES)),
             lambda each: (
                 (_is_numbered(each.state, each.maps) or "create with a number" not in (each.one, each.two))
-                and not (each.remembers in PINNED and _is_late(each.one, each.two))
+                and not is_overtaken(each.remembers, each.one, each.two)
             ),
         )
+
+
+def is_overtaken(remembers: str, one: str, two: str) -> bool:
+    """Whether `two` may be done before `one`, because the client remembers a pin of an earlier life."""
+    return remembers in PINNED and _is_late(one, two)
 
 
 def _is_late(one: str, two: str) -> bool:

@@ -28,6 +28,7 @@ from tests.explore.grown_families import (
 )
 from tests.explore.lives import mirrored
 from tests.explore.model import Model
+from tests.explore.risen import GrownRise, GrownRiseBeside
 from tests.explore.scenario import Beginning, Knows, Program, Promises, Scenario, Turn, Violation
 from tests.explore.znodes import Request, Who
 
@@ -252,4 +253,6 @@ GROWN: Sequence[type[AtRandom]] = (
     GrownLevels,
     GrownRights,
     GrownSecret,
+    GrownRise,
+    GrownRiseBeside,
 )

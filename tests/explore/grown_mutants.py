@@ -13,6 +13,7 @@ from typing import ClassVar
 from parkazoo.kazoo_private import Delete, GetChildren, GetData, SetData, Transaction
 from parkazoo.protocol import directory
 from parkazoo.protocol.grown import changing, lookup, making, multi, reading
+from parkazoo.protocol.order import Order
 from tests.explore.alone import must
 from tests.explore.directories import create
 from tests.explore.families import looked_at, name_of
@@ -20,6 +21,7 @@ from tests.explore.grown import ADOPTED, D, beginning
 from tests.explore.grown_families import OTHER, X, Y
 from tests.explore.grown_levels import GrownLevels
 from tests.explore.mutation import Mutation
+from tests.explore.risen import GrownRise
 from tests.explore.scenario import Program, Promises, Requests, Scenario, Stop, Troubles, Turn
 
 LAG, NO_TROUBLE = Troubles(has_lag=True), Troubles()
@@ -69,10 +71,11 @@ def in_case(
     return scenario
 
 
-def two_levels(member: GrownLevels) -> Callable[[str], Scenario]:
+def named(member: GrownLevels | GrownRise) -> Callable[[str], Scenario]:
     return lambda name: dataclasses.replace(member.scenario(), name=name)
 
 
+MIRRORED = "mirrored tolerant guarded"
 TAKES_PROOF = """
     with suppress(NoNodeError):
         yield from ask(d.home.ensemble, Delete(d.proof, -1))
@@ -192,11 +195,25 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
         ORPHAN,
         in_case("promotion abandoned", [MAKE_X], [RMDIR]),
     ),
+    "what goes on by the older form is not in the same order": GrownMutant(
+        Order.successor,
+        [
+            "later._blocked, later.lines = self._blocked, self.lines\n"
+            "    later._counts, later._trusts = self._counts, self._trusts\n",
+            "pass\n",
+        ],
+        WRONG,
+        named(
+            GrownRise(
+                "native empty", "nothing", MIRRORED, "does nothing", "get_children", "create", "get_children"
+            )
+        ),
+    ),
     "the place of the home is not verified": GrownMutant(
         lookup.locate,
         ["if is_sure or (yield from _is_there(context, above, watch)):", "if True:"],
         WRONG,
-        two_levels(GrownLevels("mirrored", "list", "get", "apart", "nothing", "nothing", "a crash")),
+        named(GrownLevels("mirrored", "list", "get", "apart", "nothing", "nothing", "a crash")),
     ),
 }
 

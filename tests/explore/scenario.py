@@ -13,11 +13,6 @@ from tests.explore.model import Model
 from tests.explore.pinned import home_by_pins
 from tests.explore.znodes import Answer, Request, Who
 
-# What a client does: it yields a request, or a list to be issued at once, and is sent the result, or their list.
-# A true watcher in a request is replaced by one whose calls are judged.
-Asking = Generator[Request | list[Request], Answer, None]
-Program = Sequence[Request] | Callable[[], Asking]
-
 
 class Violation(AssertionError):
     """Something does not hold."""
@@ -34,6 +29,19 @@ class Knows(NamedTuple):
     guess: Callable[[str], int]
     hints: Sequence[tuple[str, int]] = ()
     form: Form = Form.GROWN
+
+
+class Rise(NamedTuple):
+    """In a list of requests: those behind it are issued by the next form of the client's map."""
+
+    knows: Knows
+
+
+AtOnce = list[Request] | list[Request | Rise]
+# What a client does: it yields a request, or a list to be issued at once, and is sent the result, or their list.
+# A true watcher in a request is replaced by one whose calls are judged.
+Asking = Generator[Request | AtOnce, Answer, None]
+Program = Sequence[Request] | Callable[[], Asking]
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,12 @@ from parkazoo.kazoo_private import (
     Sync,
     Transaction,
 )
+from parkazoo.protocol.grown.places import by_first
 from parkazoo.protocol.placement import Placement
-from tests.explore.alone import find_directory, make_context, prepared
+from tests.explore.alone import find_directory, make_context, make_grown, prepared
 from tests.explore.client import Client, Result
 from tests.explore.model import Model
+from tests.explore.scenario import Knows
 from tests.explore.znodes import SEQUENCE, Who
 
 PLACEMENT = Placement(3)
@@ -307,10 +309,10 @@ class TestFailures(unittest.TestCase):
         called, result = [], Result()
         self.driver.run(ask(), result)
         self.driver.when_idle(lambda: called.append("at once"))
-        self.assertEqual((called, self.driver.is_quiet), (["at once"], False))
+        self.assertEqual((called, self.driver.order.under_way), (["at once"], 1))
         for member in self.members:
             member.fail()
-        self.assertTrue(result.told and self.driver.is_quiet)
+        self.assertEqual((len(result.told), self.driver.order.under_way), (1, 0))
 
 
 class LateLock:
@@ -388,6 +390,20 @@ class TestFailAll(unittest.TestCase):
             self.assertEqual(result.told, [])
             self.take().set(f"{D}/s{number:010}")
             self.assertEqual(result.value, f"{D}/s{number:010}")
+        self.assertFalse(self.driver.order)
+
+    def test_only_what_began_by_an_older_form(self) -> None:
+        """It ends at its next request; what waits, when its turn comes; what came later goes on."""
+        old = self.issue(create(D + "/x"), create(D + "/s", flags=SEQUENCE))
+        self.driver.begin_grown(make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT))))
+        (new,) = self.issue(create(D + "/s", flags=SEQUENCE))
+        self.driver.fail_older(ConnectionLoss)
+        self.assertEqual((self.sent(), self.driver.has_older), (1, True))
+        self.take().set_exception(NoNodeError())
+        self.assertEqual([type(result.value) for result in old], [ConnectionLoss] * 2)
+        self.assertEqual((new.told, self.driver.has_older), ([], False))
+        self.take().set(D + "/s0000000000")
+        self.assertEqual(new.value, D + "/s0000000000")
         self.assertFalse(self.driver.order)
 
     def test_those_who_count_children(self) -> None:

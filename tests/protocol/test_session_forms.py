@@ -43,6 +43,17 @@ class FormTest(GrowthTest):
     def epochs(self, client: Client) -> list[int]:
         return [epoch for _, epoch in self.said(client).values()]
 
+    def list_slowly(self, client: Client) -> Result:
+        """An operation of several requests that the servers of b do not answer."""
+        client["b"].is_slow = True
+        placement, result = client.map.make_placement(), Result()
+        paths = (f"/p{number}" for number in range(100))
+        path = next(each for each in paths if not placement.is_native(each) and placement.of_children(each) == 1)
+        client.session.call(GetChildren(path, None), result)
+        client.runtime.turn()
+        self.assertEqual(result.told, [])
+        return result
+
 
 class TestForms(FormTest):
     def test_up(self) -> None:
@@ -93,6 +104,17 @@ class TestForms(FormTest):
         client.runtime.turn()
         self.assertEqual((self.form(client), self.epochs(client)), (Form.GUARDED, [3, 3]))
 
+    def test_no_neighbours(self) -> None:
+        """What is under way by a form that cannot work beside the newest is not waited for."""
+        client = self.started("ab")
+        self.change(client, Form.TOLERANT)
+        client.runtime.turn()
+        listing = self.list_slowly(client)
+        self.change(client, Form.GUARDED)
+        self.change(client, Form.GROWN)
+        client.runtime.turn(POLL_S)
+        self.assertEqual((self.form(client), self.epochs(client), listing.told), (Form.GROWN, [4, 2], []))
+
     def test_ensembles_come_first(self) -> None:
         client = self.started(names="a")
         self.grow(client, "b")
@@ -105,23 +127,19 @@ class TestForms(FormTest):
 class TestUnderWay(FormTest):
     """Operations of the older form."""
 
-    def held(self, client: Client) -> Result:
-        """An operation that begins now: it is kept as long as the client is changing."""
-        return self.call(client, "a")
-
-    def test_they_end_first(self) -> None:
+    def test_others_do_not_wait(self) -> None:
+        """They begin by the newer form; the client says so when those of the older one have ended."""
         client = self.started("ab")
         listing = self.list_slowly(client)
         self.change(client, Form.TOLERANT)
-        later = self.held(client)
+        later = self.call(client, "a")
         client.runtime.turn(10 * POLL_S)
-        self.assertEqual((self.form(client), self.epochs(client), later.told), (Form.PLAIN, [1, 1], []))
+        self.assertEqual((self.form(client), self.epochs(client), listing.told), (Form.TOLERANT, [1, 1], []))
+        self.assert_read(later)
         client["b"].is_slow = False
         client["b"]._serve()
         client.runtime.turn(POLL_S)
-        self.assertEqual((self.form(client), self.epochs(client)), (Form.TOLERANT, [2, 2]))
-        self.assertEqual(len(listing.told), 1)
-        self.assert_read(later)
+        self.assertEqual((self.epochs(client), len(listing.told)), ([2, 2], 1))
 
     def test_one_does_not_end(self) -> None:
         """It sends nothing more, and the registration comes behind what it has sent."""
@@ -130,7 +148,7 @@ class TestUnderWay(FormTest):
         client.runtime.turn()
         operation = self.list_slowly(client)
         self.change(client, Form.GUARDED)
-        later = self.held(client)
+        later = self.call(client, "a")
         client.runtime.turn(LIMIT_S)
         self.assertEqual((self.form(client), self.epochs(client)), (Form.GUARDED, [3, 2]))
         self.assert_read(later)
@@ -159,7 +177,7 @@ class TestUnderWay(FormTest):
         unjoined = self.call(client, "c")
         client.ensembles["c"].is_up = False
         self.change(client, Form.TOLERANT)
-        client.runtime.turn(LIMIT_S)
+        client.runtime.turn(POLL_S)
         for result in (waiting, unjoined):
             self.assertIsInstance(result.value, ConnectionLoss)
         client.ensembles["b"].is_up = client.ensembles["c"].is_up = True
@@ -186,7 +204,7 @@ class TestUnderWay(FormTest):
         client = self.started("ab")
         self.list_slowly(client)
         self.change(client, Form.TOLERANT)
-        later = self.held(client)
+        later = self.call(client, "a")
         client["b"].is_slow = False
         client.session.expire("a test wants it")
         client.runtime.turn(2 * CONNECT_S)
@@ -196,8 +214,9 @@ class TestUnderWay(FormTest):
     def test_stop(self) -> None:
         client = self.started("ab")
         self.list_slowly(client)
+        next(client.session.gate._entered)  # so that it stays shut
         self.change(client, Form.TOLERANT)
-        later, idle = self.held(client), Result()
+        later, idle = self.call(client, "a"), Result()
         client.session.when_idle(lambda: idle.set("idle"))
         client.runtime.turn(POLL_S)
         self.assertEqual(idle.told, [])
@@ -206,17 +225,6 @@ class TestUnderWay(FormTest):
         self.assertIsInstance(later.value, ConnectionClosedError)
         self.assertEqual(idle.value, "idle")
         self.assert_over(client)
-
-    def list_slowly(self, client: Client) -> Result:
-        """An operation of several requests that the servers of b do not answer."""
-        client["b"].is_slow = True
-        placement, result = client.map.make_placement(), Result()
-        paths = (f"/p{number}" for number in range(100))
-        path = next(each for each in paths if not placement.is_native(each) and placement.of_children(each) == 1)
-        client.session.call(GetChildren(path, None), result)
-        client.runtime.turn()
-        self.assertEqual(result.told, [])
-        return result
 
 
 class TestWatchesOfPlainMaps(FormTest):

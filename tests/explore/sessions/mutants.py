@@ -16,7 +16,7 @@ from parkazoo.protocol.standing import Standing
 from parkazoo.wire import handshake
 from parkazoo.wire.member import Member
 from tests.explore.mutation import Mutation
-from tests.explore.sessions.families import Sessions
+from tests.explore.sessions.families import WHOLE, Sessions
 
 BEFORE = "before the registration|is not registered"
 NO_COPY, NOT_NEWEST = "before the copy of the map", "the newest map that it has read"
@@ -240,22 +240,28 @@ MUTANTS: Mapping[str, SessionMutant] = {
         seen_in(GROWS, "mm"),
     ),
     "what is under way does not end first": SessionMutant(
-        FormChange._poll,
-        ["is_quiet = self._gate.is_empty and self._driver.is_quiet", "is_quiet = True"],
+        FormChange._await_older,
+        ["if self._driver.has_older:", "if False:"],
         NO_NEIGHBOUR,
         seen_in(RISES, STEPS),
     ),
     "what is under way too long goes on": SessionMutant(
-        FormChange._poll,
-        ["self._driver.fail_all(ConnectionLoss)", "pass"],
+        FormChange._await_older,
+        ["self._driver.fail_older(ConnectionLoss)", "pass"],
         NO_NEIGHBOUR,
         seen_in(RISES, STEPS + "f"),
     ),
     "what waits for a connection goes on": SessionMutant(
-        Growing._begin_form,
+        Growing._fail_waiting,
         ["member.fail_waiting(None)", "pass"],
         NO_NEIGHBOUR,
         seen_in(LATER, STEPS + "f"),
+    ),
+    "what an operation that takes too long has left waiting goes on": SessionMutant(
+        FormChange._await_older,
+        ["self._fail_waiting()", "pass"],
+        NO_NEIGHBOUR,
+        seen_in(LATER, WHOLE + "l", pace="apart"),
     ),
     "a session that begins meanwhile is used": SessionMutant(
         Growing.unready,

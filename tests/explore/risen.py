@@ -1,0 +1,122 @@
+"""Scenarios of a client that goes on to the next form of its map while operations are under way.
+
+Those go on by the older form, and others begin by the newer one beside them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from parkazoo.kazoo_private import Transaction
+from tests.explore.directories import OPERATIONS, try_again
+from tests.explore.families import TROUBLES, is_gap, looked_at, name_of, programs
+from tests.explore.grown import HINTS, MAPS, STATES, D, Maps, beginning, drawn
+from tests.explore.grown_families import (
+    NOTHING,
+    NUMBERED_MAPS,
+    NUMBERED_STATES,
+    TOUCHES,
+    in_order,
+    is_overtaken,
+    taken,
+)
+from tests.explore.scenario import Program, Promises, Rise, Scenario, Turn
+from tests.explore.znodes import Request
+
+# Of two forms that follow each other: by the older one the client begins, to the newer one it goes.
+RISING: Mapping[str, Maps] = {
+    name: maps
+    for name, maps in MAPS.items()
+    if name.endswith(("plain tolerant", "tolerant guarded", "guarded grown"))
+}
+NONE = "nothing"
+
+
+def _issued(maps: str, one: str, two: str, three: str) -> Program:
+    newer = MAPS[maps].newer
+    assert newer is not None
+    issued: list[Request | Rise] = [TOUCHES[one], Rise(newer), TOUCHES[two]]
+    if three != NONE:
+        issued.append(TOUCHES[three])
+    return in_order([issued])
+
+
+@dataclass(frozen=True)
+class GrownRise:
+    """A client issues an operation, goes on to the next form, and issues others, all at once: they are done in
+    their order.
+
+    :param remembers: what the client knows of the directory.
+    :param other: what another client has done since then.
+    """
+
+    state: str
+    remembers: str
+    maps: str
+    other: str
+    one: str
+    two: str
+    three: str
+    family: ClassVar[str] = "grown-rise"
+
+    def scenario(self) -> Scenario:
+        return Scenario(
+            name_of(self),
+            beginning(self.state, self.maps, (self.remembers, "nothing")),
+            [_issued(self.maps, self.one, self.two, self.three), {**NOTHING, **programs(D)}[self.other]],
+            opening=[Turn(1)],
+            promises=Promises(observe=looked_at(D), mirrors_per_life=None, is_in_order=True),
+        )
+
+    @classmethod
+    def at_random(cls, dice: random.Random) -> GrownRise:
+        words = STATES, HINTS, RISING, {**NOTHING, **programs(D)}, TOUCHES, TOUCHES, [NONE, *TOUCHES]
+        return taken(lambda: cls(*drawn(dice, *words)), cls._is_promised)
+
+    def _is_promised(self) -> bool:
+        issued = [each for each in (self.one, self.two, self.three) if each != NONE]
+        pairs = [(one, two) for at, one in enumerate(issued) for two in issued[at + 1 :]]
+        is_numbered = self.state in NUMBERED_STATES and self.maps in NUMBERED_MAPS
+        return (is_numbered or "create with a number" not in issued) and not any(
+            is_overtaken(self.remembers, *pair) for pair in pairs
+        )
+
+
+@dataclass(frozen=True)
+class GrownRiseBeside:
+    """The same beside another client, which has gone on to the next form already."""
+
+    state: str
+    remembers: str
+    maps: str
+    other: str
+    one: str
+    two: str
+    trouble: str
+    family: ClassVar[str] = "grown-rise-beside"
+
+    def scenario(self) -> Scenario:
+        has_transaction = any(isinstance(TOUCHES[each], Transaction) for each in (self.one, self.two))
+        of_watches = not has_transaction and not is_gap([self.other])
+        promises = Promises(observe=looked_at(D), mirrors_per_life=None, of_watches=of_watches)
+        return Scenario(
+            name_of(self),
+            beginning(self.state, self.maps, (self.remembers, "nothing")),
+            [_issued(self.maps, self.one, self.two, NONE), try_again(lambda: OPERATIONS[self.other](D))],
+            TROUBLES[self.trouble],
+            promises=promises,
+        )
+
+    @classmethod
+    def at_random(cls, dice: random.Random) -> GrownRiseBeside:
+        words = STATES, HINTS, RISING, OPERATIONS, TOUCHES, TOUCHES, TROUBLES
+        return taken(
+            lambda: cls(*drawn(dice, *words)),
+            lambda each: (
+                (each.state in NUMBERED_STATES and each.maps in NUMBERED_MAPS)
+                or "create with a number" not in (each.one, each.two, each.other)
+            ),
+        )
