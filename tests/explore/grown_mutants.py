@@ -21,7 +21,7 @@ from tests.explore.grown import ADOPTED, D, beginning
 from tests.explore.grown_families import OTHER, X, Y
 from tests.explore.grown_levels import GrownLevels
 from tests.explore.mutation import Mutation
-from tests.explore.risen import GrownRise
+from tests.explore.risen import NONE, GrownRise
 from tests.explore.scenario import Program, Promises, Requests, Scenario, Stop, Troubles, Turn
 
 LAG, NO_TROUBLE = Troubles(has_lag=True), Troubles()
@@ -75,7 +75,7 @@ def named(member: GrownLevels | GrownRise) -> Callable[[str], Scenario]:
     return lambda name: dataclasses.replace(member.scenario(), name=name)
 
 
-MIRRORED = "mirrored tolerant guarded"
+MIRRORED = "mirrored guarded grown"
 TAKES_PROOF = """
     with suppress(NoNodeError):
         yield from ask(d.home.ensemble, Delete(d.proof, -1))
@@ -203,11 +203,7 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
             "pass\n",
         ],
         WRONG,
-        named(
-            GrownRise(
-                "native empty", "nothing", MIRRORED, "does nothing", "get_children", "create", "get_children"
-            )
-        ),
+        named(GrownRise("leaf", "nothing", MIRRORED, "does nothing", "create", "get of the child", NONE)),
     ),
     "the place of the home is not verified": GrownMutant(
         lookup.locate,
