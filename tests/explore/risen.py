@@ -35,12 +35,11 @@ RISING: Mapping[str, Maps] = {
 NONE = "nothing"
 
 
-def _issued(maps: str, one: str, two: str, three: str) -> Program:
+def rising(maps: str, first: Request, *behind: Request) -> Program:
+    """All is issued at once; behind the first request the client goes on to the next form."""
     newer = MAPS[maps].newer
     assert newer is not None
-    issued: list[Request | Rise] = [TOUCHES[one], Rise(newer), TOUCHES[two]]
-    if three != NONE:
-        issued.append(TOUCHES[three])
+    issued: list[Request | Rise] = [first, Rise(newer), *behind]
     return in_order([issued])
 
 
@@ -63,10 +62,11 @@ class GrownRise:
     family: ClassVar[str] = "grown-rise"
 
     def scenario(self) -> Scenario:
+        mine = rising(self.maps, *(TOUCHES[each] for each in self._issued))
         return Scenario(
             name_of(self),
             beginning(self.state, self.maps, (self.remembers, "nothing")),
-            [_issued(self.maps, self.one, self.two, self.three), {**NOTHING, **programs(D)}[self.other]],
+            [mine, {**NOTHING, **programs(D)}[self.other]],
             opening=[Turn(1)],
             promises=Promises(observe=looked_at(D), mirrors_per_life=None, is_in_order=True),
         )
@@ -76,8 +76,12 @@ class GrownRise:
         words = STATES, HINTS, RISING, {**NOTHING, **programs(D)}, TOUCHES, TOUCHES, [NONE, *TOUCHES]
         return taken(lambda: cls(*drawn(dice, *words)), cls._is_promised)
 
+    @property
+    def _issued(self) -> list[str]:
+        return [each for each in (self.one, self.two, self.three) if each != NONE]
+
     def _is_promised(self) -> bool:
-        issued = [each for each in (self.one, self.two, self.three) if each != NONE]
+        issued = self._issued
         pairs = [(one, two) for at, one in enumerate(issued) for two in issued[at + 1 :]]
         is_numbered = self.state in NUMBERED_STATES and self.maps in NUMBERED_MAPS
         return (is_numbered or "create with a number" not in issued) and not any(
@@ -99,13 +103,14 @@ class GrownRiseBeside:
     family: ClassVar[str] = "grown-rise-beside"
 
     def scenario(self) -> Scenario:
+        mine = rising(self.maps, TOUCHES[self.one], TOUCHES[self.two])
         has_transaction = any(isinstance(TOUCHES[each], Transaction) for each in (self.one, self.two))
         of_watches = not has_transaction and not is_gap([self.other])
         promises = Promises(observe=looked_at(D), mirrors_per_life=None, of_watches=of_watches)
         return Scenario(
             name_of(self),
             beginning(self.state, self.maps, (self.remembers, "nothing")),
-            [_issued(self.maps, self.one, self.two, NONE), try_again(lambda: OPERATIONS[self.other](D))],
+            [mine, try_again(lambda: OPERATIONS[self.other](D))],
             TROUBLES[self.trouble],
             promises=promises,
         )

@@ -24,6 +24,7 @@ from tests.explore.directories import CLOSED, D, beginning, create
 from tests.explore.families import looked_at, name_of
 from tests.explore.grown import drawn
 from tests.explore.grown_families import taken
+from tests.explore.risen import RISING, rising
 from tests.explore.scenario import Asking, Beginning, Program, Promises, Scenario, Troubles
 from tests.explore.znodes import Request
 
@@ -175,4 +176,34 @@ class GrownTotal:
         )
 
 
-TOTAL: Sequence[type[Total | GrownTotal]] = (Total, GrownTotal)
+@dataclass(frozen=True)
+class RisenTotal:
+    """As :class:`GrownTotal`; the one or the other issues all at once, and rises to the next form in between.
+
+    :param who: "writes" or "reads": the one who rises. :param how: what the other does.
+    """
+
+    state: str
+    does: str
+    sees: str
+    how: str
+    who: str
+    maps: str
+    trouble: str
+    family: ClassVar[str] = "risen-total"
+
+    def scenario(self) -> Scenario:
+        d = grown.D
+        both = [does(d)[self.does], sees(d)[self.sees]]
+        mine, other = both if self.who == "writes" else reversed(both)
+        programs = [rising(self.maps, *mine), in_turn(other, self.how)]
+        begun = grown.beginning(self.state, self.maps, ("nothing", "nothing"))
+        return _scenario(name_of(self), begun, d, programs, self.trouble)
+
+    @classmethod
+    def at_random(cls, dice: random.Random) -> RisenTotal:
+        d = grown.D
+        return cls(*drawn(dice, GROWN_STATES, does(d), sees(d), HOW, ("writes", "reads"), RISING, WITH))
+
+
+TOTAL: Sequence[type[Total | GrownTotal | RisenTotal]] = (Total, GrownTotal, RisenTotal)
