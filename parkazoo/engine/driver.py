@@ -85,8 +85,12 @@ class _Run(Turn):
         self._generator: Operation[Any] = operation or plan.operation(driver.context, request)
 
     def start(self) -> None:
-        """Start after others, and give up the claims that do not outlast the first request."""
-        lasting = self._plan.lasting(self._context, self._request) if self.claims else None
+        """Start after others, and give up the claims that do not outlast the first request.
+
+        One of an older form keeps them, so that it is known when it has ended.
+        """
+        is_older = self.order is not self._driver.order
+        lasting = self._plan.lasting(self._context, self._request) if self.claims and not is_older else None
         self.advance(None)
         if lasting is not None and self.claims:
             self._driver.leave(self, with_prefixes(lasting))
@@ -179,8 +183,9 @@ class Driver:
 
     @property
     def has_older(self) -> bool:
-        """Whether anything is under way from before :meth:`begin_grown`."""
-        return self._older is not self.order and self._older.under_way > 0
+        """Whether anything from before :meth:`begin_grown` may send yet."""
+        older = self._older
+        return older is not self.order and older.failure is None and older.under_way > 0
 
     def fail_older(self, failure: type[Exception]) -> None:
         """Such operations end with `failure`, those that wait for an answer or a turn when they get it."""

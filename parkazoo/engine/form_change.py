@@ -17,7 +17,9 @@ from parkazoo.engine.ports import Runtime
 
 GATE_POLL_S = 0.0005  # calls wait meanwhile
 POLL_S = 0.005
-MOST_POLLS = 200  # not a time: a process that is stopped meanwhile does not miss its operations' ends
+# About a second. Not times: a process that is stopped meanwhile does not miss its operations' ends.
+MOST_GATE_POLLS = 2000
+MOST_POLLS = 200
 
 
 class FormChange:
@@ -55,12 +57,15 @@ class FormChange:
 
     def _await_threads(self) -> None:
         self._polls += 1
-        if not (self._gate.is_empty and self._driver.is_still) and self._polls <= MOST_POLLS:
+        is_empty = self._gate.is_empty and self._driver.is_still
+        if not is_empty and self._polls <= MOST_GATE_POLLS:
             self._runtime.call_later(GATE_POLL_S, self._await_threads)
             return
         self._polls = 0
-        self._fail_waiting()  # all of it is of the older form
         self._begin()
+        if self._is_urgent or not is_empty:  # a thread that is still there may come with an operation
+            self._driver.fail_older(ConnectionLoss)
+        self._fail_waiting()  # nothing of the newer form is there yet
         self._gate.open()
         self._await_older()
 

@@ -397,14 +397,25 @@ class TestFailAll(unittest.TestCase):
         old = self.issue(create(D + "/x"), create(D + "/s", flags=SEQUENCE))
         self.driver.begin_grown(make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT))))
         (new,) = self.issue(create(D + "/s", flags=SEQUENCE))
+        self.assertTrue(self.driver.has_older)
         self.driver.fail_older(ConnectionLoss)
-        self.assertEqual((self.sent(), self.driver.has_older), (1, True))
+        self.assertEqual((self.sent(), self.driver.has_older), (1, False))
         self.take().set_exception(NoNodeError())
         self.assertEqual([type(result.value) for result in old], [ConnectionLoss] * 2)
         self.assertEqual((new.told, self.driver.has_older), ([], False))
         self.take().set(D + "/s0000000000")
         self.assertEqual(new.value, D + "/s0000000000")
         self.assertFalse(self.driver.order)
+
+    def test_what_starts_late_by_an_older_form(self) -> None:
+        """It has one request, and nothing waits for its answer but the change of form."""
+        first, second = self.issue(create(D + "/x"), create(D))
+        self.driver.begin_grown(make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT))))
+        while not first.told:
+            self.take().set_exception(ConnectionLoss())
+        self.assertEqual((second.told, self.driver.has_older), ([], True))
+        self.take().set(D)
+        self.assertEqual((second.value, self.driver.has_older), (D, False))
 
     def test_those_who_count_children(self) -> None:
         """A number that an old request took is not given back to the new order."""

@@ -47,8 +47,15 @@ def set_(directory: str) -> Request:
 
 
 def at_once(*requests: Request) -> Program:
+    return in_groups(requests)
+
+
+def in_groups(*groups: Sequence[Request]) -> Program:
+    """The requests of each group are issued at once, when those of the group before have been answered."""
+
     def program() -> Asking:
-        yield [*requests]
+        for group in groups:
+            yield [*group]
 
     return program
 
@@ -86,6 +93,7 @@ GROWING: Mapping[str, tuple[int, int, Program]] = {  # with how many ensembles t
     "one becomes three, read": (1, 3, [get(ALL), NEW_C, set_(ALL), NEW_B]),
 }
 TOLERANT, PLAIN = Form.TOLERANT, Form.PLAIN
+BEHIND = [make(f"{NEW}/x"), make(NEW)]  # the second one waits for the first, and then takes one request
 RISING: Mapping[str, tuple[int, int, Program, Form]] = {  # also with the form at first; it rises to grown
     "plain becomes grown, hold and read": (2, 2, [hold(B), get(A), get(B)], PLAIN),
     "plain becomes grown, read": (2, 2, [get(B), set_(A), get(B), set_(B)], PLAIN),
@@ -93,10 +101,12 @@ RISING: Mapping[str, tuple[int, int, Program, Form]] = {  # also with the form a
     "plain becomes grown, first child": (2, 2, [make(NEW), make(f"{NEW}/x"), make(f"{NEW}/y")], PLAIN),
     "plain becomes grown, first children": (2, 2, at_once(make(NEW), make(f"{NEW}/x"), get(A)), PLAIN),
     "plain becomes grown, all at once": (2, 2, at_once(hold(B), get(A, WATCH), get(B)), PLAIN),
+    "plain becomes grown, behind another": (2, 2, in_groups([make(NEW)], BEHIND), PLAIN),
     "one becomes two and grown, hold": (1, 2, [hold(ALL), NEW_B, get(ALL)], PLAIN),
     "tolerant becomes grown, hold and read": (2, 2, [hold(B), get(A), get(B)], TOLERANT),
     "tolerant becomes grown, read": (2, 2, [get(B), set_(A), get(B), set_(B)], TOLERANT),
     "tolerant becomes grown, first children": (2, 2, at_once(make(NEW), make(f"{NEW}/x"), get(A)), TOLERANT),
+    "tolerant becomes grown, behind another": (2, 2, in_groups([make(NEW)], [get(A)], BEHIND), TOLERANT),
     "tolerant becomes grown, all at once": (2, 2, at_once(hold(B), get(A, WATCH), get(B)), TOLERANT),
 }
 OTHERS: Mapping[str, Sequence[Program]] = {

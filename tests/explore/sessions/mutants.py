@@ -257,6 +257,12 @@ MUTANTS: Mapping[str, SessionMutant] = {
         NO_NEIGHBOUR,
         seen_in(LATER, STEPS + "f"),
     ),
+    "what waits when others begin goes on": SessionMutant(
+        FormChange._await_threads,
+        ["self._fail_waiting()", "pass"],
+        NO_NEIGHBOUR,
+        seen_in("plain becomes grown, behind another", WHOLE + "lle", pace="apart"),
+    ),
     "what an operation that takes too long has left waiting goes on": SessionMutant(
         FormChange._await_older,
         ["self._fail_waiting()", "pass"],
