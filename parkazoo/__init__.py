@@ -1,7 +1,15 @@
 """KazooClient over several ZooKeeper ensembles. Importing it does nothing else."""
 
 from parkazoo.client import ParKazooClient
-from parkazoo.errors import AnswerLostError, ClusterMapError, CrossEnsembleError, DeferredError, ForkError
+from parkazoo.errors import (
+    AnswerLostError,
+    ClusterMapError,
+    CrossEnsembleError,
+    DeferredError,
+    ForkError,
+    OutcomeUnknown,
+    PartlyDoneError,
+)
 from parkazoo.version import __version__ as __version__
 
 __all__ = [
@@ -10,5 +18,7 @@ __all__ = [
     "CrossEnsembleError",
     "DeferredError",
     "ForkError",
+    "OutcomeUnknown",
     "ParKazooClient",
+    "PartlyDoneError",
 ]

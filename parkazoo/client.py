@@ -34,6 +34,7 @@ from parkazoo.protocol.registration import encode_registration, registration_pat
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
 from parkazoo.structures.deferred import Deferring
+from parkazoo.structures.dictionary import Sharing
 from parkazoo.version import __version__
 from parkazoo.wire.handler import Handler, start_handler, stop_handler
 from parkazoo.wire.member import Member
@@ -47,7 +48,7 @@ MIN_CLOSE_TIMEOUT_S = 10  # kazoo's
 CHROOT_TIMEOUT_S = 1.0
 
 
-class ParKazooClient(Deferring):
+class ParKazooClient(Deferring, Sharing):
     """A KazooClient over several ensembles.
 
     Takes every argument of :class:`kazoo.client.KazooClient`. `hosts` are servers of any of the ensembles, with a

@@ -39,6 +39,33 @@ class CrossEnsembleError(KazooException):
         )
 
 
+class OutcomeUnknown(KazooException):
+    """Nobody knows whether entries of a DistributedDict were written: the session has ended before the answer
+    came.
+
+    :ivar keys: of these entries. They were written together, or none was.
+    """
+
+    def __init__(self, message: str, keys: Sequence[str] = ()) -> None:
+        self.keys = tuple(keys)
+        super().__init__(message)
+
+
+class PartlyDoneError(KazooException):
+    """An update or clear of a DistributedDict went in several transactions, and one has failed.
+
+    The error of that is the ``__cause__``.
+
+    :ivar done: keys of what is done. :ivar unknown: keys of which no one knows. :ivar left: of what was not done.
+    """
+
+    def __init__(
+        self, message: str, done: Sequence[str] = (), unknown: Sequence[str] = (), left: Sequence[str] = ()
+    ) -> None:
+        self.done, self.unknown, self.left = tuple(done), tuple(unknown), tuple(left)
+        super().__init__(message)
+
+
 class DeferredError(KazooException):
     """Deferred writes were not done, or no more are taken.
 

@@ -130,7 +130,7 @@ class CompatibleClient(Calls):
         self._starting = self.handler.lock_object()
         self.patience_s = self._session_timeout / 1000 * PATIENCE
         self.listeners = Listeners(self.handler, self._call_listeners, self.patience_s, self._resume)
-        self._exactly_once = ExactlyOnce(self)
+        self.exactly_once = ExactlyOnce(self)
         for recipe in (Lock, ReadLock, WriteLock, Semaphore, Counter, Queue, LockingQueue):
             setattr(self, recipe.__name__, partial(recipe, self))
 
@@ -154,7 +154,7 @@ class CompatibleClient(Calls):
         :raises ConnectionLoss: the connection was lost three times at a write of more than 1 MB.
         :raises: what else `func` raises.
         """
-        result: T = self._exactly_once(func, args, kwargs)
+        result: T = self.exactly_once(func, args, kwargs)
         return result
 
     # ---- what programs and recipes reach for --------------------------------------------------

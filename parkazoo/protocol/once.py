@@ -122,14 +122,18 @@ class Marker:
 
 
 class Once:
-    """A request for a transaction that is done once; the same again, until there is an answer."""
+    """A request for a transaction that is done once; the same again, until there is an answer.
 
-    __slots__ = ("marker", "operations")
+    :ivar is_exact: the results are those that the transaction was answered: no stat is newer.
+    """
+
+    __slots__ = ("is_exact", "marker", "operations")
     type = NOT_ON_THE_WIRE
 
     def __init__(self, operations: Sequence[Request], marker: Marker) -> None:
         self.operations = operations
         self.marker = marker
+        self.is_exact = True
 
 
 class Calls(NamedTuple):
@@ -150,6 +154,7 @@ class Calls(NamedTuple):
         zxid = yield from marker.find_out(context)
         if zxid is not None:
             results = yield from self._find_results(context, operations, zxid)
+            request.is_exact = all(getattr(result, "mzxid", zxid) == zxid for result in results)
         else:
             results = yield from self.transaction(context, Guarded(operations, partial(marker.guard, context)))
         marker.answered(is_done=failure(results)[1] is None)

@@ -52,8 +52,11 @@ class Spread:
         """
         if not isinstance(name, str) or name in ("", ".", "..") or "/" in name:
             raise ValueError(f"{name!r} is no name for a child")
-        number = int.from_bytes(sha256(name.encode()).digest()[:8], "big") % self.buckets
-        return join(self._bucket(number), name)
+        return join(self.bucket(self.number_of(name)), name)
+
+    def number_of(self, name: str) -> int:
+        """The number of the bucket for a child."""
+        return int.from_bytes(sha256(name.encode()).digest()[:8], "big") % self.buckets
 
     def create(
         self, name: str, value: bytes = b"", acl: Any = None, ephemeral: bool = False, sequence: bool = False
@@ -69,7 +72,7 @@ class Spread:
                 "directory"
             )
         path = self.path_of(name)
-        self._verify(is_to_make=True)
+        self.verify(is_to_make=True)
         made: str = self.client.create(path, value, acl, ephemeral=ephemeral, makepath=True)
         return made
 
@@ -97,9 +100,9 @@ class Spread:
             the event NONE, as every watch, when the connection is lost.
         :raises: as ``client.get_children``; then the watch may have been left on some buckets.
         """
-        self._verify()
+        self.verify()
         once = _Once(watch, self.path) if watch else None
-        paths = [self._bucket(number) for number in range(self.buckets)]
+        paths = [self.bucket(number) for number in range(self.buckets)]
         names: list[str] = []
         while paths:
             listings = [(path, self.client.get_children_async(path, watch=once)) for path in paths]
@@ -113,20 +116,24 @@ class Spread:
 
     def count(self) -> int:
         """The number of children; as :meth:`get_children`, of no one moment."""
-        self._verify()
-        stats = [self.client.exists_async(self._bucket(number)) for number in range(self.buckets)]
+        self.verify()
+        stats = [self.client.exists_async(self.bucket(number)) for number in range(self.buckets)]
         return sum(stat.numChildren for stat in (each.get() for each in stats) if stat is not None)
 
-    def _bucket(self, number: int) -> str:
+    def bucket(self, number: int) -> str:
+        """The path of a bucket, from 0 on."""
         return join(self.path, f"{number:0{len(str(self.buckets - 1))}}")
 
     def _verified(self, name: str) -> str:
         path = self.path_of(name)
-        self._verify()
+        self.verify()
         return path
 
-    def _verify(self, is_to_make: bool = False) -> None:
-        """Whether the directory has so many buckets; without one there is nothing to verify, unless it is made."""
+    def verify(self, is_to_make: bool = False) -> None:
+        """Whether the directory has so many buckets; without one there is nothing to verify, unless it is made.
+
+        :raises ValueError: it has another number of them.
+        """
         if self._is_verified:
             return
         wanted = json.dumps({"buckets": self.buckets}).encode()

@@ -84,9 +84,17 @@ class ExactlyOnce:
         return result
 
     def _commit(self, transaction: RetriableTransaction) -> list[Any]:
+        return self.commit(transaction)[0]
+
+    def commit(self, transaction: RetriableTransaction) -> tuple[list[Any], bool]:
+        """The results of its operations, and whether all stats are those that it has left, and no newer ones.
+
+        :raises: as :meth:`ParKazooClient.once`; see :func:`may_be_done`.
+        """
         operations = list(transaction.operations)
         transaction.begin_commit()
         marker = self._free.pop() if self._free else self._new_marker()
+        request = Once(operations, marker)
         results: list[Any] = []
         try:
             again = KazooRetry(
@@ -96,7 +104,7 @@ class ExactlyOnce:
                 ignore_expire=False,
                 sleep_func=self._client.handler.sleep_func,
             )
-            results = again(self._try, Once(operations, marker))
+            results = again(self._try, request)
         except RetryFailedError:
             raise ConnectionLoss(
                 f"{_paths(self._client, operations)}: the connection was lost {TRIES_IF_LARGE} times at {size:,} "
@@ -110,10 +118,11 @@ class ExactlyOnce:
             transaction.end_commit(bool(results) and not any(isinstance(each, Exception) for each in results))
             if marker.attempt is None:
                 self._free.append(marker)
-        return [
+        named = [
             self._name(operation, result) if isinstance(result, str) else result
             for operation, result in zip(operations, results, strict=True)
         ]
+        return named, request.is_exact
 
     def _try(self, request: Once) -> list[Any]:
         result = self._client.handler.async_result()
@@ -136,6 +145,11 @@ def _size(operations: Sequence[Any]) -> int:
 
 def _paths(client: Any, operations: Sequence[Any]) -> str:
     return ", ".join(dict.fromkeys(client.unchroot(operation.path) for operation in operations))
+
+
+def may_be_done(error: Exception) -> bool:
+    """Whether an error of a write by ``once`` leaves open whether it was done."""
+    return MAY_BE_DONE in str(error)
 
 
 def retried(client: Any, func: Callable[..., Any], *args: Any) -> Any:

@@ -20,6 +20,7 @@ LAYERS = {
     "bench.statistics": (),
     "bench.client": BASE,
     "bench.scale": BASE,
+    "bench.dictionary": BASE,
     "bench.growth": BASE,
     "bench.load": BASE,
     "bench.hosts": BASE,

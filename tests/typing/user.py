@@ -4,6 +4,7 @@ A line that ends in ``E:`` and mypy's code is an error to both. ``assert_type`` 
 """
 
 import datetime
+import pickle
 from typing import Any
 
 from kazoo.client import KazooClient  # type: ignore[import-untyped]
@@ -14,6 +15,7 @@ from kazoo.security import make_digest_acl  # type: ignore[import-untyped]
 from typing_extensions import assert_type
 
 from parkazoo import ParKazooClient
+from parkazoo.structures.policies import Count
 from parkazoo.types import ACL, AsyncResult, Lock, WatchedEvent, ZnodeStat
 
 # ---- options -------------------------------------------------------------------------------------
@@ -231,6 +233,23 @@ cluster_map = zk.cluster_map
 assert cluster_map is not None
 assert_type(cluster_map.names, tuple[str, ...])
 assert_type(zk.members["b"].command(b"srvr"), str)
+
+shared = zk.DistributedDict("/d", Count(5), serializer=pickle, shards=3)
+shared["a"] = {1: 2}
+shared[1] = 2  # E: index
+shared.update({"b": 1}, c=2)
+assert_type(shared.get_with_version("a"), tuple[Any, int])
+assert_type(shared.compare_and_set("a", None, 3), bool)
+assert_type(shared.snapshot(), dict[str, Any])
+assert_type(shared.is_stale, bool)
+assert_type(list(shared.items()), list[tuple[str, Any]])
+shared.pop("a", None)
+zk.DistributedDict("/d", "always")  # E: arg-type
+zk.DistributedDict("/d", serializer=3)  # E: arg-type
+
+
+@shared.on_change
+def told(key: str, old: Any, new: Any, version: int | None) -> None: ...
 
 
 class Client(ParKazooClient):

@@ -1,0 +1,353 @@
+"""DistributedDict: a fixed number of entries written by some clients, and what its goals ask for.
+
+The tables are those of Zatt's report, on ZooKeeper. Each client is one of some processes' and writes its share of
+the entries, one after the other. Its policy is Always(): nobody reads meanwhile, as there, where a write leaves
+the copies alone. The goals are measured with Watch(), the default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+from unittest import mock
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from bench import ROOT, WIDTH
+from bench.documents import as_text, results_file
+from bench.machine import describe_machine, describe_versions
+from parkazoo import ParKazooClient
+from parkazoo.local import LocalCluster, LocalClusterError
+from parkazoo.structures.policies import Always
+from parkazoo.wire.member import Member
+
+SERVERS = (2, 3)
+START_TIMEOUT_S, EVENT_TIMEOUT_S = 60.0, 60.0
+SYNC, UPDATED, READS, CHANGES, ROUNDS = 2000, 10_000, 200_000, 300, 3
+VALUE = b"0123456789"
+THEIRS = "Zatt: 100 /s by one client, 200 /s at most on one machine, the most with 64 clients"
+
+
+class Shape(NamedTuple):
+    """:param size: of a value, in bytes. :param workers: processes. :param clients: of all of them together."""
+
+    entries: int
+    size: int
+    clients: int
+    workers: int
+
+
+class Row(NamedTuple):
+    servers: int
+    entries: int
+    size: int
+    clients: int
+    workers: int
+    seconds: float
+    entries_per_s: float
+    kb_per_s: float
+
+
+class Goal(NamedTuple):
+    """:param found: the median of all rounds. :param rounds: each. :param limit: above it, or below if it is an
+    upper one."""
+
+    name: str
+    found: float
+    rounds: list[float]
+    limit: float
+    is_upper: bool
+
+    @property
+    def is_met(self) -> bool:
+        return self.found < self.limit if self.is_upper else self.found >= self.limit
+
+
+SHAPES = (
+    Shape(100, 10, 1, 1),
+    Shape(1000, 10, 1, 1),
+    Shape(1000, 1000, 1, 1),
+    Shape(100, 65_536, 1, 1),
+    Shape(1000, 10, 8, 2),
+    Shape(5000, 10, 16, 2),
+    Shape(10_000, 10, 64, 2),
+    Shape(1000, 65_536, 16, 2),
+)
+SMALL = (Shape(20, 10, 1, 1), Shape(40, 100, 4, 2))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.dictionary", description=__doc__)
+    parser.add_argument("--small", action="store_true", help="to see that it runs")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="for the results, as JSON")
+    parser.add_argument("--work", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.work:
+        kind, *arguments = options.work
+        works: dict[str, Callable[..., None]] = {"write": write, "hear": hear}
+        works[kind](*arguments)
+        return 0
+    options.out = results_file(parser, options.out, "dictionary")
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    try:
+        return run(options, console)
+    except LocalClusterError as error:
+        console.print(f"no run: {error}", markup=False, highlight=False)
+        return 2
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    def tell(text: str) -> None:
+        console.print(f"  {time.strftime('%H:%M:%S')} {text}", markup=False, highlight=False, style="dim")
+
+    share = 50 if options.small else 1
+    rows: list[Row] = []
+    goals: list[Goal] = []
+    psutil.cpu_percent()
+    for servers in SERVERS:
+        with LocalCluster(1, servers, progress=tell) as cluster:
+            for number, shape in enumerate(SMALL if options.small else SHAPES):
+                tell(f"{servers} servers, {shape}")
+                rows.append(row(servers, shape, fill(cluster.hosts, f"/table{number}", shape)))
+            if servers == SERVERS[-1]:
+                tell("the goals")
+                goals = measure_goals(cluster.hosts, share)
+    busy = psutil.cpu_percent()
+    about = {
+        "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "busy_percent": busy,
+        "load_average": psutil.getloadavg(),
+        "machine": describe_machine(),
+        "versions": describe_versions(),
+    }
+    found = {"rows": [each._asdict() for each in rows], "goals": [each._asdict() for each in goals]}
+    options.out.write_text(as_text({**about, **found}))
+    console.print(table_of(rows), THEIRS, goals_of(goals), sep="\n")
+    console.print(f"processors {busy:.0f} % busy; {options.out}", highlight=False, soft_wrap=True, style="dim")
+    return 0
+
+
+def row(servers: int, shape: Shape, seconds: float) -> Row:
+    rate = shape.entries / seconds
+    return Row(servers, *shape, seconds, rate, rate * shape.size / 1000)
+
+
+def table_of(rows: Sequence[Row]) -> Table:
+    found = Table("servers", "entries", "bytes", "clients", "processes", "seconds", "entries/s", "KB/s")
+    for each in rows:
+        counts = (f"{value:,}" for value in each[:5])
+        found.add_row(*counts, f"{each.seconds:.2f}", f"{each.entries_per_s:,.0f}", f"{each.kb_per_s:,.0f}")
+    return found
+
+
+def goals_of(goals: Sequence[Goal]) -> Table:
+    found = Table("goal", "found", "rounds", "limit", "met")
+    for each in goals:
+        limit = f"{'below' if each.is_upper else 'at least'} {each.limit:,g}"
+        rounds = ", ".join(f"{value:,.4g}" for value in each.rounds)
+        found.add_row(each.name, f"{each.found:,.4g}", rounds, limit, "yes" if each.is_met else "NO")
+    return found
+
+
+# ---- a table -----------------------------------------------------------------------------------------
+
+
+def fill(hosts: str, path: str, shape: Shape) -> float:
+    """Have the entries written; the seconds from the first write to the last answer."""
+    with connected(hosts) as client:
+        client.ensure_path(path)
+    shares = [len(range(number, shape.entries, shape.workers)) for number in range(shape.workers)]
+    clients = [len(range(number, shape.clients, shape.workers)) for number in range(shape.workers)]
+    workers = [
+        Child("write", hosts, path, f"w{number}", count, shape.size, clients[number])
+        for number, count in enumerate(shares)
+    ]
+    for worker in workers:
+        worker.read()
+    for worker in workers:
+        worker.tell()
+    spans = [json.loads(worker.read()) for worker in workers]
+    for worker in workers:
+        worker.end()
+    return float(max(ended for _, ended in spans) - min(began for began, _ in spans))
+
+
+def write(hosts: str, path: str, name: str, entries: str, size: str, clients: str) -> None:
+    """A process of clients; each writes once before, so that what is made with the first write is there."""
+    value = b"x" * int(size)
+    is_on = threading.Event()
+    spans: list[tuple[float, float]] = []
+    ready = threading.Barrier(int(clients) + 1)
+
+    def work(number: int) -> None:
+        with connected(hosts) as client:
+            shared = client.DistributedDict(path, Always(), serializer=None)
+            shared[f"{name}-{number}"] = b""
+            ready.wait()
+            is_on.wait()
+            began_s = time.monotonic()
+            for index in range(number, int(entries), int(clients)):
+                shared[f"{name}-{number}-{index}"] = value
+            spans.append((began_s, time.monotonic()))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(int(clients))]
+    for thread in threads:
+        thread.start()
+    ready.wait()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    is_on.set()
+    for thread in threads:
+        thread.join()
+    print(json.dumps([min(began for began, _ in spans), max(ended for _, ended in spans)]), flush=True)
+
+
+# ---- the goals ---------------------------------------------------------------------------------------
+
+
+def measure_goals(hosts: str, share: int) -> list[Goal]:
+    """:param share: only that part of the work."""
+    plain, synchronous, updated, read, requests, heard = [], [], [], [], [], []
+    with connected(hosts) as client:
+        client.ensure_path("/plain/x")
+        for number in range(ROUNDS):
+            plain.append(SYNC // share / seconds_of(partial(_set_plain, client, SYNC // share)))
+            with client.DistributedDict(f"/sync{number}", serializer=None) as shared:
+                shared["first"] = b""
+                count = SYNC // share
+                synchronous.append(count / seconds_of(partial(_set_each, shared, count)))
+            with client.DistributedDict(f"/update{number}", serializer=None) as shared:
+                shared["first"] = b""
+                values = {f"k{index}": VALUE for index in range(UPDATED // share)}
+                updated.append(len(values) / seconds_of(partial(shared.update, values)))
+            with client.DistributedDict(f"/read{number}") as shared:
+                shared["hello"] = "world"
+                time.sleep(1)  # what its own watch asks for has come
+                with mock.patch.object(Member, "submit", autospec=True, side_effect=Member.submit) as submit:
+                    seconds = seconds_of(partial(_read_each, shared, READS // share))
+                read.append(seconds / (READS // share) * 1e6)
+                requests.append(float(submit.call_count))
+            bare, ours = latencies(client, hosts, f"/heard{number}", CHANGES // share)
+            heard.append(median(ours) / median(bare))
+    return [
+        Goal("beside: client.set, calls/s", median(plain), plain, 0, False),
+        Goal("synchronous entries/s of one client", median(synchronous), synchronous, 1000, False),
+        Goal("entries/s of one client by update", median(updated), updated, 8000, False),
+        Goal("microseconds of a read", median(read), read, 2, True),
+        Goal("requests of all reads", max(requests), requests, 1, True),
+        Goal("a change is heard of elsewhere: times a bare watch and get", median(heard), heard, 1.5, True),
+    ]
+
+
+def seconds_of(call: Any) -> float:
+    began_s = time.perf_counter()
+    call()
+    return time.perf_counter() - began_s
+
+
+def _set_each(shared: Any, count: int) -> None:
+    for index in range(count):
+        shared[f"k{index}"] = VALUE
+
+
+def _set_plain(client: Any, count: int) -> None:
+    for _ in range(count):
+        client.set("/plain/x", VALUE)
+
+
+def _read_each(shared: Any, count: int) -> None:
+    for _ in range(count):
+        shared["hello"]
+
+
+def latencies(client: Any, hosts: str, path: str, changes: int) -> tuple[list[float], list[float]]:
+    """In turns: how long it takes until another process has the new value, by a bare watch and get, and by
+    on_change."""
+    client.ensure_path(f"{path}/bare/x")
+    client.ensure_path(f"{path}/ours/x")
+    child = Child("hear", hosts, path)
+    child.read()
+    found: tuple[list[float], list[float]] = [], []
+    for _ in range(changes):
+        for seconds, kind in zip(found, ("bare", "ours"), strict=True):
+            client.set(f"{path}/{kind}/x", repr(time.monotonic()).encode())
+            seconds.append(float(child.read()))
+    child.end()
+    return found
+
+
+def hear(hosts: str, path: str) -> None:
+    """A process that prints how old each change is when it has heard of it."""
+
+    def say(value: bytes) -> None:
+        if value:
+            print(time.monotonic() - float(value), flush=True)
+
+    with connected(hosts) as client:
+
+        def look(event: Any = None) -> None:
+            say(client.get(f"{path}/bare/x", watch=look)[0])
+
+        shared = client.DistributedDict(f"{path}/ours", serializer=None)
+        shared.on_change(lambda key, old, new, version: say(new))
+        look()
+        print("ready", flush=True)
+        sys.stdin.readline()
+        shared.close()
+
+
+# ---- processes ---------------------------------------------------------------------------------------
+
+
+class Child:
+    """Another process of this module; it reads and prints lines."""
+
+    def __init__(self, *work: Any) -> None:
+        command = [sys.executable, "-m", "bench.dictionary", "--work", *map(str, work)]
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+
+    def read(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("a process has ended too early")
+        return line
+
+    def tell(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+
+    def end(self) -> None:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.close()
+        self._process.wait(EVENT_TIMEOUT_S)
+        self._process.stdout.close()
+
+
+@contextmanager
+def connected(hosts: str) -> Iterator[Any]:
+    client = ParKazooClient(hosts)
+    client.start(START_TIMEOUT_S)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""The entries of a DistributedDict: where they are, what this process knows of them, and how it asks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from typing import Any
+
+from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError
+
+from parkazoo.protocol.placement import join
+from parkazoo.protocol.steps import IMPOSSIBLE
+from parkazoo.recipe.buckets import Spread
+from parkazoo.structures.local_copy import Copy, Entry
+from parkazoo.structures.names import EMPTY, key_of, name_of
+
+IN_FLIGHT = 1000
+
+
+class Entries:
+    """One znode for each key, in one directory or in the buckets of a Spread.
+
+    All methods that ask wait for the answer, again after a lost connection as ``client.retry`` does, and raise
+    what that raises. What they learn is in the copy.
+
+    :param path: of the directory. :param shards: how many buckets; 1: none.
+    :param is_linearizable: reads come behind a write that changes nothing.
+    :param tell: see :class:`Copy`.
+    :ivar lock: for the copy.
+    :ivar is_behind: the copy may lack a write of this process.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        path: str,
+        shards: int,
+        is_linearizable: bool,
+        tell: Callable[[str, Entry | None], None],
+    ) -> None:
+        self.client = client
+        self.path = path
+        self.spread = Spread(client, path, shards) if shards > 1 else None
+        self.directories = [self.spread.bucket(number) for number in range(shards)] if self.spread else [path]
+        self.lock = client.handler.lock_object()
+        self.copy = Copy(shards, tell)
+        self.is_behind = False
+        self._is_linearizable = is_linearizable
+
+    def place(self, key: str) -> tuple[int, str]:
+        """The number of the directory, and the path.
+
+        :raises TypeError: the key is no str.
+        """
+        name = name_of(key)
+        number = self.spread.number_of(name) if self.spread else 0
+        return number, join(self.directories[number], name)
+
+    def verify(self) -> None:
+        """
+        :raises ValueError: the directory was made with another number of shards.
+        """
+        if self.spread is not None:
+            self.client.retry(self.spread.verify)
+            return
+        with suppress(NoNodeError):
+            shards = _shards(self.client.retry(self.client.get, self.path)[0] or b"")
+            if shards is not None:
+                raise ValueError(f"{self.path} was made with shards={shards}: give the same")
+
+    # ---- reads -------------------------------------------------------------------------------------
+
+    def fetch(self, key: str) -> Entry | None:
+        """One entry; None if it is not there. One request."""
+        number, path = self.place(key)
+        while True:
+            ticket = self.copy.ticket()
+            try:
+                raw, stat = self.client.retry(self._get, path)
+            except NoNodeError:
+                with self.lock:
+                    is_in_doubt = self.copy.not_found(number, key, ticket)
+            else:
+                is_in_doubt = self.found(number, key, ticket, raw, stat)
+            if not is_in_doubt:
+                return self.copy.entries.get(key)
+
+    def fetch_keys(self) -> list[str]:
+        """The keys that are there. One request for each directory."""
+        ticket = self.copy.ticket()
+        found: list[str] = []
+        doubtful: list[str] = []
+        for number, names in enumerate(self.client.retry(self._list)):
+            keys = keys_of(names)
+            with self.lock:
+                doubtful += self.copy.listed(number, keys, ticket)
+            found += keys
+        return found + [key for key in doubtful if self.fetch(key) is not None]
+
+    def fetch_all(self) -> dict[str, Entry]:
+        """All entries. One request for each directory and each entry."""
+        found: dict[str, Entry] = {}
+        keys = self.fetch_keys()
+        for start in range(0, len(keys), IN_FLIGHT):
+            found |= self.fetch_some(keys[start : start + IN_FLIGHT])
+        return found
+
+    def fetch_some(self, keys: Collection[str]) -> dict[str, Entry]:
+        """These entries, as far as they are there. One request for each."""
+        return dict(self.client.retry(self._fetch_some, keys))
+
+    def _fetch_some(self, keys: Collection[str]) -> dict[str, Entry]:
+        doubtful, asked = [], []
+        for key in keys:
+            number, path = self.place(key)
+            asked.append((key, number, self.copy.ticket(), self.client.get_async(path)))
+        for key, number, ticket, answer in asked:
+            try:
+                raw, stat = answer.get()
+            except NoNodeError:
+                with self.lock:
+                    is_in_doubt = self.copy.not_found(number, key, ticket)
+            else:
+                is_in_doubt = self.found(number, key, ticket, raw, stat)
+            if is_in_doubt:
+                doubtful.append(key)
+        for key in doubtful:
+            self.fetch(key)
+        some = ((key, self.copy.entries.get(key)) for key in keys)
+        return {key: entry for key, entry in some if entry is not None}
+
+    def found(self, number: int, key: str, ticket: int, raw: bytes | None, stat: Any) -> bool:
+        """See :meth:`Copy.found`."""
+        with self.lock:
+            return self.copy.found(number, key, ticket, raw or b"", stat.version, stat.mzxid, stat.ephemeralOwner)
+
+    def _get(self, path: str) -> Any:
+        self._write([path])
+        return self.client.get(path)
+
+    def _list(self) -> list[list[str]]:
+        self._write(join(directory, EMPTY) for directory in self.directories)
+        asked = [self.client.get_children_async(directory) for directory in self.directories]
+        return [_names(answer) for answer in asked]
+
+    def _write(self, paths: Iterable[str]) -> None:
+        """If reads are to be linearizable: a write that is refused, on the ensemble of each path."""
+        if self._is_linearizable:
+            for answer in [self.client.set_async(path, b"", IMPOSSIBLE) for path in paths]:
+                with suppress(BadVersionError, NoNodeError, NoAuthError):
+                    answer.get()
+
+
+def _shards(data: bytes) -> Any:
+    """How many buckets a directory has, by its data; None if it is no Spread."""
+    try:
+        told = json.loads(data)
+    except ValueError:
+        return None
+    return told.get("buckets") if isinstance(told, dict) else None
+
+
+def keys_of(names: Iterable[str]) -> list[str]:
+    """Those of the names that are of keys."""
+    return [key for key in map(key_of, names) if key is not None]
+
+
+def _names(answer: Any) -> list[str]:
+    try:
+        return list(answer.get())
+    except NoNodeError:
+        return []

@@ -1,0 +1,332 @@
+"""The copy of a DistributedDict, kept like the servers' entries by watches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss, NoNodeError
+from kazoo.protocol.states import EventType, KazooState, WatchedEvent
+
+from parkazoo.compat.creation import prefixed
+from parkazoo.protocol.placement import join
+from parkazoo.structures.entries import Entries, keys_of
+from parkazoo.structures.names import EMPTY
+
+LEAST_PAUSE_S, MOST_PAUSE_S = 0.05, 2.0
+PAUSE_PER_NAME_S = 2e-5  # between two listings: one takes about a tenth of that
+SHORT_S = 0.005
+Watcher = Callable[[WatchedEvent], None]
+
+
+class Keeper:
+    """Reads everything with watches, and reads again what they tell.
+
+    Watches are called once, and are set again with the read. A lost connection ends all of them: then all is read
+    anew, by a thread (or greenlet) that tries until it is done. What comes of earlier watches and reads counts no
+    more: they have the number of their load, its generation.
+
+    :ivar is_loaded: all is read, and watched.
+    """
+
+    def __init__(self, entries: Entries) -> None:
+        self.is_loaded = False
+        self._entries = entries
+        self._client = entries.client
+        self._lock = entries.lock
+        self._generation = 0
+        self._is_active = False  # this generation loads, or has loaded
+        self._armed: dict[str, Watcher] = {}  # the watches of entries
+        self._on_directories: list[Watcher | None] = [None] * len(entries.directories)
+        self._identities: list[int | None] = [None] * len(entries.directories)  # czxids; None: it is not there
+        self._next_listing_s = [0.0] * len(entries.directories)
+        self._under_way = 0  # what this generation has asked, until all that its answers lead to is asked
+        self._failure: Exception | None = None
+        self._has_ended: Any = None  # the load of this generation; an event
+        self._is_reloading = False
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Load.
+
+        :raises: as the client's reads.
+        """
+        self._is_reloading = True
+        self._client.add_listener(self._state_changed)
+        try:
+            self._client.retry(self._load)
+        except BaseException:
+            self.close()
+            raise
+        if not self._is_done():
+            self._client.handler.spawn(self._load_until_done)
+
+    def close(self) -> None:
+        """Take out the listener and the watches."""
+        self._client.remove_listener(self._state_changed)
+        with self._lock:
+            self._is_closed = True
+            self._end(ConnectionClosedError("the dictionary is closed"))
+            keys = list(self._armed)
+        for key in keys:
+            self._take_out(self._entries.place(key)[1], self._armed.get(key))
+        for directory, watch in zip(self._entries.directories, self._on_directories, strict=True):
+            self._take_out(directory, watch)
+
+    def _take_out(self, path: str, watch: Watcher | None) -> None:
+        for table in (self._client._data_watchers, self._client._child_watchers):
+            table[prefixed(self._client.chroot, path)].discard(watch)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the copy may lack a change that the servers have told."""
+        directories = self._entries.directories
+        states = (self._client.state_of(join(directory, EMPTY)) for directory in directories)
+        return not self.is_loaded or any(state != KazooState.CONNECTED for state in states)
+
+    def ask_again(self, key: str) -> None:
+        """A write of this process has left in doubt what is there now."""
+        self._ask(self._generation, key, is_again=True)
+
+    # ---- loading -----------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        with self._lock:
+            self._end(ConnectionClosedError("another load has begun"))
+            if self._is_closed:
+                raise self._failure or ConnectionClosedError
+            generation, self._armed = self._generation, {}
+            self._is_active, self._under_way = True, 1  # until here all is asked
+            has_ended = self._has_ended = self._client.handler.event_object()
+        directories = self._entries.directories
+        for directory in directories:
+            self._client.sync_async(directory)  # a new session may be at a server that lags
+        stats = [self._client.exists_async(directory) for directory in directories]
+        for number, stat in enumerate(stats):
+            self._recognise(number, _identity(stat.get()))
+        for number in range(len(directories)):
+            self._list(generation, number)
+        self._end_step(generation)
+        has_ended.wait()
+        with self._lock:
+            if generation != self._generation:
+                raise self._failure or ConnectionClosedError
+
+    def _recognise(self, number: int, identity: int | None) -> None:
+        """Whether it is the directory that it was. While there was none, nothing was in it."""
+        with self._lock:
+            if self._identities[number] not in (None, identity) and identity is not None:
+                self._entries.copy.forget(number)
+            self._identities[number] = identity
+
+    def _end(self, error: Exception) -> None:
+        """With the lock held: what is asked and watched counts no more."""
+        self._generation += 1
+        self._failure = error
+        self._is_active = self.is_loaded = False
+        if self._has_ended is not None:
+            self._has_ended.set()
+
+    def _lose(self, generation: int, error: Exception) -> None:
+        """A watch or an answer is lost: load again."""
+        with self._lock:
+            if generation != self._generation:
+                return
+            was_loaded = self.is_loaded
+            self._end(error)
+        if was_loaded:
+            self._reload()
+
+    def _reload(self) -> None:
+        with self._lock:
+            if self._is_reloading or self._is_closed:
+                return
+            self._is_reloading = True
+        self._client.handler.spawn(self._load_until_done)
+
+    def _load_until_done(self) -> None:
+        pause_s = LEAST_PAUSE_S
+        while (error := self._try_to_load()) is not None or not self._is_done():
+            if error is not None:
+                if not self._goes_on(error):
+                    return
+                self._client.handler.sleep_func(pause_s)
+                pause_s = min(2 * pause_s, MOST_PAUSE_S)
+
+    def _try_to_load(self) -> Exception | None:
+        try:
+            self._load()
+        except Exception as error:
+            return error
+        return None
+
+    def _is_done(self) -> bool:
+        """Whether the load has ended, and nothing has been lost again since."""
+        with self._lock:
+            self._is_reloading = not self.is_loaded and not self._is_closed
+            return not self._is_reloading
+
+    def _goes_on(self, error: Exception) -> bool:
+        """Whether to try again; otherwise the next CONNECTED does."""
+        with self._lock:
+            is_over = isinstance(error, (ConnectionClosedError, AuthFailedError)) and not self._client.connected
+            if self._is_closed or is_over:
+                self._is_reloading = False
+                return False
+        self._client.logger.info("DistributedDict %s: cannot be read yet: %r", self._entries.path, error)
+        return True
+
+    def _state_changed(self, state: str) -> None:
+        if state == KazooState.CONNECTED and not self.is_loaded:
+            self._reload()
+
+    def _begin_step(self, generation: int) -> int:
+        """With the lock held: a ticket for a question; 0 if it is not to be asked any more."""
+        if generation != self._generation or not self._is_active:
+            return 0
+        self._under_way += 1
+        return self._entries.copy.ticket()
+
+    def _end_step(self, generation: int) -> None:
+        """An answer has come, and what it leads to is asked. If there is nothing, all is loaded."""
+        with self._lock:
+            if generation == self._generation:
+                self._under_way -= 1
+                if not self._under_way and not self.is_loaded:
+                    self.is_loaded = True
+                    self._has_ended.set()
+
+    # ---- listings ----------------------------------------------------------------------------------
+
+    def _list(self, generation: int, number: int) -> None:
+        with self._lock:
+            if not (ticket := self._begin_step(generation)):
+                return
+        watch = self._on_directories[number] = partial(self._directory_changed, generation, number)
+        answer = self._client.get_children_async(self._entries.directories[number], watch=watch)
+        answer.rawlink(partial(self._listed, generation, number, ticket))
+
+    def _directory_changed(self, generation: int, number: int, event: WatchedEvent) -> None:
+        if event.type == EventType.NONE:
+            self._lose(generation, ConnectionLoss("a watch was lost"))
+            return
+        if event.type in (EventType.CREATED, EventType.DELETED):
+            self._identify(generation, number)
+        wait_s = self._next_listing_s[number] - time.monotonic()
+        if wait_s > SHORT_S:
+            self._client.handler.spawn(self._list_later, wait_s, generation, number)
+        else:
+            self._list(generation, number)
+
+    def _list_later(self, wait_s: float, generation: int, number: int) -> None:
+        self._client.handler.sleep_func(wait_s)
+        self._list(generation, number)
+
+    def _listed(self, generation: int, number: int, ticket: int, answer: Any) -> None:
+        error, keys = answer.exception, list[str]()
+        if self._is_closed:  # the answer has brought the watch
+            self._take_out(self._entries.directories[number], self._on_directories[number])
+        if isinstance(error, NoNodeError):
+            self._await_directory(generation, number)
+        elif error is not None:
+            self._lose(generation, error)
+            return
+        else:
+            keys = keys_of(answer.value)
+        self._next_listing_s[number] = time.monotonic() + len(keys) * PAUSE_PER_NAME_S
+        with self._lock:
+            if generation != self._generation:
+                return
+            doubtful = self._entries.copy.listed(number, keys, ticket)
+            new = [key for key in keys if key not in self._armed]
+        for key in new:
+            self._ask(generation, key)
+        for key in doubtful:
+            self._ask(generation, key, is_again=True)
+        self._end_step(generation)
+
+    def _await_directory(self, generation: int, number: int) -> None:
+        """It is not there: hear of it when it comes."""
+        with self._lock:
+            if not self._begin_step(generation):
+                return
+        watch = self._on_directories[number] = partial(self._directory_changed, generation, number)
+        answer = self._client.exists_async(self._entries.directories[number], watch=watch)
+        answer.rawlink(partial(self._looked, generation, number))
+
+    def _looked(self, generation: int, number: int, answer: Any) -> None:
+        if self._is_closed:
+            self._take_out(self._entries.directories[number], self._on_directories[number])
+        if answer.exception is not None:
+            self._lose(generation, answer.exception)
+            return
+        self._recognise(number, _identity(answer.value))
+        if answer.value is not None:  # it has just come
+            self._list(generation, number)
+        self._end_step(generation)
+
+    def _identify(self, generation: int, number: int) -> None:
+        """The directory has come or gone. If it is another one, it may be where mzxids are lower."""
+        with self._lock:
+            if not self._begin_step(generation):
+                return
+        answer = self._client.exists_async(self._entries.directories[number])
+        answer.rawlink(partial(self._identified, generation, number))
+
+    def _identified(self, generation: int, number: int, answer: Any) -> None:
+        if answer.exception is not None:
+            self._lose(generation, answer.exception)
+            return
+        self._recognise(number, _identity(answer.value))
+        self._end_step(generation)
+
+    # ---- entries -----------------------------------------------------------------------------------
+
+    def _ask(self, generation: int, key: str, is_again: bool = False) -> None:
+        with self._lock:
+            if key in self._armed and not is_again:
+                return
+            if not (ticket := self._begin_step(generation)):
+                return
+            watch = self._armed[key] = partial(self._entry_changed, generation, key)
+        number, path = self._entries.place(key)
+        answer = self._client.get_async(path, watch=watch)
+        answer.rawlink(partial(self._read, generation, number, key, ticket))
+
+    def _entry_changed(self, generation: int, key: str, event: WatchedEvent) -> None:
+        if event.type == EventType.NONE:
+            self._lose(generation, ConnectionLoss("a watch was lost"))
+            return
+        with self._lock:
+            if generation == self._generation:
+                self._armed.pop(key, None)
+        self._ask(generation, key)
+
+    def _read(self, generation: int, number: int, key: str, ticket: int, answer: Any) -> None:
+        error = answer.exception
+        if self._is_closed:
+            self._take_out(self._entries.place(key)[1], self._armed.get(key))
+        if error is not None and not isinstance(error, NoNodeError):
+            self._lose(generation, error)
+            return
+        with self._lock:
+            if generation != self._generation:
+                return
+            copy = self._entries.copy
+            if error is None:
+                raw, stat = answer.value
+                is_in_doubt = copy.found(
+                    number, key, ticket, raw or b"", stat.version, stat.mzxid, stat.ephemeralOwner
+                )
+            else:
+                self._armed.pop(key, None)
+                is_in_doubt = copy.not_found(number, key, ticket)
+        if is_in_doubt:
+            self._ask(generation, key, is_again=True)
+        self._end_step(generation)
+
+
+def _identity(stat: Any) -> int | None:
+    return None if stat is None else int(stat.czxid)

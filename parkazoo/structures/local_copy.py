@@ -1,0 +1,158 @@
+"""The entries of a DistributedDict as one process knows them: what an answer says of them, and what is in doubt.
+Pure.
+
+Answers come in another order than the questions went, on several threads. Each question has a ticket, a number
+that grows. A session's servers never go back: what was asked later was seen later. A znode's mzxid grows with each
+change. So of two answers that say that an entry is there, the one with the higher mzxid counts. If one of two says
+that it is not there, the later question counts. The answer to a write comes at a moment, and was asked at another:
+what was asked in between may have been seen before or after the write. That is in doubt, and is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+MOST_ABSENT = 1000
+NOT_READ: Any = object()
+
+
+@dataclass(slots=True)
+class Entry:
+    """:param mzxid: None if the answer to a create has not told it.
+    :param owner: the id of the client whose session it ends with; 0 if it stays.
+    :param asked: the ticket of the question that has shown it last.
+    :param value: what the raw bytes mean, once they have been read.
+    """
+
+    raw: bytes
+    version: int
+    mzxid: int | None
+    owner: int
+    asked: int
+    value: Any = NOT_READ
+
+
+class Copy:
+    """Of entries in one or several directories. The caller has a lock for all methods; `entries` may be read
+    without.
+
+    :param tell: is called with the key and the entry that was there before, after each change.
+    """
+
+    def __init__(self, directories: int, tell: Callable[[str, Entry | None], None]) -> None:
+        self.entries: dict[str, Entry] = {}
+        self._tell = tell
+        self._keys: list[set[str]] = [set() for _ in range(directories)]
+        self._listed = [0] * directories  # the ticket of the last listing
+        self._absent: list[dict[str, int]] = [
+            {} for _ in range(directories)
+        ]  # seen to be gone since, by which ticket
+        self._tickets = count(1)
+
+    def ticket(self) -> int:
+        """For a question that is about to be sent."""
+        return next(self._tickets)
+
+    def keys_in(self, directory: int) -> Collection[str]:
+        return self._keys[directory]
+
+    # ---- answers: each returns whether the key must be asked for again -----------------------------
+
+    def found(
+        self, directory: int, key: str, ticket: int, raw: bytes, version: int, mzxid: int, owner: int
+    ) -> bool:
+        """A read has seen it."""
+        known = self.entries.get(key)
+        if known is None:
+            if ticket < self._gone_since(directory, key):
+                return True
+        elif known.mzxid is None:
+            if (known.raw, known.version) == (raw, version):
+                known.mzxid, known.owner, known.asked = mzxid, owner, max(known.asked, ticket)
+                return False
+            if ticket < known.asked:
+                return True
+        elif mzxid <= known.mzxid:
+            known.asked = max(known.asked, ticket)
+            return False
+        self._put(directory, key, Entry(raw, version, mzxid, owner, ticket))
+        return False
+
+    def not_found(self, directory: int, key: str, ticket: int) -> bool:
+        """A read has seen that it is not there."""
+        known = self.entries.get(key)
+        if known is not None and known.asked > ticket:
+            return True
+        self._remove(directory, key, ticket)
+        return False
+
+    def listed(self, directory: int, keys: Collection[str], ticket: int) -> list[str]:
+        """A listing has seen these and no others; returns those that must be asked for again."""
+        gone = self._keys[directory].difference(keys)
+        doubtful = [key for key in gone if self.entries[key].asked > ticket]
+        for key in gone.difference(doubtful):
+            self._remove(directory, key, ticket)
+        self._listed[directory] = max(self._listed[directory], ticket)
+        absent = self._absent[directory]
+        for key in [key for key, since in absent.items() if since <= self._listed[directory]]:
+            del absent[key]
+        return doubtful
+
+    def written(
+        self, directory: int, key: str, began: int, raw: bytes, version: int, mzxid: int | None, owner: int
+    ) -> bool:
+        """A write of this process has been done.
+
+        :param began: its ticket. :param mzxid: of a set; None of a create.
+        """
+        known, now = self.entries.get(key), self.ticket()
+        if known is None:
+            is_in_doubt = self._gone_since(directory, key) > began
+        elif mzxid is not None and known.mzxid is not None:
+            if mzxid <= known.mzxid:
+                return False
+            is_in_doubt = False
+        else:
+            is_in_doubt = known.asked > began
+            if is_in_doubt:
+                return (known.raw, known.version) != (raw, version)
+        self._put(directory, key, Entry(raw, version, mzxid, owner, began if is_in_doubt else now))
+        return is_in_doubt
+
+    def deleted(self, directory: int, key: str, began: int) -> bool:
+        """A delete of this process has been done."""
+        known = self.entries.get(key)
+        is_in_doubt = known is not None and known.asked > began
+        if not is_in_doubt:
+            self._remove(directory, key, self.ticket())
+        return is_in_doubt
+
+    def forget(self, directory: int) -> None:
+        """The directory was deleted. If it is made again, it may be where mzxids are lower."""
+        self._listed[directory] = self.ticket()
+        for key in list(self._keys[directory]):
+            self._remove(directory, key, 0)
+
+    def _gone_since(self, directory: int, key: str) -> int:
+        return max(self._listed[directory], self._absent[directory].get(key, 0))
+
+    def _put(self, directory: int, key: str, entry: Entry) -> None:
+        before = self.entries.get(key)
+        self.entries[key] = entry
+        self._keys[directory].add(key)
+        self._absent[directory].pop(key, None)
+        self._tell(key, before)
+
+    def _remove(self, directory: int, key: str, ticket: int) -> None:
+        absent = self._absent[directory]
+        if len(absent) >= MOST_ABSENT:  # as if it had been listed: what was asked before is in doubt
+            self._listed[directory] = max(self._listed[directory], *absent.values())
+            absent.clear()
+        absent[key] = max(absent.get(key, 0), ticket)
+        before = self.entries.pop(key, None)
+        if before is not None:
+            self._keys[directory].discard(key)
+            self._tell(key, before)

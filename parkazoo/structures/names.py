@@ -1,0 +1,50 @@
+"""Keys of a DistributedDict as names of znodes. Pure.
+
+Most keys are their own names. Of the others, what a name cannot have is written as in a URL: ``%`` and two digits
+for each byte. Two keys never have one name.
+"""
+
+from __future__ import annotations
+
+import re
+
+EMPTY = "%"  # the name of the key ""
+# A slash; what ZooKeeper refuses in a path, as surrogates also what is beyond 16 bits; and what the others stand
+# for.
+_REFUSED = re.compile("[%/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
+_BYTES = re.compile("(?:%[0-9A-F]{2})+")
+_SURROGATES = "surrogatepass"
+
+
+def name_of(key: str) -> str:
+    """The name of a key's znode. No name begins with a dot: those mean directories, or belong to ParKazoo.
+
+    :raises TypeError: the key is no str.
+    """
+    if not isinstance(key, str):
+        raise TypeError(f"keys are str, not {type(key).__name__}: {key!r}")
+    name = _REFUSED.sub(lambda found: _escaped(found.group()), key)
+    if name.startswith("."):
+        name = _escaped(".") + name[1:]
+    return name or EMPTY
+
+
+def key_of(name: str) -> str | None:
+    """The key whose name this is; None if no key has it: another program has made that znode."""
+    if "%" not in name:
+        return None if name.startswith(".") else name
+    if name == EMPTY:
+        return ""
+    try:
+        key = _BYTES.sub(lambda found: _bytes_of(found.group()).decode("utf-8", _SURROGATES), name)
+    except UnicodeDecodeError:
+        return None
+    return key if name_of(key) == name else None
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in text.encode("utf-8", _SURROGATES))
+
+
+def _bytes_of(escaped: str) -> bytes:
+    return bytes.fromhex(escaped.replace("%", ""))

@@ -1,0 +1,79 @@
+"""Tells the user's callbacks what has changed in a DistributedDict, on a thread or greenlet of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from parkazoo.structures.local_copy import Copy, Entry
+from parkazoo.wire.workers import CALLBACKS, run_on
+
+OnChange = Callable[[str, Any, Any, "int | None"], Any]
+
+
+class Teller:
+    """For each key that has changed, tells the callbacks what it was and what it is now.
+
+    Changes of a key are told in order. Those that come while a callback runs are told as one, so what waits is no
+    more than the keys, and the last state is always told.
+
+    :param decode: the value of an entry. :param log: for what callbacks raise.
+    """
+
+    def __init__(self, handler: Any, decode: Callable[[Entry], Any], log: Any) -> None:
+        self._handler = handler
+        self._decode = decode
+        self._log = log
+        self._callbacks: tuple[OnChange, ...] = ()
+        self._pending: dict[str, Entry | None] = {}  # what each was before the first change that is not told
+        self._is_telling = False
+        self.copy: Copy
+        self.lock: Any
+
+    def add(self, callback: OnChange) -> None:
+        with self.lock:
+            self._callbacks = (*self._callbacks, callback)
+
+    def close(self) -> None:
+        """No callback is called any more, but for one that is running."""
+        with self.lock:
+            self._callbacks = ()
+            self._pending.clear()
+
+    def changed(self, key: str, before: Entry | None) -> None:
+        """With the lock held."""
+        if not self._callbacks:
+            return
+        self._pending.setdefault(key, before)
+        if not self._is_telling:
+            self._is_telling = True
+            run_on(CALLBACKS, self._handler, self._run)
+
+    def _run(self) -> None:
+        while True:
+            with self.lock:
+                if not self._pending:
+                    self._is_telling = False
+                    return
+                key = next(iter(self._pending))
+                before = self._pending.pop(key)
+                now = self.copy.entries.get(key)
+            if before is not now:
+                self._tell(key, before, now)
+
+    def _tell(self, key: str, before: Entry | None, now: Entry | None) -> None:
+        try:
+            old = None if before is None else self._decode(before)
+            new = None if now is None else self._decode(now)
+        except Exception:
+            self._log.exception("DistributedDict: a value of %r cannot be read, so no callback hears of it", key)
+            return
+        for callback in self._callbacks:
+            try:
+                is_last = callback(key, old, new, None if now is None else now.version) is False
+            except Exception:
+                self._log.exception("DistributedDict: error in a callback of on_change, for key %r", key)
+                continue
+            if is_last:
+                with self.lock:
+                    self._callbacks = tuple(each for each in self._callbacks if each is not callback)

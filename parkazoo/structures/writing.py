@@ -1,0 +1,312 @@
+"""The writes of a DistributedDict: each is done once, or its error says that nobody knows
+(docs/design/once.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kazoo.exceptions import (
+    BadVersionError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NodeExistsError,
+    NoNodeError,
+    SessionExpiredError,
+)
+
+from parkazoo.errors import AnswerLostError, OutcomeUnknown, PartlyDoneError
+from parkazoo.protocol.steps import failure
+from parkazoo.recipe.exactly_once import SAFE_BYTES, may_be_done
+from parkazoo.structures.entries import Entries
+from parkazoo.structures.keeper import Keeper
+
+MOST_BYTES = 512 * 1024  # of a transaction with several entries
+OVERHEAD_BYTES = 100  # of an entry in it
+NAMED = 5  # keys that an error's message names
+NOT_AS_KNOWN = (NoNodeError, NodeExistsError, BadVersionError)
+
+
+class Step(NamedTuple):
+    """An operation of a transaction. :param kind: "create", "set" or "delete"."""
+
+    key: str
+    kind: str
+
+
+class Writer:
+    """Writes entries, and puts into the copy what is done.
+
+    All methods wait. They raise
+
+    * OutcomeUnknown: nobody knows whether it was done;
+    * SessionExpiredError, ConnectionClosedError: it was not done;
+    * what else the servers refuse, such as NoAuthError: it was not done.
+
+    :param keeper: of the copy; None if there is none.
+    :param is_ephemeral: entries end with the session of the client that has written them last.
+    """
+
+    def __init__(self, entries: Entries, keeper: Keeper | None, is_ephemeral: bool) -> None:
+        self._entries = entries
+        self._client = entries.client
+        self._keeper = keeper
+        self._is_ephemeral = is_ephemeral
+
+    def verify(self, key: str, raw: bytes) -> None:
+        """
+        :raises TypeError: the key is no str. :raises ValueError: it is too large.
+        """
+        size = len(self._entries.place(key)[1].encode("utf-8", "surrogatepass")) + len(raw)
+        if size > SAFE_BYTES:
+            raise ValueError(
+                f"{key[:100]!r}: path and value have {size:,} bytes, more than {SAFE_BYTES:,}, which servers take"
+            )
+
+    # ---- calls -------------------------------------------------------------------------------------
+
+    def put(self, values: Mapping[str, bytes]) -> None:
+        """Set entries, or make them. A transaction for each directory and 512 KiB, one after the other.
+
+        :raises PartlyDoneError: some were done before an error came.
+        """
+        self._in_parts(values, self._put)
+
+    def add(self, key: str, raw: bytes) -> bool:
+        """Make an entry, unless it is there. Whether it was made."""
+        self._prepare()
+        number, path = self._entries.place(key)
+        while True:
+            began, transaction = self._begin()
+            transaction.create(path, raw, ephemeral=self._is_ephemeral)
+            error, results, is_exact = self._commit(transaction, [key])
+            if isinstance(error, NoNodeError):
+                self._make_directory(number)
+            elif isinstance(error, NodeExistsError):
+                return False
+            else:
+                self._merge(number, began, {key: raw}, [Step(key, "create")], results, is_exact)
+                return True
+
+    def swap(self, key: str, version: int, raw: bytes) -> bool:
+        """Set an entry of that version. Whether it had that; if not, it is read, so that the copy knows better."""
+        number, path = self._entries.place(key)
+        began, transaction = self._begin()
+        transaction.set_data(path, raw, version)
+        error, results, is_exact = self._commit(transaction, [key])
+        if error is not None:
+            self._entries.fetch(key)
+            return False
+        self._merge(number, began, {key: raw}, [Step(key, "set")], results, is_exact)
+        return True
+
+    def drop(self, key: str, version: int = -1) -> bool:
+        """Delete an entry. Whether it was there.
+
+        :raises BadVersionError: it has another version.
+        """
+        number, path = self._entries.place(key)
+        began, transaction = self._begin()
+        transaction.delete(path, version)
+        error, results, is_exact = self._commit(transaction, [key])
+        if isinstance(error, BadVersionError):
+            raise error
+        if error is not None:
+            with self._entries.lock:
+                is_in_doubt = self._entries.copy.not_found(number, key, began)
+            self._resolve([key] if is_in_doubt else [])
+            return False
+        self._merge(number, began, {}, [Step(key, "delete")], results, is_exact)
+        return True
+
+    def drop_all(self, keys: Collection[str]) -> None:
+        """Delete these, as far as they are there, in transactions as :meth:`put`.
+
+        :raises PartlyDoneError: some were done before an error came.
+        """
+        self._in_parts(dict.fromkeys(keys, b""), self._drop)
+
+    # ---- transactions of several -------------------------------------------------------------------
+
+    def _in_parts(self, values: Mapping[str, bytes], write: Any) -> None:
+        self._prepare()
+        done: list[str] = []
+        for number, part in self._parts(values):
+            try:
+                write(number, part)
+            except KazooException as error:
+                if not done:
+                    raise
+                unknown = error.keys if isinstance(error, OutcomeUnknown) else ()
+                left = [key for key in values if key not in {*done, *unknown}]
+                message = f"{len(done)} entries are done, {len(left)} are not, {len(unknown)} may be: {error!r}"
+                raise PartlyDoneError(message, done, unknown, left) from error
+            done += part
+
+    def _parts(self, values: Mapping[str, bytes]) -> Iterator[tuple[int, dict[str, bytes]]]:
+        by_directory: dict[int, dict[str, bytes]] = {}
+        for key, raw in values.items():
+            by_directory.setdefault(self._entries.place(key)[0], {})[key] = raw
+        for number, all_of_it in by_directory.items():
+            part: dict[str, bytes] = {}
+            size = 0
+            for key, raw in all_of_it.items():
+                more = len(self._entries.place(key)[1]) + len(raw) + OVERHEAD_BYTES
+                if part and size + more > MOST_BYTES:
+                    yield number, part
+                    part, size = {}, 0
+                part[key] = raw
+                size += more
+            yield number, part
+
+    def _put(self, number: int, values: dict[str, bytes]) -> None:
+        is_there: dict[str, bool] = {}  # where the copy is wrong
+        while values:
+            began, transaction = self._begin()
+            steps = [step for key, raw in values.items() for step in self._steps(transaction, key, raw, is_there)]
+            error, results, is_exact = self._commit(transaction, list(values), steps)
+            if error is None:
+                values = self._merge(number, began, values, steps, results, is_exact)
+                continue
+            failed = steps[failure(results)[0]]
+            if failed.kind == "create" and isinstance(error, NoNodeError):
+                self._make_directory(number)
+            elif self._is_ephemeral:
+                self._entries.fetch_some(list(values))
+            elif len(values) == 1:
+                is_there = {failed.key: isinstance(error, NodeExistsError)}
+            else:
+                is_there = self._look(list(values))
+
+    def _steps(self, transaction: Any, key: str, raw: bytes, is_there: Mapping[str, bool]) -> Iterator[Step]:
+        """Set it or create it. One that would end with another session is replaced."""
+        path = self._entries.place(key)[1]
+        known = self._entries.copy.entries.get(key)
+        if is_there.get(key, known is not None):
+            if not self._is_ephemeral or known is None or known.owner == self._mine():
+                transaction.set_data(path, raw)
+                yield Step(key, "set")
+                return
+            transaction.delete(path, known.version)
+            yield Step(key, "delete")
+        transaction.create(path, raw, ephemeral=self._is_ephemeral)
+        yield Step(key, "create")
+
+    def _look(self, keys: list[str]) -> dict[str, bool]:
+        """Which are there."""
+
+        def ask() -> list[bool]:
+            asked = [self._client.exists_async(self._entries.place(key)[1]) for key in keys]
+            return [answer.get() is not None for answer in asked]
+
+        return dict(zip(keys, self._client.retry(ask), strict=True))
+
+    def _drop(self, number: int, values: dict[str, bytes]) -> None:
+        while values:
+            began, transaction = self._begin()
+            for key in values:
+                transaction.delete(self._entries.place(key)[1])
+            steps = [Step(key, "delete") for key in values]
+            error, results, is_exact = self._commit(transaction, list(values))
+            if error is None:
+                self._merge(number, began, values, steps, results, is_exact)
+                return
+            there = self._look(list(values))
+            values = {key: raw for key, raw in values.items() if there[key]}
+
+    # ---- one transaction ---------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        if self._entries.spread is not None:
+            self._client.retry(self._entries.spread.verify, True)
+
+    def _begin(self) -> tuple[int, Any]:
+        self._client.check_process()
+        return self._entries.copy.ticket(), self._client.transaction()
+
+    def _make_directory(self, number: int) -> None:
+        self._client.retry(self._client.ensure_path, self._entries.directories[number])
+
+    def _mine(self) -> int:
+        """The owner of this client's ephemerals."""
+        found = self._client.client_id
+        return found[0] if found else 0
+
+    def _commit(
+        self, transaction: Any, keys: list[str], steps: list[Step] | None = None
+    ) -> tuple[Exception | None, list[Any], bool]:
+        """The error, if an entry is not as it was thought to be; the results; whether they tell of no later write.
+
+        :raises: see :class:`Writer`.
+        """
+        try:
+            results, is_exact = self._client.exactly_once.commit(transaction)
+        except AnswerLostError:  # it was done, and something of it is gone since
+            return None, [], False
+        except (SessionExpiredError, ConnectionClosedError, ConnectionLoss) as error:
+            self._entries.is_behind = True
+            if isinstance(error, ConnectionLoss) or may_be_done(error):
+                raise OutcomeUnknown(
+                    f"{_some(keys)}: nobody knows whether it was written: {error}", keys
+                ) from error
+            raise
+        except BaseException:  # a signal handler's
+            self._entries.is_behind = True
+            raise
+        index, refused = failure(results)
+        if refused is not None and not isinstance(refused, NOT_AS_KNOWN):
+            raise type(refused)(self._entries.place(steps[index].key if steps else keys[index])[1])
+        return refused, results, is_exact
+
+    def _merge(
+        self,
+        number: int,
+        began: int,
+        values: Mapping[str, bytes],
+        steps: list[Step],
+        results: list[Any],
+        is_exact: bool,
+    ) -> dict[str, bytes]:
+        """Put into the copy what was done; returns what must be written again, because it is another session's."""
+        again, doubtful, copy = {}, [], self._entries.copy
+        mine = self._mine() if self._is_ephemeral else 0
+        if not is_exact:
+            self._resolve([step.key for step in steps])
+            left = ((key, copy.entries.get(key)) for key in values if self._is_ephemeral)
+            still = (key for key, entry in left if entry and entry.raw == values[key] and entry.owner != mine)
+            return {key: values[key] for key in still}
+        with self._entries.lock:
+            for (key, kind), result in zip(steps, results, strict=True):
+                if kind == "delete":
+                    is_in_doubt = copy.deleted(number, key, began)
+                elif kind == "create":
+                    is_in_doubt = copy.written(number, key, began, values[key], 0, None, mine)
+                else:
+                    stat = result
+                    is_in_doubt = copy.written(
+                        number, key, began, values[key], stat.version, stat.mzxid, stat.ephemeralOwner
+                    )
+                    if self._is_ephemeral and stat.ephemeralOwner != mine:
+                        again[key] = values[key]
+                if is_in_doubt:
+                    doubtful.append(key)
+        if self._keeper is None:
+            self._resolve(doubtful)
+        else:
+            for key in doubtful:
+                self._keeper.ask_again(key)
+        return again
+
+    def _resolve(self, keys: Collection[str]) -> None:
+        """Read what these are now. The write is done, so an error of these reads is not raised."""
+        if keys:
+            try:
+                self._entries.fetch_some(list(dict.fromkeys(keys)))
+            except KazooException:
+                self._entries.is_behind = True
+
+
+def _some(keys: Collection[str]) -> str:
+    named = ", ".join(repr(key) for key in list(keys)[:NAMED])
+    return named if len(keys) <= NAMED else f"{named} and {len(keys) - NAMED} more"

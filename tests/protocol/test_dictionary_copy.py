@@ -1,0 +1,222 @@
+"""The copy of a DistributedDict: it ends up as the servers' entries are, in whatever order answers come."""
+
+from __future__ import annotations
+
+import random
+import unittest
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+from parkazoo.structures import local_copy
+from parkazoo.structures.local_copy import Copy, Entry
+
+RUNS, STEPS = 400, 60
+KEYS = ("a", "b", "c")
+
+
+class World:
+    """A server, and a process that writes, and reads what watches tell: as keeper.py does it.
+
+    Its questions are served in order, the answers and events come in any.
+    """
+
+    def __init__(self, dice: random.Random) -> None:
+        self.dice = dice
+        self.znodes: dict[str, tuple[bytes, int, int]] = {}  # raw, version, mzxid
+        self.zxid = 0
+        self.copy = Copy(1, self.changed)
+        self.questions: list[Callable[[], None]] = []  # sent, not served
+        self.answers: list[Callable[[], None]] = []  # served, not seen
+        self.watched: set[str] = set()  # at the server
+        self.is_watched = False  # its directory
+        self.armed: set[str] = set()  # as the process knows
+        self.problems: list[str] = []
+        self.told: dict[str, Entry | None] = {}
+
+    def changed(self, key: str, before: Entry | None) -> None:
+        """An entry is never replaced by an older one, and each change is told."""
+        if self.told.get(key) is not before:
+            self.problems.append(f"{key}: a change was not told")
+        now = self.told[key] = self.copy.entries.get(key)
+        if before and now and before.mzxid and now.mzxid and now.mzxid < before.mzxid:
+            self.problems.append(f"{key} goes back")
+
+    # ---- at the server
+
+    def write(self, key: str, kind: str, raw: bytes) -> bool:
+        """Whether it was done. Watches tell the process."""
+        is_there = key in self.znodes
+        if is_there is (kind == "create"):
+            return False
+        self.zxid += 1
+        if kind == "delete":
+            del self.znodes[key]
+        else:
+            self.znodes[key] = raw, self.znodes[key][1] + 1 if is_there else 0, self.zxid
+        if key in self.watched:
+            self.watched.discard(key)
+            self.later(lambda: self.hear(key))
+        if kind != "set" and self.is_watched:
+            self.is_watched = False
+            self.later(self.list)
+        return True
+
+    def later(self, call: Callable[[], None]) -> None:
+        self.answers.append(call)
+
+    # ---- in the process
+
+    def hear(self, key: str) -> None:
+        self.armed.discard(key)
+        self.read(key)
+
+    def read(self, key: str) -> None:
+        self.armed.add(key)
+        ticket = self.copy.ticket()
+
+        def serve() -> None:
+            found = self.znodes.get(key)
+            if found is not None:
+                self.watched.add(key)
+            self.later(lambda: self.see(key, ticket, found))
+
+        self.questions.append(serve)
+
+    def see(self, key: str, ticket: int, found: tuple[bytes, int, int] | None) -> None:
+        if found is None:
+            self.armed.discard(key)
+            is_in_doubt = self.copy.not_found(0, key, ticket)
+        else:
+            is_in_doubt = self.copy.found(0, key, ticket, *found, 0)
+        if is_in_doubt:
+            self.read(key)
+
+    def list(self) -> None:
+        ticket = self.copy.ticket()
+
+        def serve() -> None:
+            keys = list(self.znodes)
+            self.is_watched = True
+            self.later(lambda: self.see_listing(keys, ticket))
+
+        self.questions.append(serve)
+
+    def see_listing(self, keys: list[str], ticket: int) -> None:
+        for key in [*self.copy.listed(0, keys, ticket), *(key for key in keys if key not in self.armed)]:
+            self.read(key)
+
+    def write_own(self, key: str, kind: str, raw: bytes) -> None:
+        began = self.copy.ticket()
+
+        def serve() -> None:
+            if self.write(key, kind, raw):
+                _, version, mzxid = self.znodes.get(key, (b"", 0, 0))
+                self.later(lambda: self.see_own(key, kind, raw, began, version, mzxid))
+
+        self.questions.append(serve)
+
+    def see_own(self, key: str, kind: str, raw: bytes, began: int, version: int, mzxid: int) -> None:
+        if kind == "delete":
+            is_in_doubt = self.copy.deleted(0, key, began)
+        else:
+            is_in_doubt = self.copy.written(0, key, began, raw, version, mzxid if kind == "set" else None, 0)
+        if is_in_doubt:
+            self.read(key)
+
+    # ---- a run
+
+    def run(self) -> None:
+        self.list()
+        for number in range(STEPS):
+            key, raw = self.dice.choice(KEYS), b"%d" % number
+            kind = self.dice.choice(("create", "set", "set", "delete"))
+            what = self.dice.randrange(5)
+            if what == 0:
+                self.write(key, kind, raw)
+            elif what == 1:
+                self.write_own(key, kind, raw)
+            else:
+                self.go_on()
+        while self.questions or self.answers:
+            self.go_on()
+        there = {key: entry.raw for key, entry in self.copy.entries.items()}
+        if there != {key: raw for key, (raw, _, _) in self.znodes.items()}:
+            self.problems.append(f"{there} is not {self.znodes}")
+        if any(entry is not self.copy.entries.get(key) for key, entry in self.told.items()):
+            self.problems.append("the last state was not told")
+
+    def go_on(self) -> None:
+        if self.questions and (not self.answers or self.dice.random() < 0.5):
+            self.questions.pop(0)()
+        elif self.answers:
+            self.answers.pop(self.dice.randrange(len(self.answers)))()
+
+
+def problems() -> list[str]:
+    found = []
+    for number in range(RUNS):
+        world = World(random.Random(number))
+        world.run()
+        found += [f"run {number}: {problem}" for problem in world.problems]
+    return found
+
+
+class TestCopy(unittest.TestCase):
+    def test_it_ends_up_as_the_servers_entries(self) -> None:
+        self.assertEqual(problems(), [])
+
+    def test_with_few_that_are_remembered_as_absent(self) -> None:
+        with mock.patch.object(local_copy, "MOST_ABSENT", 1):
+            self.assertEqual(problems(), [])
+
+    def test_wrong_copies_are_found(self) -> None:
+        """Each does not ask again in one of the cases of doubt, or takes an older entry."""
+        for name in ("found", "not_found", "written"):
+            right: Any = getattr(Copy, name)
+
+            def wrong(copy: Copy, *arguments: Any, right: Any = right) -> bool:
+                right(copy, *arguments)
+                return False
+
+            with self.subTest(name), mock.patch.object(Copy, name, wrong):
+                self.assertNotEqual(problems(), [])
+        right_listed = Copy.listed
+        with mock.patch.object(Copy, "listed", lambda *given: right_listed(*given)[:0]):
+            self.assertNotEqual(problems(), [])
+
+        def without_mzxid(copy: Copy, number: int, key: str, ticket: int, *state: Any) -> bool:
+            copy._put(number, key, Entry(*state, ticket))
+            return False
+
+        with mock.patch.object(Copy, "found", without_mzxid):
+            self.assertNotEqual(problems(), [])
+
+    def test_seen_while_it_was_deleted(self) -> None:
+        """Before the delete, or made anew behind it."""
+        copy = Copy(1, lambda key, before: None)
+        began = copy.ticket()
+        copy.found(0, "a", copy.ticket(), b"", 0, 7, 0)
+        self.assertTrue(copy.deleted(0, "a", began))
+        self.assertFalse(copy.deleted(0, "a", copy.ticket()))
+        self.assertEqual(copy.entries, {})
+
+    def test_a_directory_that_was_deleted(self) -> None:
+        """What is made anew may have lower mzxids: it may be on another ensemble."""
+        told = []
+        copy = Copy(1, lambda key, before: told.append((key, before.raw if before else None)))
+        early = copy.ticket()
+        copy.found(0, "a", copy.ticket(), b"1", 3, 1000, 0)
+        copy.forget(0)
+        self.assertTrue(copy.found(0, "a", early, b"1", 3, 1000, 0))
+        self.assertFalse(copy.found(0, "a", copy.ticket(), b"2", 0, 5, 0))
+        self.assertEqual(copy.entries["a"].raw, b"2")
+        self.assertEqual(told, [("a", None), ("a", b"1"), ("a", None)])
+
+    def test_two_directories(self) -> None:
+        copy = Copy(2, lambda key, before: None)
+        copy.found(0, "a", copy.ticket(), b"", 0, 7, 0)
+        copy.found(1, "b", copy.ticket(), b"", 0, 1, 0)
+        self.assertEqual(copy.listed(0, [], copy.ticket()), [])
+        self.assertEqual(list(copy.entries), ["b"])
+        self.assertEqual(([*copy.keys_in(0)], [*copy.keys_in(1)]), ([], ["b"]))
