@@ -191,7 +191,13 @@ def end_emulation(_: Connection, name: str = NAME) -> None:
         console.print(f"{Emulation(name).down()} emulated hosts removed")
 
 
-HOW = {"size": f"of {', '.join(SIZES)}", "seed": "of what is drawn at random", **FOLDER, **INVENTORY}
+HOW = {
+    "size": f"of {', '.join(SIZES)}",
+    "seed": "of what is drawn at random",
+    "repeat": "how often each load is run; by default as often as its scenario says",
+    **FOLDER,
+    **INVENTORY,
+}
 
 
 @task(
@@ -207,6 +213,7 @@ def run(
     scenario: str,
     size: str = "medium",
     seed: str = "1",
+    repeat: str = "",
     topology: str = "",
     folder: str = "",
     inventory: str = "",
@@ -215,19 +222,26 @@ def run(
     with one_line():
         known("scenario", scenario, [*SCENARIOS, ALL])
     names = [*SCENARIOS] if scenario == ALL else [scenario]
-    measure(names, size, seed, Path(topology) if topology else None, folder, inventory)
+    measure(names, size, seed, repeat, Path(topology) if topology else None, folder, inventory)
 
 
 @task(help=HOW, auto_shortflags=False)
-def sweep(_: Connection, size: str = "medium", seed: str = "1", folder: str = "", inventory: str = "") -> None:
+def sweep(
+    _: Connection, size: str = "medium", seed: str = "1", repeat: str = "", folder: str = "", inventory: str = ""
+) -> None:
     """The thesis' sweep: the best number of threads, then of processes, then of client hosts. (fab run thesis)"""
-    measure([thesis.NAME], size, seed, None, folder, inventory)
+    measure([thesis.NAME], size, seed, repeat, None, folder, inventory)
 
 
-def measure(names: list[str], size: str, seed: str, topology: Path | None, folder: str, inventory: str) -> None:
+def measure(
+    names: list[str], size: str, seed: str, repeat: str, topology: Path | None, folder: str, inventory: str
+) -> None:
     with one_line():
         known("size", size, SIZES)
         seed_number = number("seed", seed)
+        times = number("repeat", repeat) if repeat else None
+        if times is not None and times < 1:
+            raise LabError(f"--repeat is {times}; it must be at least 1")
     with fleet_of(inventory) as fleet:
         if topology:
             verify_topology(topology, names, size, can_limit=bool(fleet.inventory.emulation))
@@ -237,7 +251,7 @@ def measure(names: list[str], size: str, seed: str, topology: Path | None, folde
         try:
             for name in names:
                 tell(SCENARIOS[name].TITLE)
-                run_scenario(name, lab, to, size, seed_number, tell, topology)
+                run_scenario(name, lab, to, size, seed_number, tell, topology, times)
         finally:
             if any((to / f"{name}.json").exists() for name in names):
                 console.print(str(make_report(to)), highlight=False, soft_wrap=True)

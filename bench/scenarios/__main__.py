@@ -36,6 +36,9 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
+        "--repeat", metavar="N", type=int, help="run each load so often; by default as often as its scenario says"
+    )
+    parser.add_argument(
         "--topology", metavar="FILE", type=Path, help="unequal links, for the scenario networks on emulated hosts"
     )
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="for results, plots and the report")
@@ -44,6 +47,8 @@ def parse() -> argparse.Namespace:
         options.names = list(SCENARIOS)
     if unknown := [name for name in options.names if name not in SCENARIOS]:
         parser.error(f"there is no scenario {', '.join(unknown)}; there are {names}")
+    if options.repeat is not None and options.repeat < 1:
+        parser.error(f"--repeat is {options.repeat}; it must be at least 1")
     options.size = "small" if options.small else "full" if options.full else "medium"
     if options.out is None:
         options.out = ROOT / "build" / "evaluation" / time.strftime("%Y%m%d-%H%M%S")
@@ -85,7 +90,7 @@ def has_run(name: str, lab: Lab, options: argparse.Namespace, tell: Callable[[st
     """Whether a scenario could be measured to its end. If not, it prints the reason."""
     tell(SCENARIOS[name].TITLE)
     try:
-        run_scenario(name, lab, options.out, options.size, options.seed, tell, options.topology)
+        run_scenario(name, lab, options.out, options.size, options.seed, tell, options.topology, options.repeat)
     except LabError as error:
         tell(f"{name} ends here: {error}")
         return False

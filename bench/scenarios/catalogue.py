@@ -52,15 +52,17 @@ def run_scenario(
     seed: int = 1,
     tell: Callable[[str], None] = lambda _: None,
     topology: Path | None = None,
+    repeat: int | None = None,
 ) -> Path:
     """Measure a scenario.
 
     :param size: of evaluation.SIZES.
     :param topology: a file, for scenario networks; None: the example of conf/.
+    :param repeat: how often each run is repeated; None: as often as the scenario's size says.
     :returns: the file of its results, ``folder/NAME.json``. The requests themselves are in ``folder/raw``.
     :raises LabError: something of the lab does not work. What was measured before is in the file.
     """
-    evaluation = Evaluation(lab, name, folder, size, seed, tell, topology)
+    evaluation = Evaluation(lab, name, folder, size, seed, tell, topology, repeat)
     try:
         SCENARIOS[name].measure(evaluation)
     except LabError as error:

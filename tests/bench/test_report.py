@@ -20,11 +20,14 @@ from typing import Any
 from rich.console import Console
 
 from bench.report import text
+from bench.report.charts import draw_bars, draw_lines, make_panels
 from bench.report.page import make_page
-from bench.report.section import Section, Table
+from bench.report.section import Answer, Section, Table
 from bench.report.terminal import print_section
+from bench.scenarios import reported
 from bench.scenarios.catalogue import SCENARIOS
 from bench.scenarios.results import ReportError, describe_setting, make_report, read_documents, show
+from bench.statistics import spread
 from tests.bench.command import run_module
 
 SAVED = Path(__file__).with_name("saved")
@@ -59,9 +62,13 @@ def sections() -> list[Section]:
     return [show(document) for document in read_documents(SAVED)]
 
 
+def whole() -> list[Section]:
+    return [*sections(), reported.section()]
+
+
 def page() -> str:
     """With the plots' names in place of the pictures: these depend on matplotlib."""
-    found = sections()
+    found = whole()
     pictures = {plot.name: plot.name.encode() for section in found for plot in section.plots}
     return make_page("A report", describe_setting(read_documents(SAVED)), found, pictures)
 
@@ -127,6 +134,50 @@ class TestReport(unittest.TestCase):
     def test_columns_of_figures(self) -> None:
         table = Table("", ("a", "b", "c"), [["1x3", "1,234 *", "-"], ["3x3", "12%", "0.5"]])
         self.assertEqual(table.kinds(), ["text", "figure", "figure"])
+        self.assertEqual(Table("", ("a",), [["1,234 *\n1,200 to 1,300"], ["-"]]).kinds(), ["figure"])
+
+
+class TestPlots(unittest.TestCase):
+    def test_what_was_repeated_has_its_range(self) -> None:
+        _, (panel,) = make_panels(1)
+        draw_lines(panel, {"a": [(1, 5.0), (2, spread([2, 9, 3]))]}, "", "", "")
+        (segment,) = panel.containers[0].lines[2][0].get_segments()
+        self.assertEqual(segment.tolist(), [[2, 2], [2, 9]])
+
+    def test_bars_with_ranges_goals_and_a_reports_own_figures(self) -> None:
+        _, (panel,) = make_panels(1)
+        bars = {"x": {"a": spread([2, 9, 3]), "b": 5.0}, "y": {"a": 1.0}}
+        draw_bars(panel, bars, "", "", {"b": 7.0}, {"x": {"b": 4.0, "c": 8.0}, "z": {"a": 1.0}})
+        ranges = panel.containers[0].lines[2][0].get_segments()
+        self.assertEqual(
+            [each.round(3).tolist() for each in ranges], [[[-0.2, 2], [-0.2, 9]], [[0.8, 5], [0.8, 5]]]
+        )
+        crosses, goal = panel.lines[-2:]
+        self.assertEqual(crosses.get_xydata().round(3).tolist(), [[0.8, 4]])
+        self.assertEqual((crosses.get_label(), goal.get_label()), ("the report's own", "goal"))
+        self.assertEqual(set(goal.get_ydata()), {7.0})
+
+
+class TestOverview(unittest.TestCase):
+    def test_first_of_all(self) -> None:
+        answers = [Answer("a & b?", "at least 2", "1", False), Answer("c?", "", "3"), Answer("d?", "", "4", True)]
+        made = make_page("t", {}, [Section("x", "X", "", answers=answers)], {})
+        self.assertIn('<a href="#x">a &amp; b?</a></td><td data-name="goal">at least 2</td>', made)
+        self.assertIn('<td class="missed">not met</td>', made)
+        self.assertIn('<td data-name="measured">3</td><td></td>', made)
+        self.assertIn('<td class="met">met</td>', made)
+        self.assertLess(made.index("not met"), made.index('<section id="x">'))
+
+    def test_no_answers_no_overview(self) -> None:
+        self.assertNotIn("Overview", make_page("t", {}, [Section("x", "X", "")], {}))
+
+    def test_every_scenario_answers(self) -> None:
+        """Those whose saved results have what they ask for."""
+        self.assertEqual(
+            [section.name for section in sections() if section.answers],
+            [*SCENARIOS][1:],
+            "thesis: no 3x3 is saved",
+        )
 
 
 class TestMistakes(unittest.TestCase):

@@ -23,15 +23,18 @@ from bench.load.record import ANSWERED, FAILED, UNANSWERED
 from bench.load.requests import CREATE, GET
 from bench.load.result import Result
 from bench.loopback import Loopback
+from bench.report.text import rate_of
 from bench.scenarios import elections, ensembles_added, failures
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
 from bench.scenarios.catching_up import count_entries
 from bench.scenarios.emulated import emulated
-from bench.scenarios.evaluation import SIZES
+from bench.scenarios.evaluation import SIZES, Evaluation
+from bench.scenarios.repetitions import fold, times_of
 from bench.scenarios.results import show
 from bench.scenarios.roles import find_line
 from bench.scenarios.summary import latency_s, name_limits, summarise
 from bench.scenarios.topology import EXAMPLE, Link, TopologyError, applied, read_topology
+from bench.statistics import decode, range_of
 from tests.bench.command import run_module
 
 RUN_TIMEOUT_S = 240
@@ -68,6 +71,19 @@ class TestSmall(unittest.TestCase):
     def test_scaling(self) -> None:
         document = self.check("scaling", {"1x1", "2x1"})
         self.assertIn("cannot limit bandwidth", document["not_measured"][0]["why"])
+        loads = [run for run in document["runs"] if run["part"] == "scaling"]
+        self.assertEqual([run["repeats"] for run in loads], [0, 0, 2, 2])  # its size says twice
+        self.assertEqual(len({run["plan"]["seed"] for run in loads}), 4)
+
+    def test_repeated_by_command(self) -> None:
+        """What is not repeated by default is, too."""
+        ran = self.run_command("scaling", "--small", "--repeat", "3", "--out", str(self.folder))
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""), ran.stdout)
+        self.assertIn("repetition 3 of 3", ran.stdout)
+        document = self.check("scaling", {"1x1", "2x1"})
+        self.assertEqual([run["repeats"] for run in document["runs"]], [0, 0, 0, 3, 3, 3, 6, 6, 6])
+        self.assertRegex(ran.stdout, r"3 times each, in turns, on the same servers; skewed ones,\s+3 times each")
+        self.assertRegex(ran.stdout, r"\d to \d")
 
     def test_growth(self) -> None:
         document = self.check("growth", {"2x1"})
@@ -83,7 +99,7 @@ class TestSmall(unittest.TestCase):
 
     def test_raft(self) -> None:
         document = self.check("raft", {"1x3"})
-        self.assertEqual([list(each) for each in document["trials"]], [["missed", "took_s"]])
+        self.assertEqual([list(each) for each in document["trials"]], [["missed", "took_s", "missed_s"]])
 
     def test_networks_by_command(self) -> None:
         ran = self.run_command("networks", "--small", "--out", str(self.folder))
@@ -98,6 +114,11 @@ class TestSmall(unittest.TestCase):
         ran = self.run_command("scalling")
         self.assertEqual(ran.returncode, 2)
         self.assertIn("there is no scenario scalling; there are thesis, scaling,", ran.stderr)
+
+    def test_no_repetition_at_all(self) -> None:
+        ran = self.run_command("scaling", "--repeat", "0")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("--repeat is 0; it must be at least 1", ran.stderr)
 
     def run_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return run_module("bench.scenarios", *arguments, timeout_s=RUN_TIMEOUT_S)
@@ -223,6 +244,70 @@ class TestSummary(unittest.TestCase):
         (trial,) = elections.times_to_serve(several, kills)
         self.assertEqual(trial["server"], "a1")
         self.assertAlmostEqual(trial["took_s"], 0.7)
+
+
+def repetition(rate_s: float, repeats: int | None = None, took_s: float = 0.1, **entries: Any) -> dict[str, Any]:
+    """A run with so many answers a second, or so."""
+    count = int(rate_s * 2)
+    requests = [(101 + number / count, took_s, GET, ANSWERED) for number in range(count)]
+    run = {"shape": "1x3", "system": "kazoo", **summarise([result(*requests)], {"m": 0.5}, 1.0), **entries}
+    return run if repeats is None else {**run, "repeats": repeats}
+
+
+class TestRepetitions(unittest.TestCase):
+    def test_folded(self) -> None:
+        """The median with the range; all else is of the run in the middle."""
+        runs = [
+            repetition(30, 0, 0.1, name="first", limits=["m"], failed=1),
+            repetition(7, 1, name="another"),
+            repetition(10, 0, 0.3, name="second", failed=2),
+            repetition(20, 0, 0.2, name="third"),
+        ]
+        both = fold(runs)
+        self.assertEqual([(run["name"], run.get("times")) for run in both], [("third", 3), ("another", None)])
+        folded = both[0]
+        self.assertEqual((folded["rates"]["all"], range_of(folded["rates"]["all"])), (20, (10, 30)))
+        self.assertEqual((folded["limits"], folded["failed"]), (["m"], 3))
+        latency = latency_s(folded, "reads", 50)
+        assert latency is not None
+        for found, wanted in zip((latency, *range_of(latency)), (0.2, 0.1, 0.3), strict=True):
+            self.assertAlmostEqual(found, wanted, delta=0.001)
+        self.assertEqual(decode(folded["latency"]["reads"]).get_total_count(), 2 * (30 + 10 + 20))
+        self.assertEqual(rate_of(folded), "20 *\n10 to 30")
+        self.assertEqual(rate_of(both[1]), "7")
+
+    def test_old_results_have_none(self) -> None:
+        runs = [repetition(30), repetition(10)]
+        self.assertEqual(fold(runs), runs)
+        self.assertEqual(times_of(fold(runs)), "each once")
+
+    def test_an_even_number(self) -> None:
+        (folded,) = fold([repetition(10, 0), repetition(20, 0)])
+        self.assertEqual((folded["rates"]["all"], range_of(folded["rates"]["all"])), (15, (10, 20)))
+        self.assertEqual(times_of([folded]), "2 times each")
+
+    def test_figures_in_lists_of_objects(self) -> None:
+        """What one of them does not have, and what is no figure, stays as it is in the first."""
+        some = [
+            repetition(10, 0, stages=[{"rate": 1.0, "reached_s": None, "what": "x"}]),
+            repetition(10, 0, stages=[{"rate": 3.0, "reached_s": 5.0, "what": "x"}]),
+            repetition(10, 0, stages=[{"rate": 2.0, "reached_s": 4.0, "what": "x", "more": 1}]),
+        ]
+        ((stage,),) = [run["stages"] for run in fold(some)]
+        self.assertEqual((stage["rate"], range_of(stage["rate"])), (2, (1, 3)))
+        self.assertEqual((stage["reached_s"], range_of(stage["reached_s"])), (4.5, (4, 5)))
+        self.assertEqual(stage["what"], "x")
+
+    def test_labels_tell_what_repeats_what(self) -> None:
+        evaluation = Evaluation(Loopback(1), "x", Path("/nowhere"), "small")
+        runs = evaluation.document["runs"]
+        for _ in evaluation.rounds(2):
+            for load in ("a", "b"):
+                runs.append({"load": load, "repeats": evaluation._repeats({"load": load})})
+        for load in ("a", "b", "b"):  # later, and not in rounds: each is one of its own
+            runs.append({"load": load, "repeats": evaluation._repeats({"load": load})})
+        self.assertEqual([run["repeats"] for run in runs], [0, 1, 0, 1, 4, 5, 6])
+        self.assertEqual(len(fold([repetition(7, **run) for run in runs])), 5)
 
 
 class RecordingFaults(Faults):
