@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,11 @@ from bench.hosts.emulation import NAME, Emulation
 from bench.hosts.fleet import Fleet, FleetError
 from bench.hosts.host_lab import HostLab
 from bench.hosts.inventory import Host, InventoryError, find_inventory, read_inventory
+from bench.hosts.preflight import Needs, as_table, find_lacks, how_to_go_on
 from bench.lab import LabError, Shape
 from bench.scenarios import thesis
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
+from bench.scenarios.emulated import DISK_BYTES
 from bench.scenarios.evaluation import SIZES
 from bench.scenarios.results import ReportError, make_report
 from parkazoo.cli import INTERRUPTED
@@ -78,16 +80,21 @@ def check(_: Connection, inventory: str = "") -> None:
         try:
             about = deployment.probe(fleet)
         except FleetError as error:
-            show_hosts(fleet.inventory.hosts, error.done)
+            show_hosts(fleet.inventory.hosts, error.done, error.failures)
             raise
-        show_hosts(fleet.inventory.hosts, about)
+        show_hosts(fleet.inventory.hosts, about, {})
         deployment.see_reachable(fleet)
         machines = len({each["boot"] for each in about.values()})
         console.print(f"{len(about)} hosts on {machines} machine{'s' if machines > 1 else ''} can be used")
 
 
-def show_hosts(hosts: tuple[Host, ...], about: dict[str, dict[str, Any]]) -> None:
+def show_hosts(hosts: tuple[Host, ...], about: dict[str, dict[str, Any]], failures: Mapping[str, str]) -> None:
+    """
+    :param failures: of hosts that cannot be used, what they lack.
+    """
     table = Table("host", "address", "roles", "Python", "Java", "processors", "memory", "disk", "server")
+    if failures:
+        table.add_column("lacks")
     for host in hosts:
         row = [host.name, host.address, ", ".join(sorted(host.roles))]
         if each := about.get(host.name):
@@ -95,10 +102,12 @@ def show_hosts(hosts: tuple[Host, ...], about: dict[str, dict[str, Any]]) -> Non
                 each["python"],
                 str(each["java"] or "will be brought"),
                 str(each["processors"]),
-                f"{each['memory_bytes'] / 2**30:.1f} GiB",
+                f"{each['available_bytes'] / 2**30:.1f} of {each['memory_bytes'] / 2**30:.1f} GiB free",
                 f"{each['free_bytes'] / 2**30:.1f} GiB free",
                 each["server"],
             ]
+        elif host.name in failures:
+            row += [""] * 6 + [failures[host.name]]
         table.add_row(*map(Text, row), style=None if each else "red")
     console.print(table)
 
@@ -242,6 +251,9 @@ def measure(
         times = number("repeat", repeat) if repeat else None
         if times is not None and times < 1:
             raise LabError(f"--repeat is {times}; it must be at least 1")
+        if lacks := find_lacks(Needs(False, 0, DISK_BYTES, RESULTS)):  # here, for results and plots
+            console.print(as_table(lacks))
+            raise LabError(how_to_go_on(lacks))
     with fleet_of(inventory) as fleet:
         if topology:
             verify_topology(topology, names, size, can_limit=bool(fleet.inventory.emulation))

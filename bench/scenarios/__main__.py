@@ -17,7 +17,7 @@ from bench.lab import Lab, LabError
 from bench.loopback import Loopback
 from bench.report.terminal import print_section
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
-from bench.scenarios.emulated import emulated
+from bench.scenarios.emulated import emulated, see_that_it_can
 from bench.scenarios.results import ReportError, make_report, read_documents, show
 from parkazoo.cli import INTERRUPTED
 
@@ -33,6 +33,9 @@ def parse() -> argparse.Namespace:
         "--emulate",
         action="store_true",
         help="on emulated hosts, with limited bandwidth; takes Linux and root. Else on loopback, unlimited",
+    )
+    parser.add_argument(
+        "--install", action="store_true", help="first install packages that are missing; on Debian, as root"
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
@@ -69,6 +72,8 @@ def main() -> int:
         console.print(f"  {time.strftime('%H:%M:%S')} {text}", markup=False, highlight=False, style="dim")
 
     try:
+        how = {"emulates": options.emulate, "installs": options.install}
+        see_that_it_can(options.names, options.size, options.out, console, **how)
         options.out.mkdir(parents=True, exist_ok=True)
         with emulated(options.out, console, tell) if options.emulate else nullcontext(Loopback(tell=tell)) as lab:
             failed = [name for name in options.names if not has_run(name, lab, options, tell)]

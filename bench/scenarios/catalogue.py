@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from bench.lab import Lab, LabError
+from bench.lab import SHAPE, Lab, LabError
 from bench.report.section import Section
 from bench.scenarios import ensembles_added, failures, networks, raft, scaling, thesis
 from bench.scenarios.evaluation import Evaluation
@@ -17,6 +17,9 @@ class Scenario(Protocol):
 
     NAME: str
     TITLE: str
+
+    @property
+    def SIZES(self) -> Mapping[str, Any]: ...
 
     def measure(self, evaluation: Evaluation) -> None:
         """
@@ -42,6 +45,12 @@ def verify_topology(topology: Path, names: Collection[str], size: str, *, can_li
     if not can_limit:
         raise LabError("a topology takes emulated hosts: neither loopback nor real hosts can change their links")
     networks.verify_topology(topology, size)
+
+
+def most_servers(names: Collection[str], size: str) -> int:
+    """That run at the same time: of the largest shape that a scenario's size names."""
+    named = SHAPE.findall(" ".join(repr(SCENARIOS[name].SIZES[size]) for name in names))
+    return max(int(ensembles) * int(servers) for ensembles, servers in named)
 
 
 def run_scenario(
