@@ -24,17 +24,18 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import WIDTH
-from bench.bare_requests import HEADER, INT, PING
+from bench.bare_requests import DELETE, HEADER, INT, PING, text
 from bench.documents import as_text, results_file
 from bench.machine import describe_machine, describe_versions
 from parkazoo import ParKazooClient
 from parkazoo.admin import init_map
 from parkazoo.local import HOST, LocalCluster, LocalClusterError
+from parkazoo.protocol import past
 
 ENSEMBLES = 3
 KINDS = {
     1: "create",
-    2: "delete",
+    DELETE: "delete",
     3: "exists",
     4: "get",
     5: "set",
@@ -54,6 +55,8 @@ KINDS = {
     -11: "close",
 }
 CONNECT = "connect"
+# A delete that always fails: what is read behind it is not older than this client's writes on other ensembles.
+CATCH_UP, OF_THE_PAST = "catch_up", text(past.CATCH_UP.path)
 READ_BYTES = 1 << 16
 QUIET_S = 0.3  # without a request: then all that belongs to a recipe was counted
 FIRST, AGAIN = "first", "again"
@@ -210,10 +213,17 @@ class Counted:
                 length, _, kind = HEADER.unpack_from(buffer)
                 if len(buffer) < INT.size + length:
                     return
-                self.requests[kinds.pop() if kinds else KINDS.get(kind, f"type {kind}")] += 1
+                body = bytes(buffer[HEADER.size : INT.size + length])
+                self.requests[kinds.pop() if kinds else _name(kind, body)] += 1
                 del buffer[: INT.size + length]
 
         return read
+
+
+def _name(kind: int, body: bytes) -> str:
+    if kind == DELETE and body.startswith(OF_THE_PAST):
+        return CATCH_UP
+    return KINDS.get(kind, f"type {kind}")
 
 
 def _pass_on(source: socket.socket, target: socket.socket, read: Callable[[bytes], None] | None) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -47,7 +48,7 @@ TRIED = {
 }
 APT = "apt-get"
 LEAST_FREE_BYTES = 500 << 20  # of a host's disk
-SERVER_BYTES = 256 << 20  # of memory
+SERVER_BYTES = 192 << 20  # of memory: an idle server takes 80 MB, and its heap may grow to this
 CLOCK_TOLERANCE_S = 0.2
 
 
@@ -113,11 +114,16 @@ class Machine:
     def has_font(self) -> bool:
         from matplotlib import font_manager  # noqa: PLC0415 - it takes its time
 
-        try:
-            font_manager.findfont(FONT, fallback_to_default=False)
-        except ValueError:
+        def is_known() -> bool:
+            with contextlib.suppress(ValueError):
+                return bool(font_manager.findfont(FONT, fallback_to_default=False))
             return False
-        return True
+
+        if not is_known():  # it remembers what there was once
+            for path in font_manager.findSystemFonts():
+                with contextlib.suppress(OSError, RuntimeError):  # what it cannot read is no font for it
+                    font_manager.fontManager.addfont(path)
+        return is_known()
 
 
 def find_lacks(needs: Needs, machine: Machine | None = None) -> list[Lack]:

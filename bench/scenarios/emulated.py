@@ -13,7 +13,7 @@ from bench.scenarios.catalogue import most_servers
 
 EMULATION = "evaluation"
 SERVERS, CLIENTS = 27, 2
-HOSTS_BYTES = 2 << 30  # of memory: for all hosts, what is brought to them, and the load
+HOSTS_BYTES = 3 << 29  # of memory: for all hosts and what is brought to them, which takes 1 GiB, and the load
 DISK_BYTES = 500 << 20  # for raw results, and packages that are fetched
 
 

@@ -236,7 +236,7 @@ def _plot(ratios: Mapping[str, Mapping[tuple[str, str], float]], base: tuple[str
 
 
 def _skew_table(skews: Runs) -> Table:
-    best = max((run["rates"]["all"] for run in skews), default=0.0)
+    best = float(max((run["rates"]["all"] for run in skews), default=0.0))
     return Table(
         "Skewed load: writes, the directory of each create drawn anew",
         ("directories", "shape", "writes/s", "of the best", "share of the busiest ensemble"),
