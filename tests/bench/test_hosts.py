@@ -176,6 +176,7 @@ class TestTasks(EmulatedCase):
             "check",
             inventory=inventory,
         )
+        self.assertRegex(self.fab("check", inventory=inventory)[1], r"lacks(.|\n)*h5(.|\n)*h6(.|\n)*the disk is")
         data = io.BytesIO()
         with tarfile.open(fileobj=data, mode="w:gz", compresslevel=1) as archive:
             about = tarfile.TarInfo("noise")

@@ -24,14 +24,15 @@ from bench.report.charts import draw_bars, draw_lines, make_panels
 from bench.report.page import make_page
 from bench.report.section import Answer, Section, Table
 from bench.report.terminal import print_section
-from bench.scenarios import reported
+from bench.scenarios import reported, thesis_figures
 from bench.scenarios.catalogue import SCENARIOS
-from bench.scenarios.results import ReportError, describe_setting, make_report, read_documents, show
+from bench.scenarios.results import ReportError, describe_setting, draw, make_report, read_documents, show
 from bench.statistics import spread
 from tests.bench.command import run_module
 
 SAVED = Path(__file__).with_name("saved")
 KNOWN = SAVED / "report.html"
+RANGE = re.compile(r"\n\S+ to \S+$")
 IMAGE = re.compile(r'<img alt="([^"]*)" src="([^"]*)"')
 OUTSIDE = re.compile(r'(?:src|href)="(?!data:image/png;base64,|#)')
 
@@ -178,6 +179,60 @@ class TestOverview(unittest.TestCase):
             [*SCENARIOS][1:],
             "thesis: no 3x3 is saved",
         )
+
+
+def repeated(document: dict[str, Any]) -> dict[str, Any]:
+    """Each run of it was run again, and did twice as much."""
+    runs = []
+    for number, run in enumerate(document["runs"]):
+        rates = {sort: 2 * each for sort, each in run["rates"].items()}
+        again = {name: doubled(run[name]) for name in ("noticed", "stages", "felt") if name in run}
+        runs += [{**run, "repeats": 2 * number}, {**run, "repeats": 2 * number, "rates": rates, **again}]
+    return {**document, "runs": runs}
+
+
+def doubled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: doubled(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [doubled(each) for each in value]
+    return 2 * value if isinstance(value, float) else value
+
+
+class TestRepeated(unittest.TestCase):
+    def test_every_scenario_shows_ranges(self) -> None:
+        for document, before in zip(read_documents(SAVED), sections(), strict=True):
+            with self.subTest(before.name):
+                section = show(repeated(document))
+                for table, alone in zip(section.tables, before.tables, strict=True):
+                    self.assertEqual(len(table.rows), len(alone.rows), table.title)
+                    if not table.title.startswith(("Seconds from the death", "A restarted", "The thesis' own")):
+                        cells = [cell for row in table.rows for cell in row]
+                        self.assertTrue([cell for cell in cells if RANGE.search(cell)], table.title)
+                self.assertEqual([plot.name for plot in section.plots], [plot.name for plot in before.plots])
+                draw([section])
+                self.assertIn("2 times each", section.about)
+                self.assertNotIn("2 times each", before.about)
+
+
+class TestReported(unittest.TestCase):
+    def test_ours_are_named_as_they_are_called(self) -> None:
+        """Each item says where ours are, or that there are none."""
+        known = (*(f"{name}:" for name in SCENARIOS), "python -m ", "docs/", "not measured")
+        for items in reported.REPORTS.values():
+            for item in items:
+                self.assertTrue(item.ours.startswith(known), item.ours)
+
+    def test_the_thesis_figures_are_what_they_are_said_to_be(self) -> None:
+        """Its ratios follow from its rates."""
+        known = thesis_figures.KNOWN
+        for each in known:
+            if each.three and each.one:
+                self.assertAlmostEqual(each.three / each.one, each.times, delta=0.005)
+        best = {each.load: each.times for each in known if each.of == "the best of all" and each.source != "text"}
+        self.assertEqual(thesis_figures.TIMES, best)
+        of_a_process = {each.load: each.times for each in known if each.of == "one process"}
+        self.assertEqual(thesis_figures.TIMES_OF_A_PROCESS, of_a_process)
 
 
 class TestMistakes(unittest.TestCase):
