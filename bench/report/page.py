@@ -28,13 +28,16 @@ table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabu
 th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
 .setting td, .prose td { overflow-wrap: anywhere; }
 td.figure, th.figure { text-align: right; } td.figure, td.text { white-space: pre; }
-.prose td { white-space: normal; min-width: 4rem; }
+.prose { margin: 1.5rem 0; } .prose td { white-space: normal; min-width: 4rem; }
+caption span { display: inline-block; position: sticky; left: 0; max-width: calc(100vw - 2rem); }
 td.met { color: #00664a; font-weight: 600; } td.missed { color: #a03800; font-weight: 600; }
 @media (max-width: 40rem) {
   .prose, .prose tbody, .prose tr, .prose td { display: block; } .prose thead { display: none; }
   .prose tr { border-bottom: 1px solid #bbb; padding: .4rem 0; } .prose td { border: 0; padding: .1rem 0; }
   .prose td[data-name]::before { content: attr(data-name) ": "; color: #555; }
-  .prose td:empty { display: none; }
+  .prose td:empty { display: none; } .prose caption { display: block; }
+  .wide td:first-child, .wide th:first-child { position: sticky; left: 0; background: #fff;
+    box-shadow: inset 0 -1px #ddd; }
 }
 aside { background: #f5f5f0; padding: .5rem 1rem; font-size: .9rem; } aside ul { padding-left: 1.2rem; }
 nav ul { padding-left: 1.2rem; }
@@ -128,7 +131,7 @@ def _table(table: Table) -> str:
     head = f"<tr>{cells('th', table.columns)}</tr>"
     rows = "".join(f"<tr>{cells('td', row)}</tr>" for row in table.rows)
     return (
-        f'<div class="wide"><table><caption>{escape(table.title)}</caption>'
+        f'<div class="wide"><table><caption><span>{escape(table.title)}</span></caption>'
         f"<thead>{head}</thead><tbody>{rows}</tbody></table></div>"
     )
 

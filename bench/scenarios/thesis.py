@@ -269,7 +269,8 @@ def _best_table(runs: Runs, is_limited: bool) -> Table:
         for load in READ_SHARES:
             run, base = best.get((subject, load)), best.get((BASE, load))
             row += [rate_of(run), _counts(run)] if run else [NOTHING, NOTHING]
-            row.append(ratio(run["rates"]["all"], base["rates"]["all"]) if run and base else NOTHING)
+            times = ratio(run["rates"]["all"], base["rates"]["all"]) if run and base else NOTHING
+            row.append("1" if run and run is base else times)
             row.append(rate(TIMES[load]) if is_limited and subject == THESIS_SUBJECT else NOTHING)
         rows.append(row)
     how = "bandwidth of the servers limited" if is_limited else "bandwidth not limited"
