@@ -115,9 +115,8 @@ class Machine:
         from matplotlib import font_manager  # noqa: PLC0415 - it takes its time
 
         def is_known() -> bool:
-            with contextlib.suppress(ValueError):
-                return bool(font_manager.findfont(FONT, fallback_to_default=False))
-            return False
+            known = [each for each in font_manager.fontManager.ttflist if (each.name, each.weight) == (FONT, 400)]
+            return any(Path(each.fname).exists() for each in known)
 
         if not is_known():  # it remembers what there was once
             for path in font_manager.findSystemFonts():

@@ -8,9 +8,13 @@ import tempfile
 import unittest
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest import mock
+
+from matplotlib import font_manager
 
 from bench import ROOT
 from bench.hosts.preflight import (
+    FONT,
     LEAST_FREE_BYTES,
     SERVER_BYTES,
     TOOLS,
@@ -252,6 +256,15 @@ class TestHere(unittest.TestCase):
         self.assertGreater(machine.available_bytes(), 0)
         with tempfile.TemporaryDirectory() as folder:
             self.assertGreater(machine.free_bytes(Path(folder, "not", "yet")), 0)
+
+    def test_a_font_that_came_since(self) -> None:
+        own = font_manager.findfont(FONT)
+        for there, is_there in (([], False), ([own], True)):
+            with (
+                mock.patch.object(font_manager.fontManager, "ttflist", []),
+                mock.patch.object(font_manager, "findSystemFonts", return_value=there),
+            ):
+                self.assertEqual(Machine().has_font(), is_there)
 
     def test_nothing_begins(self) -> None:
         """A user who is not root, and has neither ip nor sshd: both are told, with the folder not even made."""
