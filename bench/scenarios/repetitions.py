@@ -9,7 +9,7 @@ from typing import Any
 from bench.statistics import join_histograms, spread
 
 # What is folded, figure by figure. All else is the middle run's: its plan, and what it was like over time.
-FOLDED = ("rates", "noticed", "stages", "felt")
+FOLDED = ("rates", "noticed", "stages", "felt", "servers")
 
 Runs = Sequence[Mapping[str, Any]]
 

@@ -55,8 +55,8 @@ REPORTS: dict[str, tuple[Item, ...]] = {
         Item(
             "bytes, memory and disk of each host",
             UNKNOWN,
-            "not measured: hosts on one machine share its memory and its disk. Bytes are what the limit of "
-            "bandwidth allows",
+            "thesis: what each server says of itself: bytes from and to clients, its data in memory, its files. "
+            "The memory of its Java process and bytes among servers are not measured",
         ),
     ),
     "Resolving Consensus": (

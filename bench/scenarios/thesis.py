@@ -14,13 +14,14 @@ from bench.load.record import ANSWERED
 from bench.load.result import Result, join
 from bench.report.charts import add_legend, draw_bars, draw_lines, make_panels
 from bench.report.section import Answer, Plot, Section, Table
-from bench.report.text import NOTHING, milliseconds, rate, rate_of, ratio, share
+from bench.report.text import NOTHING, milliseconds, ranged, rate, rate_of, ratio, share
+from bench.scenarios import accounts
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import READ_SHARES, Evaluation
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.summary import latency_s, mean_latency_s
 from bench.scenarios.thesis_figures import BEST, KNOWN, MOST_THREADS, ONE_PROCESS, TIMES, TIMES_OF_A_PROCESS
-from bench.statistics import count_by_time, percentile_by_time, spread
+from bench.statistics import count_by_time, percentile_by_time, scaled, spread
 
 Runs = Sequence[Mapping[str, Any]]
 
@@ -153,7 +154,9 @@ def _sweep(evaluation: Evaluation, size: Size, ensembles: Ensembles, subject: Su
                     most, best = spread(rates), counts
         for _ in evaluation.rounds(size.repeat):
             plan = evaluation.plan(ensembles, subject.system, **settings, **best)
+            before = accounts.ask_all(evaluation.lab, ensembles)
             run = evaluation.run(ensembles, plan, {**about, "step": AGAIN})
+            run["servers"] = accounts.between(before, accounts.ask_all(evaluation.lab, ensembles))
             run["trace"] = trace(evaluation.raw(run), run["begun_s"] + plan.warm_up_s)
 
 
@@ -182,6 +185,7 @@ def show(document: Mapping[str, Any]) -> Section:
             if len({run["plan"][step] for run in some if _is_of_step(run, step)}) > 1:
                 plots.append(_step_plot(some, step, is_limited))
     times, traced = _times(runs), [run for run in runs if "trace" in run]
+    asked = [run for run in runs if run.get("servers")]
     return Section(
         NAME,
         TITLE,
@@ -194,6 +198,7 @@ def show(document: Mapping[str, Any]) -> Section:
         [_best_table(runs, is_limited) for is_limited in (False, True) if _best(runs, is_limited)]
         + [table for table in (_client_table(runs), _process_table(runs)) if table.rows]
         + [_known_table(runs)]
+        + ([_server_table(asked)] if asked else [])
         + [_step_table(sweep, step) for step in STEPS if any(run["step"] == step for run in sweep)],
         [
             *([_times_plot(times)] if times else []),
@@ -209,6 +214,8 @@ def show(document: Mapping[str, Any]) -> Section:
             "that cannot be repeated. Values here have the size that the table says.",
             "Of its tables 6.1 to 6.6, which have the rate, mean and median of each step, only the figures above "
             "are known here.",
+            "Files of a server are as long as it has reserved, 64 MB at a time; the memory of its Java process is "
+            "not in its answer, nor are bytes among servers.",
             "With one synchronous call after the other, a few threads do not keep many ensembles busy: the best "
             "number here is the best of those tried.",
             *caveats_of(document),
@@ -336,6 +343,27 @@ def _known_table(runs: Runs) -> Table:
     return Table(
         "The thesis' own requests/s, as far as they are known here; ours with the servers' bandwidth limited",
         ("load", "clients", "its client, 3x3", "kazoo, 1x3", "times", "by its", "times, here"),
+        rows,
+    )
+
+
+def _server_table(runs: Runs) -> Table:
+    rows = [
+        [
+            run["subject"],
+            "limited" if run["is_limited"] else "",
+            run["load"],
+            *(
+                ranged(spread(scaled(float(each[name]), 1e-6) for each in run["servers"]), "{:.3g}".format)
+                for name in (*accounts.COUNTED, *accounts.FOUND)
+            ),
+        ]
+        for run in runs
+    ]
+    return Table(
+        "What each server says of itself, in MB, the median of all servers and their range: from and to clients "
+        "in a whole load, its data in memory, its files",
+        ("", "bandwidth", "load", "received", "sent", "data", "files"),
         rows,
     )
 

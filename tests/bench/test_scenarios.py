@@ -23,7 +23,7 @@ from bench.load.requests import CREATE, GET
 from bench.load.result import Result
 from bench.loopback import Loopback
 from bench.report.text import rate_of
-from bench.scenarios import elections, ensembles_added, failures
+from bench.scenarios import accounts, elections, ensembles_added, failures
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
 from bench.scenarios.catching_up import count_entries
 from bench.scenarios.emulated import emulated
@@ -65,7 +65,16 @@ class TestSmall(unittest.TestCase):
         return document
 
     def test_thesis(self) -> None:
-        self.check("thesis", {"1x1"})
+        document = self.check("thesis", {"1x1"})
+        again = [run for run in document["runs"] if run["step"] == "best"]
+        self.assertEqual([run["plan"]["read_share"] for run in again], [0, 0, 1, 1])
+        for run in again:
+            counts = sum(run["trace"]["answered"])
+            self.assertLessEqual(counts, run["rates"]["all"] * run["plan"]["measure_s"] + 1)
+            (server,) = run["servers"]
+            kind = "received_bytes" if run["rates"]["writes"] else "sent_bytes"
+            self.assertGreater(server[kind], counts * run["plan"]["size"] / 2)
+            self.assertGreater(server["files_bytes"], 0)
 
     def test_scaling(self) -> None:
         document = self.check("scaling", {"1x1", "2x1"})
@@ -319,6 +328,26 @@ class RecordingFaults(Faults):
 
     def lift(self, host: str) -> None:
         self.done.append(("lift", host))
+
+
+class TestAccounts(unittest.TestCase):
+    MNTR = (
+        "zk_bytes_received_count\t{}\nzk_response_bytes\t{}\nzk_approximate_data_size\t{}\nzk_avg_latency\t0.5\n"
+    )
+    DIRS = "datadir_size: {}\nlogdir_size: 9\n"
+
+    def test_between(self) -> None:
+        """What is counted, from one answer to the next; what is there, as it is at last."""
+        before = accounts.read(self.MNTR.format(100, 20, 3000) + self.DIRS.format(64))
+        after = accounts.read(self.MNTR.format(175, 26, 5000) + self.DIRS.format(67))
+        self.assertEqual(
+            accounts.between({"a1": before}, {"a1": after, "a2": after}),
+            [{"server": "a1", "received_bytes": 75, "sent_bytes": 6, "data_bytes": 5000, "files_bytes": 67}],
+        )
+
+    def test_no_answer(self) -> None:
+        self.assertEqual(accounts.read(""), {})
+        self.assertEqual(accounts.read(self.MNTR.format(1, 2, 3)), {})
 
 
 class TestTopology(unittest.TestCase):
