@@ -23,7 +23,7 @@ def ranged(value: float | None, write: Callable[[float], str]) -> str:
     """
     if value is None:
         return NOTHING
-    if not isinstance(value, Spread):
+    if not isinstance(value, Spread) or write(value.low) == write(value.high):
         return write(value)
     return f"{write(value)}\n{write(value.low)} to {write(value.high)}"
 

@@ -283,6 +283,8 @@ class TestText(unittest.TestCase):
         )
         self.assertEqual(text.ratio(3, 2), "1.50")
         self.assertEqual(text.ratio(3, 0), "-")
+        self.assertEqual(text.rate(spread([100.0, 300.0, 200.0])), "200\n100 to 300")
+        self.assertEqual(text.rate(spread([67.11, 67.12])), "67.1")  # no range that could be read
         self.assertEqual(text.rate_of({"rates": {"all": 7.0}, "limits": ["x"]}), "7 *")
 
 
