@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,11 @@ from bench.hosts.emulation import NAME, Emulation
 from bench.hosts.fleet import Fleet, FleetError
 from bench.hosts.host_lab import HostLab
 from bench.hosts.inventory import Host, InventoryError, find_inventory, read_inventory
+from bench.hosts.preflight import Needs, as_table, find_lacks, how_to_go_on
 from bench.lab import LabError, Shape
 from bench.scenarios import thesis
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
+from bench.scenarios.emulated import DISK_BYTES
 from bench.scenarios.evaluation import SIZES
 from bench.scenarios.results import ReportError, make_report
 from parkazoo.cli import INTERRUPTED
@@ -78,16 +80,21 @@ def check(_: Connection, inventory: str = "") -> None:
         try:
             about = deployment.probe(fleet)
         except FleetError as error:
-            show_hosts(fleet.inventory.hosts, error.done)
+            show_hosts(fleet.inventory.hosts, error.done, error.failures)
             raise
-        show_hosts(fleet.inventory.hosts, about)
+        show_hosts(fleet.inventory.hosts, about, {})
         deployment.see_reachable(fleet)
         machines = len({each["boot"] for each in about.values()})
         console.print(f"{len(about)} hosts on {machines} machine{'s' if machines > 1 else ''} can be used")
 
 
-def show_hosts(hosts: tuple[Host, ...], about: dict[str, dict[str, Any]]) -> None:
+def show_hosts(hosts: tuple[Host, ...], about: dict[str, dict[str, Any]], failures: Mapping[str, str]) -> None:
+    """
+    :param failures: of hosts that cannot be used, what they lack.
+    """
     table = Table("host", "address", "roles", "Python", "Java", "processors", "memory", "disk", "server")
+    if failures:
+        table.add_column("lacks")
     for host in hosts:
         row = [host.name, host.address, ", ".join(sorted(host.roles))]
         if each := about.get(host.name):
@@ -95,10 +102,12 @@ def show_hosts(hosts: tuple[Host, ...], about: dict[str, dict[str, Any]]) -> Non
                 each["python"],
                 str(each["java"] or "will be brought"),
                 str(each["processors"]),
-                f"{each['memory_bytes'] / 2**30:.1f} GiB",
+                f"{each['available_bytes'] / 2**30:.1f} of {each['memory_bytes'] / 2**30:.1f} GiB free",
                 f"{each['free_bytes'] / 2**30:.1f} GiB free",
                 each["server"],
             ]
+        elif host.name in failures:
+            row += [""] * 6 + [failures[host.name]]
         table.add_row(*map(Text, row), style=None if each else "red")
     console.print(table)
 
@@ -191,7 +200,13 @@ def end_emulation(_: Connection, name: str = NAME) -> None:
         console.print(f"{Emulation(name).down()} emulated hosts removed")
 
 
-HOW = {"size": f"of {', '.join(SIZES)}", "seed": "of what is drawn at random", **FOLDER, **INVENTORY}
+HOW = {
+    "size": f"of {', '.join(SIZES)}",
+    "seed": "of what is drawn at random",
+    "repeat": "how often each load is run; by default as often as its scenario says",
+    **FOLDER,
+    **INVENTORY,
+}
 
 
 @task(
@@ -207,6 +222,7 @@ def run(
     scenario: str,
     size: str = "medium",
     seed: str = "1",
+    repeat: str = "",
     topology: str = "",
     folder: str = "",
     inventory: str = "",
@@ -215,19 +231,29 @@ def run(
     with one_line():
         known("scenario", scenario, [*SCENARIOS, ALL])
     names = [*SCENARIOS] if scenario == ALL else [scenario]
-    measure(names, size, seed, Path(topology) if topology else None, folder, inventory)
+    measure(names, size, seed, repeat, Path(topology) if topology else None, folder, inventory)
 
 
 @task(help=HOW, auto_shortflags=False)
-def sweep(_: Connection, size: str = "medium", seed: str = "1", folder: str = "", inventory: str = "") -> None:
+def sweep(
+    _: Connection, size: str = "medium", seed: str = "1", repeat: str = "", folder: str = "", inventory: str = ""
+) -> None:
     """The thesis' sweep: the best number of threads, then of processes, then of client hosts. (fab run thesis)"""
-    measure([thesis.NAME], size, seed, None, folder, inventory)
+    measure([thesis.NAME], size, seed, repeat, None, folder, inventory)
 
 
-def measure(names: list[str], size: str, seed: str, topology: Path | None, folder: str, inventory: str) -> None:
+def measure(
+    names: list[str], size: str, seed: str, repeat: str, topology: Path | None, folder: str, inventory: str
+) -> None:
     with one_line():
         known("size", size, SIZES)
         seed_number = number("seed", seed)
+        times = number("repeat", repeat) if repeat else None
+        if times is not None and times < 1:
+            raise LabError(f"--repeat is {times}; it must be at least 1")
+        if lacks := find_lacks(Needs(False, 0, DISK_BYTES, RESULTS)):  # here, for results and plots
+            console.print(as_table(lacks))
+            raise LabError(how_to_go_on(lacks))
     with fleet_of(inventory) as fleet:
         if topology:
             verify_topology(topology, names, size, can_limit=bool(fleet.inventory.emulation))
@@ -237,7 +263,7 @@ def measure(names: list[str], size: str, seed: str, topology: Path | None, folde
         try:
             for name in names:
                 tell(SCENARIOS[name].TITLE)
-                run_scenario(name, lab, to, size, seed_number, tell, topology)
+                run_scenario(name, lab, to, size, seed_number, tell, topology, times)
         finally:
             if any((to / f"{name}.json").exists() for name in names):
                 console.print(str(make_report(to)), highlight=False, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,6 +13,56 @@ from hdrh.histogram import HdrHistogram
 HIGHEST_US = 3_600_000_000
 DIGITS = 3
 PERCENTILES = (5.0, 50.0, 95.0, 99.0)
+
+
+class Spread(float):
+    """The median of repetitions; as a number it is that.
+
+    :ivar low: the lowest of them; `high`, the highest.
+    """
+
+    low: float
+    high: float
+
+    def __new__(cls, median: float, low: float, high: float) -> Spread:
+        self = super().__new__(cls, median)
+        self.low, self.high = low, high
+        return self
+
+
+def spread(values: Iterable[float]) -> float:
+    """The median; with its range, where the values differ.
+
+    :raises ValueError: there are no values.
+    """
+    found = list(values)
+    if not found:
+        raise ValueError("no values have no median")
+    if min(found) == max(found):
+        return found[0]
+    return Spread(statistics.median(found), min(found), max(found))
+
+
+def range_of(value: float) -> tuple[float, float]:
+    """The lowest and the highest; of a plain number, that number twice."""
+    return (value.low, value.high) if isinstance(value, Spread) else (value, value)
+
+
+def scaled(value: float, factor: float) -> float:
+    """:param factor: above 0."""
+    if isinstance(value, Spread):
+        return Spread(value * factor, value.low * factor, value.high * factor)
+    return value * factor
+
+
+def ratio(value: float, base: float) -> float:
+    """The range goes from the lowest over the base's highest to the highest over the base's lowest, which is more
+    than the repetitions of one day would show: these are not pairs.
+    """
+    (low, high), (base_low, base_high) = range_of(value), range_of(base)
+    if low == high and base_low == base_high:
+        return value / base
+    return Spread(value / base, low / base_high, high / base_low if base_low else float("inf"))
 
 
 def make_histogram(took_ns: Any = ()) -> HdrHistogram:
@@ -34,6 +85,23 @@ def encode(histogram: HdrHistogram) -> str:
 
 def decode(text: str) -> HdrHistogram:
     return HdrHistogram.decode(text)
+
+
+def mean_s(histogram: HdrHistogram) -> float:
+    """
+    :raises ValueError: there are no values.
+    """
+    if not histogram.get_total_count():
+        raise ValueError("no latencies have no mean")
+    return float(histogram.get_mean_value()) / 1e6
+
+
+def join_histograms(texts: Sequence[str]) -> str:
+    """The histogram of all values of some, encoded as these are."""
+    whole = make_histogram()
+    for each in texts:
+        whole.add(decode(each))
+    return encode(whole)
 
 
 def percentile_s(histogram: HdrHistogram, percentile: float) -> float:

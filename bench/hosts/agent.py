@@ -64,6 +64,7 @@ def probe(folder: Path, ports: Sequence[int]) -> dict[str, Any]:
         "processor": _processor(),
         "processors": os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "available_bytes": _available_bytes(),
         "free_bytes": shutil.disk_usage(there).free,
         "unwritable": "" if os.access(there, os.W_OK | os.X_OK) else str(there),
         "java": _java_version(_find_java(folder)),
@@ -85,6 +86,14 @@ def _processor() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
+
+
+def _available_bytes() -> int:
+    """Of memory, to new programs."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _boot() -> str:

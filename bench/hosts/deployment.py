@@ -10,10 +10,9 @@ from typing import Any
 from bench.hosts.archives import Store
 from bench.hosts.fleet import Fleet, shorten
 from bench.hosts.inventory import SERVER, Host
+from bench.hosts.preflight import find_lacks_of_host
 from bench.hosts.remote import HostError, Remote
 
-LEAST_FREE_BYTES = 500 << 20
-CLOCK_TOLERANCE_S = 0.2
 LOGS = {SERVER: ("server/zookeeper.log", "server/zoo.cfg"), "": ("load/load.log",)}
 
 About = dict[str, Any]
@@ -33,28 +32,9 @@ def _probe(remote: Remote) -> About:
     about: About = remote.ask("probe", remote.host.ports if SERVER in remote.host.roles else [])
     after_s = time.time()
     late_s = max(before_s - about["time_s"], about["time_s"] - after_s, 0.0)
-    if trouble := find_trouble(about, late_s):
-        raise HostError(trouble)
+    if lacks := find_lacks_of_host(about, late_s, is_server=SERVER in remote.host.roles):
+        raise HostError("; ".join(map(str, lacks)))
     return about
-
-
-def find_trouble(about: About, late_s: float) -> str:
-    """Why a host cannot be used; empty if it can.
-
-    :param late_s: by how much its clock differs from this machine's, at least.
-    """
-    if about["unwritable"]:
-        return f"this user cannot write to {about['unwritable']}: set folder"
-    if about["free_bytes"] < LEAST_FREE_BYTES:
-        return f"the disk is full: {about['free_bytes'] >> 20} MB are free, {LEAST_FREE_BYTES >> 20} MB are needed"
-    if not about["glibc"]:
-        return "it has no glibc (is it Alpine?), and the packages are made for that"
-    if about["taken_ports"]:
-        ports = ", ".join(map(str, about["taken_ports"]))
-        return f"port {ports} is taken: end the program that has it, or set zookeeper_port"
-    if late_s > CLOCK_TOLERANCE_S:
-        return f"its clock is {late_s:.1f} s off, and times of hosts are compared: does it run NTP?"
-    return ""
 
 
 def see_reachable(fleet: Fleet) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from bench.hosts.inventory import CLIENT, EMULATED, ORCHESTRATOR, SERVER
 from bench.hosts.namespaces import NAMES, connect, network_of, run, switch_of
+from bench.hosts.preflight import Machine, find_obstacles
 from bench.lab import QUIET_JVM_FLAGS, LabError
 
 NAME = "parkazoo"
@@ -28,17 +29,6 @@ SERVERS_SHARE = 0.6
 STATE = Path("/run/parkazoo-emulated")
 BOOT = Path(__file__).with_name("boot.sh")
 PYTHON = Path(sys.base_prefix, "bin", "python{}.{}".format(*sys.version_info))
-TOOLS = {
-    "ip": "iproute2",
-    "tc": "iproute2",
-    "bridge": "iproute2",
-    "unshare": "util-linux",
-    "pivot_root": "util-linux",
-    "nft": "nftables",
-    "sshd": "openssh-server",
-    "ssh-keygen": "openssh-client",
-}
-SYSTEM_PATH = "/usr/sbin:/sbin:/usr/local/sbin"
 USER = "parkazoo"
 DATA, CONTROL = "data", "control"  # bridges
 ADDRESS, CONTROL_ADDRESS = "10.77.0.{}", "10.78.0.{}"
@@ -181,7 +171,15 @@ class Emulation:
     def _boot(self, name: str) -> None:
         inside = ["ip", "netns", "exec", self._network(name)]
         apart = ["unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child"]
-        boot = ["sh", str(BOOT), name, str(self._folder), str(_which("sshd")), str(PYTHON), sys.base_prefix]
+        boot = [
+            "sh",
+            str(BOOT),
+            name,
+            str(self._folder),
+            str(Machine().find("sshd")),
+            str(PYTHON),
+            sys.base_prefix,
+        ]
         with self._log(name).open("wb") as log:
             host = subprocess.Popen(
                 [*inside, *apart, *boot],
@@ -242,16 +240,5 @@ def control_port(host: str) -> str:
 
 
 def find_obstacle() -> str:
-    """Why there can be no emulated hosts here; empty if there can."""
-    if sys.platform != "linux":
-        return "hosts can be emulated on Linux alone"
-    if os.geteuid() != 0:
-        return "emulated hosts need root: put sudo before the command"
-    if missing := [tool for tool in TOOLS if _which(tool) is None]:
-        return f"there is no {missing[0]}: apt-get install {TOOLS[missing[0]]}"
-    tried = subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True, text=True, check=False)
-    return f"root may make no namespaces here: {tried.stderr.strip()}" if tried.returncode else ""
-
-
-def _which(tool: str) -> str | None:
-    return shutil.which(tool, path=f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}")
+    """Why there can be no emulated hosts here, a line for each reason; empty if there can."""
+    return "\n".join(map(str, find_obstacles()))

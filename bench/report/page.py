@@ -11,6 +11,7 @@ from typing import Any
 from bench.report.section import Plot, Section, Table
 
 DPI = 160
+MET, MISSED = "met", "not met"
 STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; margin: 0 auto; padding: 1rem;
@@ -25,8 +26,19 @@ caption { font-weight: 600; padding-bottom: .3rem; }
 .wide { overflow-x: auto; margin: 1.5rem 0; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
-.setting td { overflow-wrap: anywhere; }
-td.figure, th.figure { text-align: right; } td.figure, td.text { white-space: nowrap; }
+.setting td, .prose td { overflow-wrap: anywhere; }
+td.figure, th.figure { text-align: right; } td.figure, td.text { white-space: pre; }
+.prose { margin: 1.5rem 0; } .prose td { white-space: normal; min-width: 4rem; }
+caption span { display: inline-block; position: sticky; left: 0; max-width: calc(100vw - 2rem); }
+td.met { color: #00664a; font-weight: 600; } td.missed { color: #a03800; font-weight: 600; }
+@media (max-width: 40rem) {
+  .prose, .prose tbody, .prose tr, .prose td { display: block; } .prose thead { display: none; }
+  .prose tr { border-bottom: 1px solid #bbb; padding: .4rem 0; } .prose td { border: 0; padding: .1rem 0; }
+  .prose td[data-name]::before { content: attr(data-name) ": "; color: #555; }
+  .prose td:empty { display: none; } .prose caption { display: block; }
+  .wide td:first-child, .wide th:first-child { position: sticky; left: 0; background: #fff;
+    box-shadow: inset 0 -1px #ddd; }
+}
 aside { background: #f5f5f0; padding: .5rem 1rem; font-size: .9rem; } aside ul { padding-left: 1.2rem; }
 nav ul { padding-left: 1.2rem; }
 """
@@ -47,9 +59,41 @@ def make_page(
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
         f"<h1>{escape(title)}</h1>"
+        f"{_overview(sections)}<nav><ul>{contents}</ul></nav>"
         f'<div class="wide"><table class="setting"><caption>Setting</caption>{rows}</table></div>'
-        f"<nav><ul>{contents}</ul></nav>{body}</body></html>\n"
+        f"{body}</body></html>\n"
     )
+
+
+def _overview(sections: Sequence[Section]) -> str:
+    """What was asked, and what came of it."""
+    rows = [
+        (
+            f'<a href="#{section.name}">{escape(each.asked)}</a>',
+            escape(each.goal),
+            escape(each.measured),
+            each.is_met,
+        )
+        for section in sections
+        for each in section.answers
+    ]
+    if not rows:
+        return ""
+    body = "".join(
+        f'<tr><td>{asked}</td><td data-name="goal">{goal}</td><td data-name="measured">{measured}</td>'
+        f"{_met(is_met)}</tr>"
+        for asked, goal, measured, is_met in rows
+    )
+    return (
+        '<table class="prose"><caption>Overview</caption><thead><tr><th>asked</th><th>goal</th><th>measured</th>'
+        f"<th>met</th></tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def _met(is_met: bool | None) -> str:
+    if is_met is None:
+        return "<td></td>"
+    return f'<td class="{"met" if is_met else "missed"}">{MET if is_met else MISSED}</td>'
 
 
 def _section(section: Section, pictures: Mapping[str, bytes]) -> str:
@@ -82,11 +126,31 @@ def _table(table: Table) -> str:
             f'<{tag} class="{kind}">{escape(value)}</{tag}>' for value, kind in zip(values, kinds, strict=True)
         )
 
+    if table.is_prose:
+        return _prose(table)
     head = f"<tr>{cells('th', table.columns)}</tr>"
     rows = "".join(f"<tr>{cells('td', row)}</tr>" for row in table.rows)
     return (
-        f'<div class="wide"><table><caption>{escape(table.title)}</caption>'
+        f'<div class="wide"><table><caption><span>{escape(table.title)}</span></caption>'
         f"<thead>{head}</thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _prose(table: Table) -> str:
+    """On a narrow screen each row becomes a paragraph."""
+    head = "".join(f"<th>{escape(each)}</th>" for each in table.columns)
+    rows = "".join(
+        "<tr>"
+        + "".join(
+            f'<td data-name="{escape(name)}">{escape(value)}</td>'
+            for name, value in zip(table.columns, row, strict=True)
+        )
+        + "</tr>"
+        for row in table.rows
+    )
+    return (
+        f'<table class="prose"><caption>{escape(table.title)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     )
 
 

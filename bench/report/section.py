@@ -7,18 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-FIGURE = re.compile(r"[-\d.,%/* ]*")
+FIGURE = re.compile(r"(?:[-\d.,%/* \n]|to)*")
 
 
 @dataclass(frozen=True)
 class Table:
     """
     :param rows: cells as text; what is in a column tells whether it has figures.
+    :param is_prose: cells are sentences rather than figures.
     """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    is_prose: bool = False
 
     def kinds(self) -> list[str]:
         """Of each column: ``figure`` or ``text``."""
@@ -43,9 +45,24 @@ class Plot:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """A line of the overview.
+
+    :param goal: empty if there is none.
+    :param is_met: None if there is no goal.
+    """
+
+    asked: str
+    goal: str
+    measured: str
+    is_met: bool | None = None
+
+
+@dataclass(frozen=True)
 class Section:
     """
     :param about: what was done, in a few sentences.
+    :param answers: for the overview of the whole report.
     :param caveats: what the figures do not say.
     """
 
@@ -55,3 +72,4 @@ class Section:
     tables: Sequence[Table] = ()
     plots: Sequence[Plot] = ()
     caveats: Sequence[str] = field(default_factory=list)
+    answers: Sequence[Answer] = ()

@@ -2,31 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from bench import statistics
+from bench.statistics import Spread
 
 NOTHING = "-"
 MARK = " *"  # behind a figure whose limit was not the servers
 
 
 def rate(value: float | None) -> str:
-    """Three digits, or all of an integer."""
+    """Three digits, or all of an integer. What was repeated has its range in a second line."""
+    return ranged(value, lambda each: f"{each:,.0f}" if each >= 100 else f"{each:.3g}")
+
+
+def ranged(value: float | None, write: Callable[[float], str]) -> str:
+    """
+    :param write: of one number.
+    """
     if value is None:
         return NOTHING
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    if not isinstance(value, Spread) or write(value.low) == write(value.high):
+        return write(value)
+    return f"{write(value)}\n{write(value.low)} to {write(value.high)}"
 
 
 def rate_of(run: Mapping[str, Any], sort: str = "all") -> str:
     """Of a run, marked if something else than the servers was its limit."""
-    return rate(run["rates"][sort]) + (MARK if run["limits"] else "")
+    head, line, rest = rate(run["rates"][sort]).partition("\n")
+    return head + (MARK if run["limits"] else "") + line + rest
 
 
 def ratio(value: float, base: float) -> str:
-    return f"{value / base:.2f}" if base else NOTHING
+    return ranged(statistics.ratio(value, base), "{:.2f}".format) if base else NOTHING
+
+
+def share(value: float | None, digits: int = 0) -> str:
+    return ranged(value, f"{{:.{digits}%}}".format)
+
+
+def seconds(value: float | None) -> str:
+    return ranged(value, "{:.2f}".format)
 
 
 def milliseconds(seconds: float | None) -> str:
-    return NOTHING if seconds is None else f"{seconds * 1000:.3g}" if seconds < 0.1 else f"{seconds * 1000:,.0f}"
+    return ranged(seconds, lambda each: f"{each * 1000:.3g}" if each < 0.1 else f"{each * 1000:,.0f}")
 
 
 def size(count: int) -> str:

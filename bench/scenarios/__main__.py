@@ -17,7 +17,7 @@ from bench.lab import Lab, LabError
 from bench.loopback import Loopback
 from bench.report.terminal import print_section
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
-from bench.scenarios.emulated import emulated
+from bench.scenarios.emulated import emulated, see_that_it_can
 from bench.scenarios.results import ReportError, make_report, read_documents, show
 from parkazoo.cli import INTERRUPTED
 
@@ -34,7 +34,13 @@ def parse() -> argparse.Namespace:
         action="store_true",
         help="on emulated hosts, with limited bandwidth; takes Linux and root. Else on loopback, unlimited",
     )
+    parser.add_argument(
+        "--install", action="store_true", help="first install packages that are missing; on Debian, as root"
+    )
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--repeat", metavar="N", type=int, help="run each load so often; by default as often as its scenario says"
+    )
     parser.add_argument(
         "--topology", metavar="FILE", type=Path, help="unequal links, for the scenario networks on emulated hosts"
     )
@@ -44,6 +50,8 @@ def parse() -> argparse.Namespace:
         options.names = list(SCENARIOS)
     if unknown := [name for name in options.names if name not in SCENARIOS]:
         parser.error(f"there is no scenario {', '.join(unknown)}; there are {names}")
+    if options.repeat is not None and options.repeat < 1:
+        parser.error(f"--repeat is {options.repeat}; it must be at least 1")
     options.size = "small" if options.small else "full" if options.full else "medium"
     if options.out is None:
         options.out = ROOT / "build" / "evaluation" / time.strftime("%Y%m%d-%H%M%S")
@@ -64,6 +72,8 @@ def main() -> int:
         console.print(f"  {time.strftime('%H:%M:%S')} {text}", markup=False, highlight=False, style="dim")
 
     try:
+        how = {"emulates": options.emulate, "installs": options.install}
+        see_that_it_can(options.names, options.size, options.out, console, **how)
         options.out.mkdir(parents=True, exist_ok=True)
         with emulated(options.out, console, tell) if options.emulate else nullcontext(Loopback(tell=tell)) as lab:
             failed = [name for name in options.names if not has_run(name, lab, options, tell)]
@@ -85,7 +95,7 @@ def has_run(name: str, lab: Lab, options: argparse.Namespace, tell: Callable[[st
     """Whether a scenario could be measured to its end. If not, it prints the reason."""
     tell(SCENARIOS[name].TITLE)
     try:
-        run_scenario(name, lab, options.out, options.size, options.seed, tell, options.topology)
+        run_scenario(name, lab, options.out, options.size, options.seed, tell, options.topology, options.repeat)
     except LabError as error:
         tell(f"{name} ends here: {error}")
         return False

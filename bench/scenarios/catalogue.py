@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from bench.lab import Lab, LabError
+from bench.lab import SHAPE, Lab, LabError
 from bench.report.section import Section
 from bench.scenarios import ensembles_added, failures, networks, raft, scaling, thesis
 from bench.scenarios.evaluation import Evaluation
@@ -17,6 +17,9 @@ class Scenario(Protocol):
 
     NAME: str
     TITLE: str
+
+    @property
+    def SIZES(self) -> Mapping[str, Any]: ...
 
     def measure(self, evaluation: Evaluation) -> None:
         """
@@ -44,6 +47,12 @@ def verify_topology(topology: Path, names: Collection[str], size: str, *, can_li
     networks.verify_topology(topology, size)
 
 
+def most_servers(names: Collection[str], size: str) -> int:
+    """That run at the same time: of the largest shape that a scenario's size names."""
+    named = SHAPE.findall(" ".join(repr(SCENARIOS[name].SIZES[size]) for name in names))
+    return max(int(ensembles) * int(servers) for ensembles, servers in named)
+
+
 def run_scenario(
     name: str,
     lab: Lab,
@@ -52,15 +61,17 @@ def run_scenario(
     seed: int = 1,
     tell: Callable[[str], None] = lambda _: None,
     topology: Path | None = None,
+    repeat: int | None = None,
 ) -> Path:
     """Measure a scenario.
 
     :param size: of evaluation.SIZES.
     :param topology: a file, for scenario networks; None: the example of conf/.
+    :param repeat: how often each run is repeated; None: as often as the scenario's size says.
     :returns: the file of its results, ``folder/NAME.json``. The requests themselves are in ``folder/raw``.
     :raises LabError: something of the lab does not work. What was measured before is in the file.
     """
-    evaluation = Evaluation(lab, name, folder, size, seed, tell, topology)
+    evaluation = Evaluation(lab, name, folder, size, seed, tell, topology, repeat)
     try:
         SCENARIOS[name].measure(evaluation)
     except LabError as error:

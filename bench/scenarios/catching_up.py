@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.lab import Ensembles
+from bench.report import text
 from bench.report.charts import draw_lines, make_panels
 from bench.report.section import Plot, Table
+from bench.report.text import rate
 from bench.scenarios.evaluation import Evaluation
 from bench.scenarios.roles import LEADING, roles, wait_leader, wait_until, zxid
+from bench.statistics import spread
 
 CATCHING_UP = "catching up"
 EPOCH_BITS = 32  # the higher half of a zxid is the epoch of its leader
@@ -41,7 +44,7 @@ def measure_catching_up(
     wait_until(lambda: zxid(lab, follower) >= wanted, f"{follower.name} has not caught up")
     took_s = time.monotonic() - began_s
     missed = count_entries(before, wanted)
-    evaluation.document["trials"].append({"missed": missed, "took_s": took_s})
+    evaluation.document["trials"].append({"missed": missed, "took_s": took_s, "missed_s": missed_s})
     evaluation.tell(f"  {missed:,} entries caught up with in {took_s:.1f} s")
 
 
@@ -51,13 +54,23 @@ def count_entries(before: int, after: int) -> int:
 
 
 def make_table(trials: Trials) -> Table:
-    rows = [[f"{trial['missed']:,}", f"{trial['took_s']:.2f}"] for trial in trials]
+    rows = [[rate(missed), text.seconds(took_s)] for missed, took_s in _points(trials)]
     return Table("A restarted server catches up", ("entries missed", "seconds"), rows)
+
+
+def _points(trials: Trials) -> list[tuple[float, float]]:
+    """Entries missed, and seconds. Trials in which as long was missed repeat each other."""
+    groups: dict[float, list[Mapping[str, Any]]] = {}
+    for number, trial in enumerate(trials):
+        groups.setdefault(trial.get("missed_s", -1 - number), []).append(trial)
+    return [
+        (spread(trial["missed"] for trial in some), spread(trial["took_s"] for trial in some))
+        for some in groups.values()
+    ]
 
 
 def make_plot(trials: Trials) -> Plot:
     figure, panels = make_panels(1)
-    points = sorted((trial["missed"], trial["took_s"]) for trial in trials)
-    draw_lines(panels[0], {"": points}, "", "entries missed", "seconds until caught up")
+    draw_lines(panels[0], {"": sorted(_points(trials))}, "", "entries missed", "seconds until caught up")
     panels[0].set_ylim(bottom=0)
     return Plot("raft-catching-up", "How long a restarted server takes to catch up", figure)

@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
-from bench.lab import Lab
+from bench.lab import Lab, LabError
+from bench.scenarios.catalogue import most_servers
 
 EMULATION = "evaluation"
 SERVERS, CLIENTS = 27, 2
+HOSTS_BYTES = 3 << 29  # of memory: for all hosts and what is brought to them, which takes 1 GiB, and the load
+DISK_BYTES = 500 << 20  # for raw results, and packages that are fetched
+
+
+def see_that_it_can(
+    names: Collection[str], size: str, folder: Path, console: Console, *, emulates: bool, installs: bool
+) -> None:
+    """See, before anything begins, that this machine has all that the scenarios need.
+
+    :param installs: whether packages that are missing are to be installed.
+    :raises LabError: it has not. What is missing was printed, all of it.
+    """
+    from bench.hosts import preflight  # noqa: PLC0415
+
+    memory_bytes = HOSTS_BYTES * emulates + most_servers(names, size) * preflight.SERVER_BYTES
+    needs = preflight.Needs(emulates, memory_bytes, DISK_BYTES, folder.absolute())
+    lacks = preflight.find_lacks(needs)
+    if installs and lacks:
+        preflight.install(lacks, console.print)
+        lacks = preflight.find_lacks(needs)
+    if lacks:
+        console.print(preflight.as_table(lacks))
+        raise LabError(preflight.how_to_go_on(lacks))
 
 
 @contextmanager

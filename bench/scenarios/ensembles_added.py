@@ -16,10 +16,11 @@ from bench.load.record import ANSWERED
 from bench.load.requests import OF_A_NEW_DIRECTORY
 from bench.load.result import Result, join
 from bench.report.charts import add_legend, draw_lines, make_panels
-from bench.report.section import Plot, Section, Table
-from bench.report.text import MARK, NOTHING, milliseconds, rate, ratio
+from bench.report.section import Answer, Plot, Section, Table
+from bench.report.text import NOTHING, milliseconds, ranged, rate, rate_of, ratio
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, sleep_until
+from bench.scenarios.repetitions import times_of
 from bench.scenarios.summary import SORTS
 from bench.statistics import count_by_time, percentile_99, percentile_by_time
 
@@ -39,6 +40,7 @@ class Size:
     :param stages: how many ensembles are in the map, one after the other; the last is all of the shape.
     :param in_flight: requests that each client has outstanding, in the part without a fixed rate.
     :param rate_s: requests/s of all clients together, far less than what one ensemble can do.
+    :param repeat: how often the ensembles are added, each time to new ones.
     :param limit_s: from one command to the next, in the part without a fixed rate; `latency_s`, at the fixed one.
     """
 
@@ -50,6 +52,7 @@ class Size:
     warm_up_s: float
     limit_s: float
     latency_s: float
+    repeat: int = 1
 
 
 SIZES = {
@@ -71,13 +74,18 @@ def measure(evaluation: Evaluation) -> None:
         },
     }
     for part, load in loads.items():
-        with evaluation.ensembles(size.shape, mapped=size.stages[0]) as ensembles:
-            settings = _settings(evaluation, size) | load
-            evaluation.warm_up(evaluation.plan(ensembles, "parkazoo", **settings))
-            with evaluation.limited(ensembles.servers) if part == LIMIT else nullcontext() as rate_bytes_s:
-                if rate_bytes_s:
-                    evaluation.document["rate_bytes_s"] = rate_bytes_s
-                _measure_growth(evaluation, size, ensembles, settings, part)
+        for _ in evaluation.rounds(size.repeat):
+            _measure_part(evaluation, size, part, load)
+
+
+def _measure_part(evaluation: Evaluation, size: Size, part: str, load: Mapping[str, Any]) -> None:
+    with evaluation.ensembles(size.shape, mapped=size.stages[0]) as ensembles:
+        settings = {**_settings(evaluation, size), **load}
+        evaluation.warm_up(evaluation.plan(ensembles, "parkazoo", **settings))
+        with evaluation.limited(ensembles.servers) if part == LIMIT else nullcontext() as rate_bytes_s:
+            if rate_bytes_s:
+                evaluation.document["rate_bytes_s"] = rate_bytes_s
+            _measure_growth(evaluation, size, ensembles, settings, part)
 
 
 def _settings(evaluation: Evaluation, size: Size) -> dict[str, Any]:
@@ -112,6 +120,8 @@ def _measure_growth(
     results, first_s = evaluation.raw(run), run["begun_s"] + plan.warm_up_s
     run["commands"] = commands
     run["stages"] = find_rates(results, size.stages, commands, first_s)
+    for stage, command in zip(run["stages"][1:], commands, strict=True):
+        stage["command_s"] = command["ended_s"] - command["began_s"]
     run["felt"] = find_latencies(results, commands, first_s)
     run["slowest_s"] = _slowest(results, first_s)
 
@@ -186,6 +196,25 @@ def show(document: Mapping[str, Any]) -> Section:
             "The new servers have just been started, and are slower at first than those that have warmed up.",
             *caveats_of(document),
         ],
+        [answer for run in runs if (answer := _answer(run))],
+    )
+
+
+def _answer(run: Mapping[str, Any]) -> Answer | None:
+    """None if there was nothing before that could be compared."""
+    before, *commands, _ = run["felt"]
+    times = {
+        sort: max(each[sort]["p99_s"] / before[sort]["p99_s"] for each in commands if sort in each)
+        for sort in SORTS
+        if sort in before and any(sort in each for each in commands)
+    }
+    if not times:
+        return None
+    return Answer(
+        f"How many times as late is the 99th percentile while ensembles are added? ({ABOUT[run['part']]})",
+        f"at most {MOST_P99:g}",
+        ", ".join(f"{sort} {each:.2f}" for sort, each in times.items()),
+        max(times.values()) <= MOST_P99,
     )
 
 
@@ -195,22 +224,25 @@ def _about(document: Mapping[str, Any]) -> str:
     return (
         "Clients make directories and znodes in them, and go on to new ones. `parkazoo map grow` adds ensembles "
         f"meanwhile. First a client sends each request when one was answered.{bandwidth} Then "
-        "requests come at random times at a fixed rate, half of them reads."
+        "requests come at random times at a fixed rate, half of them reads. Both were run "
+        f"{times_of(document['runs'])}."
     )
 
 
 def _limit_table(run: Mapping[str, Any]) -> Table:
     first = run["stages"][0]["rate"]
-    took = [NOTHING, *(f"{each['ended_s'] - each['began_s']:.1f}" for each in run["commands"])]
+    alone = (each["ended_s"] - each["began_s"] for each in run["commands"])  # old results have no command_s
+    took = [each.get("command_s", before) for each, before in zip(run["stages"][1:], alone, strict=True)]
     reached = [NOTHING, *(rate(each["reached_s"]) for each in run["stages"][1:])]
     rows = [
-        [str(each["ensembles"]), rate(each["rate"]) + (MARK if run["limits"] else ""), ratio(each["rate"], first)]
+        [str(each["ensembles"]), rate_of({**run, "rates": {"all": each["rate"]}}), ratio(each["rate"], first)]
         for each in run["stages"]
     ]
+    commands = [NOTHING, *(ranged(each, "{:.1f}".format) for each in took)]
     return Table(
         f"Writes while {ABOUT[LIMIT]}",
         ("ensembles", "writes/s", "times", "the command, s", f"{REACHED:.0%} reached after, s"),
-        [[*row, *times] for row, *times in zip(rows, took, reached, strict=True)],
+        [[*row, *times] for row, *times in zip(rows, commands, reached, strict=True)],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -40,6 +40,7 @@ class Evaluation:
         machines of one's own, and hours.
     :param tell: called with a line of text when something begins.
     :param topology: a file (topology.py), for the scenario that has unequal links; None: the example of conf/.
+    :param repeat: how often each run is to be repeated; None: as often as the scenario's size says.
     """
 
     def __init__(
@@ -51,9 +52,13 @@ class Evaluation:
         seed: int = 1,
         tell: Callable[[str], None] = lambda _: None,
         topology: Path | None = None,
+        repeat: int | None = None,
     ) -> None:
         self.lab = lab
         self.topology = topology
+        self._repeat = repeat
+        self._round = 0
+        self._first: dict[str, int] = {}  # of each label, the run that the next one with it repeats
         self.size = size
         self.seed = seed
         self.tell = tell
@@ -96,6 +101,20 @@ class Evaluation:
         with self.lab.ensembles(Shape.parse(shape), mapped) as ensembles:
             yield ensembles
 
+    def rounds(self, usual: int = 1) -> Iterator[None]:
+        """Of repetitions: what is run in a later one repeats what was run with the same label in the first one.
+
+        :param usual: so many, if the user has not said otherwise.
+        """
+        count = self._repeat or usual
+        try:
+            for self._round in range(count):
+                if self._round:
+                    self.tell(f"repetition {self._round + 1} of {count}")
+                yield
+        finally:
+            self._round = 0
+
     def plan(self, ensembles: Ensembles, system: str, /, **settings: Any) -> Plan:
         """A plan for all client hosts, if `nodes` does not say otherwise.
 
@@ -134,18 +153,20 @@ class Evaluation:
         :returns: its summary.
         """
         results, busy, files = self._run(ensembles, plan, label, meanwhile)
-        run = {
-            **label,
-            "shape": str(ensembles.shape),
-            "system": plan.system,
-            **summarise(results, busy, bucket_s),
-            "raw": files,
-        }
+        about = {**label, "shape": str(ensembles.shape), "system": plan.system}
+        run = {**about, "repeats": self._repeats(about), **summarise(results, busy, bucket_s), "raw": files}
         self.document["runs"].append(run)
         self.save()
         limits = f"; limit: {', '.join(run['limits'])}" if run["limits"] else ""
         self.tell(f"  {run['rates']['all']:,.0f} requests/s{limits}")
         return run
+
+    def _repeats(self, about: Mapping[str, Any]) -> int:
+        """The number of the run that the next one with this label repeats; its own if that is the first one."""
+        number, key = len(self.document["runs"]), json.dumps(about, sort_keys=True)
+        if not self._round:
+            self._first[key] = number
+        return self._first.setdefault(key, number)
 
     def warm_up(self, plan: Plan) -> None:
         """Run a load for some time, which is not measured: new servers are slow."""

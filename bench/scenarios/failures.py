@@ -14,13 +14,14 @@ from bench.lab import Ensembles, Faults, NotPossible, Server, Shape
 from bench.load.record import ANSWERED
 from bench.load.result import Result, ensembles_of, join
 from bench.report.charts import add_legend, draw_lines, make_logarithmic, make_panels
-from bench.report.section import Plot, Section, Table
-from bench.report.text import milliseconds
+from bench.report.section import Answer, Plot, Section, Table
+from bench.report.text import milliseconds, share
 from bench.scenarios import elections
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, sleep_until
+from bench.scenarios.repetitions import times_of
 from bench.scenarios.roles import wait_all_serve, wait_leader
-from bench.statistics import percentile_99
+from bench.statistics import percentile_99, quantiles
 
 NAME = "failures"
 TITLE = "Failures: who notices when a leader is lost"
@@ -48,6 +49,7 @@ FAULTS = {
 class Size:
     """
     :param rate_s: requests/s of all clients together, far less than what the ensembles can do.
+    :param repeat: how often each fault happens.
     :param before_s: seconds before the fault; `lasts_s`, of the fault, `after_s`, after it.
     """
 
@@ -59,6 +61,7 @@ class Size:
     lasts_s: float
     after_s: float
     elections: elections.Size
+    repeat: int = 1
 
 
 SIZES = {
@@ -77,8 +80,9 @@ def measure(evaluation: Evaluation) -> None:
     for shape, system in size.systems.items():
         with evaluation.ensembles(shape) as ensembles:
             evaluation.warm_up(evaluation.plan(ensembles, system, threads=size.threads, **_settings(size)))
-            for kind in size.faults:
-                _measure_fault(evaluation, size, ensembles, system, kind)
+            for _ in evaluation.rounds(size.repeat):
+                for kind in size.faults:
+                    _measure_fault(evaluation, size, ensembles, system, kind)
             if system == "kazoo":
                 settings = {"threads": size.threads, "rate_s": size.rate_s, **_settings(size)}
                 elections.measure_elections(evaluation, ensembles, size.elections, settings)
@@ -110,11 +114,11 @@ def _measure_fault(evaluation: Evaluation, size: Size, ensembles: Ensembles, sys
     try:
         if kind == "cut off":
             lab.faults.join(leader.host)  # a lab that cannot do this cannot do the other either
-        run = evaluation.run(ensembles, plan, {"fault": kind, "server": leader.name}, carry_out, BUCKET_S)
+        run = evaluation.run(ensembles, plan, {"fault": kind}, carry_out, BUCKET_S)
     except NotPossible as error:
         evaluation.not_measured(f"a leader that is {kind}", error)
         return
-    run |= marks
+    run |= {"server": leader.name, **marks}
     run["noticed"] = what_is_noticed(evaluation.raw(run), marks["began_s"], marks["ended_s"])
     wait_all_serve(lab, ensembles)
 
@@ -156,7 +160,8 @@ def show(document: Mapping[str, Any]) -> Section:
         TITLE,
         "Requests (sets of 100 bytes) come at random times at a fixed rate, spread evenly over the ensembles, "
         "whether earlier ones were answered or not. Then the leader of the first ensemble is killed, frozen or "
-        "cut off, and comes back some seconds later. Latency counts from the time that a request was meant for.",
+        "cut off, and comes back some seconds later. Latency counts from the time that a request was meant for. "
+        f"Each fault happened: {times_of(traces)}.",
         [_trace_table(traces), *([elections.make_table(trials)] if trials else [])],
         [*(_trace_plot(run) for run in traces), *([elections.make_plot(trials)] if trials else [])],
         [
@@ -166,7 +171,36 @@ def show(document: Mapping[str, Any]) -> Section:
             "timeout (10 s); one that happens to connect to it waits for all of that, which is kazoo's way.",
             *caveats_of(document),
         ],
+        _answers(traces, trials),
     )
+
+
+def _answers(traces: Sequence[Mapping[str, Any]], trials: Sequence[float]) -> list[Answer]:
+    others = {
+        run["fault"]: min(each["answered_share"] for each in run["noticed"][1:])
+        for run in traces
+        if len(run["noticed"]) > 1
+    }
+    answers = []
+    if others:
+        answers.append(
+            Answer(
+                "What share of the requests to the other ensembles is answered in time while a leader is lost?",
+                f"at least {UNNOTICED:.0%}",
+                ", ".join(f"{fault} {each:.1%}" for fault, each in others.items()),
+                min(others.values()) >= UNNOTICED,
+            )
+        )
+    if trials:
+        found = quantiles(trials, (0.0, 0.5, 1.0))
+        answers.append(
+            Answer(
+                "How long until a write is answered when a leader has died, in an ensemble of three?",
+                "",
+                f"median {found[1]:.2f} s, {found[0]:.2f} to {found[2]:.2f} s in {len(trials)} trials",
+            )
+        )
+    return answers
 
 
 def _trace_table(traces: Sequence[Mapping[str, Any]]) -> Table:
@@ -178,7 +212,7 @@ def _trace_table(traces: Sequence[Mapping[str, Any]]) -> Table:
                 [
                     f"{run['shape']}, leader {run['fault']}",
                     name,
-                    f"{each['answered_share']:.1%}",
+                    share(each["answered_share"], 1),
                     milliseconds(each["silence_s"]),
                     milliseconds(each["before_s"]),
                     milliseconds(each["during_s"]),

@@ -9,13 +9,14 @@ from typing import Any
 
 from bench.lab import Ensembles, NotPossible, Shape
 from bench.report.charts import add_legend, draw_lines, make_logarithmic, make_panels
-from bench.report.section import Plot, Section, Table
+from bench.report.section import Answer, Plot, Section, Table
 from bench.report.text import MARK, milliseconds, rate, rate_of
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import VALUE_BYTES, Evaluation
+from bench.scenarios.repetitions import times_of
 from bench.scenarios.summary import latency_s
 from bench.scenarios.topology import EXAMPLE, TopologyError, applied, read_topology
-from bench.statistics import PERCENTILES, cumulate, decode
+from bench.statistics import PERCENTILES, cumulate, decode, scaled
 
 Runs = Sequence[Mapping[str, Any]]
 
@@ -31,6 +32,7 @@ class Size:
     :param rates_s: requests/s of all clients together that are asked for.
     :param fixed_rate_s: of these, the one whose latencies are shown as a distribution.
     :param of_topology_s: those that are asked for over a network of unequal links.
+    :param repeat: how often each rate is asked for.
     """
 
     systems: Mapping[str, str]
@@ -40,6 +42,7 @@ class Size:
     of_topology_s: Sequence[float]
     warm_up_s: float
     measure_s: float
+    repeat: int = 1
 
 
 SIZES = {
@@ -61,6 +64,7 @@ SIZES = {
         (10, 20, 40, 80, 160),
         5,
         60,
+        repeat=5,
     ),
 }
 
@@ -91,12 +95,15 @@ def measure(evaluation: Evaluation) -> None:
         with evaluation.ensembles(shape) as ensembles:
             settings = _settings(size)
             evaluation.warm_up(evaluation.plan(ensembles, system, in_flight=4, **settings))
-            _ask(evaluation, ensembles, system, size.rates_s, {"network": "equal"}, settings)
+            for _ in evaluation.rounds(size.repeat):
+                _ask(evaluation, ensembles, system, size.rates_s, {"network": "equal"}, settings)
             if size.of_topology_s and topology.keys() <= {server.name for server in ensembles.servers}:
                 try:
                     with applied(evaluation.lab.faults, ensembles.servers, topology):
                         evaluation.document["topology"] = {name: str(link) for name, link in topology.items()}
-                        _ask(evaluation, ensembles, system, size.of_topology_s, {"network": "topology"}, settings)
+                        unequal = {"network": "topology"}
+                        for _ in evaluation.rounds(size.repeat):
+                            _ask(evaluation, ensembles, system, size.of_topology_s, unequal, settings)
                 except NotPossible as error:
                     evaluation.not_measured("a network of unequal links", error)
 
@@ -135,7 +142,8 @@ def show(document: Mapping[str, Any]) -> Section:
         f"Requests (sets of {VALUE_BYTES} bytes) come at random times, at a rate that is raised from run to run, "
         "whether earlier ones were answered or not. Latency counts from the time that a request was meant for, so "
         "that a system which is behind is seen to be; one without an answer counts with the time until the end."
-        + (f" Unequal links: {links}." if links else ""),
+        + (f" Unequal links: {links}." if links else "")
+        + f" Each rate was asked for: {times_of(document['runs'])}.",
         [_table("Links as they are", equal), *([_table("Unequal links", unequal)] if unequal else [])],
         [
             _throughput_plot(equal, "equal"),
@@ -144,7 +152,22 @@ def show(document: Mapping[str, Any]) -> Section:
             *([_throughput_plot(unequal, "unequal"), _latency_plot(unequal, "unequal")] if unequal else []),
         ],
         caveats_of(document),
+        _answers(equal),
     )
+
+
+def _answers(equal: Runs) -> list[Answer]:
+    highest = max((run["target"] for run in equal), default=0)
+    achieved = {_subject(run): run["rates"]["all"] / highest for run in equal if run["target"] == highest}
+    if not achieved:
+        return []
+    return [
+        Answer(
+            f"What share of {rate(highest)} requests/s does each shape achieve?",
+            "",
+            ", ".join(f"{subject} {each:.0%}" for subject, each in achieved.items()),
+        )
+    ]
 
 
 def _subject(run: Mapping[str, Any]) -> str:
@@ -192,7 +215,7 @@ def _latency_plot(runs: Runs, links: str) -> Plot:
                 for run in runs
                 if _subject(run) == name and (latency := latency_s(run, "writes", percentile))
             ]
-            lines[name] = [(achieved, latency * 1000) for achieved, latency in found]
+            lines[name] = [(achieved, scaled(latency, 1000)) for achieved, latency in found]
         draw_lines(panel, lines, f"{percentile:g}th percentile", "achieved, requests/s", "latency, ms")
         make_logarithmic(panel)
     add_legend(figure, panels[0])

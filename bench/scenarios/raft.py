@@ -9,13 +9,15 @@ from typing import Any
 from bench.lab import Ensembles, Server
 from bench.report import text
 from bench.report.charts import draw_lines, make_logarithmic, make_panels
-from bench.report.section import Plot, Section, Table
+from bench.report.section import Answer, Plot, Section, Table
 from bench.report.text import milliseconds, rate_of
 from bench.scenarios import catching_up
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import READ_SHARES, Evaluation
+from bench.scenarios.repetitions import times_of
 from bench.scenarios.roles import LEADING, roles, wait_all_serve
 from bench.scenarios.summary import latency_s
+from bench.statistics import scaled
 
 Runs = Sequence[Mapping[str, Any]]
 
@@ -34,6 +36,7 @@ class Size:
     :param shape: for everything else.
     :param clients: of all hosts together, for the number of servers, sizes and crashes.
     :param missed_s: for how long a server misses what is written, before it is restarted.
+    :param repeat: how often each load is run; large values, and what comes after a restart or a crash, once.
     """
 
     shapes: Sequence[str]
@@ -47,10 +50,11 @@ class Size:
     missed_s: Sequence[float]
     warm_up_s: float
     measure_s: float
+    repeat: int = 3
 
 
 SIZES = {
-    "small": Size((), "1x3", 2, (), (1,), (), (), (), (0.5,), 0.2, 0.5),
+    "small": Size((), "1x3", 2, (), (1,), (), (), (), (0.5,), 0.2, 0.5, 2),
     "medium": Size(
         ("1x1", "1x3", "1x5", "1x7", "1x9"),
         "1x5",
@@ -62,7 +66,7 @@ SIZES = {
         (10, 1_000, 10_000),
         (0, 2, 6, 15),
         0.7,
-        2,
+        1.5,
     ),
     "full": Size(
         ("1x1", "1x3", "1x5", "1x7", "1x9"),
@@ -85,18 +89,22 @@ def measure(evaluation: Evaluation) -> None:
     for shape in dict.fromkeys((*size.shapes, size.shape)):
         with evaluation.ensembles(shape) as ensembles:
             evaluation.warm_up(evaluation.plan(ensembles, "kazoo", in_flight=4, **_settings(evaluation, size)))
-            if shape in size.shapes:
-                for load in READ_SHARES:
+            for _ in evaluation.rounds(size.repeat):
+                for load in READ_SHARES if shape in size.shapes else ():
                     _run(evaluation, size, ensembles, "servers", ensembles.shape.servers, load=load)
+                if shape == size.shape:
+                    _measure_loads(evaluation, size, ensembles)
             if shape == size.shape:
-                _measure_more(evaluation, size, ensembles)
+                for _ in evaluation.rounds():
+                    _measure_restarts(evaluation, size, ensembles)
     for each in size.sizes:
         if each > LARGE_BYTES:
-            with evaluation.ensembles(size.shape) as ensembles:
-                _run(evaluation, size, ensembles, "size", each, **LARGE, value_bytes=each)
+            for _ in evaluation.rounds():
+                with evaluation.ensembles(size.shape) as ensembles:
+                    _run(evaluation, size, ensembles, "size", each, **LARGE, value_bytes=each)
 
 
-def _measure_more(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
+def _measure_loads(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
     for each in size.sizes:
         if each <= LARGE_BYTES:
             _run(evaluation, size, ensembles, "size", each, value_bytes=each)
@@ -106,6 +114,9 @@ def _measure_more(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> N
         for each in size.entry_sizes:
             of = f"workers, {text.size(each)}"
             _run(evaluation, size, ensembles, of, workers, clients=workers, value_bytes=each)
+
+
+def _measure_restarts(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
     for missed_s in size.missed_s:
         catching_up.measure_catching_up(evaluation, ensembles, _settings(evaluation, size), missed_s)
     _measure_crashes(evaluation, size, ensembles)
@@ -176,7 +187,7 @@ def show(document: Mapping[str, Any]) -> Section:
         TITLE,
         "Plain kazoo on one ensemble. Clients make one synchronous call after the other: sets of 1 KiB, or reads, "
         "if nothing else is said. Everything but the number of servers is varied on "
-        f"{SIZES[document['about']['size']].shape}.",
+        f"{SIZES[document['about']['size']].shape}. Loads were run {times_of(runs)}.",
         [_table(*each) for each in others.items()]
         + ([_worker_table(workers)] if workers else [])
         + ([catching_up.make_table(document["trials"])] if document["trials"] else []),
@@ -189,7 +200,16 @@ def show(document: Mapping[str, Any]) -> Section:
             "These are ZooKeeper's figures (ZAB), measured as Raft's were; they are not ParKazoo's.",
             *caveats_of(document),
         ],
+        _answers(runs),
     )
+
+
+def _answers(runs: Runs) -> list[Answer]:
+    writes = {run["value"]: run for run in runs if run["of"] == "servers" and run["load"] == "writes"}
+    if not writes:
+        return []
+    measured = ", ".join(f"{value:,.0f}: {run['rates']['all']:,.0f}" for value, run in writes.items())
+    return [Answer("How many writes/s do that many servers do, as one ensemble?", "", measured)]
 
 
 TITLES = {
@@ -233,7 +253,7 @@ def _plot(of: str, runs: Runs) -> Plot:
     )
     latencies = {
         f"{load}, {name}": [
-            (run["value"], latency * 1000)
+            (run["value"], scaled(latency, 1000))
             for run in runs
             if run["load"] == load and (latency := latency_s(run, load, percentile)) is not None
         ]

@@ -10,8 +10,10 @@ from typing import Any
 from bench.report.page import make_page, make_picture
 from bench.report.section import Section
 from bench.report.text import in_words
+from bench.scenarios import reported
 from bench.scenarios.catalogue import SCENARIOS
 from bench.scenarios.caveats import caveats_of
+from bench.scenarios.repetitions import fold
 
 REPORT = "report.html"
 TITLE = "ParKazoo: the evaluation"
@@ -52,7 +54,7 @@ def show(document: Mapping[str, Any]) -> Section:
     if not document["runs"]:
         return Section(name, SCENARIOS[name].TITLE, "Nothing was measured.", caveats=caveats_of(document))
     try:
-        return SCENARIOS[name].show(document)
+        return SCENARIOS[name].show({**document, "runs": fold(document["runs"])})
     except (KeyError, TypeError, IndexError) as error:
         raise ReportError(f"the results of {name} are damaged: {type(error).__name__} {error}") from error
 
@@ -63,7 +65,7 @@ def make_report(folder: Path) -> Path:
     :raises ReportError: there are no results, or damaged ones.
     """
     documents = read_documents(folder)
-    sections = [show(document) for document in documents]
+    sections = [*(show(document) for document in documents), reported.section()]
     pictures = draw(sections)
     for name, picture in pictures.items():
         (folder / f"{name}.png").write_bytes(picture)

@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench import statistics
 from bench.lab import Ensembles
 from bench.report.charts import add_legend, draw_bars, make_panels
-from bench.report.section import Plot, Section, Table
+from bench.report.section import Answer, Plot, Section, Table
 from bench.report.text import NOTHING, rate, rate_of, ratio
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import Evaluation
+from bench.scenarios.evaluation import READ_SHARES, Evaluation
+from bench.scenarios.repetitions import times_of
+from bench.scenarios.thesis_figures import TIMES
 
 Runs = Sequence[Mapping[str, Any]]
 
@@ -19,7 +22,8 @@ NAME = "scaling"
 TITLE = "Scaling: more ensembles, more requests"
 LOADS = {"writes": 0.0, "reads": 1.0, "90% reads": 0.9}
 GOALS = {("parkazoo", "3x3"): 2.85, ("parkazoo", "9x3"): 8.5}
-THESIS_WRITES = {("parkazoo", "3x3"): 1.98}  # it ran no other shape of several ensembles
+SCALING, SKEW = "scaling", "skew"  # the parts
+THESIS = {("parkazoo", "3x3"): TIMES}  # it ran no other shape of several ensembles
 BASE = ("kazoo", "1x3")
 # Requests of all clients together, for each ensemble: enough to keep it busy, and few enough for a leader of nine,
 # whose network card has to carry each eight times, not to be so late that clients take it for dead.
@@ -42,6 +46,7 @@ class Size:
     :param systems: what is measured on each shape.
     :param clients: of all hosts together, on ensembles of up to three servers; twice as many on larger ones, so
         that each server has some.
+    :param repeat: how often each load is run; skewed ones are run once.
     """
 
     systems: Mapping[str, Sequence[str]]
@@ -51,10 +56,11 @@ class Size:
     loads: Sequence[str] = tuple(LOADS)
     skews: Sequence[str] = tuple(SKEWS)
     skew_shape: str = "3x3"
+    repeat: int = 3
 
 
 SIZES = {
-    "small": Size({"1x1": ("kazoo",), "2x1": ("parkazoo",)}, 4, 0.2, 0.6, ("90% reads",), ("Zipf 1",), "2x1"),
+    "small": Size({"1x1": ("kazoo",), "2x1": ("parkazoo",)}, 4, 0.2, 0.6, ("90% reads",), ("Zipf 1",), "2x1", 2),
     "medium": Size(
         {
             "1x3": ("kazoo", "parkazoo"),
@@ -64,8 +70,8 @@ SIZES = {
             "9x3": ("parkazoo",),
         },
         24,
-        2.5,
-        7,
+        2,
+        3,
         skews=("even, spread", "even, as hashed", "Zipf 1", "Zipf 2", "one directory"),
     ),
     "full": Size(
@@ -92,10 +98,12 @@ def measure(evaluation: Evaluation) -> None:
                 evaluation.warm_up(evaluation.plan(ensembles, system, read_share=0.5, **settings[system]))
             with evaluation.limited(ensembles.servers) as rate_bytes_s:
                 evaluation.document["rate_bytes_s"] = rate_bytes_s
-                for system in systems:
-                    _measure_loads(evaluation, ensembles, system, size, settings[system])
+                for _ in evaluation.rounds(size.repeat):
+                    for system in systems:
+                        _measure_loads(evaluation, ensembles, system, size, settings[system])
                 if shape == size.skew_shape:
-                    _measure_skews(evaluation, ensembles, size, settings["parkazoo"])
+                    for _ in evaluation.rounds():
+                        _measure_skews(evaluation, ensembles, size, settings["parkazoo"])
 
 
 def _settings(evaluation: Evaluation, size: Size, ensembles: Ensembles, system: str) -> dict[str, Any]:
@@ -117,20 +125,17 @@ def _measure_loads(
 ) -> None:
     for load in size.loads:
         plan = evaluation.plan(ensembles, system, read_share=LOADS[load], **settings)
-        evaluation.run(ensembles, plan, {"part": "scaling", "load": load})
+        evaluation.run(ensembles, plan, {"part": SCALING, "load": load})
 
 
 def _measure_skews(evaluation: Evaluation, ensembles: Ensembles, size: Size, settings: Mapping[str, Any]) -> None:
     for name in size.skews:
         entries = {**settings, "is_pinned": False, "directories": 12 * ensembles.shape.ensembles, **SKEWS[name]}
-        evaluation.run(
-            ensembles, evaluation.plan(ensembles, "parkazoo", **entries), {"part": "skew", "load": name}
-        )
+        evaluation.run(ensembles, evaluation.plan(ensembles, "parkazoo", **entries), {"part": SKEW, "load": name})
 
 
 def show(document: Mapping[str, Any]) -> Section:
-    runs = [run for run in document["runs"] if run["part"] == "scaling"]
-    skews = [run for run in document["runs"] if run["part"] == "skew"]
+    runs, skews = _of_part(document, SCALING), _of_part(document, SKEW)
     base = next((each for each in map(_subject, runs) if each == BASE), _subject(runs[0]))
     ratios = _ratios(runs, base)
     return Section(
@@ -144,7 +149,23 @@ def show(document: Mapping[str, Any]) -> Section:
             "for the slowest ensemble gains less, as the skewed loads show.",
             *caveats_of(document),
         ],
+        _answers(ratios, base),
     )
+
+
+def _answers(ratios: Mapping[str, Mapping[tuple[str, str], float]], base: tuple[str, str]) -> list[Answer]:
+    answers = []
+    for subject, goal in GOALS.items():
+        times = {load: of[subject] for load, of in ratios.items() if subject in of}
+        if base == BASE and times:
+            measured = ", ".join(f"{load} {each:.2f}" for load, each in times.items())
+            asked = f"How many times the requests of one ensemble of three does {subject[1]} answer?"
+            answers.append(Answer(asked, f"at least {goal:g}", measured, min(times.values()) >= goal))
+    return answers
+
+
+def _of_part(document: Mapping[str, Any], part: str) -> list[Mapping[str, Any]]:
+    return [run for run in document["runs"] if run["part"] == part]
 
 
 def _about(document: Mapping[str, Any]) -> str:
@@ -158,7 +179,9 @@ def _about(document: Mapping[str, Any]) -> str:
     return (
         f"{bandwidth}Values have 1 KiB; creates and deletes both count as writes. Clients keep {OUTSTANDING} "
         "requests outstanding for each ensemble, in directories that are spread evenly over the ensembles. The "
-        "skewed loads are writes; there the directory of each create is drawn anew."
+        "skewed loads are writes; there the directory of each create is drawn anew. "
+        f"Loads were run {times_of(_of_part(document, SCALING))}, in turns, on the same servers; skewed ones, "
+        f"{times_of(_of_part(document, SKEW))}."
     )
 
 
@@ -172,7 +195,10 @@ def _ratios(runs: Runs, base: tuple[str, str]) -> dict[str, dict[tuple[str, str]
     for load in LOADS:
         rates = {_subject(run): run["rates"]["all"] for run in runs if run["load"] == load}
         if rates.get(base):
-            ratios[load] = {subject: rate / rates[base] for subject, rate in rates.items()}
+            ratios[load] = {
+                subject: 1.0 if subject == base else statistics.ratio(each, rates[base])
+                for subject, each in rates.items()
+            }
     return ratios
 
 
@@ -184,11 +210,12 @@ def _table(runs: Runs, ratios: Mapping[str, Mapping[tuple[str, str], float]], ba
             run = next((each for each in runs if _subject(each) == subject and each["load"] == load), None)
             row.append(rate_of(run) if run else NOTHING)
             row.append(rate(ratios.get(load, {}).get(subject)))
-        rows.append([*row, rate(GOALS.get(subject)), rate(THESIS_WRITES.get(subject))])
+        known = [rate(THESIS.get(subject, {}).get(load)) for load in READ_SHARES]
+        rows.append([*row, rate(GOALS.get(subject)), *known])
     loads = [name for load in LOADS for name in (f"{load}/s", "times")]
     return Table(
         f"Requests/s, and how many times those of {base[0]} on {base[1]}",
-        ("system", "shape", *loads, "goal", "thesis, writes"),
+        ("system", "shape", *loads, "goal", *(f"thesis, {load}" for load in READ_SHARES)),
         rows,
     )
 
@@ -197,13 +224,19 @@ def _plot(ratios: Mapping[str, Mapping[tuple[str, str], float]], base: tuple[str
     figure, panels = make_panels(1)
     bars = {load: {"\n".join(subject): each for subject, each in of.items()} for load, of in ratios.items()}
     goals = {"\n".join(subject): goal for subject, goal in GOALS.items()}
-    draw_bars(panels[0], bars, "", f"times {base[0]} on {base[1]}", goals)
+    theirs = {load: {"\n".join(subject): each[load] for subject, each in THESIS.items()} for load in READ_SHARES}
+    draw_bars(panels[0], bars, "", f"times {base[0]} on {base[1]}", goals, theirs if base == BASE else {})
     add_legend(figure, panels[0])
-    return Plot(NAME, f"Requests/s on each shape, as a multiple of those of {base[0]} on {base[1]}", figure)
+    return Plot(
+        NAME,
+        f"Requests/s on each shape, as a multiple of those of {base[0]} on {base[1]}; "
+        "crosses are the thesis' own, and lines the ranges of repetitions",
+        figure,
+    )
 
 
 def _skew_table(skews: Runs) -> Table:
-    best = max((run["rates"]["all"] for run in skews), default=0.0)
+    best = float(max((run["rates"]["all"] for run in skews), default=0.0))
     return Table(
         "Skewed load: writes, the directory of each create drawn anew",
         ("directories", "shape", "writes/s", "of the best", "share of the busiest ensemble"),

@@ -17,9 +17,11 @@ from bench.statistics import (
     decode,
     encode,
     make_histogram,
+    mean_s,
     percentile_by_time,
     percentile_s,
     quantiles,
+    spread,
 )
 
 FULL = 0.9  # of a processor or a machine: what uses more is the limit, or may be
@@ -114,6 +116,17 @@ def _rounded(values: Sequence[float | None]) -> list[float | None]:
 
 
 def latency_s(run: Mapping[str, Any], sort: str, percentile: float) -> float | None:
-    """Of a run's writes or reads; None if there were none."""
-    text = run["latency"].get(sort)
-    return percentile_s(decode(text), percentile) if text else None
+    """Of a run's writes or reads; None if there were none. If it was repeated, the median with its range."""
+    found = _histograms(run, sort)
+    return spread(percentile_s(each, percentile) for each in found) if found else None
+
+
+def mean_latency_s(run: Mapping[str, Any], sort: str) -> float | None:
+    """As `latency_s`."""
+    found = _histograms(run, sort)
+    return spread(mean_s(each) for each in found) if found else None
+
+
+def _histograms(run: Mapping[str, Any], sort: str) -> list[Any]:
+    """Of each repetition that has any."""
+    return [decode(each[sort]) for each in run.get("latencies", [run["latency"]]) if sort in each]

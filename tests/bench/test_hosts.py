@@ -171,7 +171,12 @@ class TestTasks(EmulatedCase):
         pid = pids_of(network_of(NAME, "h6"))[0]
         subprocess.run(["nsenter", "--mount", "--target", str(pid), "sh", "-c", mount], check=True)
         inventory = self.changed({r"^(h6 = \{)": r'\1 folder = "full/here",'})
-        self.fail_with("h6: the disk is full: 2 MB are free, 500 MB are needed", "check", inventory=inventory)
+        self.fail_with(
+            "h6: the disk is full: 2 MB are free, 500 MB are needed: remove something, or set folder",
+            "check",
+            inventory=inventory,
+        )
+        self.assertRegex(self.fab("check", inventory=inventory)[1], r"lacks(.|\n)*h5(.|\n)*h6(.|\n)*the disk is")
         data = io.BytesIO()
         with tarfile.open(fileobj=data, mode="w:gz", compresslevel=1) as archive:
             about = tarfile.TarInfo("noise")

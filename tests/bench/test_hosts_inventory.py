@@ -197,10 +197,15 @@ class TestFab(unittest.TestCase):
         for arguments, option in (
             (("run", "scaling", "--seed", "x"), "seed"),
             (("sweep", "--seed", "x"), "seed"),
+            (("run", "scaling", "--repeat", "x"), "repeat"),
             (("emulate.up", "--hosts", "x"), "hosts"),
         ):
             ran = self.fab(*arguments)
             self.assertEqual((ran.returncode, ran.stderr), (1, f"--{option} is a whole number, not 'x'\n"))
+
+    def test_no_repetition_at_all(self) -> None:
+        ran = self.fab("run", "scaling", "--repeat", "0")
+        self.assertEqual((ran.returncode, ran.stderr), (1, "--repeat is 0; it must be at least 1\n"))
 
     def test_emulation_without_root(self) -> None:
         program = "import os; from bench.hosts.emulation import *; os.geteuid() or os.seteuid(65534); "

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.hosts.emulation import PYTHON, SYSTEM_PATH
+from bench.hosts.emulation import PYTHON
 from bench.hosts.fleet import Fleet, FleetError
 from bench.hosts.host_lab import HostLab
 from bench.hosts.inventory import read_inventory
+from bench.hosts.preflight import SYSTEM_PATH
 from bench.lab import LabError, NotPossible, Shape
 from bench.load.plan import Plan
 from bench.load.result import read_result

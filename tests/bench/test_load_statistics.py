@@ -32,10 +32,16 @@ from bench.statistics import (
     decode,
     encode,
     first_after,
+    join_histograms,
     make_histogram,
+    mean_s,
     percentile_by_time,
     percentile_s,
     quantiles,
+    range_of,
+    ratio,
+    scaled,
+    spread,
 )
 from parkazoo.protocol.placement import Placement
 
@@ -79,6 +85,39 @@ class TestHistograms(unittest.TestCase):
     def test_nothing_and_too_much(self) -> None:
         self.assertRaises(ValueError, percentile_s, make_histogram(), 50)
         self.assertRaisesRegex(ValueError, "7200 s", make_histogram, [7200 * 1000 * MS])
+
+
+class TestSpreads(unittest.TestCase):
+    def test_median_and_range(self) -> None:
+        found = spread([5, 1, 3])
+        self.assertEqual((found, range_of(found)), (3, (1, 5)))
+        self.assertEqual((spread([2, 1]), spread([7])), (1.5, 7))
+        self.assertEqual((type(spread([7])), type(spread([7, 7]))), (int, int))  # there is no range to be shown
+        self.assertEqual(range_of(7), (7, 7))
+        self.assertRaisesRegex(ValueError, "no median", spread, [])
+
+    def test_scaled(self) -> None:
+        found = scaled(spread([1, 2, 4]), 10)
+        self.assertEqual((found, range_of(found)), (20, (10, 40)))
+        self.assertEqual(scaled(2, 10), 20)
+
+    def test_ratio(self) -> None:
+        """Its range is as wide as the ranges of both allow."""
+        found = ratio(spread([8, 12, 10]), spread([4, 6, 5]))
+        self.assertEqual((found, range_of(found)), (2, (8 / 6, 3)))
+        self.assertEqual(range_of(ratio(spread([8, 12, 10]), 2)), (4, 6))
+        self.assertEqual((ratio(6, 3), range_of(ratio(6, 3))), (2, (2, 2)))
+
+    def test_mean(self) -> None:
+        self.assertAlmostEqual(mean_s(make_histogram([1_000_000, 3_000_000])), 0.002, delta=0.00001)
+        self.assertRaisesRegex(ValueError, "no mean", mean_s, make_histogram())
+
+    def test_joined(self) -> None:
+        whole = decode(
+            join_histograms([encode(make_histogram([1_000_000] * 3)), encode(make_histogram([9_000_000]))])
+        )
+        self.assertEqual(whole.get_total_count(), 4)
+        self.assertAlmostEqual(percentile_s(whole, 100), 0.009, delta=0.0001)
 
 
 class TestTimes(unittest.TestCase):

@@ -20,15 +20,19 @@ from typing import Any
 from rich.console import Console
 
 from bench.report import text
+from bench.report.charts import draw_bars, draw_lines, make_panels
 from bench.report.page import make_page
-from bench.report.section import Section, Table
+from bench.report.section import Answer, Section, Table
 from bench.report.terminal import print_section
+from bench.scenarios import reported, thesis_figures
 from bench.scenarios.catalogue import SCENARIOS
-from bench.scenarios.results import ReportError, describe_setting, make_report, read_documents, show
+from bench.scenarios.results import ReportError, describe_setting, draw, make_report, read_documents, show
+from bench.statistics import spread
 from tests.bench.command import run_module
 
 SAVED = Path(__file__).with_name("saved")
 KNOWN = SAVED / "report.html"
+RANGE = re.compile(r"\n\S+ to \S+$")
 IMAGE = re.compile(r'<img alt="([^"]*)" src="([^"]*)"')
 OUTSIDE = re.compile(r'(?:src|href)="(?!data:image/png;base64,|#)')
 
@@ -59,9 +63,13 @@ def sections() -> list[Section]:
     return [show(document) for document in read_documents(SAVED)]
 
 
+def whole() -> list[Section]:
+    return [*sections(), reported.section()]
+
+
 def page() -> str:
     """With the plots' names in place of the pictures: these depend on matplotlib."""
-    found = sections()
+    found = whole()
     pictures = {plot.name: plot.name.encode() for section in found for plot in section.plots}
     return make_page("A report", describe_setting(read_documents(SAVED)), found, pictures)
 
@@ -127,6 +135,104 @@ class TestReport(unittest.TestCase):
     def test_columns_of_figures(self) -> None:
         table = Table("", ("a", "b", "c"), [["1x3", "1,234 *", "-"], ["3x3", "12%", "0.5"]])
         self.assertEqual(table.kinds(), ["text", "figure", "figure"])
+        self.assertEqual(Table("", ("a",), [["1,234 *\n1,200 to 1,300"], ["-"]]).kinds(), ["figure"])
+
+
+class TestPlots(unittest.TestCase):
+    def test_what_was_repeated_has_its_range(self) -> None:
+        _, (panel,) = make_panels(1)
+        draw_lines(panel, {"a": [(1, 5.0), (2, spread([2, 9, 3]))]}, "", "", "")
+        (segment,) = panel.containers[0].lines[2][0].get_segments()
+        self.assertEqual(segment.tolist(), [[2, 2], [2, 9]])
+
+    def test_bars_with_ranges_goals_and_a_reports_own_figures(self) -> None:
+        _, (panel,) = make_panels(1)
+        bars = {"x": {"a": spread([2, 9, 3]), "b": 5.0}, "y": {"a": 1.0}}
+        draw_bars(panel, bars, "", "", {"b": 7.0}, {"x": {"b": 4.0, "c": 8.0}, "z": {"a": 1.0}})
+        ranges = panel.containers[0].lines[2][0].get_segments()
+        self.assertEqual(
+            [each.round(3).tolist() for each in ranges], [[[-0.2, 2], [-0.2, 9]], [[0.8, 5], [0.8, 5]]]
+        )
+        crosses, goal = panel.lines[-2:]
+        self.assertEqual(crosses.get_xydata().round(3).tolist(), [[0.8, 4]])
+        self.assertEqual((crosses.get_label(), goal.get_label()), ("the report's own", "goal"))
+        self.assertEqual(set(goal.get_ydata()), {7.0})
+
+
+class TestOverview(unittest.TestCase):
+    def test_first_of_all(self) -> None:
+        answers = [Answer("a & b?", "at least 2", "1", False), Answer("c?", "", "3"), Answer("d?", "", "4", True)]
+        made = make_page("t", {}, [Section("x", "X", "", answers=answers)], {})
+        self.assertIn('<a href="#x">a &amp; b?</a></td><td data-name="goal">at least 2</td>', made)
+        self.assertIn('<td class="missed">not met</td>', made)
+        self.assertIn('<td data-name="measured">3</td><td></td>', made)
+        self.assertIn('<td class="met">met</td>', made)
+        self.assertLess(made.index("not met"), made.index('<section id="x">'))
+
+    def test_no_answers_no_overview(self) -> None:
+        self.assertNotIn("Overview", make_page("t", {}, [Section("x", "X", "")], {}))
+
+    def test_every_scenario_answers(self) -> None:
+        """Those whose saved results have what they ask for."""
+        self.assertEqual(
+            [section.name for section in sections() if section.answers],
+            [*SCENARIOS][1:],
+            "thesis: no 3x3 is saved",
+        )
+
+
+def repeated(document: dict[str, Any]) -> dict[str, Any]:
+    """Each run of it was run again, and did twice as much."""
+    runs = []
+    for number, run in enumerate(document["runs"]):
+        rates = {sort: 2 * each for sort, each in run["rates"].items()}
+        again = {name: doubled(run[name]) for name in ("noticed", "stages", "felt") if name in run}
+        runs += [{**run, "repeats": 2 * number}, {**run, "repeats": 2 * number, "rates": rates, **again}]
+    return {**document, "runs": runs}
+
+
+def doubled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: doubled(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [doubled(each) for each in value]
+    return 2 * value if isinstance(value, float) else value
+
+
+class TestRepeated(unittest.TestCase):
+    def test_every_scenario_shows_ranges(self) -> None:
+        for document, before in zip(read_documents(SAVED), sections(), strict=True):
+            with self.subTest(before.name):
+                section = show(repeated(document))
+                for table, alone in zip(section.tables, before.tables, strict=True):
+                    self.assertEqual(len(table.rows), len(alone.rows), table.title)
+                    if not table.title.startswith(("Seconds from the death", "A restarted", "The thesis' own")):
+                        cells = [cell for row in table.rows for cell in row]
+                        self.assertTrue([cell for cell in cells if RANGE.search(cell)], table.title)
+                self.assertEqual([plot.name for plot in section.plots], [plot.name for plot in before.plots])
+                draw([section])
+                self.assertIn("2 times each", section.about)
+                self.assertNotIn("2 times each", before.about)
+
+
+class TestReported(unittest.TestCase):
+    def test_ours_are_named_as_they_are_called(self) -> None:
+        """Each item says where ours are, or that there are none."""
+        known = (*(f"{name}:" for name in SCENARIOS), "python -m ", "docs/", "not measured")
+        for items in reported.REPORTS.values():
+            for item in items:
+                self.assertTrue(item.ours.startswith(known), item.ours)
+
+    def test_the_thesis_figures_are_what_they_are_said_to_be(self) -> None:
+        """Its ratios follow from its rates."""
+        known = thesis_figures.KNOWN
+        for each in known:
+            if each.three and each.one:
+                self.assertAlmostEqual(each.three / each.one, each.times, delta=0.005)
+        best = {each.load: each.times for each in known if each.of == "the best of all" and each.source != "text"}
+        self.assertEqual(thesis_figures.TIMES, best)
+        of_a_process = {each.load: each.times for each in known if each.of == "one process"}
+        self.assertEqual(thesis_figures.TIMES_OF_A_PROCESS, of_a_process)
 
 
 class TestMistakes(unittest.TestCase):
@@ -177,6 +283,8 @@ class TestText(unittest.TestCase):
         )
         self.assertEqual(text.ratio(3, 2), "1.50")
         self.assertEqual(text.ratio(3, 0), "-")
+        self.assertEqual(text.rate(spread([100.0, 300.0, 200.0])), "200\n100 to 300")
+        self.assertEqual(text.rate(spread([67.11, 67.12])), "67.1")  # no range that could be read
         self.assertEqual(text.rate_of({"rates": {"all": 7.0}, "limits": ["x"]}), "7 *")
 
 

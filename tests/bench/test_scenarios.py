@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import tempfile
 import unittest
@@ -16,22 +15,25 @@ from unittest import mock
 import numpy as np
 from rich.console import Console
 
-from bench.hosts.emulation import find_obstacle
+from bench.hosts.preflight import find_obstacles
 from bench.lab import Faults, LabError, NotPossible, Server
 from bench.load.plan import Plan
 from bench.load.record import ANSWERED, FAILED, UNANSWERED
 from bench.load.requests import CREATE, GET
 from bench.load.result import Result
 from bench.loopback import Loopback
-from bench.scenarios import elections, ensembles_added, failures
+from bench.report.text import rate_of
+from bench.scenarios import accounts, elections, ensembles_added, failures
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
 from bench.scenarios.catching_up import count_entries
 from bench.scenarios.emulated import emulated
-from bench.scenarios.evaluation import SIZES
+from bench.scenarios.evaluation import SIZES, Evaluation
+from bench.scenarios.repetitions import fold, times_of
 from bench.scenarios.results import show
 from bench.scenarios.roles import find_line
 from bench.scenarios.summary import latency_s, name_limits, summarise
 from bench.scenarios.topology import EXAMPLE, Link, TopologyError, applied, read_topology
+from bench.statistics import decode, range_of
 from tests.bench.command import run_module
 
 RUN_TIMEOUT_S = 240
@@ -63,11 +65,33 @@ class TestSmall(unittest.TestCase):
         return document
 
     def test_thesis(self) -> None:
-        self.check("thesis", {"1x1"})
+        document = self.check("thesis", {"1x1"})
+        again = [run for run in document["runs"] if run["step"] == "best"]
+        self.assertEqual([run["plan"]["read_share"] for run in again], [0, 0, 1, 1])
+        for run in again:
+            counts = sum(run["trace"]["answered"])
+            self.assertLessEqual(counts, run["rates"]["all"] * run["plan"]["measure_s"] + 1)
+            (server,) = run["servers"]
+            kind = "received_bytes" if run["rates"]["writes"] else "sent_bytes"
+            self.assertGreater(server[kind], counts * run["plan"]["size"] / 2)
+            self.assertGreater(server["files_bytes"], 0)
 
     def test_scaling(self) -> None:
         document = self.check("scaling", {"1x1", "2x1"})
         self.assertIn("cannot limit bandwidth", document["not_measured"][0]["why"])
+        loads = [run for run in document["runs"] if run["part"] == "scaling"]
+        self.assertEqual([run["repeats"] for run in loads], [0, 0, 2, 2])  # its size says twice
+        self.assertEqual(len({run["plan"]["seed"] for run in loads}), 4)
+
+    def test_repeated_by_command(self) -> None:
+        """What is not repeated by default is, too."""
+        ran = self.run_command("scaling", "--small", "--repeat", "3", "--out", str(self.folder))
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""), ran.stdout)
+        self.assertIn("repetition 3 of 3", ran.stdout)
+        document = self.check("scaling", {"1x1", "2x1"})
+        self.assertEqual([run["repeats"] for run in document["runs"]], [0, 0, 0, 3, 3, 3, 6, 6, 6])
+        self.assertRegex(ran.stdout, r"3 times each, in turns, on the same servers; skewed ones,\s+3 times each")
+        self.assertRegex(ran.stdout, r"\d to \d")
 
     def test_growth(self) -> None:
         document = self.check("growth", {"2x1"})
@@ -83,7 +107,7 @@ class TestSmall(unittest.TestCase):
 
     def test_raft(self) -> None:
         document = self.check("raft", {"1x3"})
-        self.assertEqual([list(each) for each in document["trials"]], [["missed", "took_s"]])
+        self.assertEqual([list(each) for each in document["trials"]], [["missed", "took_s", "missed_s"]])
 
     def test_networks_by_command(self) -> None:
         ran = self.run_command("networks", "--small", "--out", str(self.folder))
@@ -99,12 +123,17 @@ class TestSmall(unittest.TestCase):
         self.assertEqual(ran.returncode, 2)
         self.assertIn("there is no scenario scalling; there are thesis, scaling,", ran.stderr)
 
+    def test_no_repetition_at_all(self) -> None:
+        ran = self.run_command("scaling", "--repeat", "0")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("--repeat is 0; it must be at least 1", ran.stderr)
+
     def run_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return run_module("bench.scenarios", *arguments, timeout_s=RUN_TIMEOUT_S)
 
     def test_each_has_every_size(self) -> None:
         for name, scenario in SCENARIOS.items():
-            self.assertEqual(tuple(scenario.SIZES), SIZES, name)  # type: ignore[attr-defined]
+            self.assertEqual(tuple(scenario.SIZES), SIZES, name)
 
 
 def result(*requests: tuple[float, float, int, int], **entries: Any) -> Result:
@@ -225,6 +254,70 @@ class TestSummary(unittest.TestCase):
         self.assertAlmostEqual(trial["took_s"], 0.7)
 
 
+def repetition(rate_s: float, repeats: int | None = None, took_s: float = 0.1, **entries: Any) -> dict[str, Any]:
+    """A run with so many answers a second, or so."""
+    count = int(rate_s * 2)
+    requests = [(101 + number / count, took_s, GET, ANSWERED) for number in range(count)]
+    run = {"shape": "1x3", "system": "kazoo", **summarise([result(*requests)], {"m": 0.5}, 1.0), **entries}
+    return run if repeats is None else {**run, "repeats": repeats}
+
+
+class TestRepetitions(unittest.TestCase):
+    def test_folded(self) -> None:
+        """The median with the range; all else is of the run in the middle."""
+        runs = [
+            repetition(30, 0, 0.1, name="first", limits=["m"], failed=1),
+            repetition(7, 1, name="another"),
+            repetition(10, 0, 0.3, name="second", failed=2),
+            repetition(20, 0, 0.2, name="third"),
+        ]
+        both = fold(runs)
+        self.assertEqual([(run["name"], run.get("times")) for run in both], [("third", 3), ("another", None)])
+        folded = both[0]
+        self.assertEqual((folded["rates"]["all"], range_of(folded["rates"]["all"])), (20, (10, 30)))
+        self.assertEqual((folded["limits"], folded["failed"]), (["m"], 3))
+        latency = latency_s(folded, "reads", 50)
+        assert latency is not None
+        for found, wanted in zip((latency, *range_of(latency)), (0.2, 0.1, 0.3), strict=True):
+            self.assertAlmostEqual(found, wanted, delta=0.001)
+        self.assertEqual(decode(folded["latency"]["reads"]).get_total_count(), 2 * (30 + 10 + 20))
+        self.assertEqual(rate_of(folded), "20 *\n10 to 30")
+        self.assertEqual(rate_of(both[1]), "7")
+
+    def test_old_results_have_none(self) -> None:
+        runs = [repetition(30), repetition(10)]
+        self.assertEqual(fold(runs), runs)
+        self.assertEqual(times_of(fold(runs)), "each once")
+
+    def test_an_even_number(self) -> None:
+        (folded,) = fold([repetition(10, 0), repetition(20, 0)])
+        self.assertEqual((folded["rates"]["all"], range_of(folded["rates"]["all"])), (15, (10, 20)))
+        self.assertEqual(times_of([folded]), "2 times each")
+
+    def test_figures_in_lists_of_objects(self) -> None:
+        """What one of them does not have, and what is no figure, stays as it is in the first."""
+        some = [
+            repetition(10, 0, stages=[{"rate": 1.0, "reached_s": None, "what": "x"}]),
+            repetition(10, 0, stages=[{"rate": 3.0, "reached_s": 5.0, "what": "x"}]),
+            repetition(10, 0, stages=[{"rate": 2.0, "reached_s": 4.0, "what": "x", "more": 1}]),
+        ]
+        ((stage,),) = [run["stages"] for run in fold(some)]
+        self.assertEqual((stage["rate"], range_of(stage["rate"])), (2, (1, 3)))
+        self.assertEqual((stage["reached_s"], range_of(stage["reached_s"])), (4.5, (4, 5)))
+        self.assertEqual(stage["what"], "x")
+
+    def test_labels_tell_what_repeats_what(self) -> None:
+        evaluation = Evaluation(Loopback(1), "x", Path("/nowhere"), "small")
+        runs = evaluation.document["runs"]
+        for _ in evaluation.rounds(2):
+            for load in ("a", "b"):
+                runs.append({"load": load, "repeats": evaluation._repeats({"load": load})})
+        for load in ("a", "b", "b"):  # later, and not in rounds: each is one of its own
+            runs.append({"load": load, "repeats": evaluation._repeats({"load": load})})
+        self.assertEqual([run["repeats"] for run in runs], [0, 1, 0, 1, 4, 5, 6])
+        self.assertEqual(len(fold([repetition(7, **run) for run in runs])), 5)
+
+
 class RecordingFaults(Faults):
     def __init__(self) -> None:
         super().__init__("this lab")
@@ -235,6 +328,26 @@ class RecordingFaults(Faults):
 
     def lift(self, host: str) -> None:
         self.done.append(("lift", host))
+
+
+class TestAccounts(unittest.TestCase):
+    MNTR = (
+        "zk_bytes_received_count\t{}\nzk_response_bytes\t{}\nzk_approximate_data_size\t{}\nzk_avg_latency\t0.5\n"
+    )
+    DIRS = "datadir_size: {}\nlogdir_size: 9\n"
+
+    def test_between(self) -> None:
+        """What is counted, from one answer to the next; what is there, as it is at last."""
+        before = accounts.read(self.MNTR.format(100, 20, 3000) + self.DIRS.format(64))
+        after = accounts.read(self.MNTR.format(175, 26, 5000) + self.DIRS.format(67))
+        self.assertEqual(
+            accounts.between({"a1": before}, {"a1": after, "a2": after}),
+            [{"server": "a1", "received_bytes": 75, "sent_bytes": 6, "data_bytes": 5000, "files_bytes": 67}],
+        )
+
+    def test_no_answer(self) -> None:
+        self.assertEqual(accounts.read(""), {})
+        self.assertEqual(accounts.read(self.MNTR.format(1, 2, 3)), {})
 
 
 class TestTopology(unittest.TestCase):
@@ -301,11 +414,6 @@ class TestWishes(unittest.TestCase):
         return file.name
 
     def test_emulate(self) -> None:
-        with mock.patch("bench.hosts.emulation.SYSTEM_PATH", "/nowhere"), mock.patch("os.geteuid", return_value=0):
-            with mock.patch.dict(os.environ, PATH="/nowhere"):
-                self.assertEqual(find_obstacle(), "there is no ip: apt-get install iproute2")
-            with mock.patch("bench.hosts.emulation._which", side_effect=lambda tool: tool != "sshd" or None):
-                self.assertEqual(find_obstacle(), "there is no sshd: apt-get install openssh-server")
         with (
             mock.patch("os.geteuid", return_value=1000),
             self.assertRaisesRegex(LabError, "emulated hosts need root"),
@@ -315,8 +423,8 @@ class TestWishes(unittest.TestCase):
             self.fail("unreachable")
 
     def test_emulate_by_command(self) -> None:
-        if obstacle := find_obstacle():  # where there is none, tests/bench/test_hosts.py emulates hosts
-            self.assertIn(obstacle, self.refused("scaling", "--small", "--emulate", status=1))
+        if obstacles := find_obstacles():  # where there is none, tests/bench/test_hosts.py emulates hosts
+            self.assertIn(obstacles[0].what, self.refused("scaling", "--small", "--emulate", status=1))
 
     def test_topology(self) -> None:
         good = self.topology('{"a1": {"delay_ms": 1}}')

@@ -22,6 +22,7 @@ LAYERS = {
     "bench.scale": BASE,
     "bench.dictionary": BASE,
     "bench.growth": BASE,
+    "bench.recipes": BASE,
     "bench.load": BASE,
     "bench.hosts": BASE,
     "bench.report": BASE,

@@ -1,0 +1,66 @@
+"""Repetitions of a run, as one run: medians with their ranges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.statistics import join_histograms, spread
+
+# What is folded, figure by figure. All else is the middle run's: its plan, and what it was like over time.
+FOLDED = ("rates", "noticed", "stages", "felt", "servers")
+
+Runs = Sequence[Mapping[str, Any]]
+
+
+def fold(runs: Runs) -> list[dict[str, Any]]:
+    """Each run that is no repetition of another one, with the figures of all its repetitions.
+
+    Runs of old results have no repetitions, and stay as they are.
+    """
+    groups: dict[int, list[Mapping[str, Any]]] = {}
+    for number, run in enumerate(runs):
+        groups.setdefault(run.get("repeats", number), []).append(run)
+    return [_folded(some) for some in groups.values()]
+
+
+def _folded(runs: Runs) -> dict[str, Any]:
+    if len(runs) == 1:
+        return dict(runs[0])
+    middle = sorted(runs, key=lambda run: run["rates"]["all"])[(len(runs) - 1) // 2]
+    return {
+        **middle,
+        **{name: _spread([run[name] for run in runs if name in run]) for name in FOLDED if name in middle},
+        "latencies": [run["latency"] for run in runs],
+        "latency": {
+            sort: join_histograms([run["latency"][sort] for run in runs if sort in run["latency"]])
+            for sort in middle["latency"]
+        },
+        "failed": sum(run["failed"] for run in runs),
+        "unanswered": sum(run["unanswered"] for run in runs),
+        "errors": sum((Counter(run["errors"]) for run in runs), Counter()),
+        "limits": list(dict.fromkeys(limit for run in runs for limit in run["limits"])),
+        "times": len(runs),
+    }
+
+
+def _spread(values: Sequence[Any]) -> Any:
+    """Of numbers their median and range; of lists and objects, that of each entry that all have."""
+    first = values[0]
+    if isinstance(first, Mapping):
+        return {
+            key: _spread([each[key] for each in values]) for key in first if all(key in each for each in values)
+        }
+    if isinstance(first, list):
+        return [_spread(each) for each in zip(*values, strict=False)]
+    numbers = [each for each in values if isinstance(each, (int, float)) and not isinstance(each, bool)]
+    return spread(numbers) if numbers else first
+
+
+def times_of(runs: Runs) -> str:
+    """How often they were run, in words: each once, 3 times each; 1 to 3 times."""
+    times = sorted({run.get("times", 1) for run in runs})
+    if times in ([], [1]):
+        return "each once"
+    return f"{times[0]} times each" if len(times) == 1 else f"{times[0]} to {times[-1]} times each"
