@@ -47,6 +47,8 @@ def summarise(results: Sequence[Result], busy: Mapping[str, float], bucket_s: fl
     cpu_share = max(result.cpu_share for result in results)
     seconds = count_by_time(ended[is_counted], first_s, last_s, min(1.0, plan.measure_s))
     of_sort = {sort: np.isin(columns["kind"], kinds) for sort, kinds in SORTS.items()}
+    timed_writes = is_timed & of_sort["writes"]
+    calls = {"call": encode(make_histogram(columns["call_ns"][timed_writes]))} if timed_writes.any() else {}
     return {
         "plan": plan.as_json(),
         "begun_s": begun_s,
@@ -60,6 +62,7 @@ def summarise(results: Sequence[Result], busy: Mapping[str, float], bucket_s: fl
             for sort in SORTS
             if (is_timed & of_sort[sort]).any()
         },
+        **(calls if plan.is_deferred else {}),
         "failed": int((columns["outcome"] == FAILED).sum()),
         "unanswered": int((columns["outcome"] == UNANSWERED).sum()),
         "errors": sum((result.errors for result in results), Counter()),
@@ -117,3 +120,8 @@ def latency_s(run: Mapping[str, Any], sort: str, percentile: float) -> float | N
     """Of a run's writes or reads; None if there were none."""
     text = run["latency"].get(sort)
     return percentile_s(decode(text), percentile) if text else None
+
+
+def call_s(run: Mapping[str, Any], percentile: float) -> float | None:
+    """Of a run's deferred writes, until the call returned; of others, until they were answered."""
+    return percentile_s(decode(run["call"]), percentile) if "call" in run else latency_s(run, "writes", percentile)
