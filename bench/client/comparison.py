@@ -321,4 +321,13 @@ COMPARISONS = (
         "call", "set, until the call returns, deferred : synchronous", SyncSet, {LATENCY: 0.05}, DeferredCall
     ),
     deferred("get", "get, beside deferred puts : alone", SyncGet, {LATENCY: 1.1}, GetBesideDeferred),
+    Comparison(
+        "deferred-grown",
+        "set, deferred, grown map : plain, both with 3 ensembles",
+        grown(DeferredSet),
+        parkazoo(DeferredSet, 3, "plain"),
+        None,
+        12000,
+        {RATE: None, CPU: None},
+    ),
 )

@@ -32,6 +32,9 @@ class Plan:
     :param is_hashed: directories have ordinary names, and lie where these happen to lie.
     :param is_pinned: each lane, which is a request in flight and its successors, stays in one directory.
     :param zipf: exponent of the law by which directories are chosen; 0: one is as likely as another.
+    :param recent_share: of the reads, 0 to 1, that are of the znode which the client has set last.
+    :param is_deferred: sets are deferred writes; the record has when each was committed, as far as that is seen.
+    :param barrier_each: after so many of them the client waits for a barrier; 0: at the end alone.
     :param in_flight: requests that each client has outstanding, in the closed loop.
     :param rate_s: requests/s of all clients together, in the open loop; 0: closed loop.
     :param warm_up_s: at the beginning, not measured.
@@ -55,6 +58,9 @@ class Plan:
     is_hashed: bool = False
     is_pinned: bool = False
     zipf: float = 0.0
+    recent_share: float = 0.0
+    is_deferred: bool = False
+    barrier_each: int = 0
     in_flight: int = 1
     rate_s: float = 0.0
     warm_up_s: float = 1.0
@@ -74,8 +80,11 @@ class Plan:
         for name in ("ensembles", "nodes", "processes", "threads", "directories", "in_flight"):
             if getattr(self, name) < 1:
                 raise PlanError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if not 0 <= self.read_share <= 1:
-            raise PlanError(f"read_share is {self.read_share}; it must be 0 to 1")
+        for name in ("read_share", "recent_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise PlanError(f"{name} is {getattr(self, name)}; it must be 0 to 1")
+        if self.is_deferred and (self.system, self.write) != ("parkazoo", "set"):
+            raise PlanError("is_deferred is true; system must be 'parkazoo' and write 'set' then")
 
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> Plan:

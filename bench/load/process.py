@@ -18,6 +18,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from bench.load.deferred_loop import run_deferred
 from bench.load.loops import run_closed, run_open, run_window
 from bench.load.meeting import Meeting
 from bench.load.plan import Plan
@@ -84,7 +85,9 @@ class Clients:
         number = (plan.node * plan.processes + self._number) * plan.threads + index  # among all clients
         name = f"{plan.name}-{number}"
         chance = random.Random(f"{plan.seed} {number}")
-        if plan.rate_s:
+        if plan.is_deferred:
+            run_deferred(client, Requests(plan, self._paths, name, chance), record, finish, plan, chance)
+        elif plan.rate_s:
             requests = Requests(plan, self._paths, name, chance)
             run_open(client, requests, record, finish, plan.rate_s / plan.clients, chance)
         elif plan.in_flight == 1 and not plan.is_pinned:

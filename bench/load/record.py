@@ -14,6 +14,7 @@ COLUMNS = {
     "begun_ns": "q",  # since the epoch; in the open loop, when it was meant to begin
     "took_ns": "q",  # for a request without an answer, until the end of the run
     "late_ns": "q",  # in the open loop, how much later than meant it was sent
+    "call_ns": "q",  # of a deferred write, until the call returned
     "kind": "B",  # requests.CREATE, ...
     "directory": "H",
     "outcome": "B",
@@ -33,16 +34,30 @@ class Record:
         self._epoch_ns = time.time_ns() - time.perf_counter_ns()
 
     def add(
-        self, request: Request, begun_ns: int, ended_ns: int, outcome: int = ANSWERED, late_ns: int = 0
+        self,
+        request: Request,
+        begun_ns: int,
+        ended_ns: int,
+        outcome: int = ANSWERED,
+        late_ns: int = 0,
+        call_ns: int = 0,
     ) -> None:
         """
         :param begun_ns: and `ended_ns`, by time.perf_counter_ns.
         """
         begun_at_ns, took_ns = begun_ns + self._epoch_ns, ended_ns - begun_ns
-        self.rows.extend(ROW.pack(begun_at_ns, took_ns, late_ns, request.kind, request.directory, outcome))
+        self.rows.extend(
+            ROW.pack(begun_at_ns, took_ns, late_ns, call_ns, request.kind, request.directory, outcome)
+        )
 
     def add_failed(
-        self, request: Request, begun_ns: int, ended_ns: int, error: BaseException, late_ns: int = 0
+        self,
+        request: Request,
+        begun_ns: int,
+        ended_ns: int,
+        error: BaseException,
+        late_ns: int = 0,
+        call_ns: int = 0,
     ) -> None:
         self.errors[type(error).__name__] += 1
-        self.add(request, begun_ns, ended_ns, FAILED, late_ns)
+        self.add(request, begun_ns, ended_ns, FAILED, late_ns, call_ns)

@@ -76,13 +76,17 @@ class Requests:
         self._names = (f"{name}-{number}" for number in count())
         self._made: deque[Request] = deque()
         self._new: list[Request] = []  # the next creates in a new directory, the last one first
+        self._last: Request | None = None  # of its sets
         self._value = value_of(plan)
 
     def draw(self) -> Request:
         if self._plan.read_share and self._chance.random() < self._plan.read_share:
+            if self._last and self._plan.recent_share and self._chance.random() < self._plan.recent_share:
+                return self._last._replace(kind=GET)
             return self._of_leaf(GET)
         if self._plan.write == "set":
-            return self._of_leaf(SET)
+            self._last = self._of_leaf(SET)
+            return self._last
         if self._plan.write == "new-directories":
             return self._of_new_directory()
         if self._made:
@@ -121,6 +125,13 @@ class Requests:
         if request.kind == GET:
             return client.get_async(request.path)
         return client.set_async(request.path, self._value)
+
+    def put(self, later: Any, request: Request) -> Any:
+        """Send a set as a deferred write.
+
+        :returns: its ticket.
+        """
+        return later.put(request.path, self._value)
 
 
 def value_of(plan: Plan) -> bytes:

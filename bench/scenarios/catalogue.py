@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from bench.lab import SHAPE, Lab, LabError
 from bench.report.section import Section
-from bench.scenarios import ensembles_added, failures, networks, raft, scaling, thesis
+from bench.scenarios import ensembles_added, failures, networks, raft, scaling, thesis, writes_deferred
 from bench.scenarios.evaluation import Evaluation
 
 
@@ -29,7 +29,7 @@ class Scenario(Protocol):
     def show(self, document: Mapping[str, Any]) -> Section: ...
 
 
-_MODULES: tuple[Scenario, ...] = (thesis, scaling, ensembles_added, networks, failures, raft)
+_MODULES: tuple[Scenario, ...] = (thesis, scaling, ensembles_added, networks, failures, raft, writes_deferred)
 SCENARIOS = {each.NAME: each for each in _MODULES}
 
 

@@ -49,6 +49,8 @@ def summarise(results: Sequence[Result], busy: Mapping[str, float], bucket_s: fl
     cpu_share = max(result.cpu_share for result in results)
     seconds = count_by_time(ended[is_counted], first_s, last_s, min(1.0, plan.measure_s))
     of_sort = {sort: np.isin(columns["kind"], kinds) for sort, kinds in SORTS.items()}
+    timed_writes = is_timed & of_sort["writes"]
+    calls = {"call": encode(make_histogram(columns["call_ns"][timed_writes]))} if timed_writes.any() else {}
     return {
         "plan": plan.as_json(),
         "begun_s": begun_s,
@@ -62,6 +64,7 @@ def summarise(results: Sequence[Result], busy: Mapping[str, float], bucket_s: fl
             for sort in SORTS
             if (is_timed & of_sort[sort]).any()
         },
+        **(calls if plan.is_deferred else {}),
         "failed": int((columns["outcome"] == FAILED).sum()),
         "unanswered": int((columns["outcome"] == UNANSWERED).sum()),
         "errors": sum((result.errors for result in results), Counter()),
@@ -130,3 +133,8 @@ def mean_latency_s(run: Mapping[str, Any], sort: str) -> float | None:
 def _histograms(run: Mapping[str, Any], sort: str) -> list[Any]:
     """Of each repetition that has any."""
     return [decode(each[sort]) for each in run.get("latencies", [run["latency"]]) if sort in each]
+
+
+def call_s(run: Mapping[str, Any], percentile: float) -> float | None:
+    """Of a run's deferred writes, until the call returned; of others, until they were answered."""
+    return percentile_s(decode(run["call"]), percentile) if "call" in run else latency_s(run, "writes", percentile)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
+from itertools import count
 from typing import Any
 
 from kazoo.exceptions import ConnectionLoss, OperationTimeoutError, SessionExpiredError
@@ -21,8 +22,8 @@ from parkazoo.protocol.chain import (
     remove_marker,
     replace_marker,
 )
-from parkazoo.protocol.deferral import Batch, Lane, Outcome, Phase, Write
-from parkazoo.protocol.placement import Place
+from parkazoo.protocol.deferral import Batch, Lane, Moved, Outcome, Phase, Write
+from parkazoo.protocol.placement import Place, is_of_zookeeper
 from parkazoo.protocol.steps import Operation, Request
 
 DISCONNECTED = (ConnectionLoss, SessionExpiredError, OperationTimeoutError)
@@ -79,42 +80,112 @@ class Deferrals:
             self._early = None
 
 
-class RunningLane:
-    """One lane on its way. Any thread may call.
+def directory_of(path: str) -> str:
+    """The directory to whose lane a write belongs."""
+    return path.rpartition("/")[0] or (path if is_of_zookeeper(path) else "/")
+
+
+class Lanes:
+    """The lanes of one ``client.deferred()``, one for each ensemble, and to which of them each directory belongs.
+
+    A directory belongs to a lane until that has found its children elsewhere. Of what changes it, all is done with
+    the lock held.
 
     :param lock: may be taken again by the thread that holds it: a member may answer at once. It is held while a
         batch is handed over, so that batches leave in their order; nothing blocks then.
     :param guard: the whole path of what must be there when a batch lands; None: nothing must.
     :param on_change: called with the lock held when writes have ended.
+    :ivar client: the number of the session to which all of this belongs.
+    :ivar of: the lane of each directory in which something was written.
+    :ivar has_moved: whether a directory has changed its lane.
+    :ivar running: all lanes, in their order.
     """
 
     def __init__(
         self,
         owner: Deferrals,
-        lane: Lane,
         lock: AbstractContextManager[Any],
-        ensemble: int,
+        skips: bool,
         guard: str | None,
         linger_s: float,
         on_change: Callable[[], None],
     ) -> None:
+        self.owner = owner
+        self.client = owner.session.number
+        self.lock = lock
+        self.guard = guard
+        self.linger_s = linger_s
+        self.on_change = on_change
+        self.numbers = count()
+        self.of: dict[str, RunningLane] = {}
+        self.running: tuple[RunningLane, ...] = ()
+        self.has_moved = False
+        self._skips = skips
+
+    @property
+    def pending(self) -> int:
+        """How many writes have no outcome yet."""
+        pending = 0
+        for lane in self.running:
+            pending += lane.lane.pending
+        return pending
+
+    def assign(self, directory: str, ensemble: int) -> RunningLane:
+        """The lane of a directory: that of this ensemble, unless it belongs to one already."""
+        if directory not in self.of:
+            self.of[directory] = self._on(ensemble)
+        return self.of[directory]
+
+    def _on(self, ensemble: int) -> RunningLane:
+        for running in self.running:
+            if running.ensemble == ensemble:
+                return running
+        running = RunningLane(self, Lane(self._skips, self.numbers), ensemble)
+        self.running = (*self.running, running)
+        return running
+
+    def move(self, moved: Iterable[Moved]) -> None:
+        """Directories of one lane have their children elsewhere: what was to be written there goes on there."""
+        for directory, ensemble, writes in moved:
+            self.of[directory] = self._on(ensemble)
+            self.has_moved = True
+            self.of[directory].take_in(writes)
+
+    def forget(self) -> None:
+        """Which directories belong to which lane, unless something is pending."""
+        with self.lock:
+            if not self.pending:
+                self.of.clear()
+
+    def remove(self) -> None:
+        """All of them are at rest."""
+        for lane in self.running:
+            lane.remove()
+        self.of.clear()
+        self.running = ()
+
+
+class RunningLane:
+    """One lane on its way. Any thread may call."""
+
+    def __init__(self, lanes: Lanes, lane: Lane, ensemble: int) -> None:
+        owner = lanes.owner
         self.lane = lane
         self.ensemble = ensemble
+        self._lanes = lanes
         self._owner = owner
         self._session = owner.session
         self._runtime = owner.runtime
-        self._lock = lock
-        self._guard = guard
-        self._linger_s = linger_s
-        self._on_change = on_change
-        self._client = self._session.number
+        self._lock = lanes.lock
+        self._guard = lanes.guard
+        self._client = lanes.client
         self._marker = Place(ensemble, "")
         self._data = b""
         self._successor = ""
         self._is_timed = False
         self._is_urgent = False
         self._is_asking = False
-        with lock:
+        with self._lock:
             owner.lanes = [*owner.lanes, self]
             owner.hold()
             self._ask()
@@ -127,16 +198,25 @@ class RunningLane:
 
     def add(self, write: Write) -> Exception | None:
         """Take a write; or return why the lane takes none any more."""
-        lane = self.lane
+        lane, lanes = self.lane, self._lanes
         with self._lock:
+            if lanes.has_moved:  # since the caller has looked, perhaps
+                now = lanes.of.get(directory_of(write.request.path), self)
+                if now is not self:
+                    return now.add(write)
             if lane.error is None:
-                lane.add(write)
-                if lane.is_full:
+                if lane.add(write):
                     self._pump()
-                if lane.has_unsent and not self._is_timed:
+                if not self._is_timed and lane.has_unsent:
                     self._is_timed = True
-                    self._owner.call_later(self._linger_s, self._have_lingered)
+                    self._owner.call_later(lanes.linger_s, self._have_lingered)
             return lane.error
+
+    def take_in(self, writes: Iterable[Write]) -> None:
+        """With the lock held: what another lane has given up."""
+        self.lane.take_in(writes)
+        self._is_urgent = True
+        self._go_on()
 
     def flush(self) -> None:
         """Put everything on the wire, as soon as the lane is out of doubt."""
@@ -193,18 +273,20 @@ class RunningLane:
             self.lane.answered()
             if self.is_in_doubt and not was_in_doubt:
                 self._owner.hold()
+            self._lanes.move(self.lane.take_moved())
             self._go_on()
 
-    def _outcome(self, answer: Landed | Exception) -> tuple[Outcome, int, Exception | None]:
+    def _outcome(self, answer: Landed | Exception) -> tuple[Outcome, int, Exception | None, int]:
         if isinstance(answer, Exception):
             if not isinstance(answer, DISCONNECTED):
                 self.lane.give_up(answer)
-            return Outcome.LOST, -1, answer
-        if answer.error is None:
-            return Outcome.DONE, -1, None
-        if answer.at < 0:
-            return Outcome.BEHIND, -1, answer.error
-        return Outcome.FAILED, answer.at - (self._guard is not None), answer.error
+            return Outcome.LOST, -1, answer, -1
+        at, error, elsewhere = answer
+        if error is None:
+            return Outcome.DONE, -1, None, -1
+        if at < 0:
+            return Outcome.BEHIND, -1, error, -1
+        return Outcome.FAILED if elsewhere < 0 else Outcome.APART, at - (self._guard is not None), error, elsewhere
 
     def _go_on(self) -> None:
         """With the lock held, after the lane has changed."""
@@ -214,7 +296,7 @@ class RunningLane:
             self._pump()
         if not self.is_in_doubt:
             self._owner.release()
-        self._on_change()
+        self._lanes.on_change()
 
     # ---- the marker --------------------------------------------------------------------------------
 

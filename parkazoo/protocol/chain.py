@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kazoo.exceptions import BadVersionError, ConfigurationError, NoNodeError, NotEmptyError
+from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, GetData, SetData, Transaction, int_struct
@@ -22,7 +22,6 @@ from parkazoo.protocol.rights import is_secret
 from parkazoo.protocol.steps import Operation, Request, ask, commit, failure, placed
 from parkazoo.protocol.transaction import place_of, transact
 
-NOT_PLAIN = "writes cannot be deferred on a map whose form is not plain"
 BASE = "batches"  # in a marker's data
 
 
@@ -73,10 +72,12 @@ class Landed(NamedTuple):
 
     :param at: which of its operations was refused; -1: the step of the chain, it is not its turn.
     :param error: why; None: it has landed.
+    :param elsewhere: the ensemble to which that operation is to go instead; -1: it was refused.
     """
 
     at: int = -1
     error: Exception | None = None
+    elsewhere: int = -1
 
 
 LANDED = Landed()
@@ -118,15 +119,6 @@ def _chained(
         if isinstance(each, Create) and not context.known(parent := split(each.path)[0]).is_native:
             context.resolver.remember_promoted(parent)
     return LANDED
-
-
-def refuse_batch(context: Context, request: ChainedBatch) -> Operation[Landed]:
-    """Where pins decide, a batch may have to find out first where its writes go.
-
-    :raises ConfigurationError: always.
-    """
-    raise ConfigurationError(NOT_PLAIN)
-    yield
 
 
 def _is_of_directory(refused: Request, error: Exception | None) -> bool:

@@ -8,9 +8,11 @@ behind it fail at the server. docs/design/deferred.md has the whole argument.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum
+from typing import NamedTuple
 
+from parkazoo.protocol.placement import split
 from parkazoo.protocol.steps import Request
 
 MOST_WRITES = 64  # in a batch
@@ -30,7 +32,7 @@ class Write:
     def __init__(self, request: Request, size: int) -> None:
         self.request = request
         self.size = size
-        self.number = -1  # in its lane
+        self.number = -1  # of all that its lane and those beside it have taken
         self.state = PENDING
         self.error: Exception | None = None
 
@@ -43,6 +45,7 @@ class Outcome(Enum):
 
     DONE = "done"
     FAILED = "failed"  # one of its writes, or the guard, was refused
+    APART = "apart"  # one of its writes is to go to another ensemble: nothing of the batch was done
     BEHIND = "behind"  # the marker was not what it must be: nothing of the batch was done
     LOST = "lost"  # it may have been done
 
@@ -52,18 +55,29 @@ class Batch:
 
     :ivar number: how many batches of the lane are in front of it.
     :ivar outcome: None until it is answered.
-    :ivar failed_at: the index of the write that was refused; -1: the guard.
+    :ivar failed_at: the index of the write that was refused, or is to go elsewhere; -1: the guard.
+    :ivar elsewhere: the ensemble to which it is to go.
     """
 
     def __init__(self, writes: list[Write]) -> None:
         self.writes = writes
         self.number = -1
         self.outcome: Outcome | None = None
-        self.failed_at = -1
+        self.failed_at = self.elsewhere = -1
         self.error: Exception | None = None
 
-    def answer(self, outcome: Outcome, failed_at: int = -1, error: Exception | None = None) -> None:
-        self.outcome, self.failed_at, self.error = outcome, failed_at, error
+    def answer(
+        self, outcome: Outcome, failed_at: int = -1, error: Exception | None = None, elsewhere: int = -1
+    ) -> None:
+        self.outcome, self.failed_at, self.error, self.elsewhere = outcome, failed_at, error, elsewhere
+
+
+class Moved(NamedTuple):
+    """What a lane gives up, because they are elsewhere: all writes of a directory that have not ended."""
+
+    directory: str
+    ensemble: int
+    writes: list[Write]
 
 
 class Phase(Enum):
@@ -82,29 +96,27 @@ class Lane:
     """The deferred writes of one client to one ensemble, in their order.
 
     :param skips: whether the rest follows when a write is refused. If not, the lane ends there.
-    :ivar issued: how many writes there were. :ivar pending: how many have not ended.
-    :ivar base: the batches that were in when the marker was made.
+    :param numbers: of writes; lanes beside this one use them too.
+    :ivar pending: how many writes have not ended. :ivar base: the batches that were in when the marker was made.
+    :ivar error: why it is OVER, or will be behind what is sent again.
     """
 
-    def __init__(self, skips: bool) -> None:
+    def __init__(self, skips: bool, numbers: Iterator[int]) -> None:
         self.phase = Phase.SETTLING
-        self.pending = self.issued = 0
-        self.base = 0
+        self.pending = self.base = 0
+        self._numbers = numbers
         self._bad: list[Write] = []  # that have ended, and are not COMMITTED
         self._skips = skips
         self._waiting: deque[Write] = deque()  # in no batch yet
         self._waiting_bytes = 0
+        self._guests: list[Write] = []  # that another lane has given up; their numbers may be lower
+        self._moved: list[Moved] = []
         self._again: deque[Batch] = deque()  # have been sent, and go first
         self._flight: deque[Batch] = deque()
         self._next = 0  # the number of the next batch
         self._is_lost = False  # the session is over
         self._gives_up = False  # nothing is sent again
-        self._stop: Exception | None = None  # ends the lane behind what is in `_again`
-
-    @property
-    def error(self) -> Exception | None:
-        """Why it is OVER, or is about to be."""
-        return self._stop
+        self.error: Exception | None = None
 
     @property
     def is_full(self) -> bool:
@@ -119,18 +131,38 @@ class Lane:
         """Whether every write in front of this number has ended."""
         first = self._flight or self._again
         oldest = first[0].writes[0] if first else self._waiting[0] if self._waiting else None
-        return oldest is None or oldest.number >= number
+        if self._guests:
+            self._guests = [each for each in self._guests if each.state == PENDING]
+        return oldest is None or min(each.number for each in (oldest, *self._guests)) >= number
 
     def take_bad(self) -> list[Write]:
         """What has ended and was not done, since this was last asked."""
         bad, self._bad = self._bad, []
         return bad
 
-    def add(self, write: Write) -> None:
-        write.number, self.issued = self.issued, self.issued + 1
+    def take_moved(self) -> list[Moved]:
+        """What the lane has given up since this was last asked."""
+        moved, self._moved = self._moved, []
+        return moved
+
+    def add(self, write: Write) -> bool:
+        """Returns whether a whole batch waits to be sent."""
+        write.number = next(self._numbers)
         self._waiting.append(write)
         self._waiting_bytes += write.size
         self.pending += 1
+        return len(self._waiting) >= MOST_WRITES or self._waiting_bytes >= MOST_BYTES
+
+    def take_in(self, writes: Iterable[Write]) -> None:
+        """Add what another lane has given up."""
+        for write in writes:
+            self.pending += 1
+            if self.error is not None:
+                self._end([write], DROPPED, self.error)
+                continue
+            self._waiting.append(write)
+            self._waiting_bytes += write.size
+            self._guests.append(write)
 
     def take(self, is_urgent: bool) -> Batch | None:
         """The next batch to send now.
@@ -141,7 +173,7 @@ class Lane:
             return None
         if self._again:
             batch = self._again.popleft()
-        elif self._stop is None and self._waiting and (is_urgent or self.is_full):
+        elif self.error is None and self._waiting and (is_urgent or self.is_full):
             batch = Batch(list(self._fill()))
         else:
             return None
@@ -177,11 +209,17 @@ class Lane:
         """Nothing is under way any more: the first batch did not land, or may not have landed."""
         first = self._flight[0] if self._flight else None
         is_lost = self._is_lost or any(each.outcome is Outcome.LOST for each in self._flight)
-        if first is None or is_lost or first.outcome is not Outcome.FAILED:
+        if first is None or is_lost or first.outcome not in (Outcome.FAILED, Outcome.APART):
             self.phase = Phase.SETTLING
             return
         self._go_back(first.number)
-        self._leave_out(self._again[0])
+        if first.outcome is Outcome.FAILED:
+            self._leave_out(first)
+        elif first.failed_at:  # what is in front of it comes first, and alone
+            self._again.insert(1, Batch(first.writes[first.failed_at :]))
+            del first.writes[first.failed_at :]
+        else:
+            self._give_up_directory(split(first.writes[0].request.path)[0], first.elsewhere)
 
     def _leave_out(self, batch: Batch) -> None:
         """What a batch does without the write that was refused."""
@@ -203,9 +241,28 @@ class Lane:
         if not batch.writes:
             self._again.popleft()
 
+    def _give_up_directory(self, directory: str, ensemble: int) -> None:
+        """The lane has nothing under way, and everything in front of the directory's first write has ended."""
+        inside: list[Write] = []
+
+        def rest(writes: Iterable[Write]) -> Iterator[Write]:
+            for write in writes:
+                if split(write.request.path)[0] == directory:
+                    inside.append(write)
+                else:
+                    yield write
+
+        for batch in self._again:
+            batch.writes = list(rest(batch.writes))
+        self._again = deque(batch for batch in self._again if batch.writes)
+        self._waiting = deque(rest(self._waiting))
+        self._waiting_bytes = sum(write.size for write in self._waiting)
+        self.pending -= len(inside)
+        self._moved.append(Moved(directory, ensemble, inside))
+
     def _drop_again(self, first: int) -> None:
         while len(self._again) > first:
-            self._end(self._again.pop().writes, DROPPED, self._stop)
+            self._end(self._again.pop().writes, DROPPED, self.error)
 
     def _go_back(self, number: int) -> None:
         """Send what is under way once more, the first with this number."""
@@ -255,13 +312,13 @@ class Lane:
         self.stop(error)
 
     def stop(self, error: Exception) -> None:
-        if self._stop is None:
-            self._stop = error
+        if self.error is None:
+            self.error = error
 
     def _end_if_stopped(self) -> None:
-        if self._stop is None or self.phase is not Phase.OPEN or self._flight or self._again:
+        if self.error is None or self.phase is not Phase.OPEN or self._flight or self._again:
             return
-        self._end(self._waiting, DROPPED, self._stop)
+        self._end(self._waiting, DROPPED, self.error)
         self._waiting.clear()
         self._waiting_bytes = 0
         self.phase = Phase.OVER

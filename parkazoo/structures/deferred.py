@@ -11,14 +11,14 @@ from kazoo.exceptions import ConfigurationError, ConnectionClosedError
 
 from parkazoo.compat.creation import checked_acl, prefixed
 from parkazoo.compat.ensembles import Ensembles, time_out
-from parkazoo.engine.deferring import Deferrals, RunningLane
+from parkazoo.engine.deferring import DISCONNECTED, PAUSE_S, Deferrals, Lanes, RunningLane, directory_of
+from parkazoo.engine.driver import Driver
 from parkazoo.errors import CrossEnsembleError, DeferredError
 from parkazoo.kazoo_private import Create, Delete, SetData
-from parkazoo.protocol.chain import NOT_PLAIN
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.deferral import DROPPED, FAILED, PENDING, UNKNOWN, Lane, Write
-from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.placement import split
+from parkazoo.protocol.deferral import DROPPED, FAILED, PENDING, UNKNOWN, Write
+from parkazoo.protocol.grown.batches import find_children
+from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
@@ -26,6 +26,7 @@ from parkazoo.protocol.steps import Request
 LARGEST_BYTES = (1 << 20) - (1 << 14)  # servers take packets of 1 MiB; the rest is for the chain
 OVERHEAD_BYTES = 100  # of a write in a batch
 NAMED = 5  # writes that an error's message names
+DIRECTORIES_REMEMBERED = 1 << 16
 
 
 class Ticket(Write):
@@ -63,7 +64,8 @@ class Deferred:
         # here all of them are done, or DeferredError has said which are not
 
     - What is done is a prefix of what was issued, for each ensemble, whatever fails. Znodes with the same parent
-      are on the same ensemble. Between ensembles there is no order.
+      are on the same ensemble. Between ensembles there is no order. (If another client makes a directory again on
+      another ensemble, what is pending in it follows what was issued there meanwhile.)
     - Each write is done at most once; exactly once while the session lives, lost connections included.
     - This client's own operations see them: they put what is pending on the wire first.
     - After LOST nothing is sent any more. Tickets say what is done.
@@ -84,21 +86,22 @@ class Deferred:
         self._client = client
         self._deferrals = deferrals
         self._max_pending = max_pending
-        self._linger_s = linger_s
-        self._skips = skips
-        self._guard = None if guard is None else prefixed(client.chroot, guard)
-        self._guarded = None if self._guard is None else self._context.known(self._guard).home.ensemble
         self._lock = client.handler.rlock_object()
-        self._lanes: dict[int, RunningLane] = {}
-        self._running: tuple[RunningLane, ...] = ()  # the same, for those that do not hold the lock
+        whole = None if guard is None else prefixed(client.chroot, guard)
+        self._lanes = Lanes(deferrals, self._lock, skips, whole, linger_s, self._tell)
         self._waiters: list[Any] = []
         self._is_closed = False
+        self._guarded = None if whole is None else self._find(directory_of(whole))
+
+    @property
+    def _driver(self) -> Driver:
+        driver = self._deferrals.session.driver
+        assert driver is not None
+        return driver
 
     @property
     def _context(self) -> Context:
-        driver = self._deferrals.session.driver
-        assert driver is not None
-        return driver.context
+        return self._driver.context
 
     # ---- writes ------------------------------------------------------------------------------------
 
@@ -145,7 +148,7 @@ class Deferred:
         if (error := refusal(request)) is not None:
             raise error
         self._client.check_process()
-        if self.pending >= self._max_pending:
+        if self._lanes.pending >= self._max_pending:
             self.wait_until(lambda: self.pending < self._max_pending, None)
         ticket = Ticket(request, size)
         ticket._deferred = self
@@ -154,42 +157,58 @@ class Deferred:
         return ticket
 
     def _lane_of(self, request: Request) -> RunningLane:
-        known, path = self._context.known, request.path
-        place = known(split(path)[0]).mirror if isinstance(request, Create) else known(path).home
-        lane = self._lanes.get(place.ensemble)
-        return self._begin(place.ensemble, path) if lane is None or self._is_closed else lane
+        lane = self._lanes.of.get(directory := directory_of(request.path))
+        return self._begin(directory, request.path) if lane is None or self._is_closed else lane
 
-    def _begin(self, ensemble: int, path: str) -> RunningLane:
+    def _begin(self, directory: str, path: str) -> RunningLane:
+        if len(self._lanes.of) >= DIRECTORIES_REMEMBERED:
+            self.wait_until(lambda: not self.pending, None)
+            self._lanes.forget()
+        self._verify_open()
+        ensemble = self._find(directory)
         with self._lock:
-            if self._is_closed:
-                raise DeferredError("these deferred writes are closed: make others with client.deferred()")
+            self._verify_open()
             if self._guarded not in (None, ensemble):
                 names = self._context.names
-                guard = "check", str(self._guard), names[self._guarded or 0]
+                guard = "check", str(self._lanes.guard), names[self._guarded or 0]
                 raise CrossEnsembleError([guard, ("write", path, names[ensemble])])
-            if ensemble not in self._lanes:
-                lane = RunningLane(
-                    self._deferrals,
-                    Lane(self._skips),
-                    self._lock,
-                    ensemble,
-                    self._guard,
-                    self._linger_s,
-                    self._tell,
-                )
-                self._lanes[ensemble] = lane
-                self._running = (*self._running, lane)
-            return self._lanes[ensemble]
+            return self._lanes.assign(directory, ensemble)
+
+    def _verify_open(self) -> None:
+        if self._is_closed:
+            raise DeferredError("these deferred writes are closed: make others with client.deferred()")
+        if self._deferrals.session.number != self._lanes.client:
+            raise DeferredError("no more deferred writes are taken: the session is over")
+
+    def _find(self, directory: str) -> int:
+        """The ensemble that holds the children of a directory.
+
+        Where pins decide, a client that does not know asks, behind all that it has written. If the directory is
+        not there, it asks again when that has ended.
+        """
+        while isinstance(context := self._context, GrownContext):
+            self._flush()
+            answer = self._client.handler.async_result()
+            self._driver.run(find_children(context, directory), answer)
+            try:
+                ensemble = answer.get()
+            except DISCONNECTED:
+                self._verify_open()
+                self._client.handler.sleep_func(PAUSE_S)
+                continue
+            if ensemble is not None:
+                return ensemble
+            if not self.pending:
+                break
+            self.wait_until(lambda: not self.pending, None)
+        return context.known(directory).mirror.ensemble
 
     # ---- waiting -----------------------------------------------------------------------------------
 
     @property
     def pending(self) -> int:
         """How many writes have no outcome yet."""
-        count = 0
-        for lane in self._running:
-            count += lane.lane.pending
-        return count
+        return self._lanes.pending
 
     def barrier(self, timeout: float | None = None) -> None:
         """Wait until everything issued so far is done, durable and visible to all clients.
@@ -200,32 +219,40 @@ class Deferred:
         :raises ForkError: this is a child of the process that has started the client.
         :raises: the handler's ``timeout_exception``; the writes stay pending.
         """
-        issued = [(lane.lane, lane.lane.issued) for lane in self._running]
-        if not self.wait_until(lambda: all(lane.has_ended(number) for lane, number in issued), timeout):
+        self._client.check_process()  # first: in a child process the lock may be held for ever
+        lanes = self._lanes
+        with self._lock:
+            number = next(lanes.numbers)
+        if not self.wait_until(lambda: all(each.lane.has_ended(number) for each in lanes.running), timeout):
             message = f"{self.pending} deferred writes have no answer within {timeout} s"
             raise time_out(self._client.handler, message, timeout or 0.0)
         if (error := self._take_error()) is not None:
             raise error
 
     def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
-        """Put all on the wire, and wait until a condition holds that the end of a write may bring about."""
+        """Put all on the wire, and wait until a condition holds that the end of a write may bring about.
+
+        :param condition: is called with the lock held: a write that goes from lane to lane is in one of them.
+        """
         self._client.check_process()
         self._client.listeners.before_use()
         deadline_s = None if timeout is None else time.monotonic() + timeout
-        while not condition():
-            has_changed = self._client.handler.event_object()
+        while True:
+            self._flush()
             with self._lock:
+                if condition():
+                    return True
+                has_changed = self._client.handler.event_object()
                 self._waiters.append(has_changed)
-            for lane in self._running:
-                lane.flush()
-            if condition():  # what has changed before has told no one
-                break
             remaining_s = None if deadline_s is None else deadline_s - time.monotonic()
             if remaining_s is not None and remaining_s <= 0:
                 return False
             has_changed.wait(remaining_s)
             self._client.check_process()
-        return True
+
+    def _flush(self) -> None:
+        for lane in self._lanes.running:
+            lane.flush()
 
     def _tell(self) -> None:
         """With the lock held: writes have ended."""
@@ -237,7 +264,7 @@ class Deferred:
     def _take_error(self) -> DeferredError | None:
         """The error for what has ended badly since it was last asked for."""
         with self._lock:
-            bad = [write for lane in self._running for write in lane.lane.take_bad()]
+            bad = [write for lane in self._lanes.running for write in lane.lane.take_bad()]
         if not bad:
             return None
         unchroot = self._client.unchroot
@@ -269,10 +296,7 @@ class Deferred:
 
     def _remove_lanes(self) -> None:
         with self._lock:
-            for lane in self._running:
-                lane.remove()
-            self._lanes.clear()
-            self._running = ()
+            self._lanes.remove()
         self._client.forget_deferred(self)
 
     def abandon(self, timeout: float) -> None:
@@ -280,7 +304,7 @@ class Deferred:
         with self._lock:
             self._is_closed = True
         if not self.wait_until(lambda: not self.pending, timeout):
-            for lane in self._running:
+            for lane in self._lanes.running:
                 lane.end(ConnectionClosedError("the client has been stopped"))
         if (error := self._take_error()) is not None:
             self._client.logger.error("Not done, and no barrier has said so: %s", error)
@@ -324,8 +348,7 @@ class Deferring(Ensembles):
             the lane when it is missing. All writes must be on its ensemble.
         :raises ValueError: an option is out of range.
         :raises ConnectionClosedError: the client is not connected.
-        :raises ConfigurationError: the client was made with ``consistency="total"``, or the map's form is not
-            ``plain``.
+        :raises ConfigurationError: the client was made with ``consistency="total"``.
         """
         self.check_process()
         if max_pending < 1 or not linger_s >= 0 or on_error not in ("stop", "skip"):
@@ -335,8 +358,6 @@ class Deferring(Ensembles):
             raise ConnectionClosedError("the client is not connected: start it")
         if self.has_total_order:
             raise ConfigurationError("writes of a client with consistency='total' cannot be deferred")
-        if session.driver.context.form is not Form.PLAIN:
-            raise ConfigurationError(NOT_PLAIN)
         if self._deferrals is None:
             self._deferrals = Deferrals(session, self._runtime, self._session_timeout / 1000)
         made = Deferred(self, self._deferrals, max_pending, linger_s, on_error == "skip", guard)

@@ -94,6 +94,17 @@ class TestLoad(unittest.TestCase):
         self.assertEqual(len(set(columns["begun_ns"].tolist())), len(columns["begun_ns"]))
         self.assertTrue((columns["late_ns"] >= 0).all())
 
+    def test_deferred_writes(self) -> None:
+        """Calls return before their writes are committed. A read and a barrier are waited for."""
+        for entries in ({"read_share": 0.1}, {"barrier_each": 10}, {"rate_s": 200.0}):
+            results = self.run_plan(self.plan(write="set", is_deferred=True, **entries))
+            self.see_all_answered(results)
+            self.assertLessEqual(set(self.kinds(results)), {SET, GET})
+            for each in results:
+                is_set = each.columns["kind"] == SET
+                self.assertTrue((each.columns["call_ns"] > 0)[is_set].all())
+                self.assertTrue((each.columns["took_ns"] >= each.columns["call_ns"]).all())
+
     def test_gevent(self) -> None:
         results = self.run_plan(self.plan(nodes=1, handler="gevent", read_share=1.0, is_hashed=True, zipf=1.0))
         self.see_all_answered(results)

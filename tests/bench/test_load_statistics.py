@@ -19,6 +19,7 @@ from bench.load.record import ANSWERED, FAILED, UNANSWERED, Record
 from bench.load.requests import (
     CREATE,
     DELETE,
+    SET,
     Request,
     Requests,
     choose_directories,
@@ -180,12 +181,25 @@ class TestLoads(unittest.TestCase):
         self.assertEqual(requests.draw().path, first.path)
         self.assertEqual(requests.draw().path, "/b/x-2")
 
+    def test_recent_reads_are_of_what_was_set_last(self) -> None:
+        requests = Requests(
+            plan(write="set", read_share=0.5, recent_share=1.0, directories=2), ["/a", "/b"], "x", random.Random(1)
+        )
+        last = ""
+        for _ in range(1000):
+            request = requests.draw()
+            if request.kind == SET:
+                last = request.path
+            elif last:
+                self.assertEqual(request.path, last)
+
     def test_a_mistaken_plan_names_the_entry(self) -> None:
         for entries, said in (
-            ({"threds": 1}, "there is no entry threds; there are begin_timeout_s, "),
+            ({"threds": 1}, "there is no entry threds; there are barrier_each, begin_timeout_s, "),
             ({"system": "zookeper"}, "system is 'zookeper'; it must be one of kazoo, parkazoo"),
             ({"threads": 0}, "threads is 0; it must be at least 1"),
             ({"read_share": 90}, "read_share is 90; it must be 0 to 1"),
+            ({"is_deferred": True}, "is_deferred is true; system must be 'parkazoo' and write 'set' then"),
         ):
             with self.subTest(said), self.assertRaisesRegex(PlanError, said):
                 plan(**entries)
@@ -203,6 +217,7 @@ class TestRecord(unittest.TestCase):
         rows = read_rows(record.rows)
         self.assertEqual(rows["took_ns"].tolist(), [5, 6])
         self.assertEqual(rows["late_ns"].tolist(), [0, 2])
+        self.assertEqual(rows["call_ns"].tolist(), [0, 0])
         self.assertEqual(rows["kind"].tolist(), [CREATE, DELETE])
         self.assertEqual(rows["directory"].tolist(), [7, 8])
         self.assertEqual(rows["outcome"].tolist(), [ANSWERED, FAILED])

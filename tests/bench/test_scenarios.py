@@ -19,11 +19,11 @@ from bench.hosts.preflight import find_obstacles
 from bench.lab import Faults, LabError, NotPossible, Server
 from bench.load.plan import Plan
 from bench.load.record import ANSWERED, FAILED, UNANSWERED
-from bench.load.requests import CREATE, GET
+from bench.load.requests import CREATE, GET, SET
 from bench.load.result import Result
 from bench.loopback import Loopback
 from bench.report.text import rate_of
-from bench.scenarios import accounts, elections, ensembles_added, failures
+from bench.scenarios import accounts, elections, ensembles_added, failing_followers, failures, writes_deferred
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
 from bench.scenarios.catching_up import count_entries
 from bench.scenarios.emulated import emulated
@@ -109,6 +109,12 @@ class TestSmall(unittest.TestCase):
         document = self.check("raft", {"1x3"})
         self.assertEqual([list(each) for each in document["trials"]], [["missed", "took_s", "missed_s"]])
 
+    def test_deferred(self) -> None:
+        document = self.check("deferred", {"1x3"})
+        self.assertEqual({run["part"] for run in document["runs"]}, {*writes_deferred.PARTS})
+        flows = [run["flow"] for run in document["runs"] if "flow" in run]
+        self.assertTrue(all(sum(flow["committed"]) for flow in flows))
+
     def test_networks_by_command(self) -> None:
         ran = self.run_command("networks", "--small", "--out", str(self.folder))
         self.assertEqual((ran.returncode, ran.stderr), (0, ""), ran.stdout)
@@ -143,6 +149,7 @@ def result(*requests: tuple[float, float, int, int], **entries: Any) -> Result:
         "begun_ns": np.array([int(each * S) for each in begun]),
         "took_ns": np.array([int(each * S) for each in took]),
         "late_ns": np.zeros(len(requests), int),
+        "call_ns": np.zeros(len(requests), int),
         "kind": np.array(kinds, np.uint8),
         "directory": np.zeros(len(requests), np.uint16),
         "outcome": np.array(outcomes, np.uint8),
@@ -202,6 +209,18 @@ class TestSummary(unittest.TestCase):
         self.assertEqual(name_limits(0.5, 0.0, {"m": 0.9}), [])
         self.assertEqual(name_limits(0.95, 0.0, {"m": 0.5, "n": 0.95}), ["load generator", "processors of n"])
         self.assertEqual(name_limits(0.5, 0.06, {}), ["load generator"])
+
+    def test_what_is_accepted_while_followers_die(self) -> None:
+        """Ten writes, each 0.1 s after the other; none is committed from 101.5 to 102.5, as seen by the clock."""
+        requests = [
+            (101.05 + n / 10, max(0.01, 1.55 - n / 10 if n >= 5 else 0.01), SET, ANSWERED) for n in range(10)
+        ]
+        one = result(*requests, is_deferred=True, system="parkazoo", write="set", measure_s=2)
+        flow = failing_followers.find_flow([one], 1.5)
+        self.assertEqual(sum(flow["accepted"][:4]), 10)
+        self.assertEqual(sum(flow["committed"][:4]), 5)
+        self.assertEqual((max(flow["backlog"]), flow["backlog"][-1], flow["lost"]), (5, 0, 0))
+        self.assertAlmostEqual(flow["drained_s"], 0.1)
 
     def test_growth(self) -> None:
         """From 101 to 121; a command from 107 to 111. 2 answers/s before it, 1 meanwhile, 4 afterwards."""

@@ -99,7 +99,7 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
         in_case("native empty", [MAKE_X], AGAIN, maps="native guarded grown", hints=("native", "nothing")),
     ),
     "only a grown client guards its transactions": GrownMutant(
-        multi._Attempt.__init__,
+        multi.Attempt.__init__,
         ["self._is_guarded = context.form >= Form.GUARDED", "self._is_guarded = context.form is Form.GROWN"],
         OTHERS,
         in_case(
@@ -135,7 +135,7 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
         in_case("leaf", [MAKE_X], [MAKE_Y]),
     ),
     "a transaction does not check its parents": GrownMutant(
-        multi._Attempt._multi,
+        multi.Attempt._multi,
         ["steps.append(CheckVersion(self.context.places.known(parent).proof, -1))", "pass"],
         OTHERS,
         in_case("native empty", [Transaction([MAKE_X, OTHER])], AGAIN, hints=("native", "nothing")),

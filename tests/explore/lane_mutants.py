@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from parkazoo.engine.deferring import Deferrals, RunningLane
+from parkazoo.engine.deferring import Deferrals, Lanes, RunningLane
 from parkazoo.protocol import chain
 from parkazoo.protocol.deferral import Lane
+from parkazoo.protocol.grown import batches, claims, multi
+from tests.explore.lanes import World
 from tests.explore.mutation import Mutation
 
 
@@ -62,8 +64,10 @@ LANE_MUTANTS: Mapping[str, LaneMutant] = {
         [
             "any(each.outcome is Outcome.LOST for each in self._flight)",
             "False",
-            "first is None or is_lost or first.outcome is not Outcome.FAILED",
+            "first is None or is_lost or first.outcome not in (Outcome.FAILED, Outcome.APART)",
             "first is None or is_lost",
+            "first.outcome is Outcome.FAILED",
+            "first.outcome is not Outcome.APART",
         ],
         "puts",
         "only these have landed",
@@ -74,5 +78,56 @@ LANE_MUTANTS: Mapping[str, LaneMutant] = {
     ),
     "no guard": LaneMutant(
         RunningLane._send, ["self._guard, requests", "None, requests"], "guard", "without its guard"
+    ),
+    "what is not found is not proved": LaneMutant(
+        batches.chained,
+        ["if not at or not isinstance(error, NoNodeError):", "if True:"],
+        "a wrong hint",
+        "write 0 is failed",
+    ),
+    "what is elsewhere is refused": LaneMutant(
+        Lane._resolve, ["first.outcome is Outcome.FAILED:", "True:"], "another life", "write 0 is failed"
+    ),
+    "what is elsewhere is lost": LaneMutant(
+        Lanes.move, ["take_in(writes)", "take_in(writes[1:])"], "another life", LANDED
+    ),
+    "what is elsewhere is left in place too": LaneMutant(
+        Lane._give_up_directory,
+        ["batch.writes = list(rest(batch.writes))", "list(rest(batch.writes))"],
+        "a wrong hint",
+        LANDED,
+    ),
+    "only what is in front goes elsewhere": LaneMutant(
+        Lane._give_up_directory,
+        [
+            "if split(write.request.path)[0] == directory:",
+            "if split(write.request.path)[0] == directory and not inside:",
+        ],
+        "another life, and more is written",
+        LANDED,
+    ),
+    "a create does not ask for the proof": LaneMutant(
+        multi.Attempt._multi,
+        [
+            "elif self._is_guarded and not is_fixed(parent) and self.context.places.known(parent).is_native:",
+            "elif False:",
+        ],
+        "another life, below its home",
+        "does not belong",
+    ),
+    "a place is guessed": LaneMutant(
+        batches.find_children,
+        ["if not is_fixed(path) and not places.is_pinned(path):", "if False:"],
+        "a place that is not known",
+        LANDED,
+    ),
+    "a batch that has to look for a place is overtaken": LaneMutant(
+        claims._chained_lasting,
+        ["places.is_known(parent) and places.known(parent).mirror.ensemble == ensemble", "True"],
+        "a form that rises, own reads",
+        READS,
+    ),
+    "a directory that is still to be made is not waited for": LaneMutant(
+        World._found, ["ensemble is None and self.lanes.pending", "False"], "a directory of its own", "is failed"
     ),
 }

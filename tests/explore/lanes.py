@@ -1,146 +1,51 @@
 """A lane of deferred writes, explored: losses, late batches, an expiry and refusals, in every order.
 
-The production driver and lane run over the model. A connection that breaks loses the answers that are under way;
+The production driver and lanes run over the model. A connection that breaks loses the answers that are under way;
 the requests that the server has not seen may still reach it, late. That is more than ZooKeeper allows.
+
+Where pins decide, another client makes a directory again elsewhere, or decides first where its children are; or
+the form of the map rises meanwhile.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
 from kazoo.exceptions import ConnectionLoss, SessionExpiredError
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from parkazoo.engine.deferring import PAUSE_S, Deferrals, RunningLane
+from parkazoo.engine.deferring import DISCONNECTED, Deferrals, Lanes
 from parkazoo.engine.driver import Driver
-from parkazoo.kazoo_private import Create, Delete, GetData, SetData, Transaction
+from parkazoo.engine.ports import OnAnswer
+from parkazoo.kazoo_private import Create, GetData, Transaction
 from parkazoo.protocol import deferral
-from parkazoo.protocol.deferral import COMMITTED, DROPPED, FAILED, Lane, Write
-from parkazoo.protocol.placement import ROOT, Placement
+from parkazoo.protocol.deferral import COMMITTED, DROPPED, FAILED, Write
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.grown import batches
+from parkazoo.protocol.grown.claims import GROWN_PLANS
+from parkazoo.protocol.grown.common import GrownContext
+from parkazoo.protocol.grown.places import by_first
+from parkazoo.protocol.placement import Place, Placement, logical, split
 from parkazoo.protocol.steps import Request
-from tests.explore.alone import Marks, find_directory, make_context, must, prepared
+from tests.explore.alone import make_context, make_grown, must, outcome, prepared
 from tests.explore.client import Result
+from tests.explore.grown import ADOPTED, Maps, brought, guess
+from tests.explore.lane_parts import Port, Runtime, Session
+from tests.explore.lane_programs import DC, MIRRORED, E, Pins, Program
 from tests.explore.model import Model
+from tests.explore.pinned import home_by_pins
+from tests.explore.scenario import Knows
 from tests.explore.znodes import Answer
 
 PATIENCE_S = 1000.0
-MIRRORED = find_directory(Placement(2), is_native=False)
-
-
-class Program(NamedTuple):
-    """What is written, and what may happen meanwhile.
-
-    :param refused: the indexes of the writes that the server refuses.
-    :param losses: of connections. :param meddling: what another client does at some time.
-    """
-
-    writes: tuple[Request, ...]
-    refused: tuple[int, ...] = ()
-    skips: bool = False
-    losses: int = 1
-    expires: bool = False
-    batch: int = 1
-    guard: str | None = None
-    meddling: Request | None = None
-    ensembles: int = 1
-    reads: str | None = None
-
-
-def _put(path: str, value: int) -> Request:
-    return SetData(path, b"%d" % value, -1)
-
-
-PUTS = tuple(_put("/x", number) for number in range(3))
-BROKEN = (_put("/x", 0), _put("/missing", 1), _put("/x", 2))
-PROGRAMS = {
-    "puts": Program(PUTS, reads="/x"),
-    "two losses": Program(PUTS[:2], losses=2),
-    "expiry": Program(PUTS[:2], expires=True),
-    "refused": Program(BROKEN, refused=(1,)),
-    "refused, skipped": Program(BROKEN, refused=(1,), skips=True),
-    "refused in a batch": Program((*BROKEN, _put("/x", 3)), refused=(1,), skips=True, batch=2),
-    "refused in a batch, stop": Program((*BROKEN, _put("/x", 3)), refused=(1,), batch=2),
-    "guard": Program(PUTS, guard="/guard", meddling=Delete("/guard", -1)),
-    "first child": Program(
-        (
-            Create(f"{MIRRORED}/c", b"0", OPEN_ACL_UNSAFE, 0),
-            _put(f"{MIRRORED}/c", 1),
-            Delete(f"{MIRRORED}/c", -1),
-        ),
-        ensembles=2,
-    ),
-}
 
 
 class Violation(AssertionError):
     """What was promised does not hold."""
-
-
-class _Port:
-    """A connection to one ensemble."""
-
-    session_id = 7
-
-    def __init__(self) -> None:
-        self.unserved: deque[tuple[Request, Any]] = deque()
-        self.unanswered: deque[tuple[Answer, Any]] = deque()
-        self.late: deque[Request] = deque()
-        self.submitted = 0
-        self.has_expired = self.is_wrong = False
-
-    def submit(self, request: Request, reply: Any) -> None:
-        self.submitted += 1
-        is_batch = isinstance(request, Transaction) and any(
-            isinstance(each, SetData) for each in request.operations
-        )
-        self.is_wrong = self.is_wrong or (is_batch and self.has_expired)
-        self.unserved.append((request, reply))
-
-    def forget_watch(self, path: str, watch: Any) -> bool:
-        return False
-
-    def data_watches(self) -> list[tuple[str, Any]]:
-        return []
-
-    def break_off(self, error: type[Exception]) -> None:
-        replies = [reply for _, reply in (*self.unanswered, *self.unserved)]
-        self.late += [request for request, _ in self.unserved]
-        self.unserved.clear()
-        self.unanswered.clear()
-        for reply in replies:
-            reply.set_exception(error())
-
-
-class _Session:
-    """What a lane needs of a session."""
-
-    is_stopping = False
-
-    def __init__(self, driver: Driver) -> None:
-        self.driver = driver
-        self.number = 1
-        self.call = driver.call
-
-
-class _Runtime:
-    def __init__(self) -> None:
-        self.timers: deque[Callable[[], None]] = deque()
-        self.new_mark = Marks()
-
-    def call(self, call: Callable[[], None]) -> None:
-        call()
-
-    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
-        if delay_s == PAUSE_S:
-            self.timers.append(call)
-
-    def make_lock(self) -> Any:
-        return nullcontext()
 
 
 class World:
@@ -148,36 +53,83 @@ class World:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        placement = Placement(program.ensembles)
-        self.model: Model = prepared(placement, [MIRRORED])
+        placement = self.placement = ADOPTED if program.pins else Placement(program.ensembles)
+        self.model: Model = _grown_model(program.pins) if program.pins else prepared(placement, [MIRRORED])
         for path in ("/x", "/guard"):
             must(self.model.execute(placement.of(path), Create(path, b"", OPEN_ACL_UNSAFE, 0)))
         if program.ensembles > 1:
             must(self.model.execute(placement.of(MIRRORED), Create(MIRRORED, b"", OPEN_ACL_UNSAFE, 0)))
-        self.ports = [_Port() for _ in range(program.ensembles)]
-        self.runtime = _Runtime()
-        driver = Driver(make_context(placement), self.ports, nullcontext)
-        self.session = _Session(driver)
+        self.ports = [Port() for _ in range(placement.ensembles)]
+        self.runtime = Runtime()
+        self.driver = driver = Driver(make_context(placement), self.ports, nullcontext)
+        self.session = Session(driver)
         self.losses = program.losses
         self.has_expired = self.has_meddled = False
+        self.again = list(program.pins.again) if program.pins else []
         self.applied: list[int] = []
         self.guarded = 0  # so many had landed when the guard went
-        self.ensemble = (
-            placement.of_children(MIRRORED) if program.ensembles > 1 else placement.of(program.writes[0].path)
-        )
+        self.is_misplaced = False
+        if program.pins and program.pins.form is not Form.PLAIN:
+            self._begin_form(program.pins.form)
         session: Any = self.session
         self.deferrals = Deferrals(session, self.runtime, PATIENCE_S)  # type: ignore[arg-type]
         self.writes = [Write(request, len(request.path)) for request in program.writes]
         self.read = Result()
-        self.lane = Lane(program.skips)
-        running = RunningLane(
-            self.deferrals, self.lane, nullcontext(), self.ensemble, program.guard, 0.0, lambda: None
-        )
-        for write in self.writes:
-            running.add(write)
-        running.flush()
-        if program.reads:
-            self.deferrals.call(GetData(program.reads, None), self.read)
+        self.lanes = Lanes(self.deferrals, nullcontext(), program.skips, program.guard, 0.0, self._go_on)
+        self.reads = 2 if program.reads and program.later else 1 if program.reads else 0
+        self.issued, self.may_issue = 0, len(self.writes) - program.later
+        self.is_asking = self.waits_for_all = False
+        self._issue()
+
+    # ---- the user's thread -------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Writes have ended."""
+        if self.waits_for_all and not self.lanes.pending:
+            self.waits_for_all = False
+            self._issue()
+
+    def _issue(self, more: int = 0) -> None:
+        """What :class:`Deferred` does, but that no thread waits here."""
+        self.may_issue += more
+        while self.issued < self.may_issue:
+            write, context = self.writes[self.issued], self.driver.context
+            directory = split(write.request.path)[0]
+            if directory not in self.lanes.of:
+                if isinstance(context, GrownContext):
+                    self._flush()
+                    self.is_asking = True
+                    self.driver.run(batches.find_children(context, directory), OnAnswer(self._found))
+                    return
+                self.lanes.assign(directory, context.known(directory).mirror.ensemble)
+            self.issued += 1
+            self.lanes.of[directory].add(write)
+        self._flush()
+        if self.program.reads and not self.program.later:
+            self._read()
+
+    def _read(self) -> None:
+        """The last one is judged. One before it tells the client where its directory is."""
+        self.reads -= 1
+        path, reply = (DC, Result()) if self.reads else (str(self.program.reads), self.read)
+        self.deferrals.call(GetData(path, None), reply)
+
+    def _found(self, ensemble: int | Exception | None) -> None:
+        self.is_asking = False
+        directory = split(self.writes[self.issued].request.path)[0]
+        if isinstance(ensemble, DISCONNECTED):
+            self.runtime.timers.append(self._issue)
+        elif ensemble is None and self.lanes.pending:
+            self.waits_for_all = True
+        else:
+            assert not isinstance(ensemble, Exception), ensemble
+            where = self.driver.context.known(directory).mirror.ensemble if ensemble is None else ensemble
+            self.lanes.assign(directory, where)
+            self._issue()
+
+    def _flush(self) -> None:
+        for lane in self.lanes.running:
+            lane.flush()
 
     # ---- moves -------------------------------------------------------------------------------------
 
@@ -199,20 +151,60 @@ class World:
             found["expire"] = self._expire
         if self.program.meddling is not None and not self.has_meddled:
             found["meddle"] = self._meddle
+        if self.again and self._form is Form.GROWN:
+            found["again"] = self._make_again
+        if self.issued == self.may_issue < len(self.writes):
+            found["put"] = partial(self._issue, 1)
+        if self.program.later and self.reads > (self.issued < len(self.writes)):
+            found["read"] = self._read
+        if self._may_rise():
+            found["rise"] = self._rise
         return found
+
+    @property
+    def _form(self) -> Form:
+        return self.driver.context.form
+
+    def _may_rise(self) -> bool:
+        """The command waits for all that the client does by the form before."""
+        rises = self.program.pins is not None and self.program.pins.rises
+        return rises and self._form is not Form.GROWN and not self.driver.has_older
+
+    def _rise(self) -> None:
+        self._begin_form(Form(self._form + 1))
+
+    def _begin_form(self, form: Form) -> None:
+        pins = self.program.pins
+        assert pins is not None
+        where = guess(pins.guess) if form is Form.GROWN else by_first(ADOPTED)
+        knows = Knows(where, pins.hints, form)
+        self.driver.begin_grown(make_grown(self.driver.context, ADOPTED, knows))
+
+    def _make_again(self) -> None:
+        """By another client, at once; or one request after the other, if that may be seen."""
+        assert self.program.pins is not None
+        count = 1 if self.program.pins.may_refuse else len(self.again)
+        marks = f"other{len(self.again)}-"
+        other = make_grown(make_context(ADOPTED, marks), ADOPTED, Knows(guess(self.program.pins.other)))
+        for request in self.again[:count]:
+            answer = outcome(self.model, GROWN_PLANS[request.type].operation(other, request))
+            if isinstance(answer, Exception):  # there is a child that the client has made
+                self.again.clear()
+                return
+        del self.again[:count]
 
     def _serve(self, ensemble: int) -> None:
         request, reply = self.ports[ensemble].unserved.popleft()
         self.ports[ensemble].unanswered.append((self._execute(ensemble, request), reply))
 
-    def _answer(self, port: _Port) -> None:
+    def _answer(self, port: Port) -> None:
         answer, reply = port.unanswered.popleft()
         (reply.set_exception if isinstance(answer, Exception) else reply.set)(answer)
 
     def _late(self, ensemble: int) -> None:
         self._execute(ensemble, self.ports[ensemble].late.popleft())
 
-    def _cut(self, port: _Port) -> None:
+    def _cut(self, port: Port) -> None:
         self.losses -= 1
         port.break_off(ConnectionLoss)
 
@@ -233,26 +225,34 @@ class World:
         self.has_meddled = True
         self.guarded = len(self.applied)
         assert self.program.meddling is not None
-        self.model.execute(self.ensemble, self.program.meddling)
+        self.model.execute(self.placement.of(self.program.meddling.path), self.program.meddling)
 
     def _execute(self, ensemble: int, request: Request) -> Answer:
+        before = self.model.copy()
         answer: Any = self.model.execute(ensemble, request)
         if isinstance(request, Transaction) and not any(isinstance(each, Exception) for each in answer):
             for step in request.operations:
-                self.applied += self._writes_of(step)
+                for number in self._writes_of(step):
+                    self.applied.append(number)
+                    self.is_misplaced |= not self._is_in_place(Place(ensemble, step.path), before)
         found: Answer = answer
         return found
 
     def _writes_of(self, step: Request) -> list[int]:
         """Which of the program's writes a step does."""
-        if step.path.startswith(ROOT) and not step.path.startswith(f"{ROOT}/mirrors/%2F{MIRRORED[1:]}/"):
-            return []
-        kind, data = type(step), getattr(step, "data", None)
+        kind, data, path = type(step), getattr(step, "data", None), logical(step.path)
         return [
             number
             for number, each in enumerate(self.program.writes)
-            if type(each) is kind and getattr(each, "data", None) == data
+            if type(each) is kind and each.path == path and getattr(each, "data", None) == data
         ]
+
+    def _is_in_place(self, place: Place, before: Model) -> bool:
+        """Whether the pins say so, when a write has been done there. One that was deleted had its place before."""
+        if self.program.pins is None:
+            return True
+        path = logical(place.path)
+        return place in (home_by_pins(each, 0, path) for each in (before, self.model))
 
     # ---- what must hold ----------------------------------------------------------------------------
 
@@ -261,12 +261,35 @@ class World:
         wanted = [number for number in range(len(self.writes)) if number not in self.program.refused]
         if self.program.refused and not self.program.skips:
             wanted = wanted[: self.program.refused[0]]
-        if self.applied != wanted[: len(self.applied)]:
+        for some in self._orders(wanted):
+            applied = [number for number in self.applied if number in some]
+            left = [number for number in some if self.writes[number].state != FAILED or number in applied]
+            if applied != (left if self._may_refuse else some)[: len(applied)]:
+                raise Violation(f"landed: {self.applied}")
+        if not set(self.applied) <= set(wanted):
             raise Violation(f"landed: {self.applied}")
+        if self.is_misplaced:
+            raise Violation(f"landed where it does not belong: {self.applied}")
         if self.has_meddled and len(self.applied) > self.guarded:
             raise Violation(f"landed without its guard: {self.applied}")
         if any(port.is_wrong for port in self.ports):
             raise Violation("sent after the expiry")
+
+    @property
+    def _may_refuse(self) -> bool:
+        return self.program.pins is not None and self.program.pins.may_refuse
+
+    def _orders(self, wanted: list[int]) -> list[list[int]]:
+        """Those that are in order among themselves: of one ensemble, or of a directory that may have moved."""
+        pins = self.program.pins
+        if pins is None:
+            return [wanted]
+        orders: dict[str | int, list[int]] = {}
+        for number in wanted:
+            directory = split(self.writes[number].request.path)[0]
+            home = home_by_pins(self.model, 0, f"{directory}/any").ensemble
+            orders.setdefault(directory if directory in pins.moves or self.again else home, []).append(number)
+        return list(orders.values())
 
     def judge_end(self) -> None:
         """Nothing is under way.
@@ -274,16 +297,17 @@ class World:
         :raises Violation: a ticket says something else than what has landed, or nothing.
         """
         for number, write in enumerate(self.writes):
-            is_in = number in self.applied
-            allowed = (COMMITTED,) if is_in else (FAILED,) if number in self.program.refused else (DROPPED,)
+            is_in, is_refused = number in self.applied, number in self.program.refused or self._may_refuse
+            allowed = (COMMITTED,) if is_in else (FAILED,) if is_refused else (DROPPED,)
             if write.state not in ((*allowed, DROPPED) if self.has_expired and not is_in else allowed):
                 raise Violation(f"write {number} is {write.state}; landed: {self.applied}")
-        is_whole = not (self.has_expired or self.has_meddled or self.program.refused)
+        is_whole = not (self.has_expired or self.has_meddled or self.program.refused or self._may_refuse)
         if is_whole and len(self.applied) < len(self.writes):
             raise Violation(f"only these have landed: {self.applied}")
         if self.program.reads:
             (value,) = self.read.told
-            if not isinstance(value, Exception) and value[0] != self.writes[-1].request.data:  # type: ignore[index]
+            last = [each for each in self.program.writes if each.path == self.program.reads][-1]
+            if not isinstance(value, Exception) and value[0] != last.data:  # type: ignore[index]
                 raise Violation(f"its own read does not see its writes: {value}")
 
     def key(self) -> Hashable:
@@ -297,9 +321,26 @@ class World:
             for port in self.ports
         )
         states = tuple(write.state for write in self.writes)
-        told = self.lane.phase, self.session.number, self.losses, self.has_meddled, len(self.runtime.timers)
-        flight = tuple((batch.number, batch.outcome) for batch in self.lane._flight)
-        return self.model.key(), ports, states, told, flight, repr(self.read.told), tuple(self.applied)
+        told = self.session.number, self.losses, self.has_meddled, len(self.again), len(self.runtime.timers)
+        user = self.issued, self.reads, self.is_asking, self.waits_for_all, self._form
+        lanes = tuple(
+            (each.ensemble, each.lane.phase, tuple((batch.number, batch.outcome) for batch in each.lane._flight))
+            for each in self.lanes.running
+        )
+        of = tuple((directory, lane.ensemble) for directory, lane in self.lanes.of.items())
+        hints = repr(vars(getattr(self.driver.context, "places", self.driver)).get("_hints"))
+        asked = self.model.key(), ports, hints
+        return asked, states, told, user, lanes, of, repr(self.read.told), tuple(self.applied)
+
+
+def _grown_model(pins: Pins) -> Model:
+    """What is there at the beginning, and the fences of all that may become a directory."""
+    older = None if pins.form is Form.PLAIN else Knows(guess(pins.older))
+    model = brought(pins.state, Maps(ADOPTED, older, Knows(guess(pins.guess))), ((), ())).model.copy()
+    for ensemble in range(ADOPTED.ensembles):
+        for directory in (E, "/f", "/n"):
+            model.execute(ensemble, Create(ADOPTED.directory(directory).fence, b"", OPEN_ACL_UNSAFE, 0))
+    return model
 
 
 class LaneExplorer:
@@ -337,7 +378,7 @@ class LaneExplorer:
         for name in path:
             world.moves()[name]()
         world.judge()
-        if not any(name.startswith(("serve", "answer", "timer")) for name in world.moves()):
+        if not any(name.startswith(("serve", "answer", "timer", "put", "read")) for name in world.moves()):
             self.ends += 1
             world.judge_end()
         return world

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 from parkazoo.protocol.grown.claims import GROWN_PLANS
-from parkazoo.protocol.plans import PLANS
+from parkazoo.protocol.plans import PLANS, Plan
 from parkazoo.protocol.steps import Operation
 from tests.explore import tell
 
@@ -55,7 +55,8 @@ class Mutation:
                     stack.enter_context(patch.object(user, called, made))
             for plans in (PLANS, GROWN_PLANS):
                 for kind, plan in plans.items():
-                    if plan.operation is self.function:
-                        stack.enter_context(patch.dict(plans, {kind: plan._replace(operation=made)}))
+                    if self.function in plan:
+                        mutant = Plan._make(made if each is self.function else each for each in plan)
+                        stack.enter_context(patch.dict(plans, {kind: mutant}))
             stack.enter_context(patch.object(tell, "applied", [*tell.applied, name.replace(" ", "-")]))
             yield

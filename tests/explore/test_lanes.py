@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import unittest
 
+from parkazoo.kazoo_private import SetData
+from parkazoo.protocol.deferral import Write
+from tests.explore.grown import D
 from tests.explore.lane_mutants import LANE_MUTANTS
-from tests.explore.lanes import PROGRAMS, LaneExplorer, Violation
+from tests.explore.lane_programs import PROGRAMS
+from tests.explore.lanes import LaneExplorer, Violation, World
 
-LEAST_STATES = 100
-COUNT = 11
+LEAST_STATES = 20
+COUNT = 20
 
 
 class TestLanes(unittest.TestCase):
@@ -19,6 +23,17 @@ class TestLanes(unittest.TestCase):
                 explorer.explore()
                 self.assertGreater(explorer.states, LEAST_STATES)
                 self.assertGreater(explorer.ends, 0)
+
+    def test_a_thread_that_has_looked_before_a_directory_moves(self) -> None:
+        """Its write goes where those behind it go."""
+        world = World(PROGRAMS["a wrong hint"])
+        old = world.lanes.of[D]
+        while world.lanes.of[D] is old:
+            next(move for name, move in world.moves().items() if name.startswith(("serve", "answer")))()
+        new, pending = world.lanes.of[D].lane, old.lane.pending
+        before = new.pending
+        old.add(Write(SetData(f"{D}/x", b"late", -1), 1))
+        self.assertEqual((old.lane.pending, new.pending), (pending, before + 1))
 
     def test_each_mutant_is_found(self) -> None:
         self.assertEqual(len(LANE_MUTANTS), COUNT)

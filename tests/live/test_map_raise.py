@@ -9,17 +9,16 @@ from typing import Any
 from unittest import mock
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConfigurationError
 from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
 
 from parkazoo import ParKazooClient
 from parkazoo.admin import Rule, Waiting, abort_growth, add_rule, grow_map, init_map, read_map
-from parkazoo.errors import ClusterMapError, CrossEnsembleError, DeferredError
+from parkazoo.errors import ClusterMapError, CrossEnsembleError
 from parkazoo.fsck import check
 from parkazoo.protocol.audit import audit_ensemble
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.placement import CLIENTS
+from parkazoo.protocol.placement import CLIENTS, split
 from parkazoo.protocol.registration import encode_registration
 from parkazoo.structures.deferred import Ticket
 from tests.live.copies_case import CrashError
@@ -61,28 +60,38 @@ class RaiseCase(GrowCase):
 
 class TestDeferred(RaiseCase):
     def test_writes_that_are_deferred_while_the_form_rises(self) -> None:
-        """No more are taken. What is done is a prefix, and the tickets say which."""
-        client, _ = self.client()
-        tickets: list[Ticket] = []
+        """They go on, each once, in directories that were there before and in new ones."""
+        client, states = self.client()
+        is_over = threading.Event()
+        old: list[Ticket] = []
+        new: list[Ticket] = []
         later = client.deferred()
 
-        def put() -> None:
-            while True:
-                tickets.append(later.put("/old/d/x", b"new"))
+        def write() -> None:
+            while not is_over.is_set():
+                old.append(later.put("/old/d/x", b"%d" % len(old)))
+                if len(old) % 100 == 0:
+                    parent = client.create(f"/new{len(new)}")
+                    new.append(later.add(f"{parent}/x"))
 
-        worker = threading.Thread(target=partial(self.assertRaises, DeferredError, put))
+        worker = threading.Thread(target=write)
         worker.start()
-        wait_until(lambda: len(tickets) > NEW_DIRECTORIES, "puts")
-        self.rise("b")
-        worker.join(COMMAND_TIMEOUT_S)
-        with self.assertRaisesRegex(DeferredError, "whose form is not plain"):
-            later.close(COMMAND_TIMEOUT_S)
-        states = [each.state for each in tickets]
-        done = client.exists("/old/d/x").version
-        self.assertEqual(states, ["committed"] * done + ["dropped"] * (len(states) - done))
-        self.assertRaisesRegex(ConfigurationError, "whose form is not plain", client.deferred)
-        client.set("/old/d/x", b"newer")
-        self.assert_grown("ab")
+        wait_until(lambda: len(new) > NEW_DIRECTORIES // 4, "puts")
+        try:
+            grown = self.rise("b", "c")
+            self.follows(client, grown)
+            reach = len(new) + NEW_DIRECTORIES
+            wait_until(lambda: len(new) > reach or not worker.is_alive(), "more puts")
+        finally:
+            is_over.set()
+            worker.join(COMMAND_TIMEOUT_S)
+        later.close(COMMAND_TIMEOUT_S)
+        self.assertEqual({each.state for each in (*old, *new)}, {"committed"})
+        data, stat = client.get("/old/d/x")
+        self.assertEqual((data, stat.version), (b"%d" % (len(old) - 1), len(old)))
+        self.assertEqual(list(states), [])
+        self.assertEqual({self.place(split(each.request.path)[0]) for each in new}, {*"abc"})
+        self.assert_grown("abc")
 
 
 class Worker(threading.Thread):

@@ -24,8 +24,9 @@ from parkazoo.kazoo_private import (
     Sync,
     Transaction,
 )
-from parkazoo.protocol.chain import ChainedBatch, refuse_batch
+from parkazoo.protocol.chain import ChainedBatch
 from parkazoo.protocol.context import Context
+from parkazoo.protocol.grown.batches import chained
 from parkazoo.protocol.grown.changing import delete, set_acls, set_data
 from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.making import create, promote_secret
@@ -35,7 +36,7 @@ from parkazoo.protocol.grown.reading import get_children, read, sync
 from parkazoo.protocol.once import Calls, Once
 from parkazoo.protocol.order import ADD, OWN, READ, TRUST, WRITE, Claims, children, merge, node
 from parkazoo.protocol.placement import split
-from parkazoo.protocol.plans import NO_CLAIMS, PLANS, Plan, all_last, no_claims
+from parkazoo.protocol.plans import NO_CLAIMS, PLANS, Plan, all_last
 from parkazoo.protocol.rights import is_secret
 from parkazoo.protocol.steps import Operation, Request
 
@@ -75,6 +76,28 @@ def _transaction_claims(context: Context, request: Request) -> Claims:
     return merge(claims)
 
 
+def _chained_claims(context: Context, request: Request) -> Claims:
+    return merge([*_transaction_claims(context, request).items(), (node(request.marker.path), WRITE)])
+
+
+def _chained_lasting(context: Context, request: Request) -> Claims | None:
+    """A batch takes one request if the client remembers all places."""
+    places, ensemble = _places(context), request.marker.ensemble
+    lasting: list[tuple[str, int]] = []
+    for write in request.writes:
+        parent, _ = split(write.path)
+        if not isinstance(write, SetData):
+            claims = GROWN_PLANS[write.type].lasting(context, write)
+        elif is_fixed(parent) or (places.is_known(parent) and places.known(parent).mirror.ensemble == ensemble):
+            claims = NO_CLAIMS
+        else:
+            claims = None
+        if claims is None:
+            return None
+        lasting += claims.items()
+    return merge(lasting)
+
+
 def _places(context: Context) -> Any:
     return cast(GrownContext, context).places
 
@@ -106,5 +129,5 @@ GROWN_PLANS: Mapping[int, Plan] = {
     Once.type: _plan(
         Calls(transaction, read, get_children, promote_secret).once, Transaction.type, _transaction_claims
     ),
-    ChainedBatch.type: Plan(refuse_batch, no_claims, all_last),
+    ChainedBatch.type: _plan(chained, ChainedBatch.type, _chained_claims, _chained_lasting),
 }

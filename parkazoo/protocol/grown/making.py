@@ -70,7 +70,7 @@ def _create(context: GrownContext, request: Request) -> Operation[tuple[Director
             if not isinstance(result, NoNodeError) or is_fixed(parent):
                 if isinstance(result, Exception):
                     raise result
-                places.remember(d, since, is_pinned=_is_pinned(context, d))
+                places.remember(d, since, is_pinned=is_pinned_by_child(context, d))
                 return d, result
             places.drop(parent)
             if d.is_native and d == lacks_proof:  # again, though a pin has said so
@@ -82,7 +82,7 @@ def _create(context: GrownContext, request: Request) -> Operation[tuple[Director
         is_worth_a_try = True
 
 
-def _is_pinned(context: GrownContext, d: Directory) -> bool:
+def is_pinned_by_child(context: GrownContext, d: Directory) -> bool:
     """Whether there is a pin if there is a child."""
     return not d.is_native or context.form >= Form.GUARDED
 
@@ -161,7 +161,7 @@ def decide(
         is_guess, tried = False, None
         if made is not AGAIN:
             is_made = made is not None
-            places.remember(d, since, is_pinned=_is_pinned(context, d) and (is_made or not d.is_native))
+            places.remember(d, since, is_pinned=is_pinned_by_child(context, d) and (is_made or not d.is_native))
             return d, made if is_made else AGAIN
 
 

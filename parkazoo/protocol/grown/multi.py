@@ -63,7 +63,7 @@ def transaction(context: GrownContext, request: Request) -> Operation[list[Any]]
     changed = [each.path for each in operations if isinstance(each, (Create, Delete))]
     for path in changed:
         context.places.forget(path)
-    attempt = _Attempt(context, operations, guard_of(request))
+    attempt = Attempt(context, operations, guard_of(request))
     if not changed:
         return (yield from attempt.run())
     with context.past.begin(changed, -1) as change:
@@ -76,7 +76,7 @@ def transaction(context: GrownContext, request: Request) -> Operation[list[Any]]
     return results
 
 
-class _Attempt:
+class Attempt:
     """A transaction on its way, and what it has learned of the directories that it concerns."""
 
     def __init__(

@@ -1,0 +1,339 @@
+"""Deferred writes beside synchronous and pipelined ones; and what the report on them has measured."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from bench.lab import Ensembles, NotPossible
+from bench.report.charts import add_legend, draw_bars, draw_lines, make_logarithmic, make_panels
+from bench.report.section import Plot, Section, Table
+from bench.report.text import NOTHING, milliseconds, rate, ratio
+from bench.scenarios import failing_followers
+from bench.scenarios.caveats import caveats_of
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation
+from bench.scenarios.failing_followers import FOLLOWERS, Outage
+from bench.scenarios.summary import call_s, latency_s
+
+Run = Mapping[str, Any]
+Runs = Sequence[Run]
+
+NAME = "deferred"
+TITLE = "Deferred writes beside others"
+MODES, SHARE, CLIENTS, RECENT = "modes", "share", "clients", "recent"
+PARTS = (MODES, SHARE, CLIENTS, RECENT, FOLLOWERS)
+SYNC, ASYNC, DEFERRED, BARRIERS = "sync", "200 in flight", "deferred", "deferred, a barrier each 100"
+GETS = GET, GET_BESIDE = "get", "get, deferred() open"
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    SYNC: {},
+    "16 in flight": {"in_flight": 16},
+    ASYNC: {"in_flight": 200},
+    DEFERRED: {"is_deferred": True},
+    BARRIERS: {"is_deferred": True, "barrier_each": 100},
+    GET: {"read_share": 1.0},
+    GET_BESIDE: {"read_share": 1.0, "is_deferred": True},
+}
+BOTH = (SYNC, DEFERRED)
+# The report's figures of one client: without deferred writes, and with them.
+THEIR_PUT_S, THEIR_PUTS, THEIR_GETS = (0.171, 0.04), (6.97, 20.91), (66.3, 63.4)
+GOALS = {"of async": 3.0, "of sync": 10.0, "CPU": 0.4, "call": 0.05}
+
+
+@dataclass(frozen=True)
+class Size:
+    """
+    :param shapes: for the modes; the first is that of all else.
+    :param turns: of all modes, one after the other.
+    :param shares: of writes among requests, and of recent reads among reads.
+    :param outage: for the part in which followers die.
+    """
+
+    shapes: Sequence[str]
+    turns: int
+    shares: Sequence[float]
+    crowds: Sequence[int]
+    outage: Outage
+    warm_up_s: float
+    measure_s: float
+
+
+SIZES = {
+    "small": Size(("1x3",), 1, (0.5,), (2,), Outage(100, 0.3, 0.2, 0.5, 0.5), 0.1, 0.3),
+    "medium": Size(
+        ("1x3", "1x5", "3x3"),
+        3,
+        (0, 0.25, 0.5, 0.75, 1),
+        (1, 4, 16, 64),
+        Outage(500, 2, 2, 4, 6),
+        0.3,
+        1,
+    ),
+    "full": Size(
+        ("1x3", "1x5", "3x3"),
+        5,
+        (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1),
+        (1, 3, 10, 30, 100),
+        Outage(2000, 10, 5, 5, 30),
+        3,
+        20,
+    ),
+}
+
+
+def measure(evaluation: Evaluation) -> None:
+    size = SIZES[evaluation.size]
+    for shape in size.shapes:
+        with evaluation.ensembles(shape) as ensembles:
+            evaluation.warm_up(evaluation.plan(ensembles, "parkazoo", **_settings(size, ASYNC)))
+            modes = [mode for mode in SETTINGS if mode not in GETS or shape == size.shapes[0]]
+            for turn, mode in itertools.product(range(size.turns), modes):
+                _run(evaluation, size, ensembles, MODES, mode, turn)
+            if shape == size.shapes[0]:
+                _measure_more(evaluation, size, ensembles)
+
+
+def _settings(size: Size, mode: str) -> dict[str, Any]:
+    return {
+        "nodes": 1,
+        "write": "set",
+        "size": VALUE_BYTES,
+        "warm_up_s": size.warm_up_s,
+        "measure_s": size.measure_s,
+        **SETTINGS[mode],
+    }
+
+
+def _run(
+    evaluation: Evaluation, size: Size, ensembles: Ensembles, part: str, mode: str, value: float, **settings: Any
+) -> None:
+    """
+    :param value: of what is varied.
+    """
+    plan = evaluation.plan(ensembles, "parkazoo", **{**_settings(size, mode), **settings})
+    evaluation.run(ensembles, plan, {"part": part, "mode": mode, "value": value})
+
+
+def _measure_more(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
+    for share, mode in itertools.product(size.shares, BOTH):
+        _run(evaluation, size, ensembles, SHARE, mode, share, read_share=1 - share)
+    for share, mode in itertools.product(size.shares[::2], BOTH):
+        _run(evaluation, size, ensembles, RECENT, mode, share, read_share=0.5, recent_share=share)
+    for clients, mode in itertools.product(size.crowds, BOTH):
+        _run(evaluation, size, ensembles, CLIENTS, mode, clients, threads=clients)
+    try:
+        for mode in BOTH:
+            _measure_outage(evaluation, size, ensembles, mode)
+    except NotPossible as error:
+        evaluation.not_measured("followers that die", error)
+
+
+def _measure_outage(evaluation: Evaluation, size: Size, ensembles: Ensembles, mode: str) -> None:
+    outage, marks = size.outage, dict[str, Any]()
+    total_s = outage.total_s(failing_followers.deaths_of(ensembles))
+    settings = {**_settings(size, mode), "rate_s": outage.rate_s, "measure_s": total_s}
+    plan = evaluation.plan(ensembles, "parkazoo", **settings)
+
+    def meanwhile(begun_s: float) -> None:
+        failing_followers.carry_out(evaluation.lab, ensembles, outage, begun_s + plan.warm_up_s, marks)
+
+    label = {"part": FOLLOWERS, "mode": mode, "value": outage.rate_s}
+    run = evaluation.run(ensembles, plan, label, meanwhile)
+    run |= marks
+    run["flow"] = failing_followers.find_flow(evaluation.raw(run), marks["started_s"])
+
+
+# ---- what there is to show -------------------------------------------------------------------------
+
+
+def show(document: Mapping[str, Any]) -> Section:
+    of: dict[str, list[Run]] = {}
+    for run in document["runs"]:
+        of.setdefault(run["part"], []).append(run)
+    modes = {
+        shape: {
+            mode: runs
+            for mode in SETTINGS
+            if (runs := [run for run in of[MODES] if (run["shape"], run["mode"]) == (shape, mode)])
+        }
+        for shape in dict.fromkeys(run["shape"] for run in of[MODES])
+    }
+    first = next(iter(modes.values()))
+    tables = [*(_mode_table(shape, runs) for shape, runs in modes.items()), _their_table(first)]
+    plots = [_their_plot(first)]
+    if SHARE in of:
+        plots.append(_share_plot(of[SHARE]))
+    if CLIENTS in of:
+        plots.append(_client_plot(of[CLIENTS]))
+    if RECENT in of:
+        plots.append(_recent_plot(of[RECENT]))
+    if FOLLOWERS in of:
+        tables.append(failing_followers.make_table(of[FOLLOWERS]))
+        plots.append(failing_followers.make_plot(f"{NAME}-{FOLLOWERS}", of[FOLLOWERS]))
+    return Section(
+        NAME,
+        TITLE,
+        f"One ParKazoo client sets znodes of {VALUE_BYTES} bytes, if nothing else is said. Only what is committed "
+        "is counted, when the client sees it. All modes take turns; a figure is the median of them.",
+        tables,
+        plots,
+        [
+            "A deferred write is not durable, and not visible to others, when its call returns. Theirs is durable "
+            "then, on more servers than a quorum; only its order is not decided.",
+            "`set` is a `set_async` that is waited for: with one in flight both are the same.",
+            "Their figures are of another system on other machines: what may be compared is with and without.",
+            *caveats_of(document),
+        ],
+    )
+
+
+def _of(runs: Runs, find: Any) -> float | None:
+    found = [value for run in runs if (value := find(run)) is not None]
+    return median(found) if found else None
+
+
+def _rate(run: Run) -> float:
+    return float(run["rates"]["all"])
+
+
+def _cpu_s(run: Run) -> float | None:
+    """Processor time of a request: the client's."""
+    return run["cpu_share"] / _rate(run) if _rate(run) else None
+
+
+def _call_s(run: Run) -> float | None:
+    return call_s(run, 50)
+
+
+def _took_s(run: Run) -> float | None:
+    return latency_s(run, "writes", 50)
+
+
+def _times(value: float | None, base: float | None) -> str:
+    return NOTHING if value is None or base is None else ratio(value, base)
+
+
+def _mode_table(shape: str, modes: Mapping[str, Runs]) -> Table:
+    rates = {mode: _of(runs, _rate) for mode, runs in modes.items()}
+    cpus = {mode: _of(runs, _cpu_s) for mode, runs in modes.items()}
+    calls = {mode: _of(runs, _call_s) for mode, runs in modes.items()}
+    rows = []
+    for mode, runs in modes.items():
+        is_get = mode in GETS
+        rows.append(
+            [
+                mode,
+                rate(rates[mode]),
+                _times(rates[mode], rates[GET if is_get else SYNC]),
+                NOTHING if is_get else _times(rates[mode], rates[ASYNC]),
+                NOTHING if is_get else _times(cpus[mode], cpus[ASYNC]),
+                milliseconds(calls[mode]),
+                NOTHING if is_get else _times(calls[mode], calls[SYNC]),
+                milliseconds(_of(runs, lambda run: latency_s(run, "reads", 50)) if is_get else _of(runs, _took_s)),
+            ]
+        )
+    goals = ["goal of deferred", "", f"{GOALS['of sync']:g}", f"{GOALS['of async']:g}", f"{GOALS['CPU']:g}"]
+    return Table(
+        f"One client on {shape}",
+        (
+            "",
+            "/s",
+            "of sync",
+            "of 200 in flight",
+            "CPU, of 200 in flight",
+            "call, ms",
+            "of sync",
+            "done after, ms",
+        ),
+        [*rows, [*goals, "", f"{GOALS['call']:g}", ""]],
+    )
+
+
+def _their_table(modes: Mapping[str, Runs]) -> Table:
+    puts, takes = [[_of(modes[mode], find) for mode in BOTH] for find in (_rate, _call_s)]
+    gets = [_of(modes[mode], _rate) for mode in (GET, GET_BESIDE)]
+    return Table(
+        "Theirs and ours: one client, without deferred writes and with them",
+        ("", "theirs, without", "with", "times", "ours, without", "with", "times"),
+        [
+            [
+                "put, ms until the call returns",
+                *(milliseconds(each) for each in THEIR_PUT_S),
+                _times(THEIR_PUT_S[1], THEIR_PUT_S[0]),
+                *(milliseconds(each) for each in takes),
+                _times(takes[1], takes[0]),
+            ],
+            *(
+                [
+                    name,
+                    *map(rate, theirs),
+                    _times(theirs[1], theirs[0]),
+                    *map(rate, ours),
+                    _times(ours[1], ours[0]),
+                ]
+                for name, theirs, ours in (("puts/s", THEIR_PUTS, puts), ("gets/s", THEIR_GETS, gets))
+            ),
+        ],
+    )
+
+
+def _their_plot(modes: Mapping[str, Runs]) -> Plot:
+    def times(find: Any, with_it: str = DEFERRED, without: str = SYNC) -> float:
+        before, after = (_of(modes[mode], find) for mode in (without, with_it))
+        return after / before if before and after else 0.0
+
+    figure, panels = make_panels(1)
+    names = ("put: time of the call", "put: rate", "get: rate")
+    theirs = [after / before for before, after in (THEIR_PUT_S, THEIR_PUTS, THEIR_GETS)]
+    ours = [times(_call_s), times(_rate), times(_rate, GET_BESIDE, GET)]
+    bars = {"theirs": dict(zip(names, theirs, strict=True)), "ours": dict(zip(names, ours, strict=True))}
+    draw_bars(panels[0], bars, "one client", "times that without deferred writes")
+    panels[0].set_yscale("log")
+    add_legend(figure, panels[0])
+    return Plot(f"{NAME}-theirs", "What deferred writes change for one client, theirs and ours", figure)
+
+
+def _lines(runs: Runs, find: Any, factor: float = 1.0) -> dict[str, list[tuple[float, float]]]:
+    return {
+        mode: [
+            (run["value"], value * factor)
+            for run in runs
+            if run["mode"] == mode and (value := find(run)) is not None
+        ]
+        for mode in BOTH
+    }
+
+
+def _reads_s(run: Run) -> float | None:
+    return latency_s(run, "reads", 50)
+
+
+def _share_plot(runs: Runs) -> Plot:
+    figure, panels = make_panels(2)
+    draw_lines(panels[0], _lines(runs, _call_s, 1000), "writes, until the call returns", "share of writes", "ms")
+    draw_lines(panels[1], _lines(runs, _reads_s, 1000), "reads", "share of writes", "ms")
+    for panel in panels:
+        panel.set_ylim(bottom=0)
+    add_legend(figure, panels[0])
+    return Plot(f"{NAME}-share", "Median latency against the share of writes", figure)
+
+
+def _client_plot(runs: Runs) -> Plot:
+    figure, panels = make_panels(2)
+    draw_lines(panels[0], _lines(runs, _rate), "writes committed", "clients", "writes/s")
+    draw_lines(panels[1], _lines(runs, _call_s, 1000), "until the call returns", "clients", "ms")
+    for panel in panels:
+        make_logarithmic(panel)
+    add_legend(figure, panels[0])
+    return Plot(f"{NAME}-clients", "Throughput and median latency against the number of clients", figure)
+
+
+def _recent_plot(runs: Runs) -> Plot:
+    figure, panels = make_panels(1)
+    x = "share of the reads that are of what the client has just written"
+    draw_lines(panels[0], _lines(runs, _reads_s, 1000), "half of the requests are reads", x, "read, ms")
+    panels[0].set_ylim(bottom=0)
+    add_legend(figure, panels[0])
+    return Plot(f"{NAME}-recent", "Median latency of reads against the share of recent ones", figure)
