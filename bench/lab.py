@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 MOST_ENSEMBLES = len(string.ascii_lowercase)
 SHAPE = re.compile(r"([1-9]\d?)x([1-9]\d?)")
+# Of each sender and receiver, by the names of hosts: the probability that a packet is dropped (bench/chaos.py).
+Matrix = Mapping[str, Mapping[str, float]]
 
 # Every server's, over ZooKeeper's defaults. With these an ensemble gives up a silent leader after four seconds.
 ZOO_CFG = {
@@ -167,6 +169,22 @@ class Faults:
     def lose(self, host: str, share: float) -> None:
         """Lose that share, 0 to 1, of the packets that reach the host."""
         raise self._not_possible("lose packets")
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        """The names that a chaos matrix may have, servers first."""
+        raise self._not_possible("drop packets between two hosts")
+
+    def drop(self, matrix: Matrix, *, one_by_one: bool = False) -> None:
+        """Drop packets as the matrix says, and no others: it replaces what was there.
+
+        :param one_by_one: tell one receiver after the other, not all at once.
+        """
+        raise self._not_possible("drop packets between two hosts")
+
+    def drop_between(self, sender: str, receiver: str, p: float) -> None:
+        """Change that probability alone."""
+        raise self._not_possible("drop packets between two hosts")
 
 
 class ProcessorTimes(NamedTuple):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from bench.hosts.dropping import Dropping
 from bench.hosts.fleet import Fleet
+from bench.hosts.inventory import SERVER
 from bench.hosts.links import Links
-from bench.lab import Faults, Server
+from bench.lab import Faults, Matrix, Server
 
 
 class HostFaults(Faults):
@@ -36,6 +40,9 @@ class EmulatedFaults(HostFaults):
     def __init__(self, fleet: Fleet, emulation: str) -> None:
         super().__init__(fleet)
         self._links = Links(emulation)
+        hosts = sorted(fleet.inventory.hosts, key=lambda host: SERVER not in host.roles)
+        self._dropping = Dropping(emulation, {host.name: host.inside for host in hosts})
+        self._deaf: set[str] = set()  # to some of what others send
         self._cut: set[str] = set()
         self._changed: set[str] = set()
 
@@ -63,7 +70,22 @@ class EmulatedFaults(HostFaults):
         self._links.lift(host)
         self._changed.discard(host)
 
+    @property
+    def hosts(self) -> Sequence[str]:
+        return [*self._dropping.hosts]
+
+    def drop(self, matrix: Matrix, *, one_by_one: bool = False) -> None:
+        receivers = {receiver for row in matrix.values() for receiver in row}
+        self._deaf |= receivers
+        self._dropping.set(matrix, sorted(self._deaf), one_by_one=one_by_one)
+        self._deaf = receivers
+
+    def drop_between(self, sender: str, receiver: str, p: float) -> None:
+        self._deaf.add(receiver)
+        self._dropping.update(sender, receiver, p)
+
     def undo_all(self) -> None:
+        self.drop({})
         for host in [*self._cut]:
             self.join(host)
         for host in [*self._changed]:
