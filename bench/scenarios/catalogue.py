@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from bench.lab import Lab, LabError
 from bench.report.section import Section
-from bench.scenarios import ensembles_added, failures, networks, raft, scaling, thesis
+from bench.scenarios import chaos, cuts, ensembles_added, failures, networks, raft, scaling, thesis
 from bench.scenarios.evaluation import Evaluation
 
 
@@ -26,7 +26,7 @@ class Scenario(Protocol):
     def show(self, document: Mapping[str, Any]) -> Section: ...
 
 
-_MODULES: tuple[Scenario, ...] = (thesis, scaling, ensembles_added, networks, failures, raft)
+_MODULES: tuple[Scenario, ...] = (thesis, scaling, ensembles_added, networks, failures, cuts, chaos, raft)
 SCENARIOS = {each.NAME: each for each in _MODULES}
 
 

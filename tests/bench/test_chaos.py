@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import unittest
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 from bench import ROOT
 from bench.chaos import ChaosError, bridge, crash, flap, one_way, read_matrix, read_pair, uniform
 from bench.hosts.dropping import Dropping
 from bench.hosts.faults import EmulatedFaults
+from bench.hosts.host_lab import HostLab
 from bench.hosts.namespaces import network_of, run
 from bench.lab import Faults, NotPossible
 from bench.loopback import LoopbackFaults
+from bench.scenarios.catalogue import run_scenario
+from bench.scenarios.chaos import ALL, LEADERS
+from bench.scenarios.results import show
+from bench.scenarios.summary import latency_s
 from tests.bench.emulated import EMULATION, FOLDER, NAME, OBSTACLE, Echo, EmulatedCase, connected
 
 HOSTS = ("h1", "h2", "h3", "h4", "h5")
@@ -25,6 +33,16 @@ def setUpModule() -> None:
         unittest.addModuleCleanup(shutil.rmtree, FOLDER)
         unittest.addModuleCleanup(EMULATION.down)
         EMULATION.up(4, servers=3)
+
+
+def rules(host: str) -> str:
+    """Of what the host drops; empty if there are none."""
+    return run("ip", "netns", "exec", network_of(NAME, host), "nft", "list", "ruleset")
+
+
+def batched(runs: list[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Two at a time."""
+    return [*zip(runs[::2], runs[1::2], strict=True)]
 
 
 class TestMatrix(unittest.TestCase):
@@ -164,12 +182,9 @@ class TestDropping(EmulatedCase):
         """h2 hears h3, which does not hear it."""
         self.faults.drop(one_way(["h2", "h3"]))
         self.assertEqual(self.answered(), 0)
-        self.assertIn("10.77.0.2", self.rules("h3"))
-        self.assertNotIn("packets 0 ", self.rules("h3"))
-        self.assertEqual(self.rules("h2"), "")
-
-    def rules(self, host: str) -> str:
-        return run("ip", "netns", "exec", network_of(NAME, host), "nft", "list", "ruleset")
+        self.assertIn("10.77.0.2", rules("h3"))
+        self.assertNotIn("packets 0 ", rules("h3"))
+        self.assertEqual(rules("h2"), "")
 
     def test_share(self) -> None:
         self.faults.drop({"h3": {"h2": 0.5}})
@@ -181,11 +196,11 @@ class TestDropping(EmulatedCase):
         self.assertEqual(self.answered(), 0)
         self.faults.drop_between("h3", "h2", 0)
         self.assertEqual(self.answered(20), 20)
-        self.assertIn("10.77.0.1", self.rules("h2"))
+        self.assertIn("10.77.0.1", rules("h2"))
         self.faults.drop_between("h2", "h3", 1)
         self.assertEqual(self.answered(), 0)
         self.faults.undo_all()
-        self.assertEqual((self.answered(20), self.rules("h2"), self.rules("h3")), (20, "", ""))
+        self.assertEqual((self.answered(20), rules("h2"), rules("h3")), (20, "", ""))
 
     def test_by_command(self) -> None:
         path = FOLDER / "chaos.toml"
@@ -215,6 +230,41 @@ class TestDropping(EmulatedCase):
         )
         real = self.changed({'^emulation = ".*"$': ""})
         self.fail_with("chaos takes root and so emulated hosts: .*", "chaos.clear", inventory=real)
+
+
+class TestScenarios(EmulatedCase):
+    """They run, and what was dropped is felt: no more than that is known of times."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        fleet = connected()
+        cls.addClassCleanup(fleet.__exit__, None, None, None)
+        cls.lab = HostLab(fleet)
+
+    def run_small(self, name: str) -> dict[str, Any]:
+        path = run_scenario(name, self.lab, FOLDER / name, "small")
+        document: dict[str, Any] = json.loads(path.read_text())
+        self.assertEqual(document["not_measured"], [])
+        section = show(document)
+        self.assertTrue(section.tables and section.plots)
+        for host in ("h1", "h2", "h3", "h4"):
+            self.assertEqual(rules(host), "")
+        return document
+
+    def test_chaos(self) -> None:
+        document = self.run_small("chaos")
+        self.assertEqual([(each["hosts"], each["entries"]) for each in document["uploads"]], [(2, 2), (3, 6)])
+        self.assertEqual(
+            [(run["where"], run["p"]) for run in document["runs"]], [*product((ALL, LEADERS), (0, 0.1))]
+        )
+        for before, dropped in batched(document["runs"]):
+            self.assertLess(dropped["rates"]["writes"], before["rates"]["writes"])
+            self.assertGreater(latency_s(dropped, "writes", 99), latency_s(before, "writes", 99))
+
+    def test_cuts(self) -> None:
+        document = self.run_small("cuts")
+        mute, _ = document["runs"]
+        self.assertLess(mute["noticed"][0]["answered_share"], 1)
 
 
 if __name__ == "__main__":

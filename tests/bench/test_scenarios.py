@@ -23,7 +23,7 @@ from bench.load.record import ANSWERED, FAILED, UNANSWERED
 from bench.load.requests import CREATE, GET
 from bench.load.result import Result
 from bench.loopback import Loopback
-from bench.scenarios import elections, ensembles_added, failures
+from bench.scenarios import elections, ensembles_added, noticing
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
 from bench.scenarios.catching_up import count_entries
 from bench.scenarios.emulated import emulated
@@ -80,6 +80,19 @@ class TestSmall(unittest.TestCase):
     def test_failures(self) -> None:
         document = self.check("failures", {"1x3"})
         self.assertTrue(document["runs"][0]["noticed"])
+
+    def test_chaos(self) -> None:
+        """Of what loopback can do there is the run in which nothing is dropped."""
+        document = self.check("chaos", {"1x3"})
+        self.assertEqual([run["p"] for run in document["runs"]], [0])
+        self.assertGreater(document["runs"][0]["silence_s"], 0)
+        self.assertEqual(len(document["not_measured"]), 2)
+
+    def test_cuts(self) -> None:
+        run_scenario("cuts", Loopback(1), self.folder, "small")
+        document = json.loads((self.folder / "cuts.json").read_text())
+        self.assertIn("cannot drop packets between two hosts", document["not_measured"][0]["why"])
+        self.assertEqual(show(document).about, "Nothing was measured.")
 
     def test_raft(self) -> None:
         document = self.check("raft", {"1x3"})
@@ -209,7 +222,7 @@ class TestSummary(unittest.TestCase):
                 warm_up_s=0,
             )
         ]
-        (found,) = failures.what_is_noticed(several, 101.0, 103.0)
+        (found,) = noticing.what_is_noticed(several, 101.0, 103.0)
         self.assertAlmostEqual(found["answered_share"], 1 / 3)
         self.assertAlmostEqual(found["silence_s"], 1.8)
         self.assertAlmostEqual(found["before_s"], 0.1)
