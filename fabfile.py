@@ -264,7 +264,7 @@ HOW = {"size": f"of {', '.join(SIZES)}", "seed": "of what is drawn at random", *
 @task(
     help={
         "scenario": f"of {', '.join(SCENARIOS)}; or all",
-        "topology": "a file of unequal links, for the scenario networks; by default conf/topology.example.json",
+        "topology": "a file of unequal links, for the scenario topologies; by default conf/topology.example.json",
         **HOW,
     },
     auto_shortflags=False,

@@ -41,9 +41,10 @@ class LoopbackFaults(Faults):
         with _as_lab_error():
             self.servers[server.name].start()
 
-    def freeze(self, server: Server) -> None:
+    def freeze(self, server: Server) -> float:
         with _as_lab_error():
             self.servers[server.name].freeze()
+        return time.time()
 
     def thaw(self, server: Server) -> None:
         with _as_lab_error():
@@ -74,12 +75,18 @@ class Loopback(Lab):
         return {"kind": "loopback", "machine": describe_machine(), "versions": describe_versions()}
 
     @contextmanager
-    def ensembles(self, shape: Shape, mapped: int | None = None) -> Iterator[Ensembles]:
+    def ensembles(
+        self, shape: Shape, mapped: int | None = None, settings: Mapping[str, str] | None = None
+    ) -> Iterator[Ensembles]:
         cluster = LocalCluster(
             shape.ensembles,
             shape.servers,
             make_map=False,
-            zoo_cfg={**ZOO_CFG, "forceSync": "no"},  # servers that share a disk would measure the disk
+            zoo_cfg={
+                **ZOO_CFG,
+                **(settings or {}),
+                "forceSync": "no",
+            },  # servers that share a disk would measure the disk
             progress=self._tell,
         )
         with _as_lab_error():

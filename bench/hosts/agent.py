@@ -332,8 +332,10 @@ def kill_server(folder: Path) -> float:
     return Server(folder).kill()
 
 
-def freeze_server(folder: Path) -> None:
+def freeze_server(folder: Path) -> float:
+    """:returns: when, in seconds since the epoch."""
     Server(folder).signal(signal.SIGSTOP)
+    return time.time()
 
 
 def thaw_server(folder: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from bench.hosts import processors
 from bench.hosts.dropping import Dropping
 from bench.hosts.fleet import Fleet
 from bench.hosts.inventory import SERVER
 from bench.hosts.links import Links
-from bench.lab import Faults, Matrix, Server
+from bench.lab import Faults, Matrix, Server, Way
 
 
 class HostFaults(Faults):
@@ -24,8 +25,8 @@ class HostFaults(Faults):
     def start(self, server: Server) -> None:
         self._fleet.ask(server.host, "start_server")
 
-    def freeze(self, server: Server) -> None:
-        self._fleet.ask(server.host, "freeze_server")
+    def freeze(self, server: Server) -> float:
+        return float(self._fleet.ask(server.host, "freeze_server"))
 
     def thaw(self, server: Server) -> None:
         self._fleet.ask(server.host, "thaw_server")
@@ -39,6 +40,7 @@ class EmulatedFaults(HostFaults):
 
     def __init__(self, fleet: Fleet, emulation: str) -> None:
         super().__init__(fleet)
+        self._emulation = emulation
         self._links = Links(emulation)
         hosts = sorted(fleet.inventory.hosts, key=lambda host: SERVER not in host.roles)
         self._dropping = Dropping(emulation, {host.name: host.inside for host in hosts})
@@ -62,12 +64,17 @@ class EmulatedFaults(HostFaults):
         self._changed.add(host)
         self._links.lose(host, share)
 
-    def delay(self, host: str, delay_s: float) -> None:
+    def delay(self, host: str, ways: Mapping[str, Way]) -> None:
         self._changed.add(host)
-        self._links.delay(host, delay_s)
+        self._links.delay(host, ways)
+
+    def limit_processors(self, host: str, count: float) -> None:
+        self._changed.add(host)
+        processors.limit(self._emulation, host, count)
 
     def lift(self, host: str) -> None:
         self._links.lift(host)
+        processors.lift(self._emulation, host)
         self._changed.discard(host)
 
     @property

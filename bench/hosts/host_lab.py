@@ -59,8 +59,10 @@ class HostLab(Lab):
         return [*self._machines.values()]
 
     @contextmanager
-    def ensembles(self, shape: Shape, mapped: int | None = None) -> Iterator[Ensembles]:
-        started = zookeeper.start(self._fleet, shape)
+    def ensembles(
+        self, shape: Shape, mapped: int | None = None, settings: Mapping[str, str] | None = None
+    ) -> Iterator[Ensembles]:
+        started = zookeeper.start(self._fleet, shape, settings)
         with cleanup(lambda: zookeeper.stop(self._fleet)), cleanup(self._faults.undo_all):
             zookeeper.make_map(self._fleet, started, mapped)
             yield started

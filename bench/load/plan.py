@@ -34,6 +34,9 @@ class Plan:
     :param zipf: exponent of the law by which directories are chosen; 0: one is as likely as another.
     :param in_flight: requests that each client has outstanding, in the closed loop.
     :param rate_s: requests/s of all clients together, in the open loop; 0: closed loop.
+    :param pool: in the open loop, so many requests at most are outstanding, of all clients together; others wait
+        until one of those was answered. 0: any number.
+    :param chain: in the open loop, so many requests, each sent when the one before was answered, count as one.
     :param warm_up_s: at the beginning, not measured.
     :param connect_timeout_s: for each client to connect; `begin_timeout_s`, for all of them to be there.
     """
@@ -57,6 +60,8 @@ class Plan:
     zipf: float = 0.0
     in_flight: int = 1
     rate_s: float = 0.0
+    pool: int = 0
+    chain: int = 1
     warm_up_s: float = 1.0
     measure_s: float = 5.0
     session_timeout_s: float = 10.0
@@ -71,9 +76,13 @@ class Plan:
         for name, allowed in (("system", SYSTEMS), ("handler", HANDLERS), ("write", WRITES)):
             if getattr(self, name) not in allowed:
                 raise PlanError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(allowed)}")
-        for name in ("ensembles", "nodes", "processes", "threads", "directories", "in_flight"):
+        for name in ("ensembles", "nodes", "processes", "threads", "directories", "in_flight", "chain"):
             if getattr(self, name) < 1:
                 raise PlanError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if not self.rate_s and (self.pool or self.chain > 1):
+            raise PlanError("pool and chain are for the open loop: give it a rate_s")
+        if self.pool < 0 or 0 < self.pool < self.clients:
+            raise PlanError(f"pool is {self.pool}; it must be 0, or at least 1 for each of {self.clients} clients")
         if not 0 <= self.read_share <= 1:
             raise PlanError(f"read_share is {self.read_share}; it must be 0 to 1")
 

@@ -86,7 +86,8 @@ class Clients:
         chance = random.Random(f"{plan.seed} {number}")
         if plan.rate_s:
             requests = Requests(plan, self._paths, name, chance)
-            run_open(client, requests, record, finish, plan.rate_s / plan.clients, chance)
+            rate_s, pool = plan.rate_s / plan.clients, plan.pool // plan.clients
+            run_open(client, requests, record, finish, rate_s, chance, pool, plan.chain)
         elif plan.in_flight == 1 and not plan.is_pinned:
             run_closed(client, Requests(plan, self._paths, name, chance), record, finish)
         else:

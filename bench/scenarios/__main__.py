@@ -36,7 +36,10 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--topology", metavar="FILE", type=Path, help="unequal links, for the scenario networks on emulated hosts"
+        "--topology",
+        metavar="FILE",
+        type=Path,
+        help="unequal links, for the scenario topologies on emulated hosts",
     )
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="for results, plots and the report")
     options = parser.parse_args()

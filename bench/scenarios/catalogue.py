@@ -8,7 +8,17 @@ from typing import Any, Protocol
 
 from bench.lab import Lab, LabError
 from bench.report.section import Section
-from bench.scenarios import chaos, cuts, ensembles_added, failures, networks, raft, scaling, thesis
+from bench.scenarios import (
+    chaos,
+    cuts,
+    ensembles_added,
+    failures,
+    networks,
+    raft,
+    scaling,
+    thesis,
+    topologies,
+)
 from bench.scenarios.evaluation import Evaluation
 
 
@@ -26,7 +36,17 @@ class Scenario(Protocol):
     def show(self, document: Mapping[str, Any]) -> Section: ...
 
 
-_MODULES: tuple[Scenario, ...] = (thesis, scaling, ensembles_added, networks, failures, cuts, chaos, raft)
+_MODULES: tuple[Scenario, ...] = (
+    thesis,
+    scaling,
+    ensembles_added,
+    networks,
+    topologies,
+    failures,
+    cuts,
+    chaos,
+    raft,
+)
 SCENARIOS = {each.NAME: each for each in _MODULES}
 
 
@@ -37,11 +57,11 @@ def verify_topology(topology: Path, names: Collection[str], size: str, *, can_li
     :param can_limit: whether the lab can do anything to a host's network.
     :raises LabError: it will not be. The message says why.
     """
-    if networks.NAME not in names:
-        raise LabError(f"a topology is for the scenario {networks.NAME}, which is not asked for")
+    if topologies.NAME not in names:
+        raise LabError(f"a topology is for the scenario {topologies.NAME}, which is not asked for")
     if not can_limit:
         raise LabError("a topology takes emulated hosts: neither loopback nor real hosts can change their links")
-    networks.verify_topology(topology, size)
+    topologies.verify_topology(topology, size)
 
 
 def run_scenario(
@@ -56,7 +76,7 @@ def run_scenario(
     """Measure a scenario.
 
     :param size: of evaluation.SIZES.
-    :param topology: a file, for scenario networks; None: the example of conf/.
+    :param topology: a file, for scenario topologies; None: the example of conf/.
     :returns: the file of its results, ``folder/NAME.json``. The requests themselves are in ``folder/raw``.
     :raises LabError: something of the lab does not work. What was measured before is in the file.
     """

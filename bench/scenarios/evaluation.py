@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -88,12 +88,15 @@ class Evaluation:
         self.tell(f"not measured: {what}: {why}")
 
     @contextmanager
-    def ensembles(self, shape: str, mapped: int | None = None) -> Iterator[Ensembles]:
+    def ensembles(
+        self, shape: str, mapped: int | None = None, settings: Mapping[str, str] | None = None
+    ) -> Iterator[Ensembles]:
         """
         :param mapped: so many of them are in the cluster map; None: all.
+        :param settings: of the servers.
         """
         self.tell(f"starting {shape}")
-        with self.lab.ensembles(Shape.parse(shape), mapped) as ensembles:
+        with self.lab.ensembles(Shape.parse(shape), mapped, settings) as ensembles:
             yield ensembles
 
     def plan(self, ensembles: Ensembles, system: str, /, **settings: Any) -> Plan:

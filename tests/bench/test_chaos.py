@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 import unittest
 from itertools import product
@@ -22,17 +21,14 @@ from bench.scenarios.catalogue import run_scenario
 from bench.scenarios.chaos import ALL, LEADERS
 from bench.scenarios.results import show
 from bench.scenarios.summary import latency_s
-from tests.bench.emulated import EMULATION, FOLDER, NAME, OBSTACLE, Echo, EmulatedCase, connected
+from tests.bench.emulated import FOLDER, NAME, Echo, EmulatedCase, connected, set_up_module
 
 HOSTS = ("h1", "h2", "h3", "h4", "h5")
 MANY = 200
 
 
 def setUpModule() -> None:
-    if not OBSTACLE:
-        unittest.addModuleCleanup(shutil.rmtree, FOLDER)
-        unittest.addModuleCleanup(EMULATION.down)
-        EMULATION.up(4, servers=3)
+    set_up_module(4, servers=3)
 
 
 def rules(host: str) -> str:
@@ -265,6 +261,16 @@ class TestScenarios(EmulatedCase):
         document = self.run_small("cuts")
         mute, _ = document["runs"]
         self.assertLess(mute["noticed"][0]["answered_share"], 1)
+        self.assertIn(mute["connections"], range(5))
+
+    def test_topologies(self) -> None:
+        """A chain of hosts each of which delays: latency is at least the way to a server and back."""
+        document = self.run_small("topologies")
+        networks = [run["network"] for run in document["runs"]]
+        self.assertEqual(networks, ["the topology", "simple", "wan", "tree", "ring"])
+        latencies = {run["network"]: latency_s(run, "writes", 50) for run in document["runs"]}
+        self.assertGreater(latencies["simple"], 0.002)
+        self.assertGreater(latencies["wan"], latencies["simple"])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import unittest
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,13 @@ import numpy as np
 from rich.console import Console
 
 from bench.hosts.emulation import find_obstacle
-from bench.lab import Faults, LabError, NotPossible, Server
+from bench.lab import Ensembles, Faults, LabError, Matrix, NotPossible, Server, Shape, Way
 from bench.load.plan import Plan
 from bench.load.record import ANSWERED, FAILED, UNANSWERED
 from bench.load.requests import CREATE, GET
 from bench.load.result import Result
 from bench.loopback import Loopback
-from bench.scenarios import elections, ensembles_added, noticing
+from bench.scenarios import curves, elections, ensembles_added, noticing, topologies
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
 from bench.scenarios.catching_up import count_entries
 from bench.scenarios.emulated import emulated
@@ -89,9 +90,15 @@ class TestSmall(unittest.TestCase):
         self.assertEqual(len(document["not_measured"]), 2)
 
     def test_cuts(self) -> None:
-        run_scenario("cuts", Loopback(1), self.folder, "small")
-        document = json.loads((self.folder / "cuts.json").read_text())
-        self.assertIn("cannot drop packets between two hosts", document["not_measured"][0]["why"])
+        self.see_impossible("cuts", "cannot drop packets between two hosts")
+
+    def test_topologies(self) -> None:
+        self.see_impossible("topologies", "cannot limit bandwidth")
+
+    def see_impossible(self, name: str, why: str) -> None:
+        run_scenario(name, Loopback(1), self.folder, "small")
+        document = json.loads((self.folder / f"{name}.json").read_text())
+        self.assertIn(why, document["not_measured"][0]["why"])
         self.assertEqual(show(document).about, "Nothing was measured.")
 
     def test_raft(self) -> None:
@@ -104,6 +111,9 @@ class TestSmall(unittest.TestCase):
         self.assertIn("target/s", ran.stdout)
         self.assertIn(str(self.folder / "report.html"), ran.stdout)
         section = show(self.check("networks", {"1x1"}))
+        self.assertEqual(
+            [table.title.partition(":")[0] for table in section.tables][1:], ["A pool of 1,000 clients", "Chains"]
+        )
         for plot in section.plots:
             self.assertTrue((self.folder / f"{plot.name}.png").read_bytes().startswith(PNG))
 
@@ -246,12 +256,22 @@ class RecordingFaults(Faults):
     def limit(self, host: str, rate_bytes_s: float) -> None:
         self.done.append(("limit", host, rate_bytes_s))
 
+    def limit_processors(self, host: str, count: float) -> None:
+        self.done.append(("limit_processors", host, count))
+
+    def delay(self, host: str, ways: Mapping[str, Way]) -> None:
+        self.done.append(("delay", host, {**ways}))
+
+    def drop(self, matrix: Matrix, *, one_by_one: bool = False) -> None:
+        self.done.append(("drop", {sender: {**row} for sender, row in matrix.items()}))
+
     def lift(self, host: str) -> None:
         self.done.append(("lift", host))
 
 
 class TestTopology(unittest.TestCase):
     servers = (Server("a1", "a", "h1", "h1", 2181), Server("a2", "a", "h2", "h2", 2181))
+    clients = ("h8", "h9")
 
     def read(self, text: str) -> dict[str, Link]:
         with tempfile.TemporaryDirectory() as folder:
@@ -260,39 +280,143 @@ class TestTopology(unittest.TestCase):
             return read_topology(path)
 
     def test_read(self) -> None:
-        found = self.read('{"a1": {"rate_mbit_s": 2, "delay_ms": 10, "loss": 0.01}, "a2": {}}')
-        self.assertEqual(found, {"a1": Link(250_000, 0.01, 0.01), "a2": Link()})
-        self.assertEqual([str(each) for each in found.values()], ["2 Mbit/s, 10 ms, 1% lost", "as it is"])
+        found = self.read('{"a1": {"rate_mbit_s": 2, "delay_ms": 10, "loss": 0.01, "cpu": 0.5}, "a2": {}}')
+        self.assertEqual(found, {"a1": Link(250_000, 0.01, 0.01, cpu=0.5), "a2": Link()})
+        self.assertEqual(
+            [str(each) for each in found.values()], ["2 Mbit/s, 10 ms, 1% lost, 0.5 processors", "as it is"]
+        )
+        found = self.read('{"a1 to a2": {"delay_ms": 10, "jitter_ms": 2}, "clients to a1": {"loss": 1}}')
+        self.assertEqual(found, {"a1 to a2": Link(delay_s=0.01, jitter_s=0.002), "clients to a1": Link(loss=1)})
+        self.assertEqual(str(found["a1 to a2"]), "10 ± 2 ms")
         self.assertEqual(list(read_topology(EXAMPLE)), ["a1", "a2", "a3"])
+
+    def test_presets(self) -> None:
+        hop = '"delay_ms": 2, "jitter_ms": 1, "loss": 0.5'
+        hosts = '"hosts": ["a1", "a2", "a3", "a4", "clients"]'
+        ring = self.read(f'{{"preset": "ring", {hosts}, {hop}}}')
+        self.assertEqual(len(ring), 20)
+        self.assertEqual(ring["a1 to a2"], Link(delay_s=0.002, jitter_s=0.001, loss=0.5))
+        self.assertEqual(ring["a1 to a3"], Link(delay_s=0.004, jitter_s=0.002, loss=0.75))
+        self.assertEqual(ring["clients to a1"], ring["a1 to clients"])
+        self.assertEqual(ring["clients to a1"], ring["a1 to a2"])
+        tree = self.read(f'{{"preset": "tree", {hosts}, {hop}}}')  # a1 above a2 and a3, a2 above a4 and clients
+        hops = {name: round(link.delay_s / 0.002) for name, link in tree.items()}
+        self.assertEqual([hops[f"a4 to {each}"] for each in ("a2", "clients", "a1", "a3")], [1, 2, 2, 3])
+        simple = self.read(f'{{"preset": "simple", {hosts}, {hop}}}')
+        self.assertEqual({*simple.values()}, {ring["a1 to a2"]})
+        wan = self.read('{"preset": "wan", "regions": [["a1", "clients"], ["a2", "a3"]], "delay_ms": 40}')
+        self.assertEqual(len(wan), 8)
+        self.assertNotIn("a2 to a3", wan)
+        self.assertEqual(wan["a3 to clients"], Link(delay_s=0.04))
 
     def test_mistakes(self) -> None:
         for text, said in (
             ("{", "is no JSON"),
-            ("[]", "must be an object of servers"),
-            ('{"a1": 3}', "a1 must be an object with rate_mbit_s, delay_ms, loss"),
-            ('{"a1": {"rate": 1}}', "a1 has no 'rate'; there are rate_mbit_s, delay_ms, loss"),
+            ("[]", "must be an object of hosts"),
+            ('{"a1": 3}', "a1 must be an object with rate_mbit_s, delay_ms, loss, cpu"),
+            ('{"a1": {"rate": 1}}', "a1 has no 'rate'; there are rate_mbit_s, delay_ms, loss, cpu"),
             ('{"a1": {"loss": 5}}', "loss of a1 is 5; it must be a share, 0 to 1"),
             ('{"a1": {"rate_mbit_s": "1"}}', "rate_mbit_s of a1 is '1'; it must be a number above 0"),
+            ('{"a1": {"delay_ms": Infinity}}', "delay_ms of a1 is inf; it must be a number of at least 0"),
+            ('{"a1": {"cpu": 0}}', "cpu of a1 is 0; it must be a number of processors above 0"),
+            ('{"a1": {"jitter_ms": 1}}', "a1 has no 'jitter_ms'"),
+            (
+                '{"a1 to a2": {"cpu": 1}}',
+                "a1 to a2 has no 'cpu'; there are rate_mbit_s, delay_ms, jitter_ms, loss",
+            ),
+            (
+                '{"a1 to a2": {"jitter_ms": 1}}',
+                "jitter_ms of a1 to a2 is 1; it must be a number of at least 0, and at",
+            ),
+            ('{"a1 a2": {}}', "'a1 a2' is neither a host"),
+            ('{"a1 to a2 to a3": {}}', "'a1 to a2 to a3' is neither a host"),
+            ('{"a1 to a1": {}}', "'a1 to a1': what a host sends to itself does not leave it"),
+            ('{"preset": "star"}', "there is no preset 'star'; there are simple, ring, tree, wan"),
+            (
+                '{"preset": "ring", "hosts": ["a1", "a2"]}',
+                "the preset ring has no link: it needs some of rate_mbit_s",
+            ),
+            ('{"preset": "ring", "delay_ms": 1}', "hosts of the preset ring must be a list of hosts"),
+            ('{"preset": "wan", "regions": ["a1"], "delay_ms": 1}', "must be a list of lists of hosts"),
+            ('{"preset": "ring", "hosts": ["a1"], "delay_ms": 1}', "the preset ring takes at least two hosts"),
+            ('{"preset": "wan", "regions": [["a1"], ["a1"]], "delay_ms": 1}', "the preset wan names a host twice"),
         ):
-            with self.subTest(text), self.assertRaisesRegex(TopologyError, said):
+            with self.subTest(text), self.assertRaises(TopologyError) as caught:
                 self.read(text)
+            self.assertIn(said, str(caught.exception))
+            self.assertRegex(str(caught.exception), "^the topology /.*t.json")
         self.assertRaisesRegex(TopologyError, "cannot be read", read_topology, Path("/nowhere.json"))
 
     def test_applied(self) -> None:
         faults = RecordingFaults()
-        with applied(faults, self.servers, {"a1": Link(1000.0)}):
-            self.assertEqual(faults.done, [("limit", "h1", 1000.0)])
-        self.assertEqual(faults.done[1:], [("lift", "h1")])
+        with applied(faults, self.servers, self.clients, {"a1": Link(1000.0, cpu=0.5)}):
+            self.assertEqual(faults.done, [("limit", "h1", 1000.0), ("limit_processors", "h1", 0.5)])
+        self.assertEqual(faults.done[2:], [("lift", "h1")])
         with (
-            self.assertRaisesRegex(TopologyError, "names a9; the servers are a1, a2"),
-            applied(faults, self.servers, {"a9": Link()}),
+            self.assertRaisesRegex(TopologyError, "names a9; the hosts are a1, a2, clients"),
+            applied(faults, self.servers, self.clients, {"a1 to a9": Link()}),
         ):
             self.fail("unreachable")
         with (
-            self.assertRaisesRegex(NotPossible, "this lab cannot delay packets"),
-            applied(faults, self.servers, {"a1": Link(delay_s=1)}),
+            self.assertRaisesRegex(NotPossible, "this lab cannot lose packets"),
+            applied(faults, self.servers, self.clients, {"a1": Link(loss=1)}),
         ):
             self.fail("unreachable")
+
+    def test_pairs_applied(self) -> None:
+        """A delay of a pair stands in place of the host's, and clients are all of them."""
+        faults = RecordingFaults()
+        topology = {
+            "a1": Link(delay_s=0.1),
+            "a1 to a2": Link(5000.0, 0.2, jitter_s=0.05),
+            "clients to a2": Link(loss=0.5),
+            "clients to clients": Link(delay_s=0.3),
+        }
+        with applied(faults, self.servers, self.clients, topology):
+            self.assertEqual(
+                faults.done,
+                [
+                    ("delay", "h1", {"": Way(0.1), "h2": Way(0.2, 0.05, 5000.0)}),
+                    ("delay", "h8", {"h9": Way(0.3)}),
+                    ("delay", "h9", {"h8": Way(0.3)}),
+                    ("drop", {"h8": {"h2": 0.5}, "h9": {"h2": 0.5}}),
+                ],
+            )
+            faults.done.clear()
+        self.assertEqual(faults.done, [("drop", {}), ("lift", "h1"), ("lift", "h8"), ("lift", "h9")])
+
+    def test_networks_of_all_hosts(self) -> None:
+        """Each ensemble has its servers in all regions."""
+        shape = Shape(2, 3)
+        names = [f"{ensemble}{number}" for ensemble in shape.names for number in (1, 2, 3)]
+        ensembles = Ensembles(shape, [Server(name, name[0], name, name, 1) for name in names])
+        wan = topologies.make_network("wan", ensembles)
+        for one, other in (("a1", "a2"), ("b1", "b3"), ("clients", "b2"), ("a1", "b2")):
+            self.assertEqual(wan[f"{one} to {other}"].delay_s, 0.02)
+        for one, other in (("a1", "b1"), ("a1", "clients")):
+            self.assertNotIn(f"{one} to {other}", wan)
+        for preset in topologies.HOPS:
+            self.assertEqual(
+                {end for name in topologies.make_network(preset, ensembles) for end in name.split(" to ")},
+                {*names, "clients"},
+            )
+
+
+class TestCurves(unittest.TestCase):
+    def test_the_highest_target_that_all_reach(self) -> None:
+        def runs(shape: str, *rates: tuple[float, float]) -> list[dict[str, Any]]:
+            return [
+                {"system": "kazoo", "shape": shape, "target": target, "rates": {"all": rate}}
+                for target, rate in rates
+            ]
+
+        several = [
+            *runs("1x1", (100, 100), (200, 198), (400, 361)),
+            *runs("1x3", (100, 99), (200, 181), (400, 300)),
+        ]
+        self.assertEqual(curves.highest_reached(several), 200)
+        self.assertEqual(curves.highest_reached([*several, *runs("1x5", (100, 80))]), None)
+        self.assertEqual(curves.highest_reached([]), None)
 
 
 class TestWishes(unittest.TestCase):
@@ -334,12 +458,14 @@ class TestWishes(unittest.TestCase):
     def test_topology(self) -> None:
         good = self.topology('{"a1": {"delay_ms": 1}}')
         for arguments, said in (
-            (("scaling", "--emulate", "--topology", good), "is for the scenario networks, which is not asked for"),
-            (("networks", "--topology", good), "takes emulated hosts"),
-            (("networks", "--emulate", "--topology", "/nowhere.json"), "cannot be read"),
-            (("networks", "--emulate", "--topology", self.topology("{")), "is no JSON"),
-            (("networks", "--emulate", "--topology", self.topology('{"d1": {}}')), "names d1; no shape"),
-            (("networks", "--small", "--emulate", "--topology", good), "the size small has no unequal links"),
+            (
+                ("networks", "--emulate", "--topology", good),
+                "is for the scenario topologies, which is not asked for",
+            ),
+            (("topologies", "--topology", good), "takes emulated hosts"),
+            (("topologies", "--emulate", "--topology", "/nowhere.json"), "cannot be read"),
+            (("topologies", "--emulate", "--topology", self.topology("{")), "is no JSON"),
+            (("topologies", "--emulate", "--topology", self.topology('{"d1": {}}')), "names d1; no shape"),
         ):
             with self.subTest(said):
                 self.assertIn(said, self.refused(*arguments))
