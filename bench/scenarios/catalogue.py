@@ -11,6 +11,7 @@ from bench.report.section import Section
 from bench.scenarios import (
     chaos,
     cuts,
+    elections,
     ensembles_added,
     failures,
     networks,
@@ -45,6 +46,7 @@ _MODULES: tuple[Scenario, ...] = (
     failures,
     cuts,
     chaos,
+    elections,
     raft,
 )
 SCENARIOS = {each.NAME: each for each in _MODULES}

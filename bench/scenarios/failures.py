@@ -1,4 +1,4 @@
-"""Failures: what clients notice while a leader dies, freezes, or is cut off; and how long an election takes."""
+"""Failures: what clients notice while a leader dies, freezes, or is cut off."""
 
 from __future__ import annotations
 
@@ -47,17 +47,12 @@ class Size:
     before_s: float
     lasts_s: float
     after_s: float
-    elections: elections.Size
 
 
 SIZES = {
-    "small": Size({"1x3": "kazoo"}, ("killed",), 2, 60, 0.5, 1.5, 0.5, elections.Size(1, 20, 4)),
-    "medium": Size(
-        {"1x3": "kazoo", "3x3": "parkazoo"}, tuple(FAULTS), 4, 240, 3, 16, 4, elections.Size(100, 300, 60)
-    ),
-    "full": Size(
-        {"1x3": "kazoo", "3x3": "parkazoo"}, tuple(FAULTS), 8, 3000, 20, 30, 20, elections.Size(100, 3600, 120)
-    ),
+    "small": Size({"1x3": "kazoo"}, ("killed",), 2, 60, 0.5, 1.5, 0.5),
+    "medium": Size({"1x3": "kazoo", "3x3": "parkazoo"}, tuple(FAULTS), 4, 240, 3, 16, 4),
+    "full": Size({"1x3": "kazoo", "3x3": "parkazoo"}, tuple(FAULTS), 8, 3000, 20, 30, 20),
 }
 
 
@@ -68,9 +63,6 @@ def measure(evaluation: Evaluation) -> None:
             evaluation.warm_up(evaluation.plan(ensembles, system, threads=size.threads, **_settings(size)))
             for kind in size.faults:
                 _measure_fault(evaluation, size, ensembles, system, kind)
-            if system == "kazoo":
-                settings = {"threads": size.threads, "rate_s": size.rate_s, **_settings(size)}
-                elections.measure_elections(evaluation, ensembles, size.elections, settings)
 
 
 def _settings(size: Size) -> dict[str, Any]:
@@ -107,20 +99,20 @@ def _measure_fault(evaluation: Evaluation, size: Size, ensembles: Ensembles, sys
 
 def show(document: Mapping[str, Any]) -> Section:
     traces = [run for run in document["runs"] if "noticed" in run]
-    trials = [trial["took_s"] for trial in document["trials"]]
+    before = {"1x3, killed": document["trials"]} if document["trials"] else {}  # scenario `elections` has them now
     return Section(
         NAME,
         TITLE,
         "Requests (sets of 100 bytes) come at random times at a fixed rate, spread evenly over the ensembles, "
         "whether earlier ones were answered or not. Then the leader of the first ensemble is killed, frozen or "
         "cut off, and comes back some seconds later. Latency counts from the time that a request was meant for.",
-        [trace_table(traces, "leader "), *([elections.make_table(trials)] if trials else [])],
+        [trace_table(traces, "leader "), *([elections.make_table(before)] if before else [])],
         [
             *(
                 trace_plot(run, NAME, f"the leader {run['server']} of ensemble a is {run['fault']}", "leader ")
                 for run in traces
             ),
-            *([elections.make_plot(trials)] if trials else []),
+            *([elections.make_plot(before, NAME)] if before else []),
         ],
         [
             "An ensemble gives up a silent leader after four seconds here (tickTime 1000, syncLimit 4); a dead "

@@ -95,6 +95,15 @@ class TestSmall(unittest.TestCase):
     def test_topologies(self) -> None:
         self.see_impossible("topologies", "cannot limit bandwidth")
 
+    def test_elections(self) -> None:
+        document = self.check("elections", {"1x3"})
+        self.assertEqual(
+            [each["group"] for each in document["trials"]], ["1x3, killed", "1x3, frozen, given up after 1 s"]
+        )
+        for trial in document["trials"]:
+            self.assertGreater(trial["took_s"], 0)
+            self.assertGreaterEqual(trial["elected_s"], 0)
+
     def see_impossible(self, name: str, why: str) -> None:
         run_scenario(name, Loopback(1), self.folder, "small")
         document = json.loads((self.folder / f"{name}.json").read_text())
@@ -242,7 +251,7 @@ class TestSummary(unittest.TestCase):
         several = [
             result((99.9, 0.3, CREATE, ANSWERED), (100.1, 0.1, CREATE, FAILED), (100.2, 0.5, CREATE, ANSWERED))
         ]
-        kills = [elections.Kill("a1", 100.0), elections.Kill("a2", 101.0)]
+        kills = [elections.Loss("a1", 100.0), elections.Loss("a2", 101.0)]
         (trial,) = elections.times_to_serve(several, kills)
         self.assertEqual(trial["server"], "a1")
         self.assertAlmostEqual(trial["took_s"], 0.7)
