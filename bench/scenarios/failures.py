@@ -1,9 +1,10 @@
-"""Failures: what clients notice while a leader dies, freezes, or is cut off."""
+"""Failures: what clients notice while servers die, freeze, or are cut off."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,32 +17,64 @@ from bench.scenarios.noticing import measure_trace, trace_plot, trace_table
 from bench.scenarios.roles import wait_all_serve, wait_leader
 
 NAME = "failures"
-TITLE = "Failures: who notices when a leader is lost"
+TITLE = "Failures: who notices when servers are lost"
 
+Victims = Callable[[Server, Sequence[Server]], Sequence[Server]]
 Way = Callable[[Faults, Server], object]
 
 
 class Fault(NamedTuple):
+    """
+    :param of: the leader and its followers, those that it befalls.
+    """
+
+    of: Victims
     begin: Way
     end: Way
 
 
-FAULTS = {
-    "killed": Fault(lambda faults, each: faults.kill(each), lambda faults, each: faults.start(each)),
-    "frozen": Fault(lambda faults, each: faults.freeze(each), lambda faults, each: faults.thaw(each)),
-    "cut off": Fault(lambda faults, each: faults.cut_off(each.host), lambda faults, each: faults.join(each.host)),
+def _leader(leader: Server, _: Sequence[Server]) -> Sequence[Server]:
+    return [leader]
+
+
+def _follower(_: Server, followers: Sequence[Server]) -> Sequence[Server]:
+    return followers[:1]
+
+
+def _followers(_: Server, followers: Sequence[Server]) -> Sequence[Server]:
+    """As many as can be spared."""
+    return followers[: len(followers) // 2]
+
+
+def _minority(leader: Server, followers: Sequence[Server]) -> Sequence[Server]:
+    """As many as can be spared, the leader with them."""
+    return [leader, *followers[: len(followers) // 2 - 1]]
+
+
+WAYS: dict[str, tuple[Way, Way]] = {
+    "killed": (lambda faults, each: faults.kill(each), lambda faults, each: faults.start(each)),
+    "frozen": (lambda faults, each: faults.freeze(each), lambda faults, each: faults.thaw(each)),
+    "cut off": (lambda faults, each: faults.cut_off(each.host), lambda faults, each: faults.join(each.host)),
 }
+VICTIMS: dict[str, Victims] = {
+    "leader": _leader,
+    "follower": _follower,
+    "followers": _followers,
+    "minority": _minority,
+}
+FAULTS = {f"{name} {how}": Fault(victims, *way) for name, victims in VICTIMS.items() for how, way in WAYS.items()}
 
 
 @dataclass(frozen=True)
 class Size:
     """
+    :param systems: what is measured on which shapes; `faults`, of those the ones that there are.
     :param rate_s: requests/s of all clients together, far less than what the ensembles can do.
     :param before_s: seconds before the fault; `lasts_s`, of the fault, `after_s`, after it.
     """
 
     systems: Mapping[str, str]
-    faults: Sequence[str]
+    faults: Mapping[str, Sequence[str]]
     threads: int
     rate_s: float
     before_s: float
@@ -49,10 +82,33 @@ class Size:
     after_s: float
 
 
+ONE = [name for name in FAULTS if name.startswith(("leader ", "follower "))]
+SEVERAL = [name for name in FAULTS if name not in ONE]
 SIZES = {
-    "small": Size({"1x3": "kazoo"}, ("killed",), 2, 60, 0.5, 1.5, 0.5),
-    "medium": Size({"1x3": "kazoo", "3x3": "parkazoo"}, tuple(FAULTS), 4, 240, 3, 16, 4),
-    "full": Size({"1x3": "kazoo", "3x3": "parkazoo"}, tuple(FAULTS), 8, 3000, 20, 30, 20),
+    "small": Size({"1x3": "kazoo"}, {"1x3": ("leader killed",)}, 2, 60, 0.5, 1.5, 0.5),
+    "medium": Size(
+        {"1x3": "kazoo", "1x5": "kazoo", "1x9": "kazoo", "3x3": "parkazoo"},
+        {
+            "1x3": ONE,
+            "1x5": ("followers killed", "minority killed"),
+            "1x9": ("minority killed",),
+            "3x3": [name for name in ONE if name.startswith("leader ")],
+        },
+        4,
+        240,
+        3,
+        12,
+        3,
+    ),
+    "full": Size(
+        {"1x3": "kazoo", "1x5": "kazoo", "1x9": "kazoo", "3x3": "parkazoo"},
+        {"1x3": ONE, "1x5": [*FAULTS], "1x9": [*FAULTS], "3x3": ONE},
+        8,
+        3000,
+        20,
+        30,
+        20,
+    ),
 }
 
 
@@ -61,7 +117,7 @@ def measure(evaluation: Evaluation) -> None:
     for shape, system in size.systems.items():
         with evaluation.ensembles(shape) as ensembles:
             evaluation.warm_up(evaluation.plan(ensembles, system, threads=size.threads, **_settings(size)))
-            for kind in size.faults:
+            for kind in size.faults[shape]:
                 _measure_fault(evaluation, size, ensembles, system, kind)
 
 
@@ -77,41 +133,51 @@ def _settings(size: Size) -> dict[str, Any]:
 def _measure_fault(evaluation: Evaluation, size: Size, ensembles: Ensembles, system: str, kind: str) -> None:
     lab, fault = evaluation.lab, FAULTS[kind]
     leader = wait_leader(lab, ensembles)
+    victims = fault.of(leader, [each for each in ensembles.of(leader.ensemble) if each != leader])
     plan = evaluation.plan(ensembles, system, threads=size.threads, rate_s=size.rate_s, **_settings(size))
 
     def carry_out() -> None:
         until_s = time.time() + size.lasts_s
-        fault.begin(lab.faults, leader)
+        _each(fault.begin, lab.faults, victims)
         sleep_until(until_s)
-        fault.end(lab.faults, leader)
+        _each(fault.end, lab.faults, victims)
 
+    label = {"fault": kind, "server": ", ".join(each.name for each in victims)}
     try:
-        if kind == "cut off":
+        if kind.endswith("cut off"):
             lab.faults.join(leader.host)  # a lab that cannot do this cannot do the other either
-        measure_trace(
-            evaluation, ensembles, plan, {"fault": kind, "server": leader.name}, size.before_s, carry_out
-        )
+        measure_trace(evaluation, ensembles, plan, label, size.before_s, carry_out)
     except NotPossible as error:
-        evaluation.not_measured(f"a leader that is {kind}", error)
+        evaluation.not_measured(kind, error)
         return
     wait_all_serve(lab, ensembles)
 
 
+def _each(way: Way, faults: Faults, victims: Sequence[Server]) -> None:
+    """All at once."""
+    with ThreadPoolExecutor(len(victims)) as pool:
+        for _ in pool.map(lambda each: way(faults, each), victims):
+            pass
+
+
 def show(document: Mapping[str, Any]) -> Section:
-    traces = [run for run in document["runs"] if "noticed" in run]
-    before = {"1x3, killed": document["trials"]} if document["trials"] else {}  # scenario `elections` has them now
+    # Results from before followers came name no victim, and have the trials of elections.
+    traces = [
+        run | {"fault": f"leader {run['fault']}" if run["fault"] in WAYS else run["fault"]}
+        for run in document["runs"]
+        if "noticed" in run
+    ]
+    before = {"1x3, killed": document["trials"]} if document["trials"] else {}
     return Section(
         NAME,
         TITLE,
         "Requests (sets of 100 bytes) come at random times at a fixed rate, spread evenly over the ensembles, "
-        "whether earlier ones were answered or not. Then the leader of the first ensemble is killed, frozen or "
-        "cut off, and comes back some seconds later. Latency counts from the time that a request was meant for.",
-        [trace_table(traces, "leader "), *([elections.make_table(before)] if before else [])],
+        "whether earlier ones were answered or not. Then servers of the first ensemble are killed, frozen or cut "
+        "off, and come back some seconds later: the leader, a follower, or as many as can be spared, followers "
+        "alone or a minority with the leader. Latency counts from the time that a request was meant for.",
+        [trace_table(traces), *([elections.make_table(before)] if before else [])],
         [
-            *(
-                trace_plot(run, NAME, f"the leader {run['server']} of ensemble a is {run['fault']}", "leader ")
-                for run in traces
-            ),
+            *(trace_plot(run, NAME, f"{run['fault']}, which is {run['server']} of ensemble a") for run in traces),
             *([elections.make_plot(before, NAME)] if before else []),
         ],
         [

@@ -80,17 +80,14 @@ def what_is_noticed(results: Sequence[Result], began_s: float, ended_s: float) -
     return found
 
 
-def trace_table(traces: Sequence[Mapping[str, Any]], subject: str = "") -> Table:
-    """
-    :param subject: of which the fault is told.
-    """
+def trace_table(traces: Sequence[Mapping[str, Any]]) -> Table:
     rows = []
     for run in traces:
         for name, each in zip(Shape.parse(run["shape"]).names, run["noticed"], strict=False):
             verdict = "not noticed" if each["answered_share"] >= UNNOTICED else "NOTICED"
             rows.append(
                 [
-                    f"{run['shape']}, {subject}{run['fault']}",
+                    f"{run['shape']}, {run['fault']}",
                     name,
                     f"{each['answered_share']:.1%}",
                     milliseconds(each["silence_s"]),
@@ -110,9 +107,9 @@ def trace_table(traces: Sequence[Mapping[str, Any]], subject: str = "") -> Table
     return Table("What clients notice while the fault lasts, on each ensemble", (*columns, ""), rows)
 
 
-def trace_plot(run: Mapping[str, Any], scenario: str, about: str, subject: str = "") -> Plot:
+def trace_plot(run: Mapping[str, Any], scenario: str, about: str) -> Plot:
     """
-    :param scenario: its name. :param subject: of which the fault is told.
+    :param scenario: its name.
     """
     figure, panels = make_panels(2)
     bucket_s, warm_up_s = run["over_time"]["bucket_s"], run["plan"]["warm_up_s"]
@@ -129,9 +126,7 @@ def trace_plot(run: Mapping[str, Any], scenario: str, about: str, subject: str =
     make_logarithmic(panels[1], "y")
     first_s = run["begun_s"] + warm_up_s
     for panel in panels:
-        panel.axvspan(
-            run["began_s"] - first_s, run["ended_s"] - first_s, color="0.9", label=f"{subject}{run['fault']}"
-        )
+        panel.axvspan(run["began_s"] - first_s, run["ended_s"] - first_s, color="0.9", label=run["fault"])
     add_legend(figure, panels[0])
     words = f"{scenario} {run['shape']} {run['fault']}".replace(",", "").split()
     return Plot("-".join(words), f"{run['shape']}: {about}", figure)

@@ -24,7 +24,7 @@ from bench.load.record import ANSWERED, FAILED, UNANSWERED
 from bench.load.requests import CREATE, GET
 from bench.load.result import Result
 from bench.loopback import Loopback
-from bench.scenarios import curves, elections, ensembles_added, noticing, topologies
+from bench.scenarios import curves, elections, ensembles_added, failures, noticing, topologies
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
 from bench.scenarios.catching_up import count_entries
 from bench.scenarios.emulated import emulated
@@ -255,6 +255,17 @@ class TestSummary(unittest.TestCase):
         (trial,) = elections.times_to_serve(several, kills)
         self.assertEqual(trial["server"], "a1")
         self.assertAlmostEqual(trial["took_s"], 0.7)
+
+    def test_who_is_hit(self) -> None:
+        """As many as can be spared, never more: the others are a quorum."""
+        for count in (3, 5, 9):
+            leader, *followers = (Server(f"a{number}", "a", "h", "h", 1) for number in range(count))
+            hit = {name: fault.of(leader, followers) for name, fault in failures.FAULTS.items()}
+            self.assertEqual(hit["leader frozen"], [leader])
+            self.assertEqual(hit["follower cut off"], followers[:1])
+            for name in ("followers killed", "minority frozen"):
+                self.assertEqual(len({*hit[name]}), (count - 1) // 2)
+                self.assertEqual(leader in hit[name], name.startswith("minority"))
 
 
 class RecordingFaults(Faults):
