@@ -254,6 +254,10 @@ class Lab(ABC):
         """A server's answer to a four-letter word (``srvr``, ``mntr``); empty if there is none within 2 s."""
 
     @abstractmethod
+    def read_replica(self, server: Server, root: str) -> tuple[int, str]:
+        """What that server has below a znode: how many znodes, and a digest of all about them (replica.py)."""
+
+    @abstractmethod
     def run_load(
         self,
         plans: Mapping[str, Mapping[str, Any]],

@@ -13,9 +13,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
 from bench import ROOT
 from bench.lab import ZOO_CFG, Ensembles, Faults, Lab, LabError, ProcessorTimes, Server, Shape
 from bench.machine import describe_machine, describe_versions, total_and_busy
+from bench.replica import read_replica
 from parkazoo.admin import grow_map, init_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import HOST, LocalCluster, LocalClusterError, LocalServer, four_letter_word
@@ -108,6 +112,12 @@ class Loopback(Lab):
 
     def ask(self, server: Server, word: str) -> str:
         return four_letter_word(f"{server.address}:{server.port}", word)
+
+    def read_replica(self, server: Server, root: str) -> tuple[int, str]:
+        try:
+            return read_replica(f"{server.address}:{server.port}", root)
+        except (KazooException, KazooTimeoutError) as error:
+            raise LabError(f"{server.name} cannot be read: {type(error).__name__} {error}") from error
 
     def run_load(
         self,

@@ -74,6 +74,10 @@ class HostLab(Lab):
         place = server.address, server.port
         return self._fleet.on(server.host, lambda remote: remote.talk(*place, word, WORD_TIMEOUT_S))
 
+    def read_replica(self, server: Server, root: str) -> tuple[int, str]:
+        znodes, digest = self._fleet.ask(self.clients[0], "read_replica", f"{server.address}:{server.port}", root)
+        return znodes, digest
+
     def run_load(
         self,
         plans: Mapping[str, Mapping[str, Any]],

@@ -8,7 +8,7 @@ from typing import Any
 
 SYSTEMS = ("kazoo", "parkazoo")
 HANDLERS = ("threading", "gevent")
-WRITES = ("create-delete", "set", "new-directories")
+WRITES = ("create-delete", "set", "new-directories", "sessions")
 
 
 class PlanError(Exception):
@@ -26,7 +26,8 @@ class Plan:
     :param node: which of the `nodes` this is, from 0.
     :param read_share: of the requests, 0 to 1; the others are writes.
     :param write: ``create-delete``: a create, then the delete of what it made, which are two requests;
-        ``set``: of znodes that are there; ``new-directories``: a directory, some creates in it, and so on.
+        ``set``: of znodes that are there; ``new-directories``: a directory, some creates in it, and so on;
+        ``sessions``: a session that is begun and ended, in the closed loop.
     :param size: bytes of a value.
     :param directories: so many, spread evenly over the ensembles.
     :param is_hashed: directories have ordinary names, and lie where these happen to lie.
@@ -81,6 +82,8 @@ class Plan:
                 raise PlanError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if not self.rate_s and (self.pool or self.chain > 1):
             raise PlanError("pool and chain are for the open loop: give it a rate_s")
+        if self.write == "sessions" and (self.rate_s or self.read_share or self.handler != "threading"):
+            raise PlanError("sessions are for the closed loop, without reads, on threads")
         if self.pool < 0 or 0 < self.pool < self.clients:
             raise PlanError(f"pool is {self.pool}; it must be 0, or at least 1 for each of {self.clients} clients")
         if not 0 <= self.read_share <= 1:

@@ -23,6 +23,7 @@ from bench.load.meeting import Meeting
 from bench.load.plan import Plan
 from bench.load.record import Record
 from bench.load.requests import Requests, make_znodes, name_directories
+from bench.load.sessions import run_sessions
 
 CLOSE_TIMEOUT_S = 5.0  # for the sessions of a process; what is left expires
 OVERTIME_S = 30.0  # for clients that do not hear of the finish, because its ensemble does not serve
@@ -84,7 +85,10 @@ class Clients:
         number = (plan.node * plan.processes + self._number) * plan.threads + index  # among all clients
         name = f"{plan.name}-{number}"
         chance = random.Random(f"{plan.seed} {number}")
-        if plan.rate_s:
+        if plan.write == "sessions":
+            requests = Requests(plan, self._paths, name, chance)
+            run_sessions(plan.hosts, plan.session_timeout_s, requests, record, finish, chance)
+        elif plan.rate_s:
             requests = Requests(plan, self._paths, name, chance)
             rate_s, pool = plan.rate_s / plan.clients, plan.pool // plan.clients
             run_open(client, requests, record, finish, rate_s, chance, pool, plan.chain)

@@ -10,7 +10,7 @@ from bench.lab import Ensembles, Lab, LabError, Server
 
 TIMEOUT_S = 120.0
 POLL_S = 0.05
-ZXID_BITS = 32  # of an entry's number within its epoch
+EPOCH_BITS = 32  # the higher half of a zxid is the epoch of its leader
 LEADING = ("leader", "standalone")
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ def zxid(lab: Lab, server: Server) -> int:
 
 def epoch(lab: Lab, ensembles: Ensembles, ensemble: str = "a") -> int:
     """The number of its leader: each that comes to lead has a higher one, also if it has led before."""
-    return max(zxid(lab, server) for server in ensembles.of(ensemble)) >> ZXID_BITS
+    return max(zxid(lab, server) for server in ensembles.of(ensemble)) >> EPOCH_BITS
 
 
 def wait_leader(lab: Lab, ensembles: Ensembles, ensemble: str = "a") -> Server:

@@ -14,9 +14,10 @@ from typing import Any
 from bench.lab import Ensembles, LabError, Shape
 from bench.load.plan import Plan, PlanError
 from bench.load.record import ANSWERED
-from bench.load.requests import CREATE, DELETE, GET, SET, name_directories
+from bench.load.requests import CREATE, DELETE, GET, SESSION, SET, name_directories
 from bench.load.result import Result, read_result
 from bench.loopback import Loopback
+from bench.scenarios.roles import find_line
 from parkazoo import ParKazooClient
 
 SHAPE = Shape(2, 1)
@@ -121,6 +122,17 @@ class TestLoad(unittest.TestCase):
         self.assertLess(len(columns["kind"]), 20_000)
         self.assertGreater(columns["took_ns"].max(), columns["late_ns"].max())
 
+    def test_sessions(self) -> None:
+        """Each is known to the server, and has been ended: none is left but those of the clients themselves."""
+        results = self.run_plan(self.plan(nodes=1, threads=2, write="sessions"))
+        self.see_all_answered(results)
+        self.assertEqual(set(self.kinds(results)), {SESSION})
+        (count,) = self.kinds(results).values()
+        answers = [self.lab.ask(server, "mntr") for server in self.ensembles.of("a")]
+        sessions = sum(int(find_line(answer, "zk_global_sessions")) for answer in answers)
+        self.assertGreater(count, 10)
+        self.assertLess(sessions, 10)
+
     def test_gevent(self) -> None:
         results = self.run_plan(self.plan(nodes=1, handler="gevent", read_share=1.0, is_hashed=True, zipf=1.0))
         self.see_all_answered(results)
@@ -130,6 +142,11 @@ class TestLoad(unittest.TestCase):
         plan = {**self.plan(nodes=1).as_json(), "threads": 0}
         with self.assertRaisesRegex(LabError, "client1: the load failed: .*threads is 0; it must be at least 1"):
             self.lab.run_load({"client1": plan}, self.folder / "mistaken")
+
+    def test_sessions_take_the_closed_loop(self) -> None:
+        for entries in ({"rate_s": 1.0}, {"read_share": 0.5}, {"handler": "gevent"}):
+            with self.assertRaisesRegex(PlanError, "sessions are for the closed loop"):
+                self.plan(write="sessions", **entries)
 
     def test_pool_and_chain_take_the_open_loop(self) -> None:
         for entries in ({"pool": 8}, {"chain": 2}):

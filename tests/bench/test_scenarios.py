@@ -112,7 +112,13 @@ class TestSmall(unittest.TestCase):
 
     def test_raft(self) -> None:
         document = self.check("raft", {"1x3"})
-        self.assertEqual([list(each) for each in document["trials"]], [["missed", "took_s"]])
+        entries, snapshot = document["trials"]
+        self.assertEqual((entries["snapshots"], snapshot["snapshots"]), (0, 1))
+        self.assertEqual([each["followers"] for each in document["trials"]], [1, 1])
+        self.assertEqual(document["compared"], {"loads": 7, "replicas": 19})
+        for run in document["runs"]:
+            is_replicated = run["of"] in ("servers", "crashed", "connects") and run["load"] == "writes"
+            self.assertEqual(run.get("replicated_s") is not None, is_replicated, run)
 
     def test_networks_by_command(self) -> None:
         ran = self.run_command("networks", "--small", "--out", str(self.folder))
