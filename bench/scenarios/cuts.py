@@ -207,7 +207,7 @@ def _table(runs: Sequence[Mapping[str, Any]]) -> Table:
                 f"{run['serving']} of {run['shape'].partition('x')[2]}" if "serving" in run else NOTHING,
                 str(run["new_leaders"]),
                 "yes" if run["same_leader"] else "no",
-                str(run["connections"]),
+                str(run.get("connections", NOTHING)),
             ]
             for run in runs
         ],

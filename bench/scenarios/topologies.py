@@ -47,12 +47,12 @@ ABOUT = {
 @dataclass(frozen=True)
 class Size:
     """
-    :param systems: what is measured on which shapes, if these have the servers that the topology names.
-    :param on: the shapes on which presets are measured.
+    :param systems: what is measured on which shapes; the topology, on the first that has all of its servers.
+    :param presets: that are measured, of each shape.
     """
 
     systems: Mapping[str, str]
-    on: Sequence[str]
+    presets: Mapping[str, Sequence[str]]
     threads: int
     targets: Targets
     warm_up_s: float
@@ -61,9 +61,16 @@ class Size:
 
 SEVERAL = {"1x3": "kazoo", "1x5": "kazoo", "3x3": "parkazoo"}
 SIZES = {
-    "small": Size({"1x3": "kazoo"}, ("1x3",), 2, Targets(20, 2, 20), 0.2, 0.8),
-    "medium": Size(SEVERAL, ("1x5", "3x3"), 4, Targets(50, 4, 51_200), 1, 3),
-    "full": Size({**SEVERAL, "1x9": "kazoo"}, (*SEVERAL, "1x9"), 16, Targets(10, 2, 102_400), 5, 60),
+    "small": Size({"1x3": "kazoo"}, {"1x3": [*HOPS]}, 2, Targets(20, 2, 20), 0.2, 0.8),
+    "medium": Size(SEVERAL, {"1x5": [*HOPS], "3x3": [WAN]}, 4, Targets(50, 4, 51_200), 1, 3),
+    "full": Size(
+        {**SEVERAL, "1x9": "kazoo"},
+        {"1x3": [*HOPS], "1x5": [*HOPS], "3x3": [*HOPS], "1x9": [*HOPS]},
+        16,
+        Targets(10, 2, 102_400),
+        5,
+        60,
+    ),
 }
 
 
@@ -71,13 +78,18 @@ def verify_topology(path: Path, size: str) -> None:
     """
     :raises TopologyError: the file has mistakes, or there is nothing in this size that it could be used for.
     """
-    names = servers_of(read_topology(path))
-    shapes = [*SIZES[size].systems]
-    if not any(names <= set(_servers_of(Shape.parse(shape))) for shape in shapes):
+    topology = read_topology(path)
+    if not _fitting(SIZES[size], topology):
         raise TopologyError(
-            f"the topology {path} names {', '.join(sorted(names))}; no shape that is measured "
-            f"({', '.join(shapes)}) has all of these servers, which are called a1, a2, ... b1, ..."
+            f"the topology {path} names {', '.join(sorted(servers_of(topology)))}; no shape that is measured "
+            f"({', '.join(SIZES[size].systems)}) has all of these servers, which are called a1, a2, ... b1, ..."
         )
+
+
+def _fitting(size: Size, topology: Mapping[str, Link]) -> str:
+    """The first shape that has the servers that a topology names; empty if there is none."""
+    names = servers_of(topology)
+    return next((shape for shape in size.systems if names <= {*_servers_of(Shape.parse(shape))}), "")
 
 
 def _servers_of(shape: Shape) -> list[str]:
@@ -98,22 +110,16 @@ def measure(evaluation: Evaluation) -> None:
         for shape, system in size.systems.items():
             with evaluation.ensembles(shape) as ensembles:
                 evaluation.warm_up(evaluation.plan(ensembles, system, in_flight=4, **settings))
-                for name, network in _networks(size, topology, ensembles).items():
+                networks = {preset: make_network(preset, ensembles) for preset in size.presets.get(shape, ())}
+                if shape == _fitting(size, topology):
+                    networks[FILE] = topology
+                for name, network in networks.items():
                     if name == FILE:
                         evaluation.document["topology"] = {each: str(link) for each, link in network.items()}
                     with applied(evaluation.lab.faults, ensembles.servers, evaluation.lab.clients, network):
                         raise_target(evaluation, ensembles, system, size.targets, {"network": name}, settings)
     except NotPossible as error:
         evaluation.not_measured("networks of unequal links", error)
-
-
-def _networks(size: Size, topology: Mapping[str, Link], ensembles: Ensembles) -> dict[str, Mapping[str, Link]]:
-    networks = {}
-    if servers_of(topology) <= {server.name for server in ensembles.servers}:
-        networks[FILE] = topology
-    if str(ensembles.shape) in size.on:
-        networks |= {preset: make_network(preset, ensembles) for preset in HOPS}
-    return networks
 
 
 def make_network(preset: str, ensembles: Ensembles) -> Mapping[str, Link]:

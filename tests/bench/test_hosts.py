@@ -227,6 +227,21 @@ class TestLab(EmulatedCase):
         for host in ("h5", "h6"):
             self.assertGreater(len(read_result(files[host]).columns["took_ns"]), 0)
 
+    def test_replicas(self) -> None:
+        """All servers of an ensemble have the same, here the cluster map; each is read from a client's host."""
+        with self.lab.ensembles(Shape.parse("1x3")) as ensembles:
+            found = {self.lab.read_replica(server, "/parkazoo") for server in ensembles.servers}
+            ((znodes, digest),) = found
+            self.assertGreater(znodes, 1)
+            self.assertRegex(digest, "^[0-9a-f]{64}$")
+            with self.assertRaisesRegex(LabError, "^h5: 10.77.0.1:2181 cannot be read: NoNodeError"):
+                self.lab.read_replica(ensembles.servers[0], "/nowhere")
+
+    def test_settings(self) -> None:
+        """Of the servers, over those that all have."""
+        with self.lab.ensembles(Shape.parse("1x1"), settings={"tickTime": "700"}) as ensembles:
+            self.assertIn("tickTime=700\n", self.lab.ask(ensembles.servers[0], "conf"))
+
     def test_failing_load(self) -> None:
         """The other is ended, though it would wait for the first."""
         with self.lab.ensembles(Shape.parse("1x1")) as ensembles:

@@ -431,18 +431,22 @@ class TestTopology(unittest.TestCase):
 class TestCurves(unittest.TestCase):
     def test_the_highest_target_that_all_reach(self) -> None:
         def runs(shape: str, *rates: tuple[float, float]) -> list[dict[str, Any]]:
-            return [
-                {"system": "kazoo", "shape": shape, "target": target, "rates": {"all": rate}}
-                for target, rate in rates
-            ]
+            about = {"system": "kazoo", "shape": shape, "plan": {"measure_s": 100.0}}
+            return [about | {"target": target, "rates": {"all": rate}} for target, rate in rates]
 
         several = [
-            *runs("1x1", (100, 100), (200, 198), (400, 361)),
+            *runs("1x1", (100, 100), (200, 198), (400, 400)),
             *runs("1x3", (100, 99), (200, 181), (400, 300)),
         ]
         self.assertEqual(curves.highest_reached(several), 200)
         self.assertEqual(curves.highest_reached([*several, *runs("1x5", (100, 80))]), None)
         self.assertEqual(curves.highest_reached([]), None)
+
+    def test_chance(self) -> None:
+        """Of 150 requests that were to come in 3 s, 126 did: that happens. Of 15,000 in 300 s, 12,600 do not."""
+        for measure_s, expected in ((3.0, True), (300.0, False)):
+            run = {"target": 50, "rates": {"all": 42.0}, "plan": {"measure_s": measure_s}}
+            self.assertEqual(curves.is_achieved(run), expected)
 
 
 class TestWishes(unittest.TestCase):
