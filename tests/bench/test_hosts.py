@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -23,11 +22,11 @@ from typing import Any
 
 from bench import ROOT
 from bench.hosts import deployment, zookeeper
-from bench.hosts.emulation import Emulation
+from bench.hosts.emulation import PYTHON, Emulation
 from bench.hosts.fleet import FleetError
 from bench.hosts.host_lab import HostLab
 from bench.hosts.namespaces import NAMES, connect, inside, network_of
-from bench.lab import LabError, Shape
+from bench.lab import LabError, NotPossible, Shape, Way
 from bench.load.plan import Plan
 from bench.load.result import read_result
 from tests.bench.emulated import (
@@ -46,6 +45,7 @@ from tests.bench.emulated import (
     left_of,
     pids_of,
     processes_of,
+    set_up_module,
     wait,
 )
 
@@ -53,10 +53,8 @@ FAB_TIMEOUT_S = 200
 
 
 def setUpModule() -> None:
+    set_up_module(HOSTS)
     if not OBSTACLE:
-        unittest.addModuleCleanup(shutil.rmtree, FOLDER)
-        unittest.addModuleCleanup(EMULATION.down)
-        EMULATION.up(HOSTS)
         with connected() as fleet:
             deployment.deploy(fleet, print)
 
@@ -234,6 +232,21 @@ class TestLab(EmulatedCase):
         for host in ("h5", "h6"):
             self.assertGreater(len(read_result(files[host]).columns["took_ns"]), 0)
 
+    def test_replicas(self) -> None:
+        """All servers of an ensemble have the same, here the cluster map; each is read from a client's host."""
+        with self.lab.ensembles(Shape.parse("1x3")) as ensembles:
+            found = {self.lab.read_replica(server, "/parkazoo") for server in ensembles.servers}
+            ((znodes, digest),) = found
+            self.assertGreater(znodes, 1)
+            self.assertRegex(digest, "^[0-9a-f]{64}$")
+            with self.assertRaisesRegex(LabError, "^h5: 10.77.0.1:2181 cannot be read: NoNodeError"):
+                self.lab.read_replica(ensembles.servers[0], "/nowhere")
+
+    def test_settings(self) -> None:
+        """Of the servers, over those that all have."""
+        with self.lab.ensembles(Shape.parse("1x1"), settings={"tickTime": "700"}) as ensembles:
+            self.assertIn("tickTime=700\n", self.lab.ask(ensembles.servers[0], "conf"))
+
     def test_failing_load(self) -> None:
         """The other is ended, though it would wait for the first."""
         with self.lab.ensembles(Shape.parse("1x1")) as ensembles:
@@ -263,7 +276,9 @@ class TestLab(EmulatedCase):
         with self.assertRaises(ZeroDivisionError), self.lab.ensembles(Shape.parse("1x1")):
             self.lab.faults.cut_off("h2")
             self.lab.faults.limit("h2", 1000)
-            self.lab.faults.delay("h2", 10)
+            self.lab.faults.delay("h2", {"": Way(10)})
+            self.lab.faults.drop({"h1": {"h2": 1}})
+            self.lab.faults.limit_processors("h2", 0.5)
             raise ZeroDivisionError
         self.assertTrue(self.is_answered(Echo(NAME)))
 
@@ -285,7 +300,7 @@ class TestLab(EmulatedCase):
             self.assertEqual(echo.ask(2), [])
             faults.lift("h2")
             for delay_s in (0.05, 0.1):
-                faults.delay("h2", delay_s)
+                faults.delay("h2", {"": Way(delay_s)})
                 self.assertGreater(min(echo.ask(20, 2.0)), delay_s)
             faults.cut_off("h2")
             self.assertEqual(echo.ask(2), [])
@@ -293,6 +308,48 @@ class TestLab(EmulatedCase):
             self.assertGreater(min(echo.ask(5, 2.0)), delay_s)
             faults.lift("h2")
             self.assertEqual(len(echo.ask(20)), 20)
+
+    def test_ways(self) -> None:
+        """What h2 sends to h3 is delayed, or limited; what it sends to others is not."""
+        faults = self.lab.faults
+        self.addCleanup(faults.lift, "h2")
+        with Echo(NAME) as echo:
+            faults.delay("h2", {"h3": Way(0.1, 0.05)})
+            times = echo.ask(20, 2.0)
+            self.assertGreater(min(times), 0.05)
+            self.assertGreater(max(times) - min(times), 0.01)
+            faults.delay("h2", {"": Way(0.1), "h3": Way(0.02)})
+            self.assertGreater(0.1, min(echo.ask(20, 2.0)))
+            faults.delay("h2", {"h1": Way(0.5)})
+            self.assertGreater(0.5, min(echo.ask(20, 2.0)))
+        faults.delay("h2", {"h3": Way(rate_bytes_s=20_000)})
+        data = bytes(1 << 14)
+        self.assertGreater(self.transfer("h2", "h3", data), len(data) / 20_000)
+        with self.assertRaisesRegex(LabError, "^a delay is at least 0 s and its jitter, not 0.1 and 0.2$"):
+            faults.delay("h2", {"": Way(0.1, 0.2)})
+
+    def test_processors(self) -> None:
+        """A program of the host that would use all of one gets a tenth."""
+        (pid,) = (pid for pid in pids_of(network_of(NAME, "h2")) if is_first(pid))
+        program = (
+            "import time; a = time.monotonic()\nwhile time.process_time() < 0.2: pass\nprint(time.monotonic() - a)"
+        )
+        command = ["nsenter", "--target", str(pid), "--all", str(PYTHON), "-S", "-c", program]
+        try:
+            self.lab.faults.limit_processors("h2", 0.1)
+        except NotPossible as error:
+            self.skipTest(str(error))
+        self.addCleanup(self.lab.faults.lift, "h2")
+        group = next(Path("/sys/fs/cgroup").glob(f"**/{network_of(NAME, 'h2')}"))
+
+        def join_group() -> None:
+            (group / "cgroup.procs").write_text("0")
+
+        said = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=join_group).stdout
+        self.assertGreater(float(said), 1.0)
+        self.assertIn(str(pid), (group / "cgroup.procs").read_text().split())
+        self.lab.faults.lift("h2")
+        self.assertFalse(group.exists())
 
     def test_limit(self) -> None:
         """Both ways: 64 KiB take their time, but for what may come in a burst."""
