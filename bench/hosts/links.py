@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+from bench.hosts.delay import QUEUE_BYTES
+from bench.hosts.dropping import PARTS
 from bench.hosts.emulation import DATA, mac_of
 from bench.hosts.namespaces import DISABLED, FORWARDING, inside, network_of, run, switch_of
 from bench.lab import LabError, NotPossible, Way
@@ -20,9 +22,7 @@ from bench.lab import LabError, NotPossible, Way
 DEVICE = "eth0"
 BURST_BYTES = 16_384  # at least; and what comes in ten milliseconds, because some kernels' clocks tick no faster
 BURST_S = 0.01
-QUEUE_BYTES = 1 << 20
 LOSS = "parkazoo-loss"  # a table of nftables
-PARTS = 1_000_000
 DELAY = Path(__file__).with_name("delay.py")
 SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17  # linux/sockios.h, linux/ethtool.h
 

@@ -24,7 +24,7 @@ from bench.load.meeting import Meeting
 from bench.load.plan import Plan
 from bench.load.record import Record
 from bench.load.requests import Requests, make_znodes, name_directories
-from bench.load.sessions import run_sessions
+from bench.load.session_loop import run_sessions
 
 CLOSE_TIMEOUT_S = 5.0  # for the sessions of a process; what is left expires
 OVERTIME_S = 30.0  # for clients that do not hear of the finish, because its ensemble does not serve

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from bench.lab import SHAPE, Lab, LabError
 from bench.report.section import Section
 from bench.scenarios import (
-    chaos,
     cuts,
+    dropped_packets,
     elections,
     ensembles_added,
     failures,
@@ -49,7 +49,7 @@ _MODULES: tuple[Scenario, ...] = (
     topologies,
     failures,
     cuts,
-    chaos,
+    dropped_packets,
     elections,
     raft,
     writes_deferred,

@@ -18,7 +18,7 @@ from bench.hosts.namespaces import network_of, run
 from bench.lab import Faults, NotPossible
 from bench.loopback import LoopbackFaults
 from bench.scenarios.catalogue import run_scenario
-from bench.scenarios.chaos import ALL, LEADERS
+from bench.scenarios.dropped_packets import ALL, LEADERS
 from bench.scenarios.results import show
 from bench.scenarios.summary import latency_s
 from tests.bench.emulated import FOLDER, NAME, Echo, EmulatedCase, connected, set_up_module
