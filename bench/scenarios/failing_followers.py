@@ -15,7 +15,7 @@ from bench.load.record import ANSWERED
 from bench.load.result import Result, join
 from bench.report.charts import add_legend, draw_lines, make_panels
 from bench.report.section import Plot, Table
-from bench.report.text import NOTHING, rate
+from bench.report.text import ranged, rate
 from bench.scenarios.evaluation import sleep_until
 from bench.scenarios.roles import LEADING, roles, wait_all_serve, wait_leader
 from bench.statistics import count_by_time
@@ -70,9 +70,14 @@ def carry_out(
     wait_all_serve(lab, ensembles)
 
 
-def find_flow(results: Sequence[Result], started_s: float) -> dict[str, Any]:
-    """What was accepted and committed in each bucket, what was neither refused nor committed at its end, and how
-    long it took from the new start until everything that had been accepted by then had its end."""
+def find_flow(
+    results: Sequence[Result], died_s: float, started_s: float
+) -> tuple[dict[str, Any], dict[str, float | None]]:
+    """What was accepted and committed in each bucket, and what was neither refused nor committed at its end.
+
+    :returns: that, and its figures while there was no quorum; `drained_s` is how long it took from the new start
+        until everything that had been accepted by then had its end.
+    """
     columns, plan = join(results), results[0].plan
     first_s = max(each.begun_s for each in results) + plan.warm_up_s
     begun, ended = columns["begun_ns"] / 1e9 - first_s, (columns["begun_ns"] + columns["took_ns"]) / 1e9 - first_s
@@ -88,10 +93,11 @@ def find_flow(results: Sequence[Result], started_s: float) -> dict[str, Any]:
     came = count_by_time(returned, 0, plan.measure_s, BUCKET_S)
     backlog = accumulate((new - old for new, old in zip(came, gone, strict=True)), initial=before)
     waited = ended[(returned < started_s) & (ended > started_s)]
-    return {
-        "bucket_s": BUCKET_S,
-        **count,
-        "backlog": list(backlog)[1:],
+    pending = list(backlog)[1:]
+    span = slice(int(died_s / BUCKET_S) + 1, int(started_s / BUCKET_S))
+    return {"bucket_s": BUCKET_S, **count, "backlog": pending}, {
+        **{name: sum(each[span]) for name, each in count.items()},
+        "backlog": max(pending),
         "drained_s": float(np.max(waited) - started_s) if waited.size else None,
         "lost": int((~is_done).sum()),
     }
@@ -100,17 +106,14 @@ def find_flow(results: Sequence[Result], started_s: float) -> dict[str, Any]:
 def make_table(runs: Sequence[Mapping[str, Any]]) -> Table:
     rows = []
     for run in runs:
-        flow, first, last = run["flow"], run["died_s"][-1], run["started_s"]
-        span = slice(int(first / BUCKET_S) + 1, int(last / BUCKET_S))
-        drained = flow["drained_s"]
+        found = run["no_quorum"]
         rows.append(
             [
                 run["mode"],
                 rate(run["value"]),
-                *(rate(sum(flow[name][span])) for name in ("accepted", "committed")),
-                rate(max(flow["backlog"])),
-                NOTHING if drained is None else f"{drained:.1f}",
-                rate(flow["lost"]),
+                *(rate(found[name]) for name in ("accepted", "committed", "backlog")),
+                ranged(found["drained_s"], "{:.1f}".format),
+                rate(found["lost"]),
             ]
         )
     columns = ("", "writes/s", "accepted", "committed", "largest backlog", "drained after, s", "not done")

@@ -9,7 +9,7 @@ from typing import Any
 from bench.statistics import join_histograms, spread
 
 # What is folded, figure by figure. All else is the middle run's: its plan, and what it was like over time.
-FOLDED = ("rates", "noticed", "stages", "felt", "servers")
+FOLDED = ("rates", "noticed", "stages", "felt", "servers", "cpu_share", "no_quorum")
 
 Runs = Sequence[Mapping[str, Any]]
 
@@ -33,6 +33,7 @@ def _folded(runs: Runs) -> dict[str, Any]:
         **middle,
         **{name: _spread([run[name] for run in runs if name in run]) for name in FOLDED if name in middle},
         "latencies": [run["latency"] for run in runs],
+        **({"calls": [run["call"] for run in runs if "call" in run]} if "call" in middle else {}),
         "latency": {
             sort: join_histograms([run["latency"][sort] for run in runs if sort in run["latency"]])
             for sort in middle["latency"]

@@ -27,8 +27,8 @@ REPORTS: dict[str, tuple[Item, ...]] = {
         Item(
             "table 5.1: which calls of the client a recipe makes",
             UNKNOWN,
-            "python -m bench.recipes counts the requests of each recipe, of kazoo's and of ParKazooClient's "
-            "(docs/design/evaluation.md has the table)",
+            "python -m bench.recipe_requests counts the requests of each recipe, of kazoo's and of "
+            "ParKazooClient's (docs/design/evaluation.md has the table)",
         ),
         Item(
             "tables 6.1 to 6.6: rate, mean and median of each step: threads, processes, client hosts",

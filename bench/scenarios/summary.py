@@ -136,5 +136,7 @@ def _histograms(run: Mapping[str, Any], sort: str) -> list[Any]:
 
 
 def call_s(run: Mapping[str, Any], percentile: float) -> float | None:
-    """Of a run's deferred writes, until the call returned; of others, until they were answered."""
-    return percentile_s(decode(run["call"]), percentile) if "call" in run else latency_s(run, "writes", percentile)
+    """Of a run's deferred writes, until the call returned; of others, until they were answered. As `latency_s`."""
+    if "call" not in run:
+        return latency_s(run, "writes", percentile)
+    return spread(percentile_s(decode(each), percentile) for each in run.get("calls", [run["call"]]))

@@ -6,33 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from bench import statistics
 from bench.lab import Ensembles
 from bench.load.record import ANSWERED
 from bench.load.result import Result, join
-from bench.report.charts import add_legend, draw_bars, draw_lines, make_panels
-from bench.report.section import Answer, Plot, Section, Table
+from bench.report.section import Answer, Section, Table
 from bench.report.text import NOTHING, milliseconds, ranged, rate, rate_of, ratio, share
-from bench.scenarios import accounts
+from bench.scenarios import accounts, thesis_plots
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import READ_SHARES, Evaluation
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.summary import latency_s, mean_latency_s
-from bench.scenarios.thesis_figures import BEST, KNOWN, MOST_THREADS, ONE_PROCESS, TIMES, TIMES_OF_A_PROCESS
+from bench.scenarios.thesis_figures import BEST, KNOWN, MOST_THREADS, TIMES, TIMES_OF_A_PROCESS
+from bench.scenarios.thesis_runs import (
+    AGAIN,
+    BASE,
+    SCENARIO,
+    STEP_TITLES,
+    STEPS,
+    THESIS_SUBJECT,
+    Runs,
+    best_of,
+    is_of_step,
+    times_of_base,
+)
 from bench.statistics import count_by_time, percentile_by_time, scaled, spread
 
-Runs = Sequence[Mapping[str, Any]]
-
-NAME = "thesis"
+NAME = SCENARIO
 TITLE = "The thesis: the best of threads, processes and client hosts"
-BASE = "kazoo 1x3"
-THESIS_SUBJECT = "parkazoo 3x3"  # the thesis ran three ensembles of three servers, and one; no other shapes
-STEPS = ("threads", "processes", "nodes")
-AGAIN = "best"  # the step after these: the best is run again
 TRACE_S = 0.25  # of what is shown over time
-STEP_TITLES = {"threads": "threads of a process", "processes": "processes of a host", "nodes": "client hosts"}
 
 
 @dataclass(frozen=True)
@@ -182,9 +184,9 @@ def show(document: Mapping[str, Any]) -> Section:
     for step in STEPS:
         for is_limited in (False, True):
             some = [run for run in sweep if run["is_limited"] == is_limited]
-            if len({run["plan"][step] for run in some if _is_of_step(run, step)}) > 1:
-                plots.append(_step_plot(some, step, is_limited))
-    times, traced = _times(runs), [run for run in runs if "trace" in run]
+            if len({run["plan"][step] for run in some if is_of_step(run, step)}) > 1:
+                plots.append(thesis_plots.make_step_plot(some, step, is_limited))
+    times, traced = times_of_base(runs), [run for run in runs if "trace" in run]
     asked = [run for run in runs if run.get("servers")]
     return Section(
         NAME,
@@ -195,14 +197,18 @@ def show(document: Mapping[str, Any]) -> Section:
         "number of processes; with the best of those, the number of client hosts. "
         f"Steps of the sweep were run {times_of(sweep)}"
         + (f"; the best of each was run again, {times_of(traced)}." if traced else "."),
-        [_best_table(runs, is_limited) for is_limited in (False, True) if _best(runs, is_limited)]
+        [_best_table(runs, is_limited) for is_limited in (False, True) if best_of(runs, is_limited)]
         + [table for table in (_client_table(runs), _process_table(runs)) if table.rows]
         + [_known_table(runs)]
         + ([_server_table(asked)] if asked else [])
         + [_step_table(sweep, step) for step in STEPS if any(run["step"] == step for run in sweep)],
         [
-            *([_times_plot(times)] if times else []),
-            *(_trace_plot(traced, is_limited) for is_limited in (True, False) if _best(traced, is_limited)),
+            *([thesis_plots.make_times_plot(times)] if times else []),
+            *(
+                thesis_plots.make_trace_plot(traced, is_limited)
+                for is_limited in (True, False)
+                if best_of(traced, is_limited)
+            ),
             *plots,
         ],
         [
@@ -233,43 +239,13 @@ def show(document: Mapping[str, Any]) -> Section:
     )
 
 
-def _times(runs: Runs) -> dict[str, dict[str, float]]:
-    """What the thesis compared, of each load: three ensembles in units of one; the best, and one process."""
-    found: dict[str, dict[str, float]] = {}
-    for of, some in ((BEST, runs), (ONE_PROCESS, [run for run in runs if run["step"] == STEPS[0]])):
-        best = _best(some, is_limited=True)
-        for load in READ_SHARES:
-            mine, base = best.get((THESIS_SUBJECT, load)), best.get((BASE, load))
-            if mine and base and base["rates"]["all"]:
-                times = statistics.ratio(mine["rates"]["all"], base["rates"]["all"])
-                found.setdefault(of, {})[load] = times
-    return found
-
-
-def _is_of_step(run: Mapping[str, Any], step: str) -> bool:
-    """Whether the run says something of that step: it is one of it, or the step's beginning."""
-    return run["step"] == step or STEPS.index(run["step"]) < STEPS.index(step)
-
-
-def _best(runs: Runs, is_limited: bool) -> dict[tuple[str, str], Mapping[str, Any]]:
-    """Of each subject and load, the run with most requests/s; or the one for which that was run again."""
-    found: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for run in runs:
-        key = run["subject"], run["load"]
-        if run["is_limited"] == is_limited and (
-            key not in found or run["step"] == AGAIN or run["rates"]["all"] > found[key]["rates"]["all"]
-        ):
-            found[key] = run
-    return found
-
-
 def _counts(run: Mapping[str, Any]) -> str:
     """Nodes, processes and threads."""
     return " x ".join(str(run["plan"][step]) for step in reversed(STEPS))
 
 
 def _best_table(runs: Runs, is_limited: bool) -> Table:
-    best = _best(runs, is_limited)
+    best = best_of(runs, is_limited)
     rows = []
     for subject in dict.fromkeys(subject for subject, _ in best):
         row = [subject]
@@ -288,7 +264,7 @@ def _best_table(runs: Runs, is_limited: bool) -> Table:
 
 def _client_table(runs: Runs) -> Table:
     """What the client itself costs: on one ensemble, unlimited, against kazoo."""
-    best = _best(runs, is_limited=False)
+    best = best_of(runs, is_limited=False)
     rows = [
         [f"{load}{suffix}", *_beside(best.get((f"{BASE}{suffix}", load)), best[f"parkazoo 1x3{suffix}", load])]
         for suffix in ("", " gevent")
@@ -304,7 +280,7 @@ def _client_table(runs: Runs) -> Table:
 
 def _process_table(runs: Runs) -> Table:
     """What the thesis compared: one process with the client on three ensembles, and one with kazoo on one."""
-    best = _best([run for run in runs if run["step"] == STEPS[0]], is_limited=True)
+    best = best_of([run for run in runs if run["step"] == STEPS[0]], is_limited=True)
     rows = [
         [load, *_beside(best.get((BASE, load)), best[THESIS_SUBJECT, load]), f"{TIMES_OF_A_PROCESS[load]:.0%}"]
         for load in READ_SHARES
@@ -327,7 +303,7 @@ def _beside(base: Mapping[str, Any] | None, mine: Mapping[str, Any]) -> list[str
 
 
 def _known_table(runs: Runs) -> Table:
-    times = _times(runs)
+    times = times_of_base(runs)
     rows = [
         [
             each.load,
@@ -393,70 +369,3 @@ def _step_table(runs: Runs, step: str) -> Table:
         ("", "bandwidth", "load", step, "requests/s", "mean, ms", "median, ms"),
         rows,
     )
-
-
-def _times_plot(times: Mapping[str, Mapping[str, float]]) -> Plot:
-    figure, panels = make_panels(1)
-    theirs = {BEST: TIMES, ONE_PROCESS: TIMES_OF_A_PROCESS}
-    draw_bars(panels[0], times, "", f"{THESIS_SUBJECT}, times {BASE}", theirs=theirs)
-    add_legend(figure, panels[0])
-    return Plot(
-        f"{NAME}-times",
-        "Requests/s of ParKazooClient on three ensembles as a multiple of kazoo's on one, bandwidth of the "
-        "servers limited; crosses are the thesis' own",
-        figure,
-    )
-
-
-def _trace_plot(runs: Runs, is_limited: bool) -> Plot:
-    """The counterpart of the thesis' figures 6.1 to 6.4."""
-    figure, panels = make_panels(2, 6.4, rows=2)
-    for row, load in enumerate(READ_SHARES):
-        answered, medians = {}, {}
-        for subject in dict.fromkeys(run["subject"] for run in runs):
-            run = _best(runs, is_limited).get((subject, load))
-            if run:
-                bucket_s = run["trace"]["bucket_s"]
-                places = [(place + 0.5) * bucket_s for place in range(len(run["trace"]["answered"]))]
-                counts = [count / bucket_s for count in run["trace"]["answered"]]
-                answered[subject] = list(zip(places, counts, strict=True))
-                latencies = [np.nan if each is None else each * 1000 for each in run["trace"]["median_s"]]
-                medians[subject] = list(zip(places, latencies, strict=True))
-        draw_lines(panels[2 * row], answered, load, "seconds", "requests/s", markersize=2.5)
-        draw_lines(panels[2 * row + 1], medians, load, "seconds", "median latency, ms", markersize=2.5)
-    for panel in panels:
-        panel.set_ylim(bottom=0)
-    add_legend(figure, panels[0])
-    how = "limited" if is_limited else "not limited"
-    return Plot(
-        f"{NAME}-over-time-{'limited' if is_limited else 'unlimited'}",
-        f"Requests/s and their latency over time, of the best of each sweep, bandwidth of the servers {how} (as "
-        "the thesis' figures 6.1 to 6.4, whose points are not known here)",
-        figure,
-    )
-
-
-def _step_plot(runs: Runs, step: str, is_limited: bool) -> Plot:
-    figure, panels = make_panels(2)
-    for panel, load in zip(panels, READ_SHARES, strict=True):
-        lines = {}
-        for subject in dict.fromkeys(run["subject"] for run in runs):
-            some = [run for run in runs if run["subject"] == subject and run["load"] == load]
-            lines[subject] = _points(some, step)
-        draw_lines(panel, lines, load, STEP_TITLES[step], "requests/s")
-        panel.set_xticks(sorted({place for points in lines.values() for place, _ in points}))
-        panel.set_ylim(bottom=0)
-    add_legend(figure, panels[0])
-    how = "limited" if is_limited else "unlimited"
-    return Plot(
-        f"{NAME}-{step}-{how}",
-        f"Requests/s against {STEP_TITLES[step]}, bandwidth of the servers {'' if is_limited else 'not '}limited",
-        figure,
-    )
-
-
-def _points(runs: Runs, step: str) -> list[tuple[float, float]]:
-    """Those of a step, beginning with the best of the steps before."""
-    before = [run["rates"]["all"] for run in runs if STEPS.index(run["step"]) < STEPS.index(step)]
-    found = [(run["plan"][step], run["rates"]["all"]) for run in runs if run["step"] == step]
-    return ([(1, max(before))] if before and found else []) + found

@@ -5,18 +5,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
+from bench import statistics
 from bench.lab import Ensembles, NotPossible
 from bench.report.charts import add_legend, draw_bars, draw_lines, make_logarithmic, make_panels
-from bench.report.section import Plot, Section, Table
+from bench.report.section import Answer, Plot, Section, Table
 from bench.report.text import NOTHING, milliseconds, rate, ratio
 from bench.scenarios import failing_followers
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import VALUE_BYTES, Evaluation
 from bench.scenarios.failing_followers import FOLLOWERS, Outage
+from bench.scenarios.repetitions import times_of
 from bench.scenarios.summary import call_s, latency_s
+from bench.statistics import scaled
 
 Run = Mapping[str, Any]
 Runs = Sequence[Run]
@@ -46,13 +48,13 @@ GOALS = {"of async": 3.0, "of sync": 10.0, "CPU": 0.4, "call": 0.05}
 class Size:
     """
     :param shapes: for the modes; the first is that of all else.
-    :param turns: of all modes, one after the other.
+    :param repeat: of all modes, one after the other.
     :param shares: of writes among requests, and of recent reads among reads.
     :param outage: for the part in which followers die.
     """
 
     shapes: Sequence[str]
-    turns: int
+    repeat: int
     shares: Sequence[float]
     crowds: Sequence[int]
     outage: Outage
@@ -89,8 +91,9 @@ def measure(evaluation: Evaluation) -> None:
         with evaluation.ensembles(shape) as ensembles:
             evaluation.warm_up(evaluation.plan(ensembles, "parkazoo", **_settings(size, ASYNC)))
             modes = [mode for mode in SETTINGS if mode not in GETS or shape == size.shapes[0]]
-            for turn, mode in itertools.product(range(size.turns), modes):
-                _run(evaluation, size, ensembles, MODES, mode, turn)
+            for _ in evaluation.rounds(size.repeat):
+                for mode in modes:
+                    _run(evaluation, size, ensembles, MODES, mode)
             if shape == size.shapes[0]:
                 _measure_more(evaluation, size, ensembles)
 
@@ -107,7 +110,13 @@ def _settings(size: Size, mode: str) -> dict[str, Any]:
 
 
 def _run(
-    evaluation: Evaluation, size: Size, ensembles: Ensembles, part: str, mode: str, value: float, **settings: Any
+    evaluation: Evaluation,
+    size: Size,
+    ensembles: Ensembles,
+    part: str,
+    mode: str,
+    value: float = 0,
+    **settings: Any,
 ) -> None:
     """
     :param value: of what is varied.
@@ -117,15 +126,17 @@ def _run(
 
 
 def _measure_more(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
-    for share, mode in itertools.product(size.shares, BOTH):
-        _run(evaluation, size, ensembles, SHARE, mode, share, read_share=1 - share)
-    for share, mode in itertools.product(size.shares[::2], BOTH):
-        _run(evaluation, size, ensembles, RECENT, mode, share, read_share=0.5, recent_share=share)
-    for clients, mode in itertools.product(size.crowds, BOTH):
-        _run(evaluation, size, ensembles, CLIENTS, mode, clients, threads=clients)
+    for _ in evaluation.rounds():
+        for share, mode in itertools.product(size.shares, BOTH):
+            _run(evaluation, size, ensembles, SHARE, mode, share, read_share=1 - share)
+        for share, mode in itertools.product(size.shares[::2], BOTH):
+            _run(evaluation, size, ensembles, RECENT, mode, share, read_share=0.5, recent_share=share)
+        for clients, mode in itertools.product(size.crowds, BOTH):
+            _run(evaluation, size, ensembles, CLIENTS, mode, clients, threads=clients)
     try:
-        for mode in BOTH:
-            _measure_outage(evaluation, size, ensembles, mode)
+        for _ in evaluation.rounds():
+            for mode in BOTH:
+                _measure_outage(evaluation, size, ensembles, mode)
     except NotPossible as error:
         evaluation.not_measured("followers that die", error)
 
@@ -142,7 +153,9 @@ def _measure_outage(evaluation: Evaluation, size: Size, ensembles: Ensembles, mo
     label = {"part": FOLLOWERS, "mode": mode, "value": outage.rate_s}
     run = evaluation.run(ensembles, plan, label, meanwhile)
     run |= marks
-    run["flow"] = failing_followers.find_flow(evaluation.raw(run), marks["started_s"])
+    run["flow"], run["no_quorum"] = failing_followers.find_flow(
+        evaluation.raw(run), marks["died_s"][-1], marks["started_s"]
+    )
 
 
 # ---- what there is to show -------------------------------------------------------------------------
@@ -152,15 +165,11 @@ def show(document: Mapping[str, Any]) -> Section:
     of: dict[str, list[Run]] = {}
     for run in document["runs"]:
         of.setdefault(run["part"], []).append(run)
-    modes = {
-        shape: {
-            mode: runs
-            for mode in SETTINGS
-            if (runs := [run for run in of[MODES] if (run["shape"], run["mode"]) == (shape, mode)])
-        }
-        for shape in dict.fromkeys(run["shape"] for run in of[MODES])
-    }
+    modes: dict[str, dict[str, Run]] = {}
+    for run in of[MODES]:
+        modes.setdefault(run["shape"], {})[run["mode"]] = run
     first = next(iter(modes.values()))
+    others = [run for run in document["runs"] if run["part"] != MODES]
     tables = [*(_mode_table(shape, runs) for shape, runs in modes.items()), _their_table(first)]
     plots = [_their_plot(first)]
     if SHARE in of:
@@ -176,7 +185,8 @@ def show(document: Mapping[str, Any]) -> Section:
         NAME,
         TITLE,
         f"One ParKazoo client sets znodes of {VALUE_BYTES} bytes, if nothing else is said. Only what is committed "
-        "is counted, when the client sees it. All modes take turns; a figure is the median of them.",
+        "is counted, when the client sees it. Modes take turns on the same servers. They were run "
+        f"{times_of(of[MODES])}; with all else varied, {times_of(others)}.",
         tables,
         plots,
         [
@@ -186,21 +196,18 @@ def show(document: Mapping[str, Any]) -> Section:
             "Their figures are of another system on other machines: what may be compared is with and without.",
             *caveats_of(document),
         ],
+        _answers(first),
     )
 
 
-def _of(runs: Runs, find: Any) -> float | None:
-    found = [value for run in runs if (value := find(run)) is not None]
-    return median(found) if found else None
-
-
 def _rate(run: Run) -> float:
-    return float(run["rates"]["all"])
+    rate: float = run["rates"]["all"]
+    return rate
 
 
 def _cpu_s(run: Run) -> float | None:
     """Processor time of a request: the client's."""
-    return run["cpu_share"] / _rate(run) if _rate(run) else None
+    return statistics.ratio(run["cpu_share"], _rate(run)) if _rate(run) else None
 
 
 def _call_s(run: Run) -> float | None:
@@ -211,27 +218,56 @@ def _took_s(run: Run) -> float | None:
     return latency_s(run, "writes", 50)
 
 
+def _reads_s(run: Run) -> float | None:
+    return latency_s(run, "reads", 50)
+
+
 def _times(value: float | None, base: float | None) -> str:
     return NOTHING if value is None or base is None else ratio(value, base)
 
 
-def _mode_table(shape: str, modes: Mapping[str, Runs]) -> Table:
-    rates = {mode: _of(runs, _rate) for mode, runs in modes.items()}
-    cpus = {mode: _of(runs, _cpu_s) for mode, runs in modes.items()}
-    calls = {mode: _of(runs, _call_s) for mode, runs in modes.items()}
+def _answers(modes: Mapping[str, Run]) -> list[Answer]:
+    """Of deferred writes, each goal."""
+    shape, ours = modes[DEFERRED]["shape"], modes[DEFERRED]
+    asked = (
+        (f"How many times the writes/s of {ASYNC} does one client on {shape} defer?", _rate, ASYNC, "of async"),
+        ("How many times the writes/s of one call after the other are that?", _rate, SYNC, "of sync"),
+        (
+            f"What share of the processor time of a write with {ASYNC} does a deferred one take?",
+            _cpu_s,
+            ASYNC,
+            "CPU",
+        ),
+        ("What share of the time of a synchronous set does a deferred one take to return?", _call_s, SYNC, "call"),
+    )
+    answers = []
+    for question, find, other, name in asked:
+        value, base = find(ours), find(modes[other])
+        if value is not None and base:
+            times, is_least = statistics.ratio(value, base), name.startswith("of")
+            goal = f"at {'least' if is_least else 'most'} {GOALS[name]:g}"
+            is_met = times >= GOALS[name] if is_least else times <= GOALS[name]
+            answers.append(Answer(question, goal, f"{times:.3g}", is_met))
+    return answers
+
+
+def _mode_table(shape: str, modes: Mapping[str, Run]) -> Table:
+    def times(mode: str, find: Any, base: str) -> str:
+        return "1" if mode == base else _times(find(modes[mode]), find(modes[base]))
+
     rows = []
-    for mode, runs in modes.items():
+    for mode, run in modes.items():
         is_get = mode in GETS
         rows.append(
             [
                 mode,
-                rate(rates[mode]),
-                _times(rates[mode], rates[GET if is_get else SYNC]),
-                NOTHING if is_get else _times(rates[mode], rates[ASYNC]),
-                NOTHING if is_get else _times(cpus[mode], cpus[ASYNC]),
-                milliseconds(calls[mode]),
-                NOTHING if is_get else _times(calls[mode], calls[SYNC]),
-                milliseconds(_of(runs, lambda run: latency_s(run, "reads", 50)) if is_get else _of(runs, _took_s)),
+                rate(_rate(run)),
+                times(mode, _rate, GET if is_get else SYNC),
+                NOTHING if is_get else times(mode, _rate, ASYNC),
+                NOTHING if is_get else times(mode, _cpu_s, ASYNC),
+                milliseconds(_call_s(run)),
+                NOTHING if is_get else times(mode, _call_s, SYNC),
+                milliseconds(_reads_s(run) if is_get else _took_s(run)),
             ]
         )
     goals = ["goal of deferred", "", f"{GOALS['of sync']:g}", f"{GOALS['of async']:g}", f"{GOALS['CPU']:g}"]
@@ -251,9 +287,9 @@ def _mode_table(shape: str, modes: Mapping[str, Runs]) -> Table:
     )
 
 
-def _their_table(modes: Mapping[str, Runs]) -> Table:
-    puts, takes = [[_of(modes[mode], find) for mode in BOTH] for find in (_rate, _call_s)]
-    gets = [_of(modes[mode], _rate) for mode in (GET, GET_BESIDE)]
+def _their_table(modes: Mapping[str, Run]) -> Table:
+    puts, takes = [[find(modes[mode]) for mode in BOTH] for find in (_rate, _call_s)]
+    gets = [_rate(modes[mode]) for mode in GETS]
     return Table(
         "Theirs and ours: one client, without deferred writes and with them",
         ("", "theirs, without", "with", "times", "ours, without", "with", "times"),
@@ -279,10 +315,10 @@ def _their_table(modes: Mapping[str, Runs]) -> Table:
     )
 
 
-def _their_plot(modes: Mapping[str, Runs]) -> Plot:
+def _their_plot(modes: Mapping[str, Run]) -> Plot:
     def times(find: Any, with_it: str = DEFERRED, without: str = SYNC) -> float:
-        before, after = (_of(modes[mode], find) for mode in (without, with_it))
-        return after / before if before and after else 0.0
+        before, after = (find(modes[mode]) for mode in (without, with_it))
+        return statistics.ratio(after, before) if before and after else 0.0
 
     figure, panels = make_panels(1)
     names = ("put: time of the call", "put: rate", "get: rate")
@@ -298,16 +334,12 @@ def _their_plot(modes: Mapping[str, Runs]) -> Plot:
 def _lines(runs: Runs, find: Any, factor: float = 1.0) -> dict[str, list[tuple[float, float]]]:
     return {
         mode: [
-            (run["value"], value * factor)
+            (run["value"], scaled(value, factor))
             for run in runs
             if run["mode"] == mode and (value := find(run)) is not None
         ]
         for mode in BOTH
     }
-
-
-def _reads_s(run: Run) -> float | None:
-    return latency_s(run, "reads", 50)
 
 
 def _share_plot(runs: Runs) -> Plot:

@@ -186,7 +186,7 @@ def repeated(document: dict[str, Any]) -> dict[str, Any]:
     runs = []
     for number, run in enumerate(document["runs"]):
         rates = {sort: 2 * each for sort, each in run["rates"].items()}
-        again = {name: doubled(run[name]) for name in ("noticed", "stages", "felt") if name in run}
+        again = {name: doubled(run[name]) for name in ("noticed", "stages", "felt", "no_quorum") if name in run}
         runs += [{**run, "repeats": 2 * number}, {**run, "repeats": 2 * number, "rates": rates, **again}]
     return {**document, "runs": runs}
 

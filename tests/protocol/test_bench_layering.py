@@ -22,7 +22,7 @@ LAYERS = {
     "bench.scale": BASE,
     "bench.dictionary": BASE,
     "bench.growth": BASE,
-    "bench.recipes": BASE,
+    "bench.recipe_requests": BASE,
     "bench.load": BASE,
     "bench.hosts": BASE,
     "bench.report": BASE,

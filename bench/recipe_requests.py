@@ -31,8 +31,9 @@ from parkazoo import ParKazooClient
 from parkazoo.admin import init_map
 from parkazoo.local import HOST, LocalCluster, LocalClusterError
 from parkazoo.protocol import past
+from parkazoo.wire.loop import READ_BYTES
 
-ENSEMBLES = 3
+COUNTED_ENSEMBLES = 3
 KINDS = {
     1: "create",
     DELETE: "delete",
@@ -57,7 +58,6 @@ KINDS = {
 CONNECT = "connect"
 # A delete that always fails: what is read behind it is not older than this client's writes on other ensembles.
 CATCH_UP, OF_THE_PAST = "catch_up", text(past.CATCH_UP.path)
-READ_BYTES = 1 << 16
 QUIET_S = 0.3  # without a request: then all that belongs to a recipe was counted
 FIRST, AGAIN = "first", "again"
 
@@ -243,7 +243,7 @@ def counted_ensembles(tell: Callable[[str], None]) -> Iterator[list[Counted]]:
 
     :raises LocalClusterError: servers cannot be started.
     """
-    cluster = LocalCluster(ENSEMBLES, 1, make_map=False, progress=tell)
+    cluster = LocalCluster(COUNTED_ENSEMBLES, 1, make_map=False, progress=tell)
     cluster.start()
     relays: list[Counted] = []
     try:
@@ -314,7 +314,7 @@ def in_words(requests: Mapping[str, int]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.recipes", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.recipe_requests", description=__doc__)
     parser.add_argument("--out", metavar="FILE", type=Path, help="for the results, as JSON")
     path = results_file(parser, parser.parse_args().out, "recipes")
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
@@ -324,7 +324,7 @@ def main() -> int:
     except LocalClusterError as error:
         console.print(str(error), markup=False, highlight=False, style="bold")
         return 1
-    about: dict[str, Any] = {"date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "ensembles": f"{ENSEMBLES}x1"}
+    about: dict[str, Any] = {"date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "ensembles": f"{COUNTED_ENSEMBLES}x1"}
     about |= {"machine": describe_machine(), "versions": describe_versions()}
     path.write_text(as_text({"about": about, "recipes": records}))
     console.print(make_table(records))

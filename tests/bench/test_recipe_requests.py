@@ -6,7 +6,7 @@ import unittest
 from collections import Counter
 
 from bench.bare_requests import PING, PING_XID, connect, create, delete, frame, get_data
-from bench.recipes import AGAIN, FIRST, RECIPES, Counted, counted_ensembles, in_words, make_table, measure
+from bench.recipe_requests import AGAIN, FIRST, RECIPES, Counted, counted_ensembles, in_words, make_table, measure
 
 SENT = connect(4000) + frame(1, *create("/a", b"")) + frame(PING_XID, PING) + frame(2, *get_data("/a"))
 SENT += frame(3, *delete("/a")) + frame(4, *get_data("/a")) + frame(5, 999)

@@ -1,0 +1,80 @@
+"""The plots of the thesis' scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bench.report.charts import add_legend, draw_bars, draw_lines, make_panels
+from bench.report.section import Plot
+from bench.scenarios.evaluation import READ_SHARES
+from bench.scenarios.thesis_figures import BEST, ONE_PROCESS, TIMES, TIMES_OF_A_PROCESS
+from bench.scenarios.thesis_runs import BASE, SCENARIO, STEP_TITLES, STEPS, THESIS_SUBJECT, Runs, best_of
+
+
+def make_times_plot(times: Mapping[str, Mapping[str, float]]) -> Plot:
+    figure, panels = make_panels(1)
+    theirs = {BEST: TIMES, ONE_PROCESS: TIMES_OF_A_PROCESS}
+    draw_bars(panels[0], times, "", f"{THESIS_SUBJECT}, times {BASE}", theirs=theirs)
+    add_legend(figure, panels[0])
+    return Plot(
+        f"{SCENARIO}-times",
+        "Requests/s of ParKazooClient on three ensembles as a multiple of kazoo's on one, bandwidth of the "
+        "servers limited; crosses are the thesis' own",
+        figure,
+    )
+
+
+def make_trace_plot(runs: Runs, is_limited: bool) -> Plot:
+    """The counterpart of the thesis' figures 6.1 to 6.4."""
+    figure, panels = make_panels(2, 6.4, rows=2)
+    for row, load in enumerate(READ_SHARES):
+        answered, medians = {}, {}
+        for subject in dict.fromkeys(run["subject"] for run in runs):
+            run = best_of(runs, is_limited).get((subject, load))
+            if run:
+                bucket_s = run["trace"]["bucket_s"]
+                places = [(place + 0.5) * bucket_s for place in range(len(run["trace"]["answered"]))]
+                counts = [count / bucket_s for count in run["trace"]["answered"]]
+                answered[subject] = list(zip(places, counts, strict=True))
+                latencies = [np.nan if each is None else each * 1000 for each in run["trace"]["median_s"]]
+                medians[subject] = list(zip(places, latencies, strict=True))
+        draw_lines(panels[2 * row], answered, load, "seconds", "requests/s", markersize=2.5)
+        draw_lines(panels[2 * row + 1], medians, load, "seconds", "median latency, ms", markersize=2.5)
+    for panel in panels:
+        panel.set_ylim(bottom=0)
+    add_legend(figure, panels[0])
+    how = "limited" if is_limited else "not limited"
+    return Plot(
+        f"{SCENARIO}-over-time-{'limited' if is_limited else 'unlimited'}",
+        f"Requests/s and their latency over time, of the best of each sweep, bandwidth of the servers {how} (as "
+        "the thesis' figures 6.1 to 6.4, whose points are not known here)",
+        figure,
+    )
+
+
+def make_step_plot(runs: Runs, step: str, is_limited: bool) -> Plot:
+    figure, panels = make_panels(2)
+    for panel, load in zip(panels, READ_SHARES, strict=True):
+        lines = {}
+        for subject in dict.fromkeys(run["subject"] for run in runs):
+            some = [run for run in runs if run["subject"] == subject and run["load"] == load]
+            lines[subject] = _points(some, step)
+        draw_lines(panel, lines, load, STEP_TITLES[step], "requests/s")
+        panel.set_xticks(sorted({place for points in lines.values() for place, _ in points}))
+        panel.set_ylim(bottom=0)
+    add_legend(figure, panels[0])
+    how = "limited" if is_limited else "unlimited"
+    return Plot(
+        f"{SCENARIO}-{step}-{how}",
+        f"Requests/s against {STEP_TITLES[step]}, bandwidth of the servers {'' if is_limited else 'not '}limited",
+        figure,
+    )
+
+
+def _points(runs: Runs, step: str) -> list[tuple[float, float]]:
+    """Those of a step, beginning with the best of the steps before."""
+    before = [run["rates"]["all"] for run in runs if STEPS.index(run["step"]) < STEPS.index(step)]
+    found = [(run["plan"][step], run["rates"]["all"]) for run in runs if run["step"] == step]
+    return ([(1, max(before))] if before and found else []) + found

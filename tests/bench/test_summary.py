@@ -1,0 +1,225 @@
+"""What the requests of a run say together, and what its repetitions do."""
+
+from __future__ import annotations
+
+import unittest
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.load.plan import Plan
+from bench.load.record import ANSWERED, FAILED, UNANSWERED
+from bench.load.requests import CREATE, GET, SET
+from bench.load.result import Result
+from bench.loopback import Loopback
+from bench.report.text import rate_of
+from bench.scenarios import elections, ensembles_added, failing_followers, failures
+from bench.scenarios.evaluation import Evaluation
+from bench.scenarios.repetitions import fold, times_of
+from bench.scenarios.summary import latency_s, name_limits, summarise
+from bench.statistics import decode, range_of
+
+S = 1_000_000_000  # in ns
+
+
+def result(*requests: tuple[float, float, int, int], **entries: Any) -> Result:
+    """Requests as (begun, took, kind, outcome), in seconds; the load began at 100."""
+    begun, took, kinds, outcomes = zip(*requests, strict=True)
+    columns = {
+        "begun_ns": np.array([int(each * S) for each in begun]),
+        "took_ns": np.array([int(each * S) for each in took]),
+        "late_ns": np.zeros(len(requests), int),
+        "call_ns": np.zeros(len(requests), int),
+        "kind": np.array(kinds, np.uint8),
+        "directory": np.zeros(len(requests), np.uint16),
+        "outcome": np.array(outcomes, np.uint8),
+    }
+    base = {"system": "kazoo", "hosts": "h:1", "root": "/r", "name": "n", "warm_up_s": 1, "measure_s": 2}
+    return Result(Plan.from_json({**base, **entries}), columns, 100.0, 0.5, Counter(), {})
+
+
+class TestSummary(unittest.TestCase):
+    def test_rates_are_of_answers_within_the_time_of_measuring(self) -> None:
+        """From 101 to 103."""
+        run = summarise(
+            [
+                result(
+                    (100.0, 0.9, CREATE, ANSWERED),  # too early
+                    (100.9, 0.2, CREATE, ANSWERED),
+                    (101.5, 0.1, GET, ANSWERED),
+                    (101.6, 0.1, GET, FAILED),
+                    (101.7, 0.3, GET, ANSWERED),
+                ),
+                result(
+                    (102.5, 0.4, CREATE, ANSWERED), (102.9, 0.4, CREATE, ANSWERED), (102.0, 1.0, GET, UNANSWERED)
+                ),
+            ],
+            {"m": 0.5},
+            1.0,
+        )
+        self.assertEqual(run["rates"], {"all": 2.0, "writes": 1.0, "reads": 1.0})
+        self.assertEqual((run["failed"], run["unanswered"], run["limits"]), (1, 1, []))
+        self.assertEqual(run["over_time"]["ensembles"][0]["answered"], [1, 2, 2])
+        self.assertEqual(run["over_time"]["ensembles"][0]["failed"], [0, 1, 0])
+
+    def test_latencies_are_of_requests_that_were_meant_for_the_time_of_measuring(self) -> None:
+        run = summarise(
+            [
+                result(
+                    (100.9, 9.0, GET, ANSWERED),
+                    (101.5, 0.1, GET, ANSWERED),
+                    (102.9, 0.3, GET, ANSWERED),
+                    (102.0, 2.0, GET, UNANSWERED),  # it took as long at least
+                )
+            ],
+            {},
+            1.0,
+        )
+        for percentile, seconds in ((1, 0.1), (50, 0.3), (99, 2.0)):
+            self.assertAlmostEqual(latency_s(run, "reads", percentile) or 0, seconds, delta=0.001 * seconds)
+        self.assertIsNone(latency_s(run, "writes", 50))
+
+    def test_a_run_in_which_nothing_came_to_pass(self) -> None:
+        """On a machine that is busy with other things."""
+        some = result((101.5, 0.1, GET, ANSWERED))
+        run = summarise([replace(some, columns={name: each[:0] for name, each in some.columns.items()})], {}, 1.0)
+        self.assertEqual((run["rates"]["all"], run["latency"]), (0.0, {}))
+
+    def test_limits(self) -> None:
+        self.assertEqual(name_limits(0.5, 0.0, {"m": 0.9}), [])
+        self.assertEqual(name_limits(0.95, 0.0, {"m": 0.5, "n": 0.95}), ["load generator", "processors of n"])
+        self.assertEqual(name_limits(0.5, 0.06, {}), ["load generator"])
+
+    def test_what_is_accepted_while_followers_die(self) -> None:
+        """Ten writes, each 0.1 s after the other; none is committed from 101.5 to 102.5, as seen by the clock."""
+        requests = [
+            (101.05 + n / 10, max(0.01, 1.55 - n / 10 if n >= 5 else 0.01), SET, ANSWERED) for n in range(10)
+        ]
+        one = result(*requests, is_deferred=True, system="parkazoo", write="set", measure_s=2)
+        flow, found = failing_followers.find_flow([one], 0.3, 1.5)
+        self.assertEqual(sum(flow["accepted"][:4]), 10)
+        self.assertEqual(sum(flow["committed"][:4]), 5)
+        self.assertEqual(flow["backlog"][-1], 0)
+        self.assertAlmostEqual(found.pop("drained_s") or 0, 0.1)
+        self.assertEqual(found, {"accepted": 5, "committed": 0, "backlog": 5, "lost": 0})
+
+    def test_growth(self) -> None:
+        """From 101 to 121; a command from 107 to 111. 2 answers/s before it, 1 meanwhile, 4 afterwards."""
+        paces = [(101.0, 107.0, 2), (107.0, 111.0, 1), (111.0, 121.0, 4)]
+        begun = [
+            each + number / pace
+            for first, last, pace in paces
+            for each in np.arange(first, last)
+            for number in range(pace)
+        ]
+        requests = [(each, 0.5 if 107 <= each < 111 else 0.01, CREATE, ANSWERED) for each in begun]
+        several = [result(*requests, measure_s=20)]
+        commands = [{"ensembles": 3, "began_s": 107.0, "ended_s": 111.0}]
+        self.assertEqual(
+            ensembles_added.find_rates(several, (1, 3), commands, 101.0),
+            [
+                {"ensembles": 1, "rate": 2.0, "reached_s": 3.0},
+                {"ensembles": 3, "rate": 4.0, "reached_s": 7.0},  # the first three seconds with 4 are from 111
+            ],
+        )
+        before, meanwhile, after = ensembles_added.find_latencies(several, commands, 101.0)
+        self.assertEqual([each["writes"]["requests"] for each in (before, meanwhile, after)], [12, 4, 40])
+        self.assertAlmostEqual(meanwhile["writes"]["p99_s"], 0.5)
+        self.assertNotIn("reads", before)
+
+    def test_what_is_noticed(self) -> None:
+        """A fault from 101 to 103: one of three requests is answered in time; after 101.2 there is no answer."""
+        several = [
+            result(
+                (100.5, 0.1, GET, ANSWERED),
+                (101.1, 0.1, GET, ANSWERED),
+                (101.5, 2.0, GET, ANSWERED),
+                (102.0, 0.1, GET, FAILED),
+                warm_up_s=0,
+            )
+        ]
+        (found,) = failures.what_is_noticed(several, 101.0, 103.0)
+        self.assertAlmostEqual(found["answered_share"], 1 / 3)
+        self.assertAlmostEqual(found["silence_s"], 1.8)
+        self.assertAlmostEqual(found["before_s"], 0.1)
+
+    def test_elections(self) -> None:
+        """A write that was begun before the leader was dead does not count, however late its answer."""
+        several = [
+            result((99.9, 0.3, CREATE, ANSWERED), (100.1, 0.1, CREATE, FAILED), (100.2, 0.5, CREATE, ANSWERED))
+        ]
+        kills = [elections.Kill("a1", 100.0), elections.Kill("a2", 101.0)]
+        (trial,) = elections.times_to_serve(several, kills)
+        self.assertEqual(trial["server"], "a1")
+        self.assertAlmostEqual(trial["took_s"], 0.7)
+
+
+def repetition(rate_s: float, repeats: int | None = None, took_s: float = 0.1, **entries: Any) -> dict[str, Any]:
+    """A run with so many answers a second, or so."""
+    count = int(rate_s * 2)
+    requests = [(101 + number / count, took_s, GET, ANSWERED) for number in range(count)]
+    run = {"shape": "1x3", "system": "kazoo", **summarise([result(*requests)], {"m": 0.5}, 1.0), **entries}
+    return run if repeats is None else {**run, "repeats": repeats}
+
+
+class TestRepetitions(unittest.TestCase):
+    def test_folded(self) -> None:
+        """The median with the range; all else is of the run in the middle."""
+        runs = [
+            repetition(30, 0, 0.1, name="first", limits=["m"], failed=1),
+            repetition(7, 1, name="another"),
+            repetition(10, 0, 0.3, name="second", failed=2),
+            repetition(20, 0, 0.2, name="third"),
+        ]
+        both = fold(runs)
+        self.assertEqual([(run["name"], run.get("times")) for run in both], [("third", 3), ("another", None)])
+        folded = both[0]
+        self.assertEqual((folded["rates"]["all"], range_of(folded["rates"]["all"])), (20, (10, 30)))
+        self.assertEqual((folded["limits"], folded["failed"]), (["m"], 3))
+        latency = latency_s(folded, "reads", 50)
+        assert latency is not None
+        for found, wanted in zip((latency, *range_of(latency)), (0.2, 0.1, 0.3), strict=True):
+            self.assertAlmostEqual(found, wanted, delta=0.001)
+        self.assertEqual(decode(folded["latency"]["reads"]).get_total_count(), 2 * (30 + 10 + 20))
+        self.assertEqual(rate_of(folded), "20 *\n10 to 30")
+        self.assertEqual(rate_of(both[1]), "7")
+
+    def test_old_results_have_none(self) -> None:
+        runs = [repetition(30), repetition(10)]
+        self.assertEqual(fold(runs), runs)
+        self.assertEqual(times_of(fold(runs)), "each once")
+
+    def test_an_even_number(self) -> None:
+        (folded,) = fold([repetition(10, 0), repetition(20, 0)])
+        self.assertEqual((folded["rates"]["all"], range_of(folded["rates"]["all"])), (15, (10, 20)))
+        self.assertEqual(times_of([folded]), "2 times each")
+
+    def test_figures_in_lists_of_objects(self) -> None:
+        """What one of them does not have, and what is no figure, stays as it is in the first."""
+        some = [
+            repetition(10, 0, stages=[{"rate": 1.0, "reached_s": None, "what": "x"}]),
+            repetition(10, 0, stages=[{"rate": 3.0, "reached_s": 5.0, "what": "x"}]),
+            repetition(10, 0, stages=[{"rate": 2.0, "reached_s": 4.0, "what": "x", "more": 1}]),
+        ]
+        ((stage,),) = [run["stages"] for run in fold(some)]
+        self.assertEqual((stage["rate"], range_of(stage["rate"])), (2, (1, 3)))
+        self.assertEqual((stage["reached_s"], range_of(stage["reached_s"])), (4.5, (4, 5)))
+        self.assertEqual(stage["what"], "x")
+
+    def test_labels_tell_what_repeats_what(self) -> None:
+        evaluation = Evaluation(Loopback(1), "x", Path("/nowhere"), "small")
+        runs = evaluation.document["runs"]
+        for _ in evaluation.rounds(2):
+            for load in ("a", "b"):
+                runs.append({"load": load, "repeats": evaluation._repeats({"load": load})})
+        for load in ("a", "b", "b"):  # later, and not in rounds: each is one of its own
+            runs.append({"load": load, "repeats": evaluation._repeats({"load": load})})
+        self.assertEqual([run["repeats"] for run in runs], [0, 1, 0, 1, 4, 5, 6])
+        self.assertEqual(len(fold([repetition(7, **run) for run in runs])), 5)
+
+
+if __name__ == "__main__":
+    unittest.main()
