@@ -36,7 +36,7 @@ from parkazoo.local import LocalCluster, LocalClusterError
 
 ENSEMBLES, PROCESSES = 4, 5
 OF_A_DIRECTORY = 100
-IN_FLIGHT = 1000
+MOST_IN_PIPELINE = 1000
 START_TIMEOUT_S = 120.0
 POLL_S = 0.2
 PACE_S = 0.05  # between two calls of a client
@@ -156,8 +156,8 @@ def find_problems(hosts: str, before: dict[str, Any], states: Sequence[str]) -> 
 
 def in_pipeline(paths: Sequence[str], ask: Callable[[str], Any]) -> list[Any]:
     answers = []
-    for start in range(0, len(paths), IN_FLIGHT):
-        answers += [each.get() for each in [ask(path) for path in paths[start : start + IN_FLIGHT]]]
+    for start in range(0, len(paths), MOST_IN_PIPELINE):
+        answers += [each.get() for each in [ask(path) for path in paths[start : start + MOST_IN_PIPELINE]]]
     return answers
 
 

@@ -34,7 +34,7 @@ from parkazoo.protocol.registration import encode_registration, registration_pat
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
 from parkazoo.structures.deferred import Deferring
-from parkazoo.structures.dictionary import Sharing
+from parkazoo.structures.distributed_dict import Sharing
 from parkazoo.version import __version__
 from parkazoo.wire.handler import Handler, start_handler, stop_handler
 from parkazoo.wire.member import Member

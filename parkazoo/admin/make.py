@@ -26,7 +26,7 @@ from parkazoo.protocol.epochs import FORMS, Form
 from parkazoo.protocol.placement import CLIENTS, DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT
 
 FORMS_OF_NEW = (Form.PLAIN.word, Form.GROWN.word)
-CREATES_AT_ONCE = 256  # keeps a transaction far below the servers' limit of 1 MiB
+CREATES_AT_ONCE = 32  # clients may be at work there: a larger transaction would hold them up
 
 
 def init_map(

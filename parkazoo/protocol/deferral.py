@@ -17,6 +17,7 @@ from parkazoo.protocol.steps import Request
 
 MOST_WRITES = 64  # in a batch
 MOST_BYTES = 512 * 1024  # in a batch, unless one write alone has more
+OVERHEAD_BYTES = 100  # of a write in a batch, beside its path and value
 
 PENDING, COMMITTED, FAILED, DROPPED, UNKNOWN = "pending", "committed", "failed", "dropped", "unknown"
 

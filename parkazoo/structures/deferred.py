@@ -16,7 +16,7 @@ from parkazoo.engine.driver import Driver
 from parkazoo.errors import CrossEnsembleError, DeferredError
 from parkazoo.kazoo_private import Create, Delete, SetData
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.deferral import DROPPED, FAILED, PENDING, UNKNOWN, Write
+from parkazoo.protocol.deferral import DROPPED, FAILED, OVERHEAD_BYTES, PENDING, UNKNOWN, Write
 from parkazoo.protocol.grown.batches import find_children
 from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.reserved import refusal
@@ -24,8 +24,7 @@ from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
 
 LARGEST_BYTES = (1 << 20) - (1 << 14)  # servers take packets of 1 MiB; the rest is for the chain
-OVERHEAD_BYTES = 100  # of a write in a batch
-NAMED = 5  # writes that an error's message names
+NAMED = 5  # writes or keys that an error's message names
 DIRECTORIES_REMEMBERED = 1 << 16
 
 

@@ -12,10 +12,10 @@ from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError
 from parkazoo.protocol.placement import join
 from parkazoo.protocol.steps import IMPOSSIBLE
 from parkazoo.recipe.buckets import Spread
+from parkazoo.structures.keys import EMPTY, key_of, name_of
 from parkazoo.structures.local_copy import Copy, Entry
-from parkazoo.structures.names import EMPTY, key_of, name_of
 
-IN_FLIGHT = 1000
+MOST_READS_IN_FLIGHT = 1000
 
 
 class Entries:
@@ -102,8 +102,8 @@ class Entries:
         """All entries. One request for each directory and each entry."""
         found: dict[str, Entry] = {}
         keys = self.fetch_keys()
-        for start in range(0, len(keys), IN_FLIGHT):
-            found |= self.fetch_some(keys[start : start + IN_FLIGHT])
+        for start in range(0, len(keys), MOST_READS_IN_FLIGHT):
+            found |= self.fetch_some(keys[start : start + MOST_READS_IN_FLIGHT])
         return found
 
     def fetch_some(self, keys: Collection[str]) -> dict[str, Entry]:

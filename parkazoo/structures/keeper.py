@@ -13,7 +13,7 @@ from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 from parkazoo.compat.creation import prefixed
 from parkazoo.protocol.placement import join
 from parkazoo.structures.entries import Entries, keys_of
-from parkazoo.structures.names import EMPTY
+from parkazoo.structures.keys import EMPTY
 
 LEAST_PAUSE_S, MOST_PAUSE_S = 0.05, 2.0
 PAUSE_PER_NAME_S = 2e-5  # between two listings: one takes about a tenth of that

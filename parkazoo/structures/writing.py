@@ -17,14 +17,13 @@ from kazoo.exceptions import (
 )
 
 from parkazoo.errors import AnswerLostError, OutcomeUnknown, PartlyDoneError
+from parkazoo.protocol.deferral import MOST_BYTES, OVERHEAD_BYTES
 from parkazoo.protocol.steps import failure
 from parkazoo.recipe.exactly_once import SAFE_BYTES, may_be_done
+from parkazoo.structures.deferred import NAMED
 from parkazoo.structures.entries import Entries
 from parkazoo.structures.keeper import Keeper
 
-MOST_BYTES = 512 * 1024  # of a transaction with several entries
-OVERHEAD_BYTES = 100  # of an entry in it
-NAMED = 5  # keys that an error's message names
 NOT_AS_KNOWN = (NoNodeError, NodeExistsError, BadVersionError)
 
 

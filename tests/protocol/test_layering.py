@@ -53,9 +53,10 @@ PURE = (
     "parkazoo.wire.bodies",
     "parkazoo.wire.frames",
     "parkazoo.wire.keep_alive",
-    "parkazoo.structures.names",
+    "parkazoo.structures.keys",
     "parkazoo.structures.policies",
     "parkazoo.structures.local_copy",
+    "parkazoo.structures.values",
 )
 # What these may import of kazoo: what it names, nothing that connects, waits or runs.
 KAZOO_FOR_PURE = ("kazoo.exceptions", "kazoo.protocol.states", "kazoo.security")

@@ -58,6 +58,7 @@ CALLED_BY_OTHERS = {
     "tearDown": "unittest",
     "tearDownClass": "unittest",
     "tearDownModule": "unittest",
+    "teardown": "hypothesis",
 }
 # Files that run where nothing else of this repository is, so that they repeat what they need.
 ALONE = ("bench/hosts/agent.py", "parkazoo/local/supervisor_process.py")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parkazoo.protocol.placement import OURS, is_reserved
-from parkazoo.structures.names import key_of, name_of
+from parkazoo.structures.keys import key_of, name_of
 
 # What ZooKeeper's PathUtils refuses, in UTF-16.
 REFUSED = re.compile("[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")

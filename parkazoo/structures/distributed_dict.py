@@ -6,32 +6,25 @@ import json
 import time
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from kazoo.exceptions import BadVersionError, ConnectionLoss
 
 from parkazoo.compat.ensembles import Ensembles
 from parkazoo.structures.entries import Entries
 from parkazoo.structures.keeper import Keeper
-from parkazoo.structures.local_copy import NOT_READ, Entry
-from parkazoo.structures.names import name_of
+from parkazoo.structures.keys import name_of
+from parkazoo.structures.local_copy import Entry
 from parkazoo.structures.policies import Linearizable, Policy, Watch
 from parkazoo.structures.telling import OnChange, Teller
+from parkazoo.structures.values import Serializer, Values
 from parkazoo.structures.writing import Writer
 
 SNAPSHOT_TRIES = 10
 MOST_SHARDS = 4096
 _NOT_GIVEN: Any = object()
 _NONE_THERE: Any = object()
-_IMMUTABLE = (str, int, float, bool, type(None), bytes)
 T = TypeVar("T")
-
-
-class Serializer(Protocol):
-    """A module such as ``json`` or ``pickle``, or an object like one."""
-
-    def dumps(self, value: Any, /) -> bytes | str: ...
-    def loads(self, raw: bytes, /) -> Any: ...
 
 
 class DistributedDict(MutableMapping[str, Any]):
@@ -82,10 +75,10 @@ class DistributedDict(MutableMapping[str, Any]):
         client.check_process()
         self.path = path
         self._client = client
-        self._serializer = serializer
+        self._values = Values(serializer)
         self._policy = refresh
         self._is_due = refresh.begin()
-        self._teller = Teller(client.handler, self._value, client.logger)
+        self._teller = Teller(client.handler, self._values.value_of, client.logger)
         self._entries = Entries(client, path, shards, isinstance(refresh, Linearizable), self._teller.changed)
         self._teller.lock, self._teller.copy = self._entries.lock, self._entries.copy
         self._raises = isinstance(refresh, Watch) and refresh.raises
@@ -100,7 +93,7 @@ class DistributedDict(MutableMapping[str, Any]):
     # ---- reads -------------------------------------------------------------------------------------
 
     def __getitem__(self, key: str) -> Any:
-        return self._value(self._entry(key))
+        return self._values.value_of(self._entry(key))
 
     def __contains__(self, key: object) -> bool:
         try:
@@ -125,7 +118,7 @@ class DistributedDict(MutableMapping[str, Any]):
 
     def copy(self) -> dict[str, Any]:
         """All items as a dict. One read."""
-        return {key: self._value(entry) for key, entry in self._all().items()}
+        return {key: self._values.value_of(entry) for key, entry in self._all().items()}
 
     def __repr__(self) -> str:
         return f"DistributedDict({self.path!r}, {self.copy()!r})"
@@ -142,7 +135,7 @@ class DistributedDict(MutableMapping[str, Any]):
         :raises KeyError: it is not there.
         """
         entry = self._entry(key)
-        return self._value(entry), entry.version
+        return self._values.value_of(entry), entry.version
 
     def snapshot(self) -> dict[str, Any]:
         """All items as they were together at one moment, since this was called. It asks the servers.
@@ -157,7 +150,7 @@ class DistributedDict(MutableMapping[str, Any]):
         for _ in range(SNAPSHOT_TRIES):
             now = self._entries.fetch_all()
             if last is not None and _states(last) == _states(now):
-                return {key: self._value(entry) for key, entry in now.items()}
+                return {key: self._values.value_of(entry) for key, entry in now.items()}
             last = now
         raise RuntimeError(f"{self.path} has changed in each of {SNAPSHOT_TRIES} reads: there is no snapshot")
 
@@ -201,15 +194,6 @@ class DistributedDict(MutableMapping[str, Any]):
             self.refresh()
         return False
 
-    def _value(self, entry: Entry) -> Any:
-        """Of mutable values each read makes a new one: a change of it changes nothing else."""
-        if entry.value is not NOT_READ:
-            return entry.value
-        value = entry.raw if self._serializer is None else self._serializer.loads(entry.raw)
-        if type(value) in _IMMUTABLE:
-            entry.value = value
-        return value
-
     # ---- writes ------------------------------------------------------------------------------------
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -232,7 +216,7 @@ class DistributedDict(MutableMapping[str, Any]):
         while entry is not None:
             try:
                 if self._writer.drop(key, entry.version):
-                    return self._value(entry)
+                    return self._values.value_of(entry)
                 break
             except BadVersionError:
                 entry = self._entries.fetch(key)
@@ -257,10 +241,10 @@ class DistributedDict(MutableMapping[str, Any]):
         raw = self._raw(key, default)
         while True:
             if self._writer.add(key, raw):
-                return self._value(Entry(raw, 0, None, 0, 0))
+                return self._values.value_of(Entry(raw, 0, None, 0, 0))
             entry = self._entries.fetch(key)
             if entry is not None:
-                return self._value(entry)
+                return self._values.value_of(entry)
 
     def update(self, other: Any = (), /, **values: Any) -> None:
         """As a dict's. One transaction for each shard and 512 KiB, so many entries take few requests.
@@ -304,13 +288,7 @@ class DistributedDict(MutableMapping[str, Any]):
         :raises TypeError: the key is no str, or the serializer does not take the value.
         """
         name_of(key)
-        if self._serializer is None:
-            if not isinstance(value, bytes):
-                raise TypeError(f"{key!r}: without a serializer values are bytes, not {type(value).__name__}")
-            raw = value
-        else:
-            made = self._serializer.dumps(value)
-            raw = made.encode() if isinstance(made, str) else made
+        raw = self._values.raw_of(key, value)
         self._writer.verify(key, raw)
         return raw
 
