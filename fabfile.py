@@ -9,6 +9,7 @@ import difflib
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench import ROOT
+from bench import ROOT, chaos
 from bench.hosts import deployment, zookeeper
+from bench.hosts.dropping import Dropping
 from bench.hosts.emulation import NAME, Emulation
 from bench.hosts.fleet import Fleet, FleetError
 from bench.hosts.host_lab import HostLab
@@ -200,6 +202,71 @@ def end_emulation(_: Connection, name: str = NAME) -> None:
         console.print(f"{Emulation(name).down()} emulated hosts removed")
 
 
+def dropping_of(inventory: str) -> Dropping:
+    """
+    :raises LabError: its hosts are no emulated ones.
+    """
+    read = read_inventory(find_inventory(inventory))
+    if not read.emulation:
+        raise LabError("chaos takes root and so emulated hosts: sudo fab emulate.up. On real ones fab is no root")
+    return Dropping(read.emulation, {host.name: host.inside for host in read.hosts})
+
+
+FILE = {"file": "TOML or JSON, as in conf/chaos.example.toml"}
+
+
+@task(name="set", positional=["file"], help={**FILE, **INVENTORY}, auto_shortflags=False)
+def set_chaos(_: Connection, file: str, inventory: str = "") -> None:
+    """Drop packets between hosts as a matrix says, and no others."""
+    with one_line():
+        dropping = dropping_of(inventory)
+        matrix = chaos.read_matrix(Path(file), dropping.hosts)
+        began = time.monotonic()
+        dropping.set(matrix)
+        ways = sum(map(len, matrix.values()))
+        console.print(f"{ways} ways on {len(dropping.hosts)} hosts, after {time.monotonic() - began:.2f} s")
+
+
+@task(
+    name="update",
+    positional=["sender", "receiver", "p"],
+    help={"sender": "a host", "receiver": "a host", "p": "probability that a packet is dropped", **INVENTORY},
+    auto_shortflags=False,
+)
+def update_chaos(_: Connection, sender: str, receiver: str, p: str, inventory: str = "") -> None:
+    """Change what is dropped between two hosts, one way, and nothing else."""
+    with one_line():
+        dropping = dropping_of(inventory)
+        dropping.update(sender, receiver, chaos.read_pair(sender, receiver, p, dropping.hosts))
+
+
+@task(
+    name="flap",
+    positional=["file"],
+    help={
+        **FILE,
+        "period": "seconds with the matrix, and as many without",
+        "lasts": "seconds in all",
+        **INVENTORY,
+    },
+    auto_shortflags=False,
+)
+def flap_chaos(_: Connection, file: str, period: str = "1", lasts: str = "30", inventory: str = "") -> None:
+    """Drop packets as a matrix says, and none, in turns; none in the end."""
+    with one_line():
+        dropping = dropping_of(inventory)
+        matrix = chaos.read_matrix(Path(file), dropping.hosts)
+        period_s, lasts_s = seconds("period", period), seconds("lasts", lasts)
+        chaos.flap(partial(dropping.set, matrix), dropping.clear, period_s, lasts_s)
+
+
+@task(name="clear", help=INVENTORY, auto_shortflags=False)
+def clear_chaos(_: Connection, inventory: str = "") -> None:
+    """Drop no packets any more."""
+    with one_line():
+        dropping_of(inventory).clear()
+
+
 HOW = {
     "size": f"of {', '.join(SIZES)}",
     "seed": "of what is drawn at random",
@@ -212,7 +279,7 @@ HOW = {
 @task(
     help={
         "scenario": f"of {', '.join(SCENARIOS)}; or all",
-        "topology": "a file of unequal links, for the scenario networks; by default conf/topology.example.json",
+        "topology": "a file of unequal links, for the scenario topologies; by default conf/topology.example.json",
         **HOW,
     },
     auto_shortflags=False,
@@ -279,6 +346,19 @@ def number(what: str, text: str) -> int:
         raise LabError(f"--{what} is a whole number, not {text!r}") from None
 
 
+def seconds(what: str, text: str) -> float:
+    """
+    :raises LabError: it is no such time.
+    """
+    try:
+        number_s = float(text)
+    except ValueError:
+        number_s = 0.0
+    if not 0 < number_s < float("inf"):
+        raise LabError(f"--{what} is a number of seconds above 0, not {text!r}")
+    return number_s
+
+
 def known(what: str, word: str, words: Collection[str]) -> None:
     """
     :raises LabError: it is none of them.
@@ -309,4 +389,5 @@ def part(name: str, *tasks: Any) -> Tasks:
 namespace = Tasks(check, deploy, run, sweep, report, collect, clean)
 namespace.add_collection(part("ensembles", start_ensembles, stop_ensembles, show_ensembles))
 namespace.add_collection(part("map", make_map))
+namespace.add_collection(part("chaos", set_chaos, update_chaos, flap_chaos, clear_chaos))
 namespace.add_collection(part("emulate", emulate, end_emulation))

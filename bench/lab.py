@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 MOST_ENSEMBLES = len(string.ascii_lowercase)
 SHAPE = re.compile(r"([1-9]\d?)x([1-9]\d?)")
+# Of each sender and receiver, by the names of hosts: the probability that a packet is dropped (bench/chaos.py).
+Matrix = Mapping[str, Mapping[str, float]]
 
 # Every server's, over ZooKeeper's defaults. With these an ensemble gives up a silent leader after four seconds.
 ZOO_CFG = {
@@ -113,6 +115,18 @@ class Ensembles:
         return {name: self.hosts(name) for name in names}
 
 
+class Way(NamedTuple):
+    """From one host to another, or from one host to all.
+
+    :param delay_s: of each packet, give or take up to `jitter_s`; packets keep their order.
+    :param rate_bytes_s: 0: not limited.
+    """
+
+    delay_s: float = 0.0
+    jitter_s: float = 0.0
+    rate_bytes_s: float = 0.0
+
+
 class Faults:
     """What can be done to servers and hosts. A lab overrides what it can do; the rest raises NotPossible.
 
@@ -137,8 +151,11 @@ class Faults:
         """Start a server that was killed, with its data, without waiting until it serves."""
         raise self._not_possible("start servers")
 
-    def freeze(self, server: Server) -> None:
-        """SIGSTOP: connections stay open, nothing is answered."""
+    def freeze(self, server: Server) -> float:
+        """SIGSTOP: connections stay open, nothing is answered.
+
+        :returns: when, in seconds since the epoch.
+        """
         raise self._not_possible("freeze servers")
 
     def thaw(self, server: Server) -> None:
@@ -156,17 +173,40 @@ class Faults:
         """Limit what the host sends, and what it receives, to so much each."""
         raise self._not_possible("limit bandwidth")
 
+    def limit_processors(self, host: str, count: float) -> None:
+        """Limit what all programs of the host together get to so many processors' time."""
+        raise self._not_possible("limit processors")
+
     def lift(self, host: str) -> None:
-        """Undo `limit`, `delay` and `lose`."""
+        """Undo `limit`, `limit_processors`, `delay` and `lose`."""
         raise self._not_possible("limit bandwidth")
 
-    def delay(self, host: str, delay_s: float) -> None:
-        """Delay whatever the host sends."""
+    def delay(self, host: str, ways: Mapping[str, Way]) -> None:
+        """Delay what the host sends, and limit its rate.
+
+        :param ways: to other hosts; that of ``""``, to all for which there is none.
+        """
         raise self._not_possible("delay packets")
 
     def lose(self, host: str, share: float) -> None:
         """Lose that share, 0 to 1, of the packets that reach the host."""
         raise self._not_possible("lose packets")
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        """The names that a chaos matrix may have, servers first."""
+        raise self._not_possible("drop packets between two hosts")
+
+    def drop(self, matrix: Matrix, *, one_by_one: bool = False) -> None:
+        """Drop packets as the matrix says, and no others: it replaces what was there.
+
+        :param one_by_one: tell one receiver after the other, not all at once.
+        """
+        raise self._not_possible("drop packets between two hosts")
+
+    def drop_between(self, sender: str, receiver: str, p: float) -> None:
+        """Change that probability alone."""
+        raise self._not_possible("drop packets between two hosts")
 
 
 class ProcessorTimes(NamedTuple):
@@ -196,10 +236,13 @@ class Lab(ABC):
         """Kind (``loopback``, ``emulated``, ``hosts``), machines, versions: what decides about figures."""
 
     @abstractmethod
-    def ensembles(self, shape: Shape, mapped: int | None = None) -> AbstractContextManager[Ensembles]:
+    def ensembles(
+        self, shape: Shape, mapped: int | None = None, settings: Mapping[str, str] | None = None
+    ) -> AbstractContextManager[Ensembles]:
         """New, empty, all serving, with a cluster map. At the end faults are undone and servers stopped.
 
         :param mapped: so many of them, the first ones, are in the map; None: all.
+        :param settings: of the servers, over ZOO_CFG.
         """
 
     @abstractmethod
@@ -209,6 +252,10 @@ class Lab(ABC):
     @abstractmethod
     def ask(self, server: Server, word: str) -> str:
         """A server's answer to a four-letter word (``srvr``, ``mntr``); empty if there is none within 2 s."""
+
+    @abstractmethod
+    def read_replica(self, server: Server, root: str) -> tuple[int, str]:
+        """What that server has below a znode: how many znodes, and a digest of all about them (replica.py)."""
 
     @abstractmethod
     def run_load(

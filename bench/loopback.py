@@ -13,9 +13,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
 from bench import ROOT
 from bench.lab import ZOO_CFG, Ensembles, Faults, Lab, LabError, ProcessorTimes, Server, Shape
 from bench.machine import describe_machine, describe_versions, total_and_busy
+from bench.replica import read_replica
 from parkazoo.admin import grow_map, init_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import HOST, LocalCluster, LocalClusterError, LocalServer, four_letter_word
@@ -41,9 +45,10 @@ class LoopbackFaults(Faults):
         with _as_lab_error():
             self.servers[server.name].start()
 
-    def freeze(self, server: Server) -> None:
+    def freeze(self, server: Server) -> float:
         with _as_lab_error():
             self.servers[server.name].freeze()
+        return time.time()
 
     def thaw(self, server: Server) -> None:
         with _as_lab_error():
@@ -74,12 +79,18 @@ class Loopback(Lab):
         return {"kind": "loopback", "machine": describe_machine(), "versions": describe_versions()}
 
     @contextmanager
-    def ensembles(self, shape: Shape, mapped: int | None = None) -> Iterator[Ensembles]:
+    def ensembles(
+        self, shape: Shape, mapped: int | None = None, settings: Mapping[str, str] | None = None
+    ) -> Iterator[Ensembles]:
         cluster = LocalCluster(
             shape.ensembles,
             shape.servers,
             make_map=False,
-            zoo_cfg={**ZOO_CFG, "forceSync": "no"},  # servers that share a disk would measure the disk
+            zoo_cfg={
+                **ZOO_CFG,
+                **(settings or {}),
+                "forceSync": "no",
+            },  # servers that share a disk would measure the disk
             progress=self._tell,
         )
         with _as_lab_error():
@@ -101,6 +112,12 @@ class Loopback(Lab):
 
     def ask(self, server: Server, word: str) -> str:
         return four_letter_word(f"{server.address}:{server.port}", word)
+
+    def read_replica(self, server: Server, root: str) -> tuple[int, str]:
+        try:
+            return read_replica(f"{server.address}:{server.port}", root)
+        except (KazooException, KazooTimeoutError) as error:
+            raise LabError(f"{server.name} cannot be read: {type(error).__name__} {error}") from error
 
     def run_load(
         self,

@@ -341,8 +341,10 @@ def kill_server(folder: Path) -> float:
     return Server(folder).kill()
 
 
-def freeze_server(folder: Path) -> None:
+def freeze_server(folder: Path) -> float:
+    """:returns: when, in seconds since the epoch."""
     Server(folder).signal(signal.SIGSTOP)
+    return time.time()
 
 
 def thaw_server(folder: Path) -> None:
@@ -404,6 +406,20 @@ def _admin(folder: Path) -> Iterator[Any]:
         raise AgentError(str(error)) from None
 
 
+def read_replica(folder: Path, address: str, root: str) -> list[Any]:
+    """What a server has, read from here: how many znodes, and their digest."""
+    sys.path[:0] = _paths(folder)
+    from kazoo.exceptions import KazooException  # noqa: PLC0415 - brought by fab deploy
+    from kazoo.handlers.threading import KazooTimeoutError  # noqa: PLC0415
+
+    from bench import replica  # noqa: PLC0415
+
+    try:
+        return [*replica.read_replica(address, root)]
+    except (KazooException, KazooTimeoutError) as error:
+        raise AgentError(f"{address} cannot be read: {type(error).__name__} {error}") from None
+
+
 # load
 
 
@@ -457,7 +473,18 @@ def _forward(output: IO[bytes]) -> None:
 COMMANDS = {
     each.__name__: each
     for each in (
-        *(probe, find_unreachable, processor_times, unpack, find_files, clean, make_map, grow_map, load),
+        *(
+            probe,
+            find_unreachable,
+            processor_times,
+            unpack,
+            find_files,
+            clean,
+            make_map,
+            grow_map,
+            load,
+            read_replica,
+        ),
         *(create_server, start_server, stop_server, kill_server, freeze_server, thaw_server),
         *(find_server, wait_serving),
     )

@@ -18,6 +18,7 @@ import sys
 import time
 from pathlib import Path
 
+from bench.hosts import processors
 from bench.hosts.inventory import CLIENT, EMULATED, ORCHESTRATOR, SERVER
 from bench.hosts.namespaces import NAMES, connect, network_of, run, switch_of
 from bench.hosts.preflight import Machine, find_obstacles
@@ -100,6 +101,7 @@ class Emulation:
         for child in self._children:
             child.wait()
         self._children.clear()
+        processors.remove_all(self._name)
         for each in networks:
             run("ip", "netns", "delete", each)
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -237,6 +239,11 @@ class Emulation:
 def control_port(host: str) -> str:
     """The switch's end of a host's eth1; that of its eth0 has the host's name."""
     return f"{host}-ssh"
+
+
+def mac_of(host: str) -> str:
+    """Of its eth0."""
+    return MAC.format(int(host.removeprefix("h")))
 
 
 def find_obstacle() -> str:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from bench.hosts import processors
+from bench.hosts.dropping import Dropping
 from bench.hosts.fleet import Fleet
+from bench.hosts.inventory import SERVER
 from bench.hosts.links import Links
-from bench.lab import Faults, Server
+from bench.lab import Faults, Matrix, Server, Way
 
 
 class HostFaults(Faults):
@@ -20,8 +25,8 @@ class HostFaults(Faults):
     def start(self, server: Server) -> None:
         self._fleet.ask(server.host, "start_server")
 
-    def freeze(self, server: Server) -> None:
-        self._fleet.ask(server.host, "freeze_server")
+    def freeze(self, server: Server) -> float:
+        return float(self._fleet.ask(server.host, "freeze_server"))
 
     def thaw(self, server: Server) -> None:
         self._fleet.ask(server.host, "thaw_server")
@@ -35,7 +40,11 @@ class EmulatedFaults(HostFaults):
 
     def __init__(self, fleet: Fleet, emulation: str) -> None:
         super().__init__(fleet)
+        self._emulation = emulation
         self._links = Links(emulation)
+        hosts = sorted(fleet.inventory.hosts, key=lambda host: SERVER not in host.roles)
+        self._dropping = Dropping(emulation, {host.name: host.inside for host in hosts})
+        self._deaf: set[str] = set()  # to some of what others send
         self._cut: set[str] = set()
         self._changed: set[str] = set()
 
@@ -55,15 +64,35 @@ class EmulatedFaults(HostFaults):
         self._changed.add(host)
         self._links.lose(host, share)
 
-    def delay(self, host: str, delay_s: float) -> None:
+    def delay(self, host: str, ways: Mapping[str, Way]) -> None:
         self._changed.add(host)
-        self._links.delay(host, delay_s)
+        self._links.delay(host, ways)
+
+    def limit_processors(self, host: str, count: float) -> None:
+        self._changed.add(host)
+        processors.limit(self._emulation, host, count)
 
     def lift(self, host: str) -> None:
         self._links.lift(host)
+        processors.lift(self._emulation, host)
         self._changed.discard(host)
 
+    @property
+    def hosts(self) -> Sequence[str]:
+        return [*self._dropping.hosts]
+
+    def drop(self, matrix: Matrix, *, one_by_one: bool = False) -> None:
+        receivers = {receiver for row in matrix.values() for receiver in row}
+        self._deaf |= receivers
+        self._dropping.set(matrix, sorted(self._deaf), one_by_one=one_by_one)
+        self._deaf = receivers
+
+    def drop_between(self, sender: str, receiver: str, p: float) -> None:
+        self._deaf.add(receiver)
+        self._dropping.update(sender, receiver, p)
+
     def undo_all(self) -> None:
+        self.drop({})
         for host in [*self._cut]:
             self.join(host)
         for host in [*self._changed]:

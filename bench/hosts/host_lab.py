@@ -59,8 +59,10 @@ class HostLab(Lab):
         return [*self._machines.values()]
 
     @contextmanager
-    def ensembles(self, shape: Shape, mapped: int | None = None) -> Iterator[Ensembles]:
-        started = zookeeper.start(self._fleet, shape)
+    def ensembles(
+        self, shape: Shape, mapped: int | None = None, settings: Mapping[str, str] | None = None
+    ) -> Iterator[Ensembles]:
+        started = zookeeper.start(self._fleet, shape, settings)
         with cleanup(lambda: zookeeper.stop(self._fleet)), cleanup(self._faults.undo_all):
             zookeeper.make_map(self._fleet, started, mapped)
             yield started
@@ -71,6 +73,10 @@ class HostLab(Lab):
     def ask(self, server: Server, word: str) -> str:
         place = server.address, server.port
         return self._fleet.on(server.host, lambda remote: remote.talk(*place, word, WORD_TIMEOUT_S))
+
+    def read_replica(self, server: Server, root: str) -> tuple[int, str]:
+        znodes, digest = self._fleet.ask(self.clients[0], "read_replica", f"{server.address}:{server.port}", root)
+        return znodes, digest
 
     def run_load(
         self,

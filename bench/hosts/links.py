@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import json
 import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from bench.hosts.emulation import DATA
+from bench.hosts.delay import QUEUE_BYTES
+from bench.hosts.dropping import PARTS
+from bench.hosts.emulation import DATA, mac_of
 from bench.hosts.namespaces import DISABLED, FORWARDING, inside, network_of, run, switch_of
-from bench.lab import LabError, NotPossible
+from bench.lab import LabError, NotPossible, Way
 
 DEVICE = "eth0"
 BURST_BYTES = 16_384  # at least; and what comes in ten milliseconds, because some kernels' clocks tick no faster
 BURST_S = 0.01
-QUEUE_BYTES = 1 << 20
 LOSS = "parkazoo-loss"  # a table of nftables
-PARTS = 1_000_000
 DELAY = Path(__file__).with_name("delay.py")
 SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17  # linux/sockios.h, linux/ethtool.h
 
@@ -73,13 +75,15 @@ class Links:
     def _nft(self, host: str, rules: str) -> None:
         run("ip", "netns", "exec", network_of(self._emulation, host), "nft", rules)
 
-    def delay(self, host: str, delay_s: float) -> None:
-        """Whatever it sends."""
-        if delay_s < 0:
-            raise LabError(f"a delay is at least 0 s, not {delay_s:g}")
+    def delay(self, host: str, ways: Mapping[str, Way]) -> None:
+        """What it sends. :param ways: as `bench.lab.Faults.delay` takes them."""
+        for way in ways.values():
+            if way.delay_s < 0 or not 0 <= way.jitter_s <= way.delay_s:
+                raise LabError(f"a delay is at least 0 s and its jitter, not {way.delay_s:g} and {way.jitter_s:g}")
         self._end_delay(host)
+        of_macs = {mac_of(receiver) if receiver else "": way for receiver, way in {"": Way(), **ways}.items()}
         relay = subprocess.Popen(
-            ["ip", "netns", "exec", self._switch, sys.executable, "-I", str(DELAY), host, str(delay_s)],
+            ["ip", "netns", "exec", self._switch, sys.executable, "-I", str(DELAY), host, json.dumps(of_macs)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -31,14 +31,15 @@ def place(shape: Shape, inventory: Inventory) -> Ensembles:
     return Ensembles(shape, servers)
 
 
-def start(fleet: Fleet, shape: Shape) -> Ensembles:
+def start(fleet: Fleet, shape: Shape, settings: Mapping[str, str] | None = None) -> Ensembles:
     """Start new, empty servers, and wait until all serve. On failure, those that were started are stopped.
 
+    :param settings: of the servers, over ZOO_CFG.
     :raises LabError: with the reason.
     """
     ensembles = place(shape, fleet.inventory)
     hosts = {host.name: host for host in fleet.inventory.hosts}
-    files = {server.host: _files(server, ensembles, hosts) for server in ensembles.servers}
+    files = {server.host: _files(server, ensembles, hosts, settings or {}) for server in ensembles.servers}
     about = {server.host: _about(server, hosts[server.host], shape) for server in ensembles.servers}
     used = [hosts[server.host] for server in ensembles.servers]
 
@@ -140,17 +141,19 @@ def _about(server: Server, host: Host, shape: Shape) -> dict[str, Any]:
     }
 
 
-def _files(server: Server, ensembles: Ensembles, hosts: Mapping[str, Host]) -> dict[str, str]:
+def _files(
+    server: Server, ensembles: Ensembles, hosts: Mapping[str, Host], settings: Mapping[str, str]
+) -> dict[str, str]:
     members = ensembles.of(server.ensemble)
     return {
-        "zoo.cfg": _zoo_cfg([hosts[each.host] for each in members]),
+        "zoo.cfg": _zoo_cfg([hosts[each.host] for each in members], settings),
         "data/myid": f"{members.index(server) + 1}\n",
         "logback.xml": LOGBACK,
     }
 
 
-def _zoo_cfg(members: Sequence[Host]) -> str:
-    lines = {**ZOO_CFG, "dataDir": "./data", "standaloneEnabled": "false"}
+def _zoo_cfg(members: Sequence[Host], settings: Mapping[str, str]) -> str:
+    lines = {**ZOO_CFG, **settings, "dataDir": "./data", "standaloneEnabled": "false"}
     for number, host in enumerate(members, 1):
         client, quorum, election = host.ports
         lines[f"server.{number}"] = f"{host.inside}:{quorum}:{election};{host.inside}:{client}"

@@ -16,6 +16,7 @@ from bench.load.requests import Requests
 
 ANSWER_TIMEOUT_S = 5.0  # after the end, for what is still outstanding
 LOOK_S = 0.1
+POOL_POLL_S = 0.001
 
 
 def run_closed(client: Any, requests: Requests, record: Record, finish: Any) -> None:
@@ -58,19 +59,33 @@ def arrivals(rate_s: float, chance: random.Random) -> Iterator[float]:
 
 
 def run_open(
-    client: Any, requests: Requests, record: Record, finish: Any, rate_s: float, chance: random.Random
+    client: Any,
+    requests: Requests,
+    record: Record,
+    finish: Any,
+    rate_s: float,
+    chance: random.Random,
+    pool: int = 0,
+    chain: int = 1,
 ) -> None:
     """Requests at random times, whether earlier ones were answered or not.
 
     Latency counts from the time that a request was meant for: one that is sent late has waited already.
+
+    :param pool: so many are outstanding at most; 0: any number.
+    :param chain: requests one after the other that count as one.
     """
     outstanding = Outstanding(client, record)
     began_ns = time.perf_counter_ns()
+    full_until_ns = 0
     for at_s in arrivals(rate_s, chance):
         meant_ns = began_ns + int(at_s * 1e9)
         while (left_s := (meant_ns - time.perf_counter_ns()) / 1e9) > 0 and not finish.is_set():
             finish.wait(min(left_s, LOOK_S))
+        while pool and len(outstanding) >= pool and not finish.is_set():
+            finish.wait(POOL_POLL_S)
+            full_until_ns = time.perf_counter_ns()
         if finish.is_set():
             break
-        outstanding.send(requests, meant_ns)
+        outstanding.send(requests, meant_ns, able_ns=max(meant_ns, full_until_ns), chain=chain)
     outstanding.wait_answered(ANSWER_TIMEOUT_S)

@@ -27,17 +27,35 @@ class Outstanding:
         self._numbers = count()
         self._open: dict[int, tuple[Request, int, int]] = {}
 
-    def send(self, requests: Requests, meant_ns: int, then: Callable[[], None] = nothing) -> None:
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def send(
+        self,
+        requests: Requests,
+        meant_ns: int,
+        then: Callable[[], None] = nothing,
+        able_ns: int | None = None,
+        chain: int = 1,
+    ) -> None:
         """Send the next one, without waiting.
 
         :param meant_ns: when it was to be sent, by time.perf_counter_ns.
         :param then: called when it was answered.
+        :param able_ns: when it could be sent; None: when it was meant to.
+        :param chain: so many, each when the one before was answered; the record has the last one, for all of them.
         """
-        request, number = requests.draw(), next(self._numbers)
-        self._open[number] = request, meant_ns, time.perf_counter_ns() - meant_ns
-        requests.ask(self._client, request).rawlink(partial(self._answered, requests, number, then))
+        late_ns = time.perf_counter_ns() - (meant_ns if able_ns is None else able_ns)
+        self._ask(requests, next(self._numbers), then, meant_ns, late_ns, chain)
 
-    def _answered(self, requests: Requests, number: int, then: Callable[[], None], result: Any) -> None:
+    def _ask(
+        self, requests: Requests, number: int, then: Callable[[], None], meant_ns: int, late_ns: int, left: int
+    ) -> None:
+        request = requests.draw()
+        self._open[number] = request, meant_ns, late_ns
+        requests.ask(self._client, request).rawlink(partial(self._answered, requests, number, then, left - 1))
+
+    def _answered(self, requests: Requests, number: int, then: Callable[[], None], left: int, result: Any) -> None:
         now_ns = time.perf_counter_ns()
         sent = self._open.pop(number, None)
         if sent is None:  # given up already
@@ -45,6 +63,9 @@ class Outstanding:
         request, meant_ns, late_ns = sent
         if result.exception is None:
             requests.done(request)
+            if left:
+                self._ask(requests, number, then, meant_ns, late_ns, left)
+                return
             self._record.add(request, meant_ns, now_ns, late_ns=late_ns)
         else:
             self._record.add_failed(request, meant_ns, now_ns, result.exception, late_ns)

@@ -8,7 +8,7 @@ from typing import Any
 
 SYSTEMS = ("kazoo", "parkazoo")
 HANDLERS = ("threading", "gevent")
-WRITES = ("create-delete", "set", "new-directories")
+WRITES = ("create-delete", "set", "new-directories", "sessions")
 
 
 class PlanError(Exception):
@@ -26,7 +26,8 @@ class Plan:
     :param node: which of the `nodes` this is, from 0.
     :param read_share: of the requests, 0 to 1; the others are writes.
     :param write: ``create-delete``: a create, then the delete of what it made, which are two requests;
-        ``set``: of znodes that are there; ``new-directories``: a directory, some creates in it, and so on.
+        ``set``: of znodes that are there; ``new-directories``: a directory, some creates in it, and so on;
+        ``sessions``: a session that is begun and ended, in the closed loop.
     :param size: bytes of a value.
     :param directories: so many, spread evenly over the ensembles.
     :param is_hashed: directories have ordinary names, and lie where these happen to lie.
@@ -37,6 +38,9 @@ class Plan:
     :param barrier_each: after so many of them the client waits for a barrier; 0: at the end alone.
     :param in_flight: requests that each client has outstanding, in the closed loop.
     :param rate_s: requests/s of all clients together, in the open loop; 0: closed loop.
+    :param pool: in the open loop, so many requests at most are outstanding, of all clients together; others wait
+        until one of those was answered. 0: any number.
+    :param chain: in the open loop, so many requests, each sent when the one before was answered, count as one.
     :param warm_up_s: at the beginning, not measured.
     :param connect_timeout_s: for each client to connect; `begin_timeout_s`, for all of them to be there.
     """
@@ -63,6 +67,8 @@ class Plan:
     barrier_each: int = 0
     in_flight: int = 1
     rate_s: float = 0.0
+    pool: int = 0
+    chain: int = 1
     warm_up_s: float = 1.0
     measure_s: float = 5.0
     session_timeout_s: float = 10.0
@@ -77,7 +83,7 @@ class Plan:
         for name, allowed in (("system", SYSTEMS), ("handler", HANDLERS), ("write", WRITES)):
             if getattr(self, name) not in allowed:
                 raise PlanError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(allowed)}")
-        for name in ("ensembles", "nodes", "processes", "threads", "directories", "in_flight"):
+        for name in ("ensembles", "nodes", "processes", "threads", "directories", "in_flight", "chain"):
             if getattr(self, name) < 1:
                 raise PlanError(f"{name} is {getattr(self, name)}; it must be at least 1")
         for name in ("read_share", "recent_share"):
@@ -85,6 +91,12 @@ class Plan:
                 raise PlanError(f"{name} is {getattr(self, name)}; it must be 0 to 1")
         if self.is_deferred and (self.system, self.write) != ("parkazoo", "set"):
             raise PlanError("is_deferred is true; system must be 'parkazoo' and write 'set' then")
+        if not self.rate_s and (self.pool or self.chain > 1):
+            raise PlanError("pool and chain are for the open loop: give it a rate_s")
+        if self.write == "sessions" and (self.rate_s or self.read_share or self.handler != "threading"):
+            raise PlanError("sessions are for the closed loop, without reads, on threads")
+        if self.pool < 0 or 0 < self.pool < self.clients:
+            raise PlanError(f"pool is {self.pool}; it must be 0, or at least 1 for each of {self.clients} clients")
 
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> Plan:

@@ -24,6 +24,7 @@ from bench.load.meeting import Meeting
 from bench.load.plan import Plan
 from bench.load.record import Record
 from bench.load.requests import Requests, make_znodes, name_directories
+from bench.load.session_loop import run_sessions
 
 CLOSE_TIMEOUT_S = 5.0  # for the sessions of a process; what is left expires
 OVERTIME_S = 30.0  # for clients that do not hear of the finish, because its ensemble does not serve
@@ -87,9 +88,13 @@ class Clients:
         chance = random.Random(f"{plan.seed} {number}")
         if plan.is_deferred:
             run_deferred(client, Requests(plan, self._paths, name, chance), record, finish, plan, chance)
+        elif plan.write == "sessions":
+            requests = Requests(plan, self._paths, name, chance)
+            run_sessions(plan.hosts, plan.session_timeout_s, requests, record, finish, chance)
         elif plan.rate_s:
             requests = Requests(plan, self._paths, name, chance)
-            run_open(client, requests, record, finish, plan.rate_s / plan.clients, chance)
+            rate_s, pool = plan.rate_s / plan.clients, plan.pool // plan.clients
+            run_open(client, requests, record, finish, rate_s, chance, pool, plan.chain)
         elif plan.in_flight == 1 and not plan.is_pinned:
             run_closed(client, Requests(plan, self._paths, name, chance), record, finish)
         else:

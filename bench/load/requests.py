@@ -14,8 +14,8 @@ from kazoo.exceptions import NodeExistsError
 from bench.load.plan import Plan
 from parkazoo.protocol.placement import Placement
 
-CREATE, DELETE, GET, SET = range(4)
-WRITES = (CREATE, DELETE, SET)
+CREATE, DELETE, GET, SET, SESSION = range(5)
+WRITES = (CREATE, DELETE, SET, SESSION)
 LEAVES = 4  # znodes of a directory, for reads and sets
 OF_A_NEW_DIRECTORY = 8  # creates in it
 IN_FLIGHT = 64
@@ -87,6 +87,8 @@ class Requests:
         if self._plan.write == "set":
             self._last = self._of_leaf(SET)
             return self._last
+        if self._plan.write == "sessions":
+            return Request(SESSION, 0, "")
         if self._plan.write == "new-directories":
             return self._of_new_directory()
         if self._made:

@@ -42,7 +42,10 @@ def parse() -> argparse.Namespace:
         "--repeat", metavar="N", type=int, help="run each load so often; by default as often as its scenario says"
     )
     parser.add_argument(
-        "--topology", metavar="FILE", type=Path, help="unequal links, for the scenario networks on emulated hosts"
+        "--topology",
+        metavar="FILE",
+        type=Path,
+        help="unequal links, for the scenario topologies on emulated hosts",
     )
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="for results, plots and the report")
     options = parser.parse_args()

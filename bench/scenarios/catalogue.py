@@ -8,7 +8,19 @@ from typing import Any, Protocol
 
 from bench.lab import SHAPE, Lab, LabError
 from bench.report.section import Section
-from bench.scenarios import ensembles_added, failures, networks, raft, scaling, thesis, writes_deferred
+from bench.scenarios import (
+    cuts,
+    dropped_packets,
+    elections,
+    ensembles_added,
+    failures,
+    networks,
+    raft,
+    scaling,
+    thesis,
+    topologies,
+    writes_deferred,
+)
 from bench.scenarios.evaluation import Evaluation
 
 
@@ -29,7 +41,19 @@ class Scenario(Protocol):
     def show(self, document: Mapping[str, Any]) -> Section: ...
 
 
-_MODULES: tuple[Scenario, ...] = (thesis, scaling, ensembles_added, networks, failures, raft, writes_deferred)
+_MODULES: tuple[Scenario, ...] = (
+    thesis,
+    scaling,
+    ensembles_added,
+    networks,
+    topologies,
+    failures,
+    cuts,
+    dropped_packets,
+    elections,
+    raft,
+    writes_deferred,
+)
 SCENARIOS = {each.NAME: each for each in _MODULES}
 
 
@@ -40,11 +64,11 @@ def verify_topology(topology: Path, names: Collection[str], size: str, *, can_li
     :param can_limit: whether the lab can do anything to a host's network.
     :raises LabError: it will not be. The message says why.
     """
-    if networks.NAME not in names:
-        raise LabError(f"a topology is for the scenario {networks.NAME}, which is not asked for")
+    if topologies.NAME not in names:
+        raise LabError(f"a topology is for the scenario {topologies.NAME}, which is not asked for")
     if not can_limit:
         raise LabError("a topology takes emulated hosts: neither loopback nor real hosts can change their links")
-    networks.verify_topology(topology, size)
+    topologies.verify_topology(topology, size)
 
 
 def most_servers(names: Collection[str], size: str) -> int:
@@ -66,7 +90,7 @@ def run_scenario(
     """Measure a scenario.
 
     :param size: of evaluation.SIZES.
-    :param topology: a file, for scenario networks; None: the example of conf/.
+    :param topology: a file, for scenario topologies; None: the example of conf/.
     :param repeat: how often each run is repeated; None: as often as the scenario's size says.
     :returns: the file of its results, ``folder/NAME.json``. The requests themselves are in ``folder/raw``.
     :raises LabError: something of the lab does not work. What was measured before is in the file.

@@ -4,48 +4,68 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from bench.lab import Ensembles
+from bench.lab import Ensembles, Lab, Server
 from bench.report import text
-from bench.report.charts import draw_lines, make_panels
+from bench.report.charts import add_legend, draw_lines, make_panels
 from bench.report.section import Plot, Table
-from bench.report.text import rate
+from bench.report.text import NOTHING, rate
 from bench.scenarios.evaluation import Evaluation
-from bench.scenarios.roles import LEADING, roles, wait_leader, wait_until, zxid
+from bench.scenarios.roles import EPOCH_BITS, LEADING, find_line, roles, wait_leader, wait_until, zxid
 from bench.statistics import spread
 
 CATCHING_UP = "catching up"
-EPOCH_BITS = 32  # the higher half of a zxid is the epoch of its leader
 
 Trials = Sequence[Mapping[str, Any]]
 
 
 def measure_catching_up(
-    evaluation: Evaluation, ensembles: Ensembles, settings: Mapping[str, Any], missed_s: float
+    evaluation: Evaluation, ensembles: Ensembles, settings: Mapping[str, Any], missed_s: float, followers: int = 1
 ) -> None:
-    """A follower is killed, clients write, it is started: how long until it has what the leader had then?
+    """Followers are killed, clients write, they are started: how long until all have what the leader had then?
 
     :param settings: of the clients' plan.
     :param missed_s: for how long they write; 0: not at all.
     """
     lab = evaluation.lab
     leader = wait_leader(lab, ensembles)
-    follower = next(each for each, mode in roles(lab, ensembles).items() if mode not in LEADING)
-    before = zxid(lab, leader)
-    lab.faults.kill(follower)
+    dead = [each for each, mode in roles(lab, ensembles).items() if mode not in LEADING][:followers]
+    before, snapshots = zxid(lab, leader), _snapshots(lab, leader)
+    for each in dead:
+        lab.faults.kill(each)
     if missed_s:
         entries = {**settings, "warm_up_s": 0.0, "measure_s": missed_s, "in_flight": 4}
         plan = evaluation.plan(ensembles, "kazoo", **entries)
         evaluation.run(ensembles, plan, {"of": CATCHING_UP, "value": missed_s, "load": "writes"})
     wanted = zxid(lab, leader)
     began_s = time.monotonic()
-    lab.faults.start(follower)
-    wait_until(lambda: zxid(lab, follower) >= wanted, f"{follower.name} has not caught up")
+    for each in dead:
+        lab.faults.start(each)
+    for each in dead:
+        wait_until(partial(_has, lab, each, wanted), f"{each.name} has not caught up")
     took_s = time.monotonic() - began_s
     missed = count_entries(before, wanted)
-    evaluation.document["trials"].append({"missed": missed, "took_s": took_s, "missed_s": missed_s})
-    evaluation.tell(f"  {missed:,} entries caught up with in {took_s:.1f} s")
+    whole = _snapshots(lab, leader) - snapshots
+    trial = {
+        "missed": missed,
+        "took_s": took_s,
+        "missed_s": missed_s,
+        "followers": len(dead),
+        "snapshots": whole,
+    }
+    evaluation.document["trials"].append(trial)
+    evaluation.tell(f"  {missed:,} entries caught up with in {took_s:.1f} s, {whole} snapshots")
+
+
+def _has(lab: Lab, server: Server, wanted: int) -> bool:
+    return zxid(lab, server) >= wanted
+
+
+def _snapshots(lab: Lab, leader: Server) -> int:
+    """How many it has sent to followers so far."""
+    return int(find_line(lab.ask(leader, "mntr"), "zk_snap_count") or "0")
 
 
 def count_entries(before: int, after: int) -> int:
@@ -53,24 +73,40 @@ def count_entries(before: int, after: int) -> int:
     return after - before if after >> EPOCH_BITS == before >> EPOCH_BITS else after & ((1 << EPOCH_BITS) - 1)
 
 
-def make_table(trials: Trials) -> Table:
-    rows = [[rate(missed), text.seconds(took_s)] for missed, took_s in _points(trials)]
-    return Table("A restarted server catches up", ("entries missed", "seconds"), rows)
-
-
-def _points(trials: Trials) -> list[tuple[float, float]]:
-    """Entries missed, and seconds. Trials in which as long was missed repeat each other."""
-    groups: dict[float, list[Mapping[str, Any]]] = {}
+def _folded(trials: Trials) -> list[dict[str, Any]]:
+    """Trials repeat each other in which as many servers missed as long, and got as many snapshots."""
+    groups: dict[tuple[float, ...], list[Mapping[str, Any]]] = {}
     for number, trial in enumerate(trials):
-        groups.setdefault(trial.get("missed_s", -1 - number), []).append(trial)
+        key = trial.get("missed_s", -1 - number), trial.get("followers", 1), trial.get("snapshots", 0)
+        groups.setdefault(key, []).append(trial)
     return [
-        (spread(trial["missed"] for trial in some), spread(trial["took_s"] for trial in some))
+        {**some[0], **{name: spread(each[name] for each in some) for name in ("missed", "took_s")}}
         for some in groups.values()
     ]
 
 
+def make_table(trials: Trials) -> Table:
+    rows = [
+        [
+            str(trial.get("followers", 1)),
+            rate(trial["missed"]),
+            str(trial.get("snapshots", NOTHING)),
+            text.seconds(trial["took_s"]),
+        ]
+        for trial in _folded(trials)
+    ]
+    return Table("Restarted servers catch up", ("servers", "entries missed", "snapshots sent", "seconds"), rows)
+
+
 def make_plot(trials: Trials) -> Plot:
     figure, panels = make_panels(1)
-    draw_lines(panels[0], {"": sorted(_points(trials))}, "", "entries missed", "seconds until caught up")
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for trial in sorted(_folded(trials), key=lambda each: each["missed"]):
+        servers, how = trial.get("followers", 1), "a snapshot" if trial.get("snapshots") else "entries"
+        lines.setdefault(f"{servers} server{'s' * (servers > 1)}, {how}", []).append(
+            (trial["missed"], trial["took_s"])
+        )
+    draw_lines(panels[0], lines, "", "entries missed", "seconds until caught up")
     panels[0].set_ylim(bottom=0)
-    return Plot("raft-catching-up", "How long a restarted server takes to catch up", figure)
+    add_legend(figure, panels[0])
+    return Plot("raft-catching-up", "How long restarted servers take to catch up", figure)

@@ -1,105 +1,250 @@
-"""Elections: how long an ensemble serves no writes when its leader has died. A part of scenario failures."""
+"""Elections: how long an ensemble serves no writes when its leader has died, or is frozen."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from bench.lab import Ensembles
+from bench.lab import Ensembles, Lab, Server
 from bench.load.record import ANSWERED
 from bench.load.result import Result, join
-from bench.report.charts import COLOURS, label, make_panels
-from bench.report.section import Plot, Table
-from bench.report.text import rate
-from bench.scenarios.evaluation import Evaluation
-from bench.scenarios.roles import wait_all_serve, wait_leader
+from bench.report.charts import add_legend, draw_lines, label, make_panels
+from bench.report.section import Answer, Plot, Section, Table
+from bench.report.text import NOTHING, rate
+from bench.scenarios.caveats import caveats_of
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation
+from bench.scenarios.roles import LEADING, find_line, wait_all_serve, wait_leader, wait_until
 from bench.statistics import first_after, quantiles
 
+NAME = "elections"
+TITLE = "Elections: how long there is no leader"
+KILLED, FROZEN = "killed", "frozen"
 LAST_TRIAL_S = 8.0  # so long, or half a round, before the end of a round none is begun any more
+SOON_S = (0.08, 0.1)  # times of which the report says how many elections took less
+ELECTED = re.compile(r"^zk_(cnt|sum)_election_time\s+(\d+)", re.MULTILINE)
+
+Trials = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+class Group(NamedTuple):
+    """Trials that have all in common.
+
+    :param tick_ms: ZooKeeper's unit of time; a silent leader is given up after `sync_limit` of them.
+    """
+
+    shape: str
+    way: str
+    tick_ms: int = 1000
+    sync_limit: int = 4
+
+    def __str__(self) -> str:
+        silent = f", given up after {self.tick_ms * self.sync_limit / 1000:g} s" if self.way == FROZEN else ""
+        return f"{self.shape}, {self.way}{silent}"
 
 
 @dataclass(frozen=True)
 class Size:
     """
-    :param trials: fewer if they take more than `most_s` seconds.
+    :param trials: of each group; fewer if they take more than `most_s` seconds.
     :param round_s: of the load during which leaders are killed one after the other.
+    :param rate_s: writes/s of all clients together, far less than what the ensemble can do.
     """
 
+    groups: Sequence[Group]
     trials: int
     most_s: float
     round_s: float
+    threads: int
+    rate_s: float
 
 
-class Kill(NamedTuple):
-    """Of a leader; when, in seconds since the epoch."""
+GROUPS = (
+    *(Group(shape, KILLED) for shape in ("1x3", "1x5", "1x7", "1x9")),
+    *(Group("1x3", FROZEN, tick_ms) for tick_ms in (1000, 500, 250)),
+)
+SIZES = {
+    "small": Size((Group("1x3", KILLED), Group("1x3", FROZEN, 250)), 1, 20, 5, 2, 60),
+    "medium": Size(GROUPS, 100, 20, 30, 4, 240),
+    "full": Size(GROUPS, 1000, 4 * 3600, 120, 8, 3000),
+}
+
+
+class Loss(NamedTuple):
+    """Of a leader.
+
+    :param lost_s: when, in seconds since the epoch.
+    :param elected_s: how long the election took, as the new leader says itself; None if it does not.
+    """
 
     server: str
-    killed_s: float
+    lost_s: float
+    elected_s: float | None = None
 
 
-def measure_elections(
-    evaluation: Evaluation, ensembles: Ensembles, size: Size, settings: Mapping[str, Any]
-) -> None:
-    """Leaders are killed one after the other, while clients write.
+def measure(evaluation: Evaluation) -> None:
+    size = SIZES[evaluation.size]
+    for group in size.groups:
+        of_servers = {"tickTime": str(group.tick_ms), "syncLimit": str(group.sync_limit)}
+        with evaluation.ensembles(group.shape, settings=of_servers) as ensembles:
+            _measure_group(evaluation, ensembles, size, group)
 
-    :param settings: of the clients' plan.
-    """
+
+def _measure_group(evaluation: Evaluation, ensembles: Ensembles, size: Size, group: Group) -> None:
+    """Leaders are lost one after the other, while clients write."""
     lab = evaluation.lab
-    kills: list[Kill] = []
+    losses: list[Loss] = []
+    trials: list[dict[str, Any]] = []
     last_s = min(LAST_TRIAL_S, size.round_s / 2)
     deadline = time.monotonic() + size.most_s
-    trials = evaluation.document["trials"]
+    settings = {
+        "write": "set",
+        "size": VALUE_BYTES,
+        "threads": size.threads,
+        "rate_s": size.rate_s,
+        "warm_up_s": 0.5,
+    }
 
-    def kill_leaders(begun_s: float) -> None:
-        kills.clear()
-        while time.time() < begun_s + size.round_s - last_s and len(trials) + len(kills) < size.trials:
-            leader = wait_leader(lab, ensembles)
-            kills.append(Kill(leader.name, lab.faults.kill(leader)))
-            wait_leader(lab, ensembles)
-            lab.faults.start(leader)
-            wait_all_serve(lab, ensembles)
+    def lose_leaders(begun_s: float) -> None:
+        losses.clear()
+        while time.time() < begun_s + size.round_s - last_s and len(trials) + len(losses) < size.trials:
+            losses.append(_lose_leader(lab, ensembles, group.way))
 
     while len(trials) < size.trials:
-        plan = evaluation.plan(ensembles, "kazoo", **{**settings, "measure_s": size.round_s})
-        run = evaluation.run(ensembles, plan, {"fault": "elections"}, kill_leaders)
-        trials += times_to_serve(evaluation.raw(run), kills)
+        plan = evaluation.plan(ensembles, "kazoo", measure_s=size.round_s, **settings)
+        run = evaluation.run(ensembles, plan, {"group": str(group)}, lose_leaders)
+        found = [{"group": str(group), **each} for each in times_to_serve(evaluation.raw(run), losses)]
+        trials += found
+        evaluation.document["trials"] += found
         if time.monotonic() > deadline:
             break
 
 
-def times_to_serve(results: Sequence[Result], kills: Sequence[Kill]) -> list[dict[str, Any]]:
-    """From each kill until the first answer to a write that was begun after it."""
+def _lose_leader(lab: Lab, ensembles: Ensembles, way: str) -> Loss:
+    """Until all serve again."""
+    leader = wait_leader(lab, ensembles)
+    others = [server for server in ensembles.of(leader.ensemble) if server != leader]
+    before = {server: _elections(lab, server) for server in others}
+    lost_s = (lab.faults.kill if way == KILLED else lab.faults.freeze)(leader)
+
+    def look() -> Server | None:
+        return next((each for each in others if find_line(lab.ask(each, "srvr"), "Mode:") in LEADING), None)
+
+    new = wait_until(look, "there is no new leader")
+    count, sum_ms = (after - old for after, old in zip(_elections(lab, new), before[new], strict=True))
+    (lab.faults.start if way == KILLED else lab.faults.thaw)(leader)
+    wait_all_serve(lab, ensembles)
+    return Loss(leader.name, lost_s, sum_ms / count / 1000 if count else None)
+
+
+def _elections(lab: Lab, server: Server) -> tuple[int, int]:
+    """How many it has seen, and their milliseconds."""
+    found = {name: int(value) for name, value in ELECTED.findall(lab.ask(server, "mntr"))}
+    return found.get("cnt", 0), found.get("sum", 0)
+
+
+def times_to_serve(results: Sequence[Result], losses: Sequence[Loss]) -> list[dict[str, Any]]:
+    """From each loss until the first answer to a write that was begun after it."""
     columns = join(results)
     begun = columns["begun_ns"] / 1e9
     ended = begun + columns["took_ns"] / 1e9
     is_answered = columns["outcome"] == ANSWERED
     trials = []
-    for server, killed_s in kills:
-        served_s = first_after(ended[is_answered & (begun > killed_s)], killed_s)
+    for server, lost_s, elected_s in losses:
+        served_s = first_after(ended[is_answered & (begun > lost_s)], lost_s)
         if served_s is not None:
-            trials.append({"server": server, "took_s": served_s - killed_s})
+            trials.append({"server": server, "took_s": served_s - lost_s, "elected_s": elected_s})
     return trials
 
 
-def make_table(trials: Sequence[float]) -> Table:
-    shares = (0.0, 0.05, 0.5, 0.95, 1.0)
-    figures = [f"{each:.2f}" for each in quantiles(trials, shares)]
+def show(document: Mapping[str, Any]) -> Section:
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for trial in document["trials"]:
+        groups.setdefault(trial["group"], []).append(trial)
+    if not groups:
+        return Section(NAME, TITLE, "No trial was measured.", caveats=caveats_of(document))
+    return Section(
+        NAME,
+        TITLE,
+        f"Leaders are lost one after the other, while clients write (sets of {VALUE_BYTES} bytes, at random "
+        "times at a fixed rate). A leader is killed, and starts again when there is another; or it is frozen "
+        "until then.",
+        [make_table(groups), _elected_table(groups)],
+        [make_plot(groups, NAME)],
+        [
+            "What clients see has three parts. Servers notice that the leader is gone: at once if it has died, "
+            "after syncLimit x tickTime if it is silent. They elect another. Clients connect again, because "
+            "servers close their connections during an election; kazoo's clients pause before they try.",
+            "What servers say of an election begins when they look for a leader and ends when they have one, in "
+            "whole milliseconds.",
+            *caveats_of(document),
+        ],
+        make_answers(groups),
+    )
+
+
+def make_answers(groups: Trials) -> list[Answer]:
+    answers = []
+    for name, trials in groups.items():
+        shortest, median, longest = quantiles([each["took_s"] for each in trials], (0, 0.5, 1))
+        answers.append(
+            Answer(
+                f"How long until a write is answered when a leader is lost: {name}?",
+                "",
+                f"median {median:.2f} s, {shortest:.2f} to {longest:.2f} s in {len(trials)} trials",
+            )
+        )
+    return answers
+
+
+def make_table(groups: Trials) -> Table:
     return Table(
-        "Seconds from the death of a leader until a write was answered again, ensemble of three",
-        ("trials", "shortest", "5%", "median", "95%", "longest"),
-        [[rate(len(trials)), *figures]],
+        "Seconds from the loss of a leader until a write was answered again",
+        ("", "trials", "shortest", "5%", "median", "95%", "longest"),
+        [
+            [
+                name,
+                rate(len(trials)),
+                *(
+                    f"{each:.2f}"
+                    for each in quantiles([each["took_s"] for each in trials], (0, 0.05, 0.5, 0.95, 1))
+                ),
+            ]
+            for name, trials in groups.items()
+        ],
     )
 
 
-def make_plot(trials: Sequence[float]) -> Plot:
+def _elected_table(groups: Trials) -> Table:
+    rows = []
+    for name, trials in groups.items():
+        took = [each["elected_s"] for each in trials if each["elected_s"] is not None]
+        row = [name, rate(len(took))]
+        if took:
+            row += [f"{1000 * each:.0f}" for each in quantiles(took, (0, 0.5, 0.95, 1))]
+            row += [f"{sum(each < soon_s for each in took) / len(took):.0%}" for soon_s in SOON_S]
+        rows.append(row + [NOTHING] * (8 - len(row)))
+    soon = (f"under {1000 * each:g} ms" for each in SOON_S)
+    return Table(
+        "Milliseconds that the election itself took, as the new leader says",
+        ("", "trials", "shortest", "median", "95%", "longest", *soon),
+        rows,
+    )
+
+
+def make_plot(groups: Trials, scenario: str) -> Plot:
+    """
+    :param scenario: its name.
+    """
     figure, panels = make_panels(1)
-    found = sorted(trials)
-    panels[0].step(
-        [found[0], *found], [each / len(found) for each in range(len(found) + 1)], where="post", color=COLOURS[0]
-    )
+    lines = {}
+    for name, trials in groups.items():
+        found = sorted(each["took_s"] for each in trials)
+        lines[name] = [(found[0], 0.0), *((each, place / len(found)) for place, each in enumerate(found, 1))]
+    draw_lines(panels[0], lines, "", "", "", marker="", drawstyle="steps-post")
     panels[0].set_ylim(0, 1.02)
     label(panels[0], "", "seconds until a write is answered again", "share of the trials")
-    about = f"Election time: {len(trials)} leaders killed, one after the other, in an ensemble of three"
-    return Plot("failures-elections", about, figure)
+    add_legend(figure, panels[0], 3)
+    return Plot(f"{scenario}-elections", "Time from the loss of a leader until a write is answered", figure)

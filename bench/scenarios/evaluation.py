@@ -93,12 +93,15 @@ class Evaluation:
         self.tell(f"not measured: {what}: {why}")
 
     @contextmanager
-    def ensembles(self, shape: str, mapped: int | None = None) -> Iterator[Ensembles]:
+    def ensembles(
+        self, shape: str, mapped: int | None = None, settings: Mapping[str, str] | None = None
+    ) -> Iterator[Ensembles]:
         """
         :param mapped: so many of them are in the cluster map; None: all.
+        :param settings: of the servers.
         """
         self.tell(f"starting {shape}")
-        with self.lab.ensembles(Shape.parse(shape), mapped) as ensembles:
+        with self.lab.ensembles(Shape.parse(shape), mapped, settings) as ensembles:
             yield ensembles
 
     def rounds(self, usual: int = 1) -> Iterator[None]:

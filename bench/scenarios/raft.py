@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.lab import Ensembles, Server
+from bench.lab import Ensembles, Lab, LabError, Server
 from bench.report import text
 from bench.report.charts import draw_lines, make_logarithmic, make_panels
 from bench.report.section import Answer, Plot, Section, Table
@@ -15,7 +15,7 @@ from bench.scenarios import catching_up
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import READ_SHARES, Evaluation
 from bench.scenarios.repetitions import times_of
-from bench.scenarios.roles import LEADING, roles, wait_all_serve
+from bench.scenarios.roles import LEADING, find_line, roles, wait_all_serve, wait_leader
 from bench.scenarios.summary import latency_s
 from bench.statistics import scaled
 
@@ -54,7 +54,7 @@ class Size:
 
 
 SIZES = {
-    "small": Size((), "1x3", 2, (), (1,), (), (), (), (0.5,), 0.2, 0.5, 2),
+    "small": Size(("1x3",), "1x3", 2, (), (1,), (), (), (), (0.5,), 0.2, 0.5, 2),
     "medium": Size(
         ("1x1", "1x3", "1x5", "1x7", "1x9"),
         "1x5",
@@ -90,36 +90,44 @@ def measure(evaluation: Evaluation) -> None:
         with evaluation.ensembles(shape) as ensembles:
             evaluation.warm_up(evaluation.plan(ensembles, "kazoo", in_flight=4, **_settings(evaluation, size)))
             for _ in evaluation.rounds(size.repeat):
-                for load in READ_SHARES if shape in size.shapes else ():
-                    _run(evaluation, size, ensembles, "servers", ensembles.shape.servers, load=load)
+                if shape in size.shapes:
+                    _run_both(evaluation, size, ensembles, "servers", ensembles.shape.servers)
+                    _run(evaluation, size, ensembles, "connects", ensembles.shape.servers, write="sessions")
                 if shape == size.shape:
                     _measure_loads(evaluation, size, ensembles)
             if shape == size.shape:
                 for _ in evaluation.rounds():
-                    _measure_restarts(evaluation, size, ensembles)
+                    _measure_catching_up(evaluation, size, ensembles)
+                    _measure_crashes(evaluation, size, ensembles)
     for each in size.sizes:
         if each > LARGE_BYTES:
             for _ in evaluation.rounds():
                 with evaluation.ensembles(size.shape) as ensembles:
-                    _run(evaluation, size, ensembles, "size", each, **LARGE, value_bytes=each)
+                    _run_both(evaluation, size, ensembles, "size", each, **LARGE, value_bytes=each)
+    if size.missed_s:
+        with evaluation.ensembles(size.shape, settings={"forceSnapshotSync": "true"}) as ensembles:
+            for _ in evaluation.rounds():
+                _measure_catching_up(evaluation, size, ensembles)
 
 
 def _measure_loads(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
     for each in size.sizes:
         if each <= LARGE_BYTES:
-            _run(evaluation, size, ensembles, "size", each, value_bytes=each)
+            _run_both(evaluation, size, ensembles, "size", each, value_bytes=each)
     for each in size.crowds:
-        _run(evaluation, size, ensembles, "clients", each, clients=each)
+        _run_both(evaluation, size, ensembles, "clients", each, clients=each)
     for workers in size.workers:
         for each in size.entry_sizes:
             of = f"workers, {text.size(each)}"
             _run(evaluation, size, ensembles, of, workers, clients=workers, value_bytes=each)
 
 
-def _measure_restarts(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
-    for missed_s in size.missed_s:
-        catching_up.measure_catching_up(evaluation, ensembles, _settings(evaluation, size), missed_s)
-    _measure_crashes(evaluation, size, ensembles)
+def _measure_catching_up(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
+    """Of one follower, and of two if there is a quorum without them."""
+    for followers in (1, 2)[: ensembles.shape.servers // 2]:
+        for missed_s in size.missed_s:
+            settings = _settings(evaluation, size)
+            catching_up.measure_catching_up(evaluation, ensembles, settings, missed_s, followers)
 
 
 def _settings(evaluation: Evaluation, size: Size, clients: int | None = None) -> dict[str, Any]:
@@ -133,6 +141,14 @@ def _settings(evaluation: Evaluation, size: Size, clients: int | None = None) ->
         "warm_up_s": size.warm_up_s,
         "measure_s": size.measure_s,
     }
+
+
+def _run_both(
+    evaluation: Evaluation, size: Size, ensembles: Ensembles, of: str, value: float, **settings: Any
+) -> None:
+    """Writes, then reads."""
+    for load in READ_SHARES:
+        _run(evaluation, size, ensembles, of, value, load=load, **settings)
 
 
 def _run(
@@ -158,20 +174,47 @@ def _run(
         **settings,
     }
     plan = evaluation.plan(ensembles, "kazoo", **entries)
-    evaluation.run(ensembles, plan, {"of": of, "value": value, "load": load})
+    leader = wait_leader(evaluation.lab, ensembles)
+    before = _acknowledged(evaluation.lab, leader)
+    run = evaluation.run(ensembles, plan, {"of": of, "value": value, "load": load})
+    count, sum_ms = (now - old for now, old in zip(_acknowledged(evaluation.lab, leader), before, strict=True))
+    run["replicated_s"] = sum_ms / count / 1000 if load == "writes" and count > 0 else None
+    see_equal(evaluation, ensembles, plan.root)
+
+
+def _acknowledged(lab: Lab, leader: Server) -> tuple[int, int]:
+    """How many proposals a quorum has acknowledged, and how many ms that took for all of them together."""
+    answer = lab.ask(leader, "mntr")
+    count, sum_ms = (find_line(answer, f"zk_{each}_quorum_ack_latency") for each in ("cnt", "sum"))
+    return int(count or "0"), int(sum_ms or "0")
+
+
+def see_equal(evaluation: Evaluation, ensembles: Ensembles, root: str) -> None:
+    """
+    :raises LabError: two servers that serve do not have the same znodes there.
+    """
+    replicas: dict[tuple[int, str], list[str]] = {}
+    for server in roles(evaluation.lab, ensembles):
+        replicas.setdefault(evaluation.lab.read_replica(server, root), []).append(server.name)
+    if len(replicas) > 1:
+        found = "; ".join(f"{', '.join(names)}: {znodes} znodes" for (znodes, _), names in replicas.items())
+        raise LabError(f"after a load, servers of one ensemble differ below {root}: {found}")
+    compared = evaluation.document.setdefault("compared", {"loads": 0, "replicas": 0})
+    compared["loads"] += 1
+    compared["replicas"] += sum(map(len, replicas.values()))
 
 
 def _measure_crashes(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
     """Followers are killed, one after the other; then all come back."""
     lab = evaluation.lab
     dead: list[Server] = []
-    _run(evaluation, size, ensembles, "crashed", 0)
+    _run_both(evaluation, size, ensembles, "crashed", 0)
     for count in size.crashes:
         while len(dead) < count:
             follower = next(each for each, mode in roles(lab, ensembles).items() if mode not in LEADING)
             lab.faults.kill(follower)
             dead.append(follower)
-        _run(evaluation, size, ensembles, "crashed", count)
+        _run_both(evaluation, size, ensembles, "crashed", count)
     for each in dead:
         lab.faults.start(each)
     wait_all_serve(lab, ensembles)
@@ -196,6 +239,10 @@ def show(document: Mapping[str, Any]) -> Section:
         + ([catching_up.make_plot(document["trials"])] if len(document["trials"]) > 1 else []),
         [
             "Catching up includes the start of a Java virtual machine: nothing missed shows how long that takes.",
+            "A session is begun when the server has answered; that it is ended again is in no latency.",
+            "Replicated: from a proposal until a quorum has acknowledged it, the mean, as the leader says.",
+            "A snapshot is sent where servers are told to send no entries (forceSnapshotSync).",
+            *_compared(document),
             "Values of 100 kB and more are written by 4 clients, and for less than a second.",
             "These are ZooKeeper's figures (ZAB), measured as Raft's were; they are not ParKazoo's.",
             *caveats_of(document),
@@ -212,8 +259,18 @@ def _answers(runs: Runs) -> list[Answer]:
     return [Answer("How many writes/s do that many servers do, as one ensemble?", "", measured)]
 
 
+def _compared(document: Mapping[str, Any]) -> list[str]:
+    if not (compared := document.get("compared")):
+        return []
+    return [
+        f"After each of {compared['loads']} loads every server that served was asked for all that the load had "
+        f"left, {compared['replicas']} times in all. Those of an ensemble had the same, version by version."
+    ]
+
+
 TITLES = {
     "servers": "number of servers",
+    "connects": "number of servers: sessions that are begun and ended",
     "size": "size of the values",
     "clients": "number of clients at once",
     "crashed": "number of crashed servers",
@@ -227,7 +284,7 @@ def _value(of: str, value: float) -> str:
 def _table(of: str, runs: Runs) -> Table:
     return Table(
         f"Against the {TITLES[of]}",
-        (of, "load", "requests/s", "median, ms", "99%, ms"),
+        (of, "load", "requests/s", "median, ms", "99%, ms", "replicated after, ms"),
         [
             [
                 _value(of, run["value"]),
@@ -235,6 +292,7 @@ def _table(of: str, runs: Runs) -> Table:
                 rate_of(run),
                 milliseconds(latency_s(run, run["load"], 50)),
                 milliseconds(latency_s(run, run["load"], 99)),
+                milliseconds(run.get("replicated_s")),
             ]
             for run in runs
         ],

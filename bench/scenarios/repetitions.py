@@ -9,7 +9,20 @@ from typing import Any
 from bench.statistics import join_histograms, spread
 
 # What is folded, figure by figure. All else is the middle run's: its plan, and what it was like over time.
-FOLDED = ("rates", "noticed", "stages", "felt", "servers", "cpu_share", "no_quorum")
+FOLDED = (
+    "rates",
+    "noticed",
+    "stages",
+    "felt",
+    "servers",
+    "cpu_share",
+    "no_quorum",
+    "silence_s",
+    "new_leaders",
+    "serving",
+    "connections",
+    "replicated_s",
+)
 
 Runs = Sequence[Mapping[str, Any]]
 

@@ -63,17 +63,19 @@ REPORTS: dict[str, tuple[Item, ...]] = {
         Item(
             "achieved against target throughput",
             UNKNOWN,
-            "networks: achieved against target throughput, with equal and with unequal links",
+            "networks: achieved against target throughput; topologies: the same over unequal links",
         ),
         Item(
             "latency over throughput; its distribution",
             UNKNOWN,
-            "networks: four percentiles over throughput, and the cumulative distribution at one rate",
+            "networks: four percentiles over throughput, and the cumulative distribution at the highest rate "
+            "that all reach; besides, a pool of 1,000 clients, and chains of requests",
         ),
         Item(
             "failures of followers and leaders",
             UNKNOWN,
-            "failures: the leader, killed, frozen and cut off; raft: followers crashed",
+            "failures: the leader, a follower, and as many as can be spared, killed, frozen and cut off; cuts: "
+            "some do not hear some others; chaos: packets are dropped at random",
         ),
     ),
     "Reports on Raft: entries, servers, elections": (
@@ -92,18 +94,22 @@ REPORTS: dict[str, tuple[Item, ...]] = {
         Item(
             "elections: 1,000 trials on five servers",
             "87% took less than 80 ms, 98% less than 100 ms",
-            "failures: from a leader's death until a client's next write is answered, on three servers. That has "
-            "the clients' new connections in it, so the two are not alike",
+            "elections: what the new leader says that the election took, on three to nine servers; and, with the "
+            "clients' new connections in it, the time until a client's next write is answered",
         ),
         Item("throughput against the number of servers, sizes, crashed servers", UNKNOWN, "raft: the same"),
-        Item("how long a server takes to catch up", UNKNOWN, "raft: a restarted server catches up"),
+        Item(
+            "how long a server takes to catch up",
+            UNKNOWN,
+            "raft: restarted servers catch up, with entries and with a snapshot",
+        ),
     ),
     "Nil-externality: writes that are acknowledged before they are ordered": (
         Item(
             "latency and rate of puts, rate of gets, one client",
             "puts 0.171 and 0.04 s, 6.97 and 20.91/s; gets 66.3 and 63.4/s",
-            "docs/design/deferred.md: python -m bench.client --load deferred-call deferred-sync deferred-get. "
-            "Rates of other systems on other machines cannot be compared, and what is promised differs",
+            'deferred: "Theirs and ours". Rates of other systems on other machines cannot be compared, and what '
+            "is promised differs",
         ),
     ),
 }

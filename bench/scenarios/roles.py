@@ -10,6 +10,7 @@ from bench.lab import Ensembles, Lab, LabError, Server
 
 TIMEOUT_S = 120.0
 POLL_S = 0.05
+EPOCH_BITS = 32  # the higher half of a zxid is the epoch of its leader
 LEADING = ("leader", "standalone")
 
 T = TypeVar("T")
@@ -29,6 +30,11 @@ def roles(lab: Lab, ensembles: Ensembles, ensemble: str = "a") -> dict[Server, s
 def zxid(lab: Lab, server: Server) -> int:
     """Of the last entry that the server has; 0 if it does not serve."""
     return int(find_line(lab.ask(server, "srvr"), "Zxid:") or "0", 16)
+
+
+def epoch(lab: Lab, ensembles: Ensembles, ensemble: str = "a") -> int:
+    """The number of its leader: each that comes to lead has a higher one, also if it has led before."""
+    return max(zxid(lab, server) for server in ensembles.of(ensemble)) >> EPOCH_BITS
 
 
 def wait_leader(lab: Lab, ensembles: Ensembles, ensemble: str = "a") -> Server:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -46,6 +47,7 @@ def wait(condition: Any) -> None:
 def left_of(name: str) -> list[str]:
     """What there is of an emulation."""
     found = [str(path) for path in NAMES.glob(f"{name}-*")] + [str(path) for path in STATE.glob(name)]
+    found += map(str, Path("/sys/fs/cgroup").glob(f"**/{name}-*"))
     mounts = Path("/proc/self/mounts").read_text()
     processes = "\n".join(map(command_line, (int(path.name) for path in Path("/proc").glob("[0-9]*"))))
     return found + re.findall(rf".*\b{name}[-/].*", mounts + processes)
@@ -121,6 +123,15 @@ class Echo:
                     pass
                 times.append(time.monotonic() - began_s)
         return times
+
+
+def set_up_module(hosts: int, servers: int | None = None) -> None:
+    """For a module with an `EmulatedCase`: hosts as long as its tests run, if there can be any."""
+    if not OBSTACLE:
+        FOLDER.mkdir(exist_ok=True)
+        unittest.addModuleCleanup(shutil.rmtree, FOLDER)
+        unittest.addModuleCleanup(EMULATION.down)
+        EMULATION.up(hosts, servers)
 
 
 def connected(inventory: Path = INVENTORY) -> Fleet:

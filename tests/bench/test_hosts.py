@@ -9,14 +9,11 @@ from __future__ import annotations
 import io
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tarfile
-import threading
-import time
 import unittest
 from pathlib import Path
 from typing import Any
@@ -26,8 +23,8 @@ from bench.hosts import deployment, zookeeper
 from bench.hosts.emulation import Emulation
 from bench.hosts.fleet import FleetError
 from bench.hosts.host_lab import HostLab
-from bench.hosts.namespaces import NAMES, connect, inside, network_of
-from bench.lab import LabError, Shape
+from bench.hosts.namespaces import NAMES, inside, network_of
+from bench.lab import LabError, Shape, Way
 from bench.load.plan import Plan
 from bench.load.result import read_result
 from tests.bench.emulated import (
@@ -37,8 +34,6 @@ from tests.bench.emulated import (
     INVENTORY,
     NAME,
     OBSTACLE,
-    PORT,
-    WAIT_S,
     Echo,
     EmulatedCase,
     connected,
@@ -46,6 +41,7 @@ from tests.bench.emulated import (
     left_of,
     pids_of,
     processes_of,
+    set_up_module,
     wait,
 )
 
@@ -53,10 +49,8 @@ FAB_TIMEOUT_S = 200
 
 
 def setUpModule() -> None:
+    set_up_module(HOSTS)
     if not OBSTACLE:
-        unittest.addModuleCleanup(shutil.rmtree, FOLDER)
-        unittest.addModuleCleanup(EMULATION.down)
-        EMULATION.up(HOSTS)
         with connected() as fleet:
             deployment.deploy(fleet, print)
 
@@ -234,6 +228,21 @@ class TestLab(EmulatedCase):
         for host in ("h5", "h6"):
             self.assertGreater(len(read_result(files[host]).columns["took_ns"]), 0)
 
+    def test_replicas(self) -> None:
+        """All servers of an ensemble have the same, here the cluster map; each is read from a client's host."""
+        with self.lab.ensembles(Shape.parse("1x3")) as ensembles:
+            found = {self.lab.read_replica(server, "/parkazoo") for server in ensembles.servers}
+            ((znodes, digest),) = found
+            self.assertGreater(znodes, 1)
+            self.assertRegex(digest, "^[0-9a-f]{64}$")
+            with self.assertRaisesRegex(LabError, "^h5: 10.77.0.1:2181 cannot be read: NoNodeError"):
+                self.lab.read_replica(ensembles.servers[0], "/nowhere")
+
+    def test_settings(self) -> None:
+        """Of the servers, over those that all have."""
+        with self.lab.ensembles(Shape.parse("1x1"), settings={"tickTime": "700"}) as ensembles:
+            self.assertIn("tickTime=700\n", self.lab.ask(ensembles.servers[0], "conf"))
+
     def test_failing_load(self) -> None:
         """The other is ended, though it would wait for the first."""
         with self.lab.ensembles(Shape.parse("1x1")) as ensembles:
@@ -263,62 +272,15 @@ class TestLab(EmulatedCase):
         with self.assertRaises(ZeroDivisionError), self.lab.ensembles(Shape.parse("1x1")):
             self.lab.faults.cut_off("h2")
             self.lab.faults.limit("h2", 1000)
-            self.lab.faults.delay("h2", 10)
+            self.lab.faults.delay("h2", {"": Way(10)})
+            self.lab.faults.drop({"h1": {"h2": 1}})
+            self.lab.faults.limit_processors("h2", 0.5)
             raise ZeroDivisionError
         self.assertTrue(self.is_answered(Echo(NAME)))
 
     def is_answered(self, echo: Echo) -> bool:
         with echo:
             return bool(echo.ask(20))
-
-    def test_links(self) -> None:
-        faults = self.lab.faults
-        with Echo(NAME) as echo:
-            self.assertEqual(len(echo.ask(20)), 20)
-            faults.cut_off("h2")
-            self.assertEqual(echo.ask(2), [])
-            faults.join("h2")
-            self.assertEqual(len(echo.ask(20)), 20)
-            faults.lose("h2", 0.5)
-            self.assertIn(len(echo.ask(24)), range(1, 24))
-            faults.lose("h2", 1)
-            self.assertEqual(echo.ask(2), [])
-            faults.lift("h2")
-            for delay_s in (0.05, 0.1):
-                faults.delay("h2", delay_s)
-                self.assertGreater(min(echo.ask(20, 2.0)), delay_s)
-            faults.cut_off("h2")
-            self.assertEqual(echo.ask(2), [])
-            faults.join("h2")
-            self.assertGreater(min(echo.ask(5, 2.0)), delay_s)
-            faults.lift("h2")
-            self.assertEqual(len(echo.ask(20)), 20)
-
-    def test_limit(self) -> None:
-        """Both ways: 64 KiB take their time, but for what may come in a burst."""
-        rate_bytes_s, burst = 20_000, 16_384
-        data = bytes(1 << 16)
-        self.lab.faults.limit("h2", rate_bytes_s)
-        self.addCleanup(self.lab.faults.lift, "h2")
-        for sender, receiver in (("h2", "h3"), ("h3", "h2")):
-            with self.subTest(sender):
-                took_s = self.transfer(sender, receiver, data)
-                self.assertGreater(took_s, (len(data) - burst) / rate_bytes_s)
-
-    def transfer(self, sender: str, receiver: str, data: bytes) -> float:
-        address = f"10.77.0.{receiver[1:]}"
-        listener = inside(network_of(NAME, receiver), lambda: socket.create_server((address, PORT)))
-        with listener, connect(network_of(NAME, sender), address, PORT, WAIT_S) as out:
-            into, _ = listener.accept()
-            with into:
-                began_s = time.monotonic()
-                thread = threading.Thread(target=out.sendall, args=(data,))
-                thread.start()
-                missing = len(data)
-                while missing:
-                    missing -= len(into.recv(missing))
-                thread.join()
-                return time.monotonic() - began_s
 
 
 class TestEmulation(EmulatedCase):

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.lab import Ensembles, LabError, Shape
-from bench.load.plan import Plan
+from bench.load.plan import Plan, PlanError
 from bench.load.record import ANSWERED
-from bench.load.requests import CREATE, DELETE, GET, SET
+from bench.load.requests import CREATE, DELETE, GET, SESSION, SET, name_directories
 from bench.load.result import Result, read_result
 from bench.loopback import Loopback
+from bench.scenarios.roles import find_line
 from parkazoo import ParKazooClient
 
 SHAPE = Shape(2, 1)
@@ -105,6 +106,44 @@ class TestLoad(unittest.TestCase):
                 self.assertTrue((each.columns["call_ns"] > 0)[is_set].all())
                 self.assertTrue((each.columns["took_ns"] >= each.columns["call_ns"]).all())
 
+    def test_chains(self) -> None:
+        """A chain is one record: what was set has been set five times as often."""
+        plan = self.plan(rate_s=50.0, write="set", nodes=1, threads=1, chain=5, directories=2)
+        results = self.run_plan(plan)
+        self.see_all_answered(results)
+        self.assertLessEqual(set(self.kinds(results)), {SET})
+        client = ParKazooClient(self.ensembles.hosts())
+        client.start()
+        self.addCleanup(client.close)
+        self.addCleanup(client.stop)
+        leaves = [
+            f"{directory}/{leaf}"
+            for directory in name_directories(plan)
+            for leaf in client.get_children(directory)
+        ]
+        versions = sum(client.exists(leaf).version for leaf in leaves)
+        chains = len(results[0].columns["kind"])
+        self.assertIn(versions, range(5 * chains, 5 * chains + 5))  # the last one may have been cut short
+
+    def test_pool(self) -> None:
+        """Far more is asked for than a pool of one for each client can send: it goes on, one after the other."""
+        results = self.run_plan(self.plan(rate_s=100_000.0, write="set", nodes=1, threads=2, pool=2))
+        self.see_all_answered(results)
+        columns = results[0].columns
+        self.assertLess(len(columns["kind"]), 20_000)
+        self.assertGreater(columns["took_ns"].max(), columns["late_ns"].max())
+
+    def test_sessions(self) -> None:
+        """Each is known to the server, and has been ended: none is left but those of the clients themselves."""
+        results = self.run_plan(self.plan(nodes=1, threads=2, write="sessions"))
+        self.see_all_answered(results)
+        self.assertEqual(set(self.kinds(results)), {SESSION})
+        (count,) = self.kinds(results).values()
+        answers = [self.lab.ask(server, "mntr") for server in self.ensembles.of("a")]
+        sessions = sum(int(find_line(answer, "zk_global_sessions")) for answer in answers)
+        self.assertGreater(count, 10)
+        self.assertLess(sessions, 10)
+
     def test_gevent(self) -> None:
         results = self.run_plan(self.plan(nodes=1, handler="gevent", read_share=1.0, is_hashed=True, zipf=1.0))
         self.see_all_answered(results)
@@ -114,6 +153,20 @@ class TestLoad(unittest.TestCase):
         plan = {**self.plan(nodes=1).as_json(), "threads": 0}
         with self.assertRaisesRegex(LabError, "client1: the load failed: .*threads is 0; it must be at least 1"):
             self.lab.run_load({"client1": plan}, self.folder / "mistaken")
+
+    def test_sessions_take_the_closed_loop(self) -> None:
+        for entries in ({"rate_s": 1.0}, {"read_share": 0.5}, {"handler": "gevent"}):
+            with self.assertRaisesRegex(PlanError, "sessions are for the closed loop"):
+                self.plan(write="sessions", **entries)
+
+    def test_pool_and_chain_take_the_open_loop(self) -> None:
+        for entries in ({"pool": 8}, {"chain": 2}):
+            with self.assertRaisesRegex(PlanError, "pool and chain are for the open loop"):
+                self.plan(**entries)
+        with self.assertRaisesRegex(PlanError, "pool is 3; it must be 0, or at least 1 for each of 4 clients"):
+            self.plan(rate_s=1.0, pool=3)
+        with self.assertRaisesRegex(PlanError, "chain is 0; it must be at least 1"):
+            self.plan(rate_s=1.0, chain=0)
 
     def test_no_server(self) -> None:
         plan = replace(self.plan(nodes=1, connect_timeout_s=0.5), hosts="127.0.0.1:1")

@@ -7,6 +7,7 @@ import threading
 import time
 import unittest
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from bench.load.loops import arrivals, run_open
 from bench.load.outstanding import Outstanding
 from bench.load.plan import Plan, PlanError
-from bench.load.record import ANSWERED, FAILED, UNANSWERED, Record
+from bench.load.record import ANSWERED, FAILED, ROW, UNANSWERED, Record
 from bench.load.requests import (
     CREATE,
     DELETE,
@@ -264,6 +265,62 @@ class TestOpenLoop(unittest.TestCase):
         self.assertEqual(len(rows), 100)
         self.assertTrue((rows["took_ns"] >= rows["late_ns"]).all())
         self.assertGreater((rows["took_ns"] > 0.1e9).sum(), 90)
+
+    def test_a_pool(self) -> None:
+        """A thousand requests are meant for the first moments: never are there more than three outstanding."""
+        finish, most, waiting = threading.Event(), 0, []
+
+        class Later:
+            exception = None
+
+            def rawlink(self, callback: Callable[[Any], None]) -> None:
+                nonlocal most
+                waiting.append(partial(callback, self))
+                most = max(most, len(waiting))
+
+        client = Stalling(0, 1, finish)
+        client.set_async = lambda path, value: Later()  # type: ignore[method-assign,assignment,return-value]
+        record, chance = Record(), random.Random(1)
+        requests = Requests(plan(write="set", directories=1), ["/a"], "x", chance)
+        thread = threading.Thread(
+            target=run_open, args=(client, requests, record, finish, 1_000_000.0, chance), kwargs={"pool": 3}
+        )
+        thread.start()
+        while len(record.rows) < 10 * ROW.size:
+            while len(waiting) < 3:
+                time.sleep(0.001)
+            time.sleep(0.01)
+            waiting.pop(0)()
+        finish.set()
+        while waiting:
+            waiting.pop(0)()
+        thread.join()
+        rows = read_rows(record.rows)
+        self.assertEqual(most, 3)
+        self.assertGreater(rows["took_ns"][9], 0.09e9)  # it was meant for the beginning
+        self.assertLess(rows["late_ns"].max(), rows["took_ns"].max())
+
+    def test_chains(self) -> None:
+        """One record of each; one that fails ends there."""
+        asked = 0
+
+        class Client:
+            handler = SequentialThreadingHandler()
+
+            def set_async(self, path: str, value: bytes) -> Answered:
+                nonlocal asked
+                asked += 1
+                answer = Answered()
+                answer.exception = ValueError() if asked == 13 else None  # type: ignore[assignment]
+                return answer
+
+        record = Record()
+        outstanding = Outstanding(Client(), record)
+        requests = Requests(plan(write="set", directories=1), ["/a"], "x", random.Random(1))
+        for _ in range(3):
+            outstanding.send(requests, time.perf_counter_ns(), chain=5)
+        self.assertEqual((asked, len(outstanding)), (13, 0))
+        self.assertEqual(read_rows(record.rows)["outcome"].tolist(), [ANSWERED, ANSWERED, FAILED])
 
     def test_what_is_never_answered_counts_with_the_time_until_the_end(self) -> None:
         class Never(Answered):

@@ -92,9 +92,43 @@ class TestSmall(unittest.TestCase):
         document = self.check("failures", {"1x3"})
         self.assertTrue(document["runs"][0]["noticed"])
 
+    def test_chaos(self) -> None:
+        """Of what loopback can do there is the run in which nothing is dropped."""
+        document = self.check("chaos", {"1x3"})
+        self.assertEqual([run["p"] for run in document["runs"]], [0])
+        self.assertGreater(document["runs"][0]["silence_s"], 0)
+        self.assertEqual(len(document["not_measured"]), 2)
+
+    def test_cuts(self) -> None:
+        self.see_impossible("cuts", "cannot drop packets between two hosts")
+
+    def test_topologies(self) -> None:
+        self.see_impossible("topologies", "cannot limit bandwidth")
+
+    def test_elections(self) -> None:
+        document = self.check("elections", {"1x3"})
+        self.assertEqual(
+            [each["group"] for each in document["trials"]], ["1x3, killed", "1x3, frozen, given up after 1 s"]
+        )
+        for trial in document["trials"]:
+            self.assertGreater(trial["took_s"], 0)
+            self.assertGreaterEqual(trial["elected_s"], 0)
+
+    def see_impossible(self, name: str, why: str) -> None:
+        run_scenario(name, Loopback(1), self.folder, "small")
+        document = json.loads((self.folder / f"{name}.json").read_text())
+        self.assertIn(why, document["not_measured"][0]["why"])
+        self.assertEqual(show(document).about, "Nothing was measured.")
+
     def test_raft(self) -> None:
         document = self.check("raft", {"1x3"})
-        self.assertEqual([list(each) for each in document["trials"]], [["missed", "took_s", "missed_s"]])
+        entries, snapshot = document["trials"]
+        self.assertEqual((entries["snapshots"], snapshot["snapshots"]), (0, 1))
+        self.assertEqual([each["followers"] for each in document["trials"]], [1, 1])
+        self.assertEqual(document["compared"], {"loads": 10, "replicas": 28})
+        for run in document["runs"]:
+            is_replicated = run["of"] in ("servers", "crashed", "connects") and run["load"] == "writes"
+            self.assertEqual(run.get("replicated_s") is not None, is_replicated, run)
 
     def test_deferred(self) -> None:
         document = self.check("deferred", {"1x3"})
@@ -108,6 +142,9 @@ class TestSmall(unittest.TestCase):
         self.assertIn("target/s", ran.stdout)
         self.assertIn(str(self.folder / "report.html"), ran.stdout)
         section = show(self.check("networks", {"1x1"}))
+        self.assertEqual(
+            [table.title.partition(":")[0] for table in section.tables][1:], ["A pool of 1,000 clients", "Chains"]
+        )
         for plot in section.plots:
             self.assertTrue((self.folder / f"{plot.name}.png").read_bytes().startswith(PNG))
 
@@ -183,12 +220,14 @@ class TestWishes(unittest.TestCase):
     def test_topology(self) -> None:
         good = self.topology('{"a1": {"delay_ms": 1}}')
         for arguments, said in (
-            (("scaling", "--emulate", "--topology", good), "is for the scenario networks, which is not asked for"),
-            (("networks", "--topology", good), "takes emulated hosts"),
-            (("networks", "--emulate", "--topology", "/nowhere.json"), "cannot be read"),
-            (("networks", "--emulate", "--topology", self.topology("{")), "is no JSON"),
-            (("networks", "--emulate", "--topology", self.topology('{"d1": {}}')), "names d1; no shape"),
-            (("networks", "--small", "--emulate", "--topology", good), "the size small has no unequal links"),
+            (
+                ("networks", "--emulate", "--topology", good),
+                "is for the scenario topologies, which is not asked for",
+            ),
+            (("topologies", "--topology", good), "takes emulated hosts"),
+            (("topologies", "--emulate", "--topology", "/nowhere.json"), "cannot be read"),
+            (("topologies", "--emulate", "--topology", self.topology("{")), "is no JSON"),
+            (("topologies", "--emulate", "--topology", self.topology('{"d1": {}}')), "names d1; no shape"),
         ):
             with self.subTest(said):
                 self.assertIn(said, self.refused(*arguments))

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from bench.lab import Server
 from bench.load.plan import Plan
 from bench.load.record import ANSWERED, FAILED, UNANSWERED
 from bench.load.requests import CREATE, GET, SET
 from bench.load.result import Result
 from bench.loopback import Loopback
 from bench.report.text import rate_of
-from bench.scenarios import elections, ensembles_added, failing_followers, failures
+from bench.scenarios import curves, elections, ensembles_added, failing_followers, failures, noticing
 from bench.scenarios.evaluation import Evaluation
 from bench.scenarios.repetitions import fold, times_of
 from bench.scenarios.summary import latency_s, name_limits, summarise
@@ -141,7 +142,7 @@ class TestSummary(unittest.TestCase):
                 warm_up_s=0,
             )
         ]
-        (found,) = failures.what_is_noticed(several, 101.0, 103.0)
+        (found,) = noticing.what_is_noticed(several, 101.0, 103.0)
         self.assertAlmostEqual(found["answered_share"], 1 / 3)
         self.assertAlmostEqual(found["silence_s"], 1.8)
         self.assertAlmostEqual(found["before_s"], 0.1)
@@ -151,10 +152,21 @@ class TestSummary(unittest.TestCase):
         several = [
             result((99.9, 0.3, CREATE, ANSWERED), (100.1, 0.1, CREATE, FAILED), (100.2, 0.5, CREATE, ANSWERED))
         ]
-        kills = [elections.Kill("a1", 100.0), elections.Kill("a2", 101.0)]
+        kills = [elections.Loss("a1", 100.0), elections.Loss("a2", 101.0)]
         (trial,) = elections.times_to_serve(several, kills)
         self.assertEqual(trial["server"], "a1")
         self.assertAlmostEqual(trial["took_s"], 0.7)
+
+    def test_who_is_hit(self) -> None:
+        """As many as can be spared, never more: the others are a quorum."""
+        for count in (3, 5, 9):
+            leader, *followers = (Server(f"a{number}", "a", "h", "h", 1) for number in range(count))
+            hit = {name: fault.of(leader, followers) for name, fault in failures.FAULTS.items()}
+            self.assertEqual(hit["leader frozen"], [leader])
+            self.assertEqual(hit["follower cut off"], followers[:1])
+            for name in ("followers killed", "minority frozen"):
+                self.assertEqual(len({*hit[name]}), (count - 1) // 2)
+                self.assertEqual(leader in hit[name], name.startswith("minority"))
 
 
 def repetition(rate_s: float, repeats: int | None = None, took_s: float = 0.1, **entries: Any) -> dict[str, Any]:
@@ -219,6 +231,27 @@ class TestRepetitions(unittest.TestCase):
             runs.append({"load": load, "repeats": evaluation._repeats({"load": load})})
         self.assertEqual([run["repeats"] for run in runs], [0, 1, 0, 1, 4, 5, 6])
         self.assertEqual(len(fold([repetition(7, **run) for run in runs])), 5)
+
+
+class TestCurves(unittest.TestCase):
+    def test_the_highest_target_that_all_reach(self) -> None:
+        def runs(shape: str, *rates: tuple[float, float]) -> list[dict[str, Any]]:
+            about = {"system": "kazoo", "shape": shape, "plan": {"measure_s": 100.0}}
+            return [about | {"target": target, "rates": {"all": rate}} for target, rate in rates]
+
+        several = [
+            *runs("1x1", (100, 100), (200, 198), (400, 400)),
+            *runs("1x3", (100, 99), (200, 181), (400, 300)),
+        ]
+        self.assertEqual(curves.highest_reached(several), 200)
+        self.assertEqual(curves.highest_reached([*several, *runs("1x5", (100, 80))]), None)
+        self.assertEqual(curves.highest_reached([]), None)
+
+    def test_chance(self) -> None:
+        """Of 150 requests that were to come in 3 s, 126 did: that happens. Of 15,000 in 300 s, 12,600 do not."""
+        for measure_s, expected in ((3.0, True), (300.0, False)):
+            run = {"target": 50, "rates": {"all": 42.0}, "plan": {"measure_s": measure_s}}
+            self.assertEqual(curves.is_achieved(run), expected)
 
 
 if __name__ == "__main__":

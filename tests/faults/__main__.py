@@ -13,7 +13,7 @@ from bench import ROOT
 from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalClusterError
 from tests.faults.run import all_loads, run
-from tests.faults.schedule import FULL, REPLACING, SHORT
+from tests.faults.schedule import FULL, KINDS, REPLACING, SHORT
 from tests.faults.summary import print_outcome, write_summary
 
 SHORT_MINUTES = 0.5
@@ -34,9 +34,12 @@ def main() -> int:
         "--replace", action="store_true", help="replace all nine servers, one by one, and cause no faults"
     )
     parser.add_argument("--grow", action="store_true", help="one ensemble becomes five meanwhile")
+    parser.add_argument("--kinds", metavar="KIND", nargs="+", default=KINDS, help=f"of {', '.join(KINDS)}")
     options = parser.parse_args()
     if unknown := [name for name in options.loads if name not in all_loads()]:
         parser.error(f"there is no load {', '.join(unknown)}; there are {', '.join(all_loads())}")
+    if unknown := [kind for kind in options.kinds if kind not in KINDS]:
+        parser.error(f"there is no kind {', '.join(unknown)}; there are {', '.join(KINDS)}")
     seed = int.from_bytes(os.urandom(4), "big") if options.seed is None else options.seed
     minutes = SHORT_MINUTES if options.short else options.minutes
     folder = ROOT / "build" / "faults" / f"{seed}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
@@ -59,6 +62,7 @@ def main() -> int:
             has_stress=not options.loads and not options.replace and not options.grow,
             is_replacing=options.replace,
             is_growing=options.grow,
+            kinds=options.kinds,
         )
     except LocalClusterError as error:
         console.print(f"no run: {error}", markup=False, highlight=False)

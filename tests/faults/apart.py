@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tests.faults.judges.spans import Spans
 from tests.faults.load import Fault, Judgement, Record
-from tests.faults.network import Network
+from tests.faults.network import Network, both_ways
 
 ABOUT = "A client that loses the bootstrap ensemble alone goes on, and follows the growth"
 KIND = "client cut off"
@@ -31,13 +31,10 @@ class Apart:
     def cut(self, lasts_s: float) -> Fault:
         """For so long; then all is as before."""
         began_s = time.monotonic()
-        for server in self._servers:
-            self._network.sever(MACHINE, server)
-        since_s = time.monotonic()
-        time.sleep(lasts_s)
-        until_s = time.monotonic()
-        for server in self._servers:
-            self._network.rejoin(MACHINE, server)
+        with self._network.hushed(both_ways(MACHINE, self._servers)):
+            since_s = time.monotonic()
+            time.sleep(lasts_s)
+            until_s = time.monotonic()
         return Fault(began_s, time.monotonic(), KIND, NAME, f"from {self.ensemble}", since_s, until_s)
 
 

@@ -17,8 +17,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 from parkazoo.local import LocalCluster, LocalClusterError, LocalEnsemble, LocalServer, role_of
 from tests.faults.crew import Crew, Member
 from tests.faults.load import Fault
-from tests.faults.network import Network, NetworkError
-from tests.faults.schedule import ENSEMBLE_KINDS, KINDS, Pace, Plan, Step, schedule
+from tests.faults.network import CLIENTS, Network, NetworkError, both_ways
+from tests.faults.schedule import ENSEMBLE_KINDS, HEARING_KINDS, KINDS, Pace, Plan, Step, schedule
 from tests.relay import Relay
 
 RECOVERY_TIMEOUT_S = 120.0
@@ -28,6 +28,8 @@ ATTEMPTS = 20
 NEXT = 0.382  # of the workers, to try all of them in turn
 POLL_S = 0.05
 JOIN_S = 0.2
+FLAP_S = 0.7  # with it, and as long without
+LOST_SHARES = {"servers": 0.1, "leader": 0.3}  # of the packets, by the manner of `lossy`
 
 
 class _Way(NamedTuple):
@@ -44,6 +46,7 @@ class Nemesis:
     :param network: None: there is none, so servers are frozen instead of cut off.
     :param tell: called with each fault when it begins.
     :param reach: gives how many ensembles there can be faults of; all by default.
+    :param kinds: of faults.
     """
 
     def __init__(
@@ -57,13 +60,15 @@ class Nemesis:
         tell: Callable[[str], None],
         journal: Path,
         reach: Callable[[], int] | None = None,
+        kinds: Sequence[str] = KINDS,
     ) -> None:
         self._cluster = cluster
         self._reach = reach or (lambda: len(cluster.ensembles))
         self._relays = relays
         self._network = network
         self._crew = crew
-        self._steps = schedule(dice, len(cluster.ensembles), pace)
+        self._steps = schedule(dice, len(cluster.ensembles), pace, kinds)
+        self._kinds = kinds
         self._tell = tell
         self._journal = journal
         freeze = _Way(LocalServer.freeze, LocalServer.thaw)
@@ -81,7 +86,9 @@ class Nemesis:
     def work(self, minutes: float) -> None:
         """Until that time is over and each kind of fault has been there. Then everything is healed."""
         end_s = time.monotonic() + 60 * minutes
-        while time.monotonic() < end_s or any(all(kind != each.kind for each in self.faults) for kind in KINDS):
+        while time.monotonic() < end_s or any(
+            all(kind != each.kind for each in self.faults) for kind in self._kinds
+        ):
             if self.problems:
                 break
             self._carry_out(next(self._steps))
@@ -124,6 +131,8 @@ class Nemesis:
                 self._expire(plan)
             elif plan.kind in ("kill client", "freeze client"):
                 self._hit_client(plan)
+            elif plan.kind in HEARING_KINDS and self._network:
+                self._hush(plan, self._network)
             elif plan.kind == "freeze and kill":
                 self._freeze_and_kill(plan)
             elif plan.kind == "address moves":
@@ -137,7 +146,7 @@ class Nemesis:
         ensemble = self._cluster.ensembles[plan.ensemble]
         is_all = plan.kind in ENSEMBLE_KINDS
         victims = ensemble.servers if is_all else (self._victim(ensemble, plan),)
-        way = self._ways[plan.manner if is_all else plan.kind]
+        way = self._ways[plan.manner if is_all else "freeze" if plan.kind in HEARING_KINDS else plan.kind]
         with self._fault(plan, ensemble.name if is_all else victims[0].name) as marks:
             for server in victims:
                 way.begin(server)
@@ -149,6 +158,29 @@ class Nemesis:
             for server in victims:
                 way.end(server)
             for server in victims:
+                server.wait_serving(RECOVERY_TIMEOUT_S)
+            ensemble.wait_quorum(RECOVERY_TIMEOUT_S)
+
+    def _hush(self, plan: Plan, network: Network) -> None:
+        """Some do not hear some others, all the time, or in turns, or lose some of the packets."""
+        ensemble = self._cluster.ensembles[plan.ensemble]
+        leader = self._one(ensemble, plan.pick, is_leader=True).name
+        followers = [each.name for each in ensemble.servers if each.name != leader]
+        ways = ways_of(plan, leader, followers)
+        with self._fault(plan, ensemble.name) as marks:
+            marks.append(time.monotonic())
+            until_s = marks[0] + plan.lasts_s
+            if plan.kind == "flapping":
+                while time.monotonic() < until_s:
+                    with network.hushed(ways):
+                        _wait(time.monotonic() + FLAP_S)
+                    _wait(time.monotonic() + FLAP_S)
+            else:
+                is_lossy = plan.kind == "lossy" and not network.no_loss
+                with network.lossy(ways, LOST_SHARES[plan.manner]) if is_lossy else network.hushed(ways):
+                    _wait(until_s)
+            marks.append(time.monotonic())
+            for server in ensemble.servers:
                 server.wait_serving(RECOVERY_TIMEOUT_S)
             ensemble.wait_quorum(RECOVERY_TIMEOUT_S)
 
@@ -257,6 +289,25 @@ class Nemesis:
         self.faults.append(fault)
         with self._journal.open("a") as journal:
             print(json.dumps(fault._asdict()), file=journal)
+
+
+def ways_of(plan: Plan, leader: str, followers: Sequence[str]) -> list[tuple[str, str]]:
+    """Sender and receiver, of each way that is cut or lossy."""
+    one = followers[int(plan.pick * len(followers))]
+    everyone = [leader, *followers]
+    return {
+        "leader mute": [(leader, each) for each in followers],
+        "leader deaf": [(each, leader) for each in followers],
+        "follower mute": [(one, leader)],
+        "follower deaf": [(leader, one)],
+        "clients mute": [(CLIENTS, leader)],
+        "clients deaf": [(leader, CLIENTS)],
+        "leader and follower": both_ways(leader, [one]),
+        "leader and followers": both_ways(leader, followers),
+        "followers": both_ways(one, [each for each in followers if each != one]),
+        "servers": [(each, other) for each in everyone for other in everyone if each != other],
+        "leader": both_ways(leader, [*followers, CLIENTS]),
+    }[plan.manner]
 
 
 def _see_that_none_answers(servers: Sequence[LocalServer]) -> None:

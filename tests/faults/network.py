@@ -9,6 +9,8 @@ import ctypes
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -20,7 +22,10 @@ CLONE_NEWUSER = 0x10000000  # linux/sched.h
 BRIDGE = "switch"
 BRIDGE_MAC = "02:00:00:00:00:01"  # else it would change with what is plugged in
 ADDRESS = "10.77.{}.{}"
+OWN_ADDRESS = ADDRESS.format(0, 1)
+CLIENTS = "clients"  # this process and its children, but for those that have a machine of their own
 PREFIX = 16
+LOSS, PARTS = "loss", 1000  # a table of nftables; a share is so many parts
 NOWHERE = "02:00:00:00:00:ff"  # no machine has it
 
 
@@ -43,7 +48,7 @@ class Network:
         _run("ip", "link", "set", "lo", "up")
         _run("ip", "link", "add", BRIDGE, "type", "bridge")
         _run("ip", "link", "set", BRIDGE, "address", BRIDGE_MAC, "up")
-        _run("ip", "address", "add", f"{ADDRESS.format(0, 1)}/{PREFIX}", "dev", BRIDGE)
+        _run("ip", "address", "add", f"{OWN_ADDRESS}/{PREFIX}", "dev", BRIDGE)
         self._holders: dict[str, subprocess.Popen[bytes]] = {}
         self._machines: dict[str, Machine] = {}
 
@@ -87,20 +92,62 @@ class Network:
     def mend(self, server: str) -> None:
         _run("bridge", "link", "set", "dev", server, "state", FORWARDING)
 
-    def sever(self, one: str, other: str) -> None:
-        """From now on nothing goes between these two machines, and no connection is closed."""
-        for near, far in self._both_ways(one, other):
-            _run(*near, "ip", "neigh", "replace", far, "lladdr", NOWHERE, "dev", "eth0", "nud", "permanent")
+    def hush(self, sender: str, receiver: str) -> None:
+        """From now on nothing that the one machine sends reaches the other, and no connection is closed.
 
-    def rejoin(self, one: str, other: str) -> None:
-        """What :meth:`sever` has severed."""
-        for near, far in self._both_ways(one, other):
-            _run(*near, "ip", "neigh", "del", far, "dev", "eth0")
+        :param sender: a server, or CLIENTS; `receiver` too.
+        """
+        to = ("lladdr", NOWHERE, "dev", _device(sender), "nud", "permanent")
+        _run(*self._inside(sender), "ip", "neigh", "replace", self._address(receiver), *to)
 
-    def _both_ways(self, one: str, other: str) -> list[tuple[tuple[str, ...], str]]:
-        """What leads into each of the two, and the address of the other."""
-        pair = self._machines[one], self._machines[other]
-        return [(near.argv, far.address) for near, far in (pair, pair[::-1])]
+    def unhush(self, sender: str, receiver: str) -> None:
+        """What :meth:`hush` has done."""
+        _run(*self._inside(sender), "ip", "neigh", "del", self._address(receiver), "dev", _device(sender))
+
+    @contextmanager
+    def hushed(self, ways: Sequence[tuple[str, str]]) -> Iterator[None]:
+        """
+        :param ways: sender and receiver of each.
+        """
+        with ExitStack() as stack:
+            for way in ways:
+                self.hush(*way)
+                stack.callback(self.unhush, *way)
+            yield
+
+    @property
+    def no_loss(self) -> str:
+        """Why packets cannot be dropped at random; empty if they can."""
+        return "" if shutil.which("nft") else "there is no nft"
+
+    @contextmanager
+    def lossy(self, ways: Sequence[tuple[str, str]], share: float) -> Iterator[None]:
+        """Of the packets on these ways, that share is dropped at random."""
+        with ExitStack() as stack:
+            for receiver in sorted({receiver for _, receiver in ways}):
+                senders = ", ".join(self._address(sender) for sender, to in ways if to == receiver)
+                chance = f"numgen random mod {PARTS} < {int(PARTS * share)}"
+                rule = f"ip saddr {{ {senders} }} {chance} drop"
+                nft = (*self._inside(receiver), "nft")
+                _run(*nft, f"table ip {LOSS} {{ chain in {{ type filter hook input priority 0; {rule}; }}; }}")
+                stack.callback(_run, *nft, f"delete table ip {LOSS}")
+            yield
+
+    def _inside(self, name: str) -> tuple[str, ...]:
+        """What leads into that machine."""
+        return () if name == CLIENTS else tuple(self._machines[name].argv)
+
+    def _address(self, name: str) -> str:
+        return OWN_ADDRESS if name == CLIENTS else self._machines[name].address
+
+
+def _device(name: str) -> str:
+    return BRIDGE if name == CLIENTS else "eth0"
+
+
+def both_ways(one: str, others: Iterable[str]) -> list[tuple[str, str]]:
+    """Between the one and each of the others."""
+    return [way for other in others for way in ((one, other), (other, one))]
 
 
 def _leave_networks() -> None:

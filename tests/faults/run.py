@@ -29,7 +29,7 @@ from tests.faults.remains import ABOUT, judge_tree
 from tests.faults.replacing import ABOUT as ABOUT_REPLACING
 from tests.faults.replacing import Replacing
 from tests.faults.retries import until_answered
-from tests.faults.schedule import Pace
+from tests.faults.schedule import KINDS, Pace
 from tests.faults.worker import load_named
 from tests.relay import Relay
 
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
 
     :param judged: by name: what was promised, and what became of it.
     :param problems: of the run itself.
-    :param no_network: why nothing could be cut off; empty if it could.
+    :param no_network: why nothing could be cut off; empty if it could. `no_loss`: the same, of random packets.
     :param busy_share: of the machine's processors' time, in the time of the faults.
     """
 
@@ -56,6 +56,7 @@ class Outcome(NamedTuple):
     faults: Sequence[Fault]
     problems: Sequence[str]
     no_network: str
+    no_loss: str
     busy_share: float
 
     @property
@@ -81,11 +82,13 @@ def run(
     has_stress: bool,
     is_replacing: bool = False,
     is_growing: bool = False,
+    kinds: Sequence[str] = KINDS,
 ) -> Outcome:
     """Everything, from the first server to the judgements. The journals are in `folder` afterwards.
 
     :param is_replacing: all servers are replaced, and there are no faults.
     :param is_growing: the map begins with one ensemble, and gets four more.
+    :param kinds: of faults.
     :raises LocalClusterError: servers cannot be started.
     """
     chosen = [load_named(name) for name in names if not (is_growing and name in NOT_OF_GROWTH)]
@@ -138,7 +141,7 @@ def run(
             nemesis = Replacing(cluster, relays, hosts, crew, tell, folder / FAULTS)
         else:
             reach = None if growing is None else lambda: growing.reach
-            nemesis = Nemesis(cluster, relays, crew, network, pace, dice, tell, folder / FAULTS, reach)
+            nemesis = Nemesis(cluster, relays, crew, network, pace, dice, tell, folder / FAULTS, reach, kinds)
         busy = Busy()
         if not crew.problems:
             if growing is not None:
@@ -169,7 +172,7 @@ def run(
         if alone is not None:
             of_it = [each for each in _records(crew, apart.LOAD) if each.worker == apart.NUMBER]
             judged["apart"] = (apart.ABOUT, apart.judge(faults, of_it, alone.ensemble))
-    outcome = Outcome(judged, faults, nemesis.problems, no_network, busy_share)
+    outcome = Outcome(judged, faults, nemesis.problems, no_network, network.no_loss if network else "", busy_share)
     if not outcome.problem_count:
         for data in (folder / DATA).glob("*/*/data"):
             shutil.rmtree(data)

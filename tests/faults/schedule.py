@@ -8,11 +8,32 @@ from typing import NamedTuple, TypeVar
 
 SERVER_KINDS = ("kill", "freeze", "restart", "cut off")
 CLIENT_KINDS = ("kill client", "freeze client")
+# Some of an ensemble's servers and its clients do not hear some others, or not always.
+HEARING_KINDS = ("one-way cut", "partial cut", "flapping", "lossy")
 ENSEMBLE_KINDS = ("ensemble down", "ensemble away")  # all of its servers
-KINDS = (*SERVER_KINDS, *ENSEMBLE_KINDS, "freeze and kill", "address moves", *CLIENT_KINDS, "expire")
+KINDS = (
+    *SERVER_KINDS,
+    *HEARING_KINDS,
+    *ENSEMBLE_KINDS,
+    "freeze and kill",
+    "address moves",
+    *CLIENT_KINDS,
+    "expire",
+)
 MANNERS = {
     **dict.fromkeys(SERVER_KINDS, ("leader", "follower")),
     **dict.fromkeys(ENSEMBLE_KINDS, ("kill", "freeze", "cut off")),
+    "one-way cut": (
+        "leader mute",
+        "leader deaf",
+        "follower mute",
+        "follower deaf",
+        "clients mute",
+        "clients deaf",
+    ),
+    "partial cut": ("leader and follower", "followers"),
+    "flapping": ("leader and follower", "leader and followers"),
+    "lossy": ("servers", "leader"),
     "freeze and kill": ("leader frozen", "leader killed"),
     "address moves": ("the only one", "one of four"),
     "freeze client": ("brief", "long"),
@@ -62,9 +83,9 @@ class Step(NamedTuple):
     quiet_s: float
 
 
-def schedule(dice: random.Random, ensembles: int, pace: Pace) -> Iterator[Step]:
+def schedule(dice: random.Random, ensembles: int, pace: Pace, kinds: Sequence[str] = KINDS) -> Iterator[Step]:
     """Each kind comes once before any comes again, and so does each manner and each ensemble of a kind."""
-    plans = _plans(dice, ensembles, pace)
+    plans = _plans(dice, ensembles, pace, kinds)
     waiting = next(plans)
     while True:
         step = [waiting]
@@ -75,10 +96,10 @@ def schedule(dice: random.Random, ensembles: int, pace: Pace) -> Iterator[Step]:
         yield Step(tuple(step), dice.uniform(*pace.quiet_s))
 
 
-def _plans(dice: random.Random, ensembles: int, pace: Pace) -> Iterator[Plan]:
-    manners = {kind: _deck(dice, MANNERS.get(kind, ("",))) for kind in KINDS}
-    targets = {kind: _deck(dice, range(ensembles)) for kind in KINDS}
-    for kind in _deck(dice, KINDS):
+def _plans(dice: random.Random, ensembles: int, pace: Pace, kinds: Sequence[str]) -> Iterator[Plan]:
+    manners = {kind: _deck(dice, MANNERS.get(kind, ("",))) for kind in kinds}
+    targets = {kind: _deck(dice, range(ensembles)) for kind in kinds}
+    for kind in _deck(dice, kinds):
         manner = next(manners[kind])
         yield Plan(kind, manner, next(targets[kind]), dice.random(), _duration(dice, kind, manner, pace))
 

@@ -21,6 +21,8 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
     console.print(_faults_table(outcome))
     if outcome.no_network:
         console.print(f"Frozen instead of cut off: {outcome.no_network}.", markup=False)
+    if outcome.no_loss:
+        console.print(f"Cut instead of lossy: {outcome.no_loss}.", markup=False)
     console.print(f"The processors were busy {outcome.busy_share:.0%} of the time.\n", highlight=False)
     console.print(_loads_table(outcome))
     for name, (_, judgement) in outcome.judged.items():
@@ -36,6 +38,7 @@ def write_summary(path: Path, seed: int, minutes: float, outcome: Outcome) -> No
         "problems": outcome.problem_count,
         "busy_share": outcome.busy_share,
         "no_network": outcome.no_network,
+        "no_loss": outcome.no_loss,
         "faults": _counts(outcome),
         "promises": {
             name: {"problems": [*judgement.problems], "figures": {**judgement.figures}}

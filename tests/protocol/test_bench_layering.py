@@ -10,13 +10,23 @@ import bench
 from tests.protocol.test_layering import imports, is_in
 from tests.protocol.test_layering import modules as modules_of_parkazoo
 
-BASE = ("bench.bare_requests", "bench.documents", "bench.lab", "bench.machine", "bench.statistics")
+BASE = (
+    "bench.bare_requests",
+    "bench.chaos",
+    "bench.documents",
+    "bench.lab",
+    "bench.machine",
+    "bench.replica",
+    "bench.statistics",
+)
 # What each layer may import of bench, beside itself and `bench.ROOT`.
 LAYERS = {
     "bench.bare_requests": (),
+    "bench.chaos": ("bench.lab",),
     "bench.documents": (),
     "bench.lab": (),
     "bench.machine": (),
+    "bench.replica": (),
     "bench.statistics": (),
     "bench.client": BASE,
     "bench.scale": BASE,

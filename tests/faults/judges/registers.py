@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from tests.faults.linearizable import OK, Call, Operation, TooManyOrdersError, find_refusal
 from tests.faults.load import Fault, Judgement, Record, Run
 from tests.faults.loads.registers import REFUSALS
-from tests.faults.schedule import ENSEMBLE_KINDS
+from tests.faults.schedule import ENSEMBLE_KINDS, HEARING_KINDS
 
 DEPOSED_S = 5.0  # until a leader that lost its followers notices: syncLimit * tickTime
 REFUSED = {each.__name__ for each in REFUSALS}
@@ -195,7 +195,7 @@ def _doubtful(faults: Sequence[Fault]) -> Callable[[Operation], bool]:
     spans = [
         (fault.began_s, fault.ended_s + DEPOSED_S)
         for fault in faults
-        if fault.kind in ("freeze", "cut off", *ENSEMBLE_KINDS, "freeze and kill")
+        if fault.kind in ("freeze", "cut off", *HEARING_KINDS, *ENSEMBLE_KINDS, "freeze and kill")
     ]
 
     def is_doubtful(operation: Operation) -> bool:
