@@ -85,7 +85,16 @@ def relay(tap: int, wire: socket.socket, ways: dict[bytes, Way]) -> None:
             with contextlib.suppress(OSError):  # a full queue loses frames, as a switch does
                 wire.send(frame)
         while frames and frames[0][0] <= time.monotonic():
-            os.write(tap, heapq.heappop(frames)[2])
+            write_frame(tap, heapq.heappop(frames)[2])
+
+
+def write_frame(tap: int, frame: bytes) -> None:
+    """It is lost if the device is not up yet."""
+    try:
+        os.write(tap, frame)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
 
 
 def main(port: str, text: str) -> None:
@@ -95,7 +104,7 @@ def main(port: str, text: str) -> None:
     try:
         relay(tap, wire, ways)
     except OSError as error:
-        if error.errno not in (errno.EBADFD, errno.EIO):  # the device was removed
+        if error.errno != errno.EBADFD:  # the device was removed
             raise
 
 

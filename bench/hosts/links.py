@@ -100,8 +100,11 @@ class Links:
 
     def _end_delay(self, host: str) -> None:
         if host in self._relays:
+            relay = self._relays.pop(host)
+            if relay.poll() is not None:
+                raise LabError(f"what delayed the packets of {host} has ended: {relay.communicate()[1].strip()}")
             run("ip", "-n", self._switch, "link", "delete", _slow(host))
-            self._relays.pop(host).communicate()
+            relay.communicate()
             run("ip", "-n", self._switch, "link", "set", host, "master", DATA)
             self._offload(host, is_on=True)
 
