@@ -19,7 +19,7 @@ from kazoo.exceptions import (
 from parkazoo.errors import AnswerLostError, OutcomeUnknown, PartlyDoneError
 from parkazoo.protocol.deferral import MOST_BYTES, OVERHEAD_BYTES
 from parkazoo.protocol.steps import failure
-from parkazoo.recipe.exactly_once import SAFE_BYTES, may_be_done
+from parkazoo.recipe.exactly_once import SAFE_BYTES, may_be_done, size_of
 from parkazoo.structures.deferred import NAMED
 from parkazoo.structures.entries import Entries
 from parkazoo.structures.keeper import Keeper
@@ -57,7 +57,7 @@ class Writer:
         """
         :raises TypeError: the key is no str. :raises ValueError: it is too large.
         """
-        size = len(self._entries.place(key)[1].encode("utf-8", "surrogatepass")) + len(raw)
+        size = size_of(self._entries.place(key)[1], raw)
         if size > SAFE_BYTES:
             raise ValueError(
                 f"{key[:100]!r}: path and value have {size:,} bytes, more than {SAFE_BYTES:,}, which servers take"
@@ -151,7 +151,7 @@ class Writer:
             part: dict[str, bytes] = {}
             size = 0
             for key, raw in all_of_it.items():
-                more = len(self._entries.place(key)[1]) + len(raw) + OVERHEAD_BYTES
+                more = size_of(self._entries.place(key)[1], raw) + OVERHEAD_BYTES
                 if part and size + more > MOST_BYTES:
                     yield number, part
                     part, size = {}, 0

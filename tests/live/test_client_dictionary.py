@@ -189,6 +189,13 @@ class TestAsADict(DictionaryTest):
         stale.update({"another": 2, "new": 2, "last": 2})
         self.becomes(other, dict.fromkeys(large, 1) | {"another": 2, "new": 2, "last": 2})
 
+    def test_a_large_update_of_long_keys(self) -> None:
+        """Sizes are those of the bytes that are sent: these have three for each letter."""
+        mine = self.dictionary()
+        items = {"\u6f22" * 300 + str(number): number for number in range(1500)}
+        mine.update(items)
+        self.becomes(self.dictionary(self.other), items)
+
     def test_an_update_is_partly_done(self) -> None:
         mine = self.dictionary()
         mine["3"] = 0
