@@ -13,7 +13,7 @@ from parkazoo.protocol.placement import join
 from parkazoo.protocol.steps import IMPOSSIBLE
 from parkazoo.recipe.buckets import Spread
 from parkazoo.structures.keys import EMPTY, key_of, name_of
-from parkazoo.structures.local_copy import Copy, Entry
+from parkazoo.structures.local_copy import Copy, Entry, Life
 
 MOST_READS_IN_FLIGHT = 1000
 
@@ -73,18 +73,25 @@ class Entries:
 
     def fetch(self, key: str) -> Entry | None:
         """One entry; None if it is not there. One request."""
+        return self._fetch(key, self._is_linearizable)
+
+    def _fetch(self, key: str, is_certain: bool) -> Entry | None:
+        """
+        :param is_certain: behind a write, as all the tries behind the first.
+        """
         number, path = self.place(key)
         while True:
             ticket = self.copy.ticket()
             try:
-                raw, stat = self.client.retry(self._get, path)
+                raw, stat = self.client.retry(self._get, path, is_certain)
             except NoNodeError:
                 with self.lock:
                     is_in_doubt = self.copy.not_found(number, key, ticket)
             else:
-                is_in_doubt = self.found(number, key, ticket, raw, stat)
+                is_in_doubt = self.found(number, key, ticket, raw, stat, is_certain)
             if not is_in_doubt:
                 return self.copy.entries.get(key)
+            is_certain = True
 
     def fetch_keys(self) -> list[str]:
         """The keys that are there. One request for each directory."""
@@ -126,30 +133,39 @@ class Entries:
             if is_in_doubt:
                 doubtful.append(key)
         for key in doubtful:
-            self.fetch(key)
+            self._fetch(key, True)
         some = ((key, self.copy.entries.get(key)) for key in keys)
         return {key: entry for key, entry in some if entry is not None}
 
-    def found(self, number: int, key: str, ticket: int, raw: bytes | None, stat: Any) -> bool:
+    def found(
+        self, number: int, key: str, ticket: int, raw: bytes | None, stat: Any, is_certain: bool = False
+    ) -> bool:
         """See :meth:`Copy.found`."""
+        state = raw or b"", stat.version, stat.mzxid, stat.ephemeralOwner, life_of(stat), is_certain
         with self.lock:
-            return self.copy.found(number, key, ticket, raw or b"", stat.version, stat.mzxid, stat.ephemeralOwner)
+            return self.copy.found(number, key, ticket, *state)
 
-    def _get(self, path: str) -> Any:
-        self._write([path])
+    def _get(self, path: str, is_certain: bool) -> Any:
+        if is_certain:
+            self._write([path])
         return self.client.get(path)
 
     def _list(self) -> list[list[str]]:
-        self._write(join(directory, EMPTY) for directory in self.directories)
+        if self._is_linearizable:
+            self._write(join(directory, EMPTY) for directory in self.directories)
         asked = [self.client.get_children_async(directory) for directory in self.directories]
         return [_names(answer) for answer in asked]
 
     def _write(self, paths: Iterable[str]) -> None:
-        """If reads are to be linearizable: a write that is refused, on the ensemble of each path."""
-        if self._is_linearizable:
-            for answer in [self.client.set_async(path, b"", IMPOSSIBLE) for path in paths]:
-                with suppress(BadVersionError, NoNodeError, NoAuthError):
-                    answer.get()
+        """A write that is refused, on the ensemble of each path: what is read behind it is not older."""
+        for answer in [self.client.set_async(path, b"", IMPOSSIBLE) for path in paths]:
+            with suppress(BadVersionError, NoNodeError, NoAuthError):
+                answer.get()
+
+
+def life_of(stat: Any) -> Life:
+    """What tells a znode from one that was made again, also elsewhere."""
+    return stat.czxid, stat.ctime
 
 
 def _shards(data: bytes) -> Any:

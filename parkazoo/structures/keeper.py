@@ -12,8 +12,10 @@ from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 
 from parkazoo.compat.creation import prefixed
 from parkazoo.protocol.placement import join
-from parkazoo.structures.entries import Entries, keys_of
+from parkazoo.protocol.steps import IMPOSSIBLE
+from parkazoo.structures.entries import Entries, keys_of, life_of
 from parkazoo.structures.keys import EMPTY
+from parkazoo.structures.local_copy import Life
 
 LEAST_PAUSE_S, MOST_PAUSE_S = 0.05, 2.0
 PAUSE_PER_NAME_S = 2e-5  # between two listings: one takes about a tenth of that
@@ -40,7 +42,7 @@ class Keeper:
         self._is_active = False  # this generation loads, or has loaded
         self._armed: dict[str, Watcher] = {}  # the watches of entries
         self._on_directories: list[Watcher | None] = [None] * len(entries.directories)
-        self._identities: list[int | None] = [None] * len(entries.directories)  # czxids; None: it is not there
+        self._identities: list[Life | None] = [None] * len(entries.directories)  # None: it is not there
         self._next_listing_s = [0.0] * len(entries.directories)
         self._under_way = 0  # what this generation has asked, until all that its answers lead to is asked
         self._failure: Exception | None = None
@@ -114,7 +116,7 @@ class Keeper:
             if generation != self._generation:
                 raise self._failure or ConnectionClosedError
 
-    def _recognise(self, number: int, identity: int | None) -> None:
+    def _recognise(self, number: int, identity: Life | None) -> None:
         """Whether it is the directory that it was. While there was none, nothing was in it."""
         with self._lock:
             if self._identities[number] not in (None, identity) and identity is not None:
@@ -292,8 +294,10 @@ class Keeper:
                 return
             watch = self._armed[key] = partial(self._entry_changed, generation, key)
         number, path = self._entries.place(key)
+        if is_again:  # the server may lag
+            self._client.set_async(path, b"", IMPOSSIBLE)
         answer = self._client.get_async(path, watch=watch)
-        answer.rawlink(partial(self._read, generation, number, key, ticket))
+        answer.rawlink(partial(self._read, generation, number, key, ticket, is_again))
 
     def _entry_changed(self, generation: int, key: str, event: WatchedEvent) -> None:
         if event.type == EventType.NONE:
@@ -304,7 +308,7 @@ class Keeper:
                 self._armed.pop(key, None)
         self._ask(generation, key)
 
-    def _read(self, generation: int, number: int, key: str, ticket: int, answer: Any) -> None:
+    def _read(self, generation: int, number: int, key: str, ticket: int, is_certain: bool, answer: Any) -> None:
         error = answer.exception
         if self._is_closed:
             self._take_out(self._entries.place(key)[1], self._armed.get(key))
@@ -317,9 +321,8 @@ class Keeper:
             copy = self._entries.copy
             if error is None:
                 raw, stat = answer.value
-                is_in_doubt = copy.found(
-                    number, key, ticket, raw or b"", stat.version, stat.mzxid, stat.ephemeralOwner
-                )
+                state = raw or b"", stat.version, stat.mzxid, stat.ephemeralOwner, life_of(stat), is_certain
+                is_in_doubt = copy.found(number, key, ticket, *state)
             else:
                 self._armed.pop(key, None)
                 is_in_doubt = copy.not_found(number, key, ticket)
@@ -328,5 +331,5 @@ class Keeper:
         self._end_step(generation)
 
 
-def _identity(stat: Any) -> int | None:
-    return None if stat is None else int(stat.czxid)
+def _identity(stat: Any) -> Life | None:
+    return None if stat is None else life_of(stat)

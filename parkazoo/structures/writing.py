@@ -21,7 +21,7 @@ from parkazoo.protocol.deferral import MOST_BYTES, OVERHEAD_BYTES
 from parkazoo.protocol.steps import failure
 from parkazoo.recipe.exactly_once import SAFE_BYTES, may_be_done, size_of
 from parkazoo.structures.deferred import NAMED
-from parkazoo.structures.entries import Entries
+from parkazoo.structures.entries import Entries, life_of
 from parkazoo.structures.keeper import Keeper
 
 NOT_AS_KNOWN = (NoNodeError, NodeExistsError, BadVersionError)
@@ -283,9 +283,8 @@ class Writer:
                     is_in_doubt = copy.written(number, key, began, values[key], 0, None, mine)
                 else:
                     stat = result
-                    is_in_doubt = copy.written(
-                        number, key, began, values[key], stat.version, stat.mzxid, stat.ephemeralOwner
-                    )
+                    state = stat.version, stat.mzxid, stat.ephemeralOwner, life_of(stat)
+                    is_in_doubt = copy.written(number, key, began, values[key], *state)
                     if self._is_ephemeral and stat.ephemeralOwner != mine:
                         again[key] = values[key]
                 if is_in_doubt:
