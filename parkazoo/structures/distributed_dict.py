@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
@@ -83,7 +84,7 @@ class DistributedDict(MutableMapping[str, Any]):
         self._teller.lock, self._teller.copy = self._entries.lock, self._entries.copy
         self._raises = isinstance(refresh, Watch) and refresh.raises
         self._keeper = Keeper(self._entries) if isinstance(refresh, Watch) else None
-        self._writer = Writer(self._entries, self._keeper, ephemeral)
+        self._writer = Writer(self._entries, ephemeral)
         self._entries.verify()
         if self._keeper is not None:
             self._keeper.start()
@@ -158,7 +159,11 @@ class DistributedDict(MutableMapping[str, Any]):
         """Read everything now, whatever the policy says."""
         self._client.check_process()
         self._entries.is_behind = False
-        self._entries.fetch_all()
+        try:
+            self._entries.fetch_all()
+        except BaseException:  # the next read asks
+            self._entries.is_behind = True
+            raise
 
     @property
     def is_stale(self) -> bool:
@@ -209,17 +214,19 @@ class DistributedDict(MutableMapping[str, Any]):
     @overload
     def pop(self, key: str, /, default: T) -> Any | T: ...
     def pop(self, key: str, /, default: Any = _NOT_GIVEN) -> Any:
-        """Delete an entry; what it returns is what it has deleted: no other process gets it."""
+        """Delete an entry. What it returns was read anew, and is what it has deleted: no other process gets it.
+
+        But see :meth:`compare_and_set`: if others delete the entry and make it again while the delete is under
+        way, and it has the same version again, it returns the value before. Where keys come back, use each once.
+        """
         name_of(key)
         self._client.check_process()
-        entry = self._entries.copy.entries.get(key) or self._entries.fetch(key)
-        while entry is not None:
-            try:
+        while (entry := self._entries.fetch(key)) is not None:
+            value = self._values.value_of(entry)  # an error of the serializer deletes nothing
+            with suppress(BadVersionError):
                 if self._writer.drop(key, entry.version):
-                    return self._values.value_of(entry)
+                    return value
                 break
-            except BadVersionError:
-                entry = self._entries.fetch(key)
         if default is _NOT_GIVEN:
             raise KeyError(key)
         return default
@@ -300,11 +307,13 @@ class DistributedDict(MutableMapping[str, Any]):
         `old` is None if the entry was not there; `new` and `version` are None if it is not there any more. The
         changes of a key are told in order, and its last state always; several may be told as one. Callbacks are
         called one at a time, on a thread or greenlet of their own: they may use everything, and may take their
-        time. One that returns False is called no more. What one raises is logged.
+        time. One that returns False is called no more. What one raises is logged. A value that cannot be read is
+        logged, and told when it has changed to one that can, or is gone; `old` is what was told before.
 
         With Watch() a change is seen when it comes, otherwise when the copy is read anew.
 
         :returns: the callback, so this can be a decorator.
+        :raises RuntimeError: the dictionary is closed.
         """
         if not callable(callback):
             raise TypeError(f"on_change takes a function, not {callback!r}")

@@ -88,10 +88,6 @@ class Keeper:
         states = (self._client.state_of(join(directory, EMPTY)) for directory in directories)
         return not self.is_loaded or any(state != KazooState.CONNECTED for state in states)
 
-    def ask_again(self, key: str) -> None:
-        """A write of this process has left in doubt what is there now."""
-        self._ask(self._generation, key, is_again=True)
-
     # ---- loading -----------------------------------------------------------------------------------
 
     def _load(self) -> None:

@@ -22,7 +22,6 @@ from parkazoo.protocol.steps import failure
 from parkazoo.recipe.exactly_once import SAFE_BYTES, may_be_done, size_of
 from parkazoo.structures.deferred import NAMED
 from parkazoo.structures.entries import Entries, life_of
-from parkazoo.structures.keeper import Keeper
 
 NOT_AS_KNOWN = (NoNodeError, NodeExistsError, BadVersionError)
 
@@ -43,14 +42,12 @@ class Writer:
     * SessionExpiredError, ConnectionClosedError: it was not done;
     * what else the servers refuse, such as NoAuthError: it was not done.
 
-    :param keeper: of the copy; None if there is none.
     :param is_ephemeral: entries end with the session of the client that has written them last.
     """
 
-    def __init__(self, entries: Entries, keeper: Keeper | None, is_ephemeral: bool) -> None:
+    def __init__(self, entries: Entries, is_ephemeral: bool) -> None:
         self._entries = entries
         self._client = entries.client
-        self._keeper = keeper
         self._is_ephemeral = is_ephemeral
 
     def verify(self, key: str, raw: bytes) -> None:
@@ -289,11 +286,7 @@ class Writer:
                         again[key] = values[key]
                 if is_in_doubt:
                     doubtful.append(key)
-        if self._keeper is None:
-            self._resolve(doubtful)
-        else:
-            for key in doubtful:
-                self._keeper.ask_again(key)
+        self._resolve(doubtful)
         return again
 
     def _resolve(self, keys: Collection[str]) -> None:

@@ -14,6 +14,7 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from parkazoo import PartlyDoneError
 from parkazoo.structures.distributed_dict import DistributedDict
+from parkazoo.structures.entries import Entries
 from parkazoo.structures.policies import Always, Count, Linearizable, Lock, Policy, Time, Watch
 from parkazoo.wire.member import Member
 from tests.live.dictionary_case import DictionaryTest
@@ -107,6 +108,32 @@ class TestAsADict(DictionaryTest):
         users = [self.dictionary(client, Watch(), shards=1) for client in (self.client, self.other)]
         self.run_together(*(lambda user=user: take(user) for user in users))
         self.assertEqual(sorted(taken), list(range(MANY)))
+
+    def test_a_pop_reads_first(self) -> None:
+        """What it returns is not what another process has taken before."""
+        mine, other = self.dictionary(refresh=Count(1000)), self.dictionary(self.other)
+        mine["x"] = "first"
+        self.assertEqual(other.pop("x"), "first")
+        other["x"] = "second"
+        self.assertEqual(mine.pop("x"), "second")
+
+    def test_the_own_writes_are_in_the_copy(self) -> None:
+        mine = self.dictionary()
+        for number in range(MANY):
+            mine["x"] = number
+            self.assertEqual(mine["x"], number)
+            (mine.clear, lambda: mine.pop("x"), lambda: mine.__delitem__("x"))[number % 3]()
+            self.assertNotIn("x", mine)
+
+    def test_a_refresh_that_fails_is_not_done(self) -> None:
+        for policy in (Time(1000), Count(2)):
+            mine, other = self.dictionary(refresh=policy), self.dictionary(self.other, Always())
+            if isinstance(policy, Count):
+                len(mine)
+            other["x"] = str(policy)
+            with mock.patch.object(Entries, "fetch_all", side_effect=NoAuthError):
+                self.assertRaises(NoAuthError, len, mine)
+            self.assertEqual(mine["x"], str(policy))
 
     def test_values(self) -> None:
         """What others read, and no part of the copy."""
