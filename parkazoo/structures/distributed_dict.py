@@ -141,17 +141,18 @@ class DistributedDict(MutableMapping[str, Any]):
     def snapshot(self) -> dict[str, Any]:
         """All items as they were together at one moment, since this was called. It asks the servers.
 
-        Everything is read until it is the same twice; each time takes a request for each directory and each entry.
-        A server may lag: with Linearizable() the moment is not before the call.
+        Everything is read until it is the same twice, directories too: nothing has come and gone in between. Each time
+        is behind a write that is refused, as servers may lag. It takes two requests for each directory, and one
+        for each entry.
 
         :raises RuntimeError: it has changed all the time, in ten reads.
         """
         self._client.check_process()
-        last: dict[str, Entry] | None = None
+        last: Any = None
         for _ in range(SNAPSHOT_TRIES):
-            now = self._entries.fetch_all()
-            if last is not None and _states(last) == _states(now):
-                return {key: self._values.value_of(entry) for key, entry in now.items()}
+            entries, now = self._entries.fetch_state()
+            if last == now:
+                return {key: self._values.value_of(entry) for key, entry in entries.items()}
             last = now
         raise RuntimeError(f"{self.path} has changed in each of {SNAPSHOT_TRIES} reads: there is no snapshot")
 
@@ -355,10 +356,6 @@ class _Values(ValuesView[Any]):
 
     def __contains__(self, value: object) -> bool:
         return value in self._mapping.copy().values()
-
-
-def _states(entries: Mapping[str, Entry]) -> dict[str, tuple[int | None, int]]:
-    return {key: (entry.mzxid, entry.version) for key, entry in entries.items()}
 
 
 class Sharing(Ensembles):

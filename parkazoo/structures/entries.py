@@ -95,23 +95,39 @@ class Entries:
 
     def fetch_keys(self) -> list[str]:
         """The keys that are there. One request for each directory."""
+        return self._fetch_keys(self._is_linearizable)[0]
+
+    def _fetch_keys(self, is_certain: bool) -> tuple[list[str], list[Any]]:
+        """With what tells whether a key has come or gone in each directory."""
         ticket = self.copy.ticket()
         found: list[str] = []
         doubtful: list[str] = []
-        for number, names in enumerate(self.client.retry(self._list)):
+        listings = self.client.retry(self._list, is_certain)
+        for number, (names, _) in enumerate(listings):
             keys = keys_of(names)
             with self.lock:
                 doubtful += self.copy.listed(number, keys, ticket)
             found += keys
-        return found + [key for key in doubtful if self.fetch(key) is not None]
+        found += [key for key in doubtful if self.fetch(key) is not None]
+        return found, [mark for _, mark in listings]
 
     def fetch_all(self) -> dict[str, Entry]:
         """All entries. One request for each directory and each entry."""
+        return self._fetch_all(self._is_linearizable)[0]
+
+    def fetch_state(self) -> tuple[dict[str, Entry], Any]:
+        """As :meth:`fetch_all`, not older than the call; and what is the same again if nothing has changed since
+        then.
+        """
+        found, marks = self._fetch_all(is_certain=True)
+        return found, (marks, {key: (entry.life, entry.mzxid, entry.version) for key, entry in found.items()})
+
+    def _fetch_all(self, is_certain: bool) -> tuple[dict[str, Entry], list[Any]]:
         found: dict[str, Entry] = {}
-        keys = self.fetch_keys()
+        keys, marks = self._fetch_keys(is_certain)
         for start in range(0, len(keys), MOST_READS_IN_FLIGHT):
             found |= self.fetch_some(keys[start : start + MOST_READS_IN_FLIGHT])
-        return found
+        return found, marks
 
     def fetch_some(self, keys: Collection[str]) -> dict[str, Entry]:
         """These entries, as far as they are there. One request for each."""
@@ -150,10 +166,10 @@ class Entries:
             self._write([path])
         return self.client.get(path)
 
-    def _list(self) -> list[list[str]]:
-        if self._is_linearizable:
+    def _list(self, is_certain: bool) -> list[tuple[list[str], Any]]:
+        if is_certain:
             self._write(join(directory, EMPTY) for directory in self.directories)
-        asked = [self.client.get_children_async(directory) for directory in self.directories]
+        asked = [self.client.get_children_async(each, include_data=True) for each in self.directories]
         return [_names(answer) for answer in asked]
 
     def _write(self, paths: Iterable[str]) -> None:
@@ -182,8 +198,10 @@ def keys_of(names: Iterable[str]) -> list[str]:
     return [key for key in map(key_of, names) if key is not None]
 
 
-def _names(answer: Any) -> list[str]:
+def _names(answer: Any) -> tuple[list[str], Any]:
+    """With what changes when a name comes or goes."""
     try:
-        return list(answer.get())
+        names, stat = answer.get()
     except NoNodeError:
-        return []
+        return [], None
+    return names, (life_of(stat), stat.cversion, stat.pzxid)
