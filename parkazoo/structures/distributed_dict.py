@@ -141,9 +141,9 @@ class DistributedDict(MutableMapping[str, Any]):
     def snapshot(self) -> dict[str, Any]:
         """All items as they were together at one moment, since this was called. It asks the servers.
 
-        Everything is read until it is the same twice, directories too: nothing has come and gone in between. Each time
-        is behind a write that is refused, as servers may lag. It takes two requests for each directory, and one
-        for each entry.
+        Everything is read until it is the same twice, directories too: nothing has come and gone in between.
+        Each time is behind a write that is refused, as servers may lag. It takes two requests for each directory,
+        and one for each entry.
 
         :raises RuntimeError: it has changed all the time, in ten reads.
         """

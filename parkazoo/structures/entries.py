@@ -18,6 +18,13 @@ from parkazoo.structures.local_copy import Copy, Entry, Life
 MOST_READS_IN_FLIGHT = 1000
 
 
+class _Shards(Spread):
+    """Buckets have their number in their names: a dictionary with another one writes into none of them."""
+
+    def bucket(self, number: int) -> str:
+        return f"{super().bucket(number)}-{self.buckets}"
+
+
 class Entries:
     """One znode for each key, in one directory or in the buckets of a Spread.
 
@@ -28,6 +35,7 @@ class Entries:
     :param is_linearizable: reads come behind a write that changes nothing.
     :param tell: see :class:`Copy`.
     :ivar lock: for the copy.
+    :ivar is_verified: the directory was there, and has not so many shards as another dictionary says.
     :ivar is_behind: the copy may lack a write of this process.
     """
 
@@ -41,11 +49,12 @@ class Entries:
     ) -> None:
         self.client = client
         self.path = path
-        self.spread = Spread(client, path, shards) if shards > 1 else None
+        self.spread = _Shards(client, path, shards) if shards > 1 else None
         self.directories = [self.spread.bucket(number) for number in range(shards)] if self.spread else [path]
         self.lock = client.handler.lock_object()
         self.copy = Copy(shards, tell)
         self.is_behind = False
+        self.is_verified = False
         self._is_linearizable = is_linearizable
 
     def place(self, key: str) -> tuple[int, str]:
@@ -57,17 +66,32 @@ class Entries:
         number = self.spread.number_of(name) if self.spread else 0
         return number, join(self.directories[number], name)
 
-    def verify(self) -> None:
+    def verify(self, is_to_make: bool = False) -> None:
         """
         :raises ValueError: the directory was made with another number of shards.
         """
         if self.spread is not None:
-            self.client.retry(self.spread.verify)
+            self.client.retry(self.spread.verify, is_to_make)
+            return
+        if self.is_verified:
             return
         with suppress(NoNodeError):
             shards = _shards(self.client.retry(self.client.get, self.path)[0] or b"")
             if shards is not None:
                 raise ValueError(f"{self.path} was made with shards={shards}: give the same")
+            self.is_verified = True
+
+    def make_directory(self, number: int) -> None:
+        """It is not there: perhaps another dictionary has made `path` again.
+
+        :raises ValueError: with another number of shards.
+        """
+        self.is_verified = False
+        if self.spread is not None:
+            self.spread = _Shards(self.client, self.path, self.spread.buckets)
+            self.verify(is_to_make=True)
+        self.client.retry(self.client.ensure_path, self.directories[number])
+        self.verify()
 
     # ---- reads -------------------------------------------------------------------------------------
 

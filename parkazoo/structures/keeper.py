@@ -117,6 +117,7 @@ class Keeper:
         with self._lock:
             if self._identities[number] not in (None, identity) and identity is not None:
                 self._entries.copy.forget(number)
+                self._entries.is_verified = False
             self._identities[number] = identity
 
     def _end(self, error: Exception) -> None:

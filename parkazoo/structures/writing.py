@@ -78,7 +78,7 @@ class Writer:
             transaction.create(path, raw, ephemeral=self._is_ephemeral)
             error, results, is_exact = self._commit(transaction, [key])
             if isinstance(error, NoNodeError):
-                self._make_directory(number)
+                self._entries.make_directory(number)
             elif isinstance(error, NodeExistsError):
                 return False
             else:
@@ -167,7 +167,7 @@ class Writer:
                 continue
             failed = steps[failure(results)[0]]
             if failed.kind == "create" and isinstance(error, NoNodeError):
-                self._make_directory(number)
+                self._entries.make_directory(number)
             elif self._is_ephemeral:
                 self._entries.fetch_some(list(values))
             elif len(values) == 1:
@@ -214,15 +214,11 @@ class Writer:
     # ---- one transaction ---------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        if self._entries.spread is not None:
-            self._client.retry(self._entries.spread.verify, True)
+        self._entries.verify(is_to_make=True)
 
     def _begin(self) -> tuple[int, Any]:
         self._client.check_process()
         return self._entries.copy.ticket(), self._client.transaction()
-
-    def _make_directory(self, number: int) -> None:
-        self._client.retry(self._client.ensure_path, self._entries.directories[number])
 
     def _mine(self) -> int:
         """The owner of this client's ephemerals."""

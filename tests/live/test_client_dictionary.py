@@ -228,6 +228,27 @@ class TestAsADict(DictionaryTest):
         self.assertRaisesRegex(ValueError, "number of buckets", self.dictionary, shards=4)
         self.assertEqual(self.dictionary(shards=3).copy(), {"x": 1})
 
+    def test_other_shards_before_there_was_a_directory(self) -> None:
+        """And behind its end."""
+        one, four = self.dictionary(), self.dictionary(shards=4)
+        three = self.dictionary(self.other, shards=3)
+        three["x"] = 1
+        with self.assertRaisesRegex(ValueError, "made with shards=3"):
+            one["y"] = 1
+        with self.assertRaisesRegex(ValueError, "number of buckets"):
+            four["y"] = 1
+        self.becomes(three, {"x": 1})
+        self.client.delete(self.path, recursive=True)
+        four["x"] = 1
+        self.client.delete(self.path, recursive=True)
+        self.dictionary(shards=2).update(dict.fromkeys("abcdef", 1))
+        with self.assertRaisesRegex(ValueError, "number of buckets"):
+            four["y"] = 1
+        self.client.delete(self.path, recursive=True)
+        one["x"] = 1
+        with self.assertRaisesRegex(ValueError, "number of buckets"):
+            three["y"] = 1
+
     def test_below_a_chroot(self) -> None:
         zk = self.parkazoo(self.root)
         self.dictionary(zk, path="d")["x"] = 1
