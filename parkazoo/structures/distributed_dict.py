@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
-from kazoo.exceptions import BadVersionError, ConnectionLoss
+from kazoo.exceptions import BadVersionError, ConnectionLoss, NoAuthError
 
 from parkazoo.compat.ensembles import Ensembles
 from parkazoo.structures.entries import Entries
@@ -70,6 +70,10 @@ class DistributedDict(MutableMapping[str, Any]):
             raise TypeError("Invalid type for 'path' (string expected)")
         if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
             raise ValueError(f"shards must be a whole number from 1 to {MOST_SHARDS}, not {shards!r}")
+        if serializer is not None and not (hasattr(serializer, "dumps") and hasattr(serializer, "loads")):
+            raise TypeError(f"serializer must have dumps and loads, as json, not be {serializer!r}")
+        if not isinstance(ephemeral, bool):
+            raise TypeError(f"ephemeral must be True or False, not {ephemeral!r}")
         path = "/" + path.strip("/")
         if path == "/":
             raise ValueError("the root cannot be a dictionary: it has znodes of ZooKeeper's own")
@@ -97,6 +101,8 @@ class DistributedDict(MutableMapping[str, Any]):
         return self._values.value_of(self._entry(key))
 
     def __contains__(self, key: object) -> bool:
+        if not isinstance(key, str):
+            return False
         try:
             self._entry(key)
         except KeyError:
@@ -179,7 +185,9 @@ class DistributedDict(MutableMapping[str, Any]):
         """One read."""
         entry = self._entries.fetch(key) if self._is_narrow() else self._entries.copy.entries.get(key)
         if entry is None:
-            name_of(key)
+            number, path = self._entries.place(key)
+            if key in self._entries.copy.unreadable[number]:
+                raise NoAuthError(path)
             raise KeyError(key)
         return entry
 
@@ -284,6 +292,10 @@ class DistributedDict(MutableMapping[str, Any]):
             and is made, with version 0.
         """
         raw = self._raw(key, value)
+        if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+            raise TypeError(f"version must be a whole number or None, not {version!r}")
+        if version is not None and not 0 <= version < 1 << 31:
+            raise ValueError(f"version must be one of get_with_version, not {version!r}")
         if version is not None:
             return self._writer.swap(key, version, raw)
         if self._writer.add(key, raw):

@@ -168,6 +168,9 @@ class Entries:
             except NoNodeError:
                 with self.lock:
                     is_in_doubt = self.copy.not_found(number, key, ticket)
+            except NoAuthError:
+                self.refused(number, key, ticket)
+                continue
             else:
                 is_in_doubt = self.found(number, key, ticket, raw, stat)
             if is_in_doubt:
@@ -184,6 +187,13 @@ class Entries:
         state = raw or b"", stat.version, stat.mzxid, stat.ephemeralOwner, life_of(stat), is_certain
         with self.lock:
             return self.copy.found(number, key, ticket, *state)
+
+    def refused(self, number: int, key: str, ticket: int) -> None:
+        """It may not be read: that is logged once."""
+        with self.lock:
+            is_new = self.copy.refused(number, key, ticket)
+        if is_new:
+            self.client.logger.warning("DistributedDict %s: %r may not be read, and is left out", self.path, key)
 
     def _get(self, path: str, is_certain: bool) -> Any:
         if is_certain:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss, NoNodeError
+from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss, NoAuthError, NoNodeError
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 
 from parkazoo.compat.creation import prefixed
@@ -309,20 +309,25 @@ class Keeper:
         error = answer.exception
         if self._is_closed:
             self._take_out(self._entries.place(key)[1], self._armed.get(key))
-        if error is not None and not isinstance(error, NoNodeError):
+        if error is not None and not isinstance(error, NoNodeError | NoAuthError):
             self._lose(generation, error)
             return
         with self._lock:
             if generation != self._generation:
                 return
+            if error is not None:  # the next listing that has it asks again
+                self._armed.pop(key, None)
             copy = self._entries.copy
             if error is None:
                 raw, stat = answer.value
                 state = raw or b"", stat.version, stat.mzxid, stat.ephemeralOwner, life_of(stat), is_certain
                 is_in_doubt = copy.found(number, key, ticket, *state)
+            elif isinstance(error, NoAuthError):
+                is_in_doubt = False
             else:
-                self._armed.pop(key, None)
                 is_in_doubt = copy.not_found(number, key, ticket)
+        if isinstance(error, NoAuthError):
+            self._entries.refused(number, key, ticket)
         if is_in_doubt:
             self._ask(generation, key, is_again=True)
         self._end_step(generation)

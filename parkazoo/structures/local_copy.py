@@ -58,6 +58,7 @@ class Copy:
         self._absent: list[dict[str, int]] = [
             {} for _ in range(directories)
         ]  # seen to be gone since, by which ticket
+        self.unreadable: list[set[str]] = [set() for _ in range(directories)]  # keys that may not be read
         self._tickets = count(1)
 
     def ticket(self) -> int:
@@ -114,10 +115,18 @@ class Copy:
         self._remove(directory, key, ticket)
         return False
 
+    def refused(self, directory: int, key: str, ticket: int) -> bool:
+        """It may not be read: it is left out. Whether that is new."""
+        is_new = key not in self.unreadable[directory]
+        self._remove(directory, key, ticket)
+        self.unreadable[directory].add(key)
+        return is_new
+
     def listed(self, directory: int, keys: Collection[str], ticket: int) -> list[str]:
         """A listing has seen these and no others; returns those that must be asked for again."""
         if ticket > self._listed[directory]:
             self._seen[directory] = frozenset(keys)
+        self.unreadable[directory].intersection_update(keys)
         gone = self._keys[directory].difference(keys)
         doubtful = [key for key in gone if self.entries[key].asked > ticket]
         for key in gone.difference(doubtful):
@@ -181,10 +190,12 @@ class Copy:
         entry.taken = self.ticket()
         self.entries[key] = entry
         self._keys[directory].add(key)
+        self.unreadable[directory].discard(key)
         self._absent[directory].pop(key, None)
         self._tell(key, before)
 
     def _remove(self, directory: int, key: str, ticket: int) -> None:
+        self.unreadable[directory].discard(key)
         absent = self._absent[directory]
         if len(absent) >= MOST_ABSENT:  # as if it had been listed: what was asked before is in doubt
             self._listed[directory] = max(self._listed[directory], *absent.values())

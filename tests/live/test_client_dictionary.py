@@ -12,7 +12,7 @@ from unittest import mock
 from kazoo.exceptions import (
     NoAuthError,
 )
-from kazoo.security import OPEN_ACL_UNSAFE, make_acl
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
 from parkazoo import PartlyDoneError
 from parkazoo.kazoo_private import GetChildren2
@@ -199,7 +199,6 @@ class TestAsADict(DictionaryTest):
             for key in (None, 5, b"a"):
                 for call in (
                     lambda key=key: mine[key],
-                    lambda key=key: key in mine,
                     lambda key=key: mine.__setitem__(key, 1),
                     lambda key=key: mine.__delitem__(key),
                     lambda key=key: mine.pop(key, None),
@@ -208,6 +207,9 @@ class TestAsADict(DictionaryTest):
                     lambda key=key: mine.compare_and_set(key, 0, 1),
                 ):
                     self.assertRaisesRegex(TypeError, "keys are str", call)
+                self.assertNotIn(key, mine)
+            for version, error in ((-1, ValueError), ("0", TypeError), (0.5, TypeError), (True, TypeError)):
+                self.assertRaisesRegex(error, "version must be", mine.compare_and_set, "a", version, 1)
             self.assertRaisesRegex(TypeError, "JSON", mine.__setitem__, "a", {1})
             self.assertRaisesRegex(
                 ValueError, "'a': path and value have 1,000,0.. bytes", mine.update, a="x" * LARGE
@@ -216,6 +218,8 @@ class TestAsADict(DictionaryTest):
             for error, told, options in (
                 (TypeError, "a policy, such as Watch", {"refresh": "always"}),
                 (ValueError, "from 1 to 4096, not 0", {"shards": 0}),
+                (TypeError, "dumps and loads", {"serializer": 5}),
+                (TypeError, "True or False", {"ephemeral": "no"}),
                 (ValueError, "the root", {"path": "/"}),
                 (TypeError, "string expected", {"path": 5}),
             ):
@@ -273,6 +277,26 @@ class TestAsADict(DictionaryTest):
         items = {"\u6f22" * 300 + str(number): number for number in range(1500)}
         mine.update(items)
         self.becomes(self.dictionary(self.other), items)
+
+    def test_an_entry_that_may_not_be_read(self) -> None:
+        """The others go on. When it has gone, and comes back, it is read."""
+        owner = self.parkazoo(auth_data=[("digest", "u:p")])
+        mine = self.dictionary()
+        mine["x"] = 1
+        with self.assertLogs("parkazoo", "WARNING") as logs:
+            owner.create(f"{self.path}/y", b"1", [make_digest_acl("u", "p", all=True)])
+            wait_until(lambda: logs.output, "it is logged")
+        self.assertRaisesRegex(NoAuthError, f"{self.path}/y", lambda: mine["y"])
+        for make in POLICIES:
+            self.assertEqual(self.dictionary(refresh=make()).copy(), {"x": 1})
+        generation = mine._keeper._generation  # type: ignore[union-attr]
+        owner.set(f"{self.path}/y", b"2")
+        self.other.set(f"{self.path}/x", b"2")
+        self.becomes(mine, {"x": 2})
+        self.assertEqual((mine.is_stale, mine._keeper._generation), (False, generation))  # type: ignore[union-attr]
+        owner.delete(f"{self.path}/y")
+        self.other.create(f"{self.path}/y", b"3")
+        self.becomes(mine, {"x": 2, "y": 3})
 
     def test_an_update_is_partly_done(self) -> None:
         mine = self.dictionary()
