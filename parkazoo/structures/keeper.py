@@ -71,11 +71,14 @@ class Keeper:
         with self._lock:
             self._is_closed = True
             self._end(ConnectionClosedError("the dictionary is closed"))
-            keys = list(self._armed)
-        for key in keys:
-            self._take_out(self._entries.place(key)[1], self._armed.get(key))
-        for directory, watch in zip(self._entries.directories, self._on_directories, strict=True):
-            self._take_out(directory, watch)
+            armed = dict(self._armed)
+        self._take_out_all(armed)
+
+    def _take_out_all(self, armed: dict[str, Watcher]) -> None:
+        for key, watch in armed.items():
+            self._take_out(self._entries.place(key)[1], watch)
+        for directory, on_it in zip(self._entries.directories, self._on_directories, strict=True):
+            self._take_out(directory, on_it)
 
     def _take_out(self, path: str, watch: Watcher | None) -> None:
         for table in (self._client._data_watchers, self._client._child_watchers):
@@ -95,9 +98,10 @@ class Keeper:
             self._end(ConnectionClosedError("another load has begun"))
             if self._is_closed:
                 raise self._failure or ConnectionClosedError
-            generation, self._armed = self._generation, {}
+            generation, armed, self._armed = self._generation, self._armed, {}
             self._is_active, self._under_way = True, 1  # until here all is asked
             has_ended = self._has_ended = self._client.handler.event_object()
+        self._take_out_all(armed)
         directories = self._entries.directories
         for directory in directories:
             self._client.sync_async(directory)  # a new session may be at a server that lags
@@ -289,12 +293,12 @@ class Keeper:
                 return
             if not (ticket := self._begin_step(generation)):
                 return
-            watch = self._armed[key] = partial(self._entry_changed, generation, key)
+            watch = self._armed.setdefault(key, partial(self._entry_changed, generation, key))
         number, path = self._entries.place(key)
         if is_again:  # the server may lag
             self._client.set_async(path, b"", IMPOSSIBLE)
         answer = self._client.get_async(path, watch=watch)
-        answer.rawlink(partial(self._read, generation, number, key, ticket, is_again))
+        answer.rawlink(partial(self._read, generation, number, key, ticket, is_again, watch))
 
     def _entry_changed(self, generation: int, key: str, event: WatchedEvent) -> None:
         if event.type == EventType.NONE:
@@ -305,10 +309,12 @@ class Keeper:
                 self._armed.pop(key, None)
         self._ask(generation, key)
 
-    def _read(self, generation: int, number: int, key: str, ticket: int, is_certain: bool, answer: Any) -> None:
+    def _read(
+        self, generation: int, number: int, key: str, ticket: int, is_certain: bool, watch: Watcher, answer: Any
+    ) -> None:
         error = answer.exception
-        if self._is_closed:
-            self._take_out(self._entries.place(key)[1], self._armed.get(key))
+        if self._is_closed or generation != self._generation:  # the answer has brought the watch
+            self._take_out(self._entries.place(key)[1], watch)
         if error is not None and not isinstance(error, NoNodeError | NoAuthError):
             self._lose(generation, error)
             return

@@ -168,7 +168,7 @@ class Writer:
             failed = steps[failure(results)[0]]
             if failed.kind == "create" and isinstance(error, NoNodeError):
                 self._entries.make_directory(number)
-            elif self._is_ephemeral:
+            elif self._is_ephemeral or any(step.kind == "delete" for step in steps):
                 self._entries.fetch_some(list(values))
             elif len(values) == 1:
                 is_there = {failed.key: isinstance(error, NodeExistsError)}
@@ -180,7 +180,7 @@ class Writer:
         path = self._entries.place(key)[1]
         known = self._entries.copy.entries.get(key)
         if is_there.get(key, known is not None):
-            if not self._is_ephemeral or known is None or known.owner == self._mine():
+            if known is None or known.owner == self._mine():
                 transaction.set_data(path, raw)
                 yield Step(key, "set")
                 return
@@ -221,8 +221,8 @@ class Writer:
         return self._entries.copy.ticket(), self._client.transaction()
 
     def _mine(self) -> int:
-        """The owner of this client's ephemerals."""
-        found = self._client.client_id
+        """The owner of what is written: this session, or none."""
+        found = self._client.client_id if self._is_ephemeral else None
         return found[0] if found else 0
 
     def _commit(
@@ -262,10 +262,10 @@ class Writer:
     ) -> dict[str, bytes]:
         """Put into the copy what was done; returns what must be written again, because it is another session's."""
         again, doubtful, copy = {}, [], self._entries.copy
-        mine = self._mine() if self._is_ephemeral else 0
+        mine = self._mine()
         if not is_exact:
             self._resolve([step.key for step in steps])
-            left = ((key, copy.entries.get(key)) for key in values if self._is_ephemeral)
+            left = ((key, copy.entries.get(key)) for key in values)
             still = (key for key, entry in left if entry and entry.raw == values[key] and entry.owner != mine)
             return {key: values[key] for key in still}
         with self._entries.lock:
@@ -278,7 +278,7 @@ class Writer:
                     stat = result
                     state = stat.version, stat.mzxid, stat.ephemeralOwner, life_of(stat)
                     is_in_doubt = copy.written(number, key, began, values[key], *state)
-                    if self._is_ephemeral and stat.ephemeralOwner != mine:
+                    if stat.ephemeralOwner != mine:
                         again[key] = values[key]
                 if is_in_doubt:
                     doubtful.append(key)
