@@ -286,7 +286,8 @@ class DistributedDict(MutableMapping[str, Any]):
         """Set an entry if it has still that version. Whether that was done.
 
         If it was not, the copy has been read: a :meth:`get_with_version` shows what stood in the way, or newer. An
-        entry that was deleted and made anew begins with version 0 again, and may be taken for the one before.
+        entry that was deleted and made anew begins with version 0 again, and may be taken for the one before; so
+        does one that another session takes over (ephemeral=True).
 
         :param version: from :meth:`get_with_version`. After success it is one more. None: it must not be there,
             and is made, with version 0.
