@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pickle
-import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 from unittest import mock
 
 from kazoo.exceptions import (
@@ -15,7 +13,6 @@ from kazoo.exceptions import (
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
 from parkazoo import PartlyDoneError
-from parkazoo.kazoo_private import GetChildren2
 from parkazoo.structures.distributed_dict import DistributedDict
 from parkazoo.structures.entries import Entries
 from parkazoo.structures.policies import Always, Count, Linearizable, Lock, Policy, Time, Watch
@@ -137,33 +134,6 @@ class TestAsADict(DictionaryTest):
             with mock.patch.object(Entries, "fetch_all", side_effect=NoAuthError):
                 self.assertRaises(NoAuthError, len, mine)
             self.assertEqual(mine["x"], str(policy))
-
-    def test_a_snapshot_of_two_shards(self) -> None:
-        """One of two keys is always there, while each listing sees one directory without its own."""
-        mine, other = (self.dictionary(zk, Always(), shards=2) for zk in (self.client, self.other))
-        place = mine._entries.place
-        first, second = (next(key for key in map(str, range(99)) if place(key)[0] == each) for each in (0, 1))
-        other[second] = 1
-        members, submit, listings = self.client.members.values(), Member.submit, 0  # type: ignore[attr-defined]
-
-        def swap(new: str, old: str) -> None:
-            other[new] = 1
-            del other[old]
-
-        def submitting(member: Member, request: Any, reply: Any) -> None:
-            nonlocal listings
-            if member in members and isinstance(request, GetChildren2):
-                listings += 1
-                if not listings % 2:  # the first directory is listed, the second is not
-                    time.sleep(0.05)
-                    swap(first, second)
-                elif listings > 1:
-                    swap(second, first)
-            submit(member, request, reply)
-
-        with mock.patch.object(Member, "submit", submitting), self.assertRaisesRegex(RuntimeError, "has changed"):
-            mine.snapshot()
-        self.assertEqual(listings, 20)
 
     def test_values(self) -> None:
         """What others read, and no part of the copy."""
