@@ -139,8 +139,13 @@ class ExactlyOnce:
         return str(self._client.unchroot(operation.path)) + split(made)[1][len(prefix) :]
 
 
+def size_of(path: str, data: bytes) -> int:
+    """What they take in a request, in bytes."""
+    return len(path.encode("utf-8", "surrogatepass")) + len(data)
+
+
 def _size(operations: Sequence[Any]) -> int:
-    return sum(len(operation.path) + len(getattr(operation, "data", None) or b"") for operation in operations)
+    return sum(size_of(operation.path, getattr(operation, "data", None) or b"") for operation in operations)
 
 
 def _paths(client: Any, operations: Sequence[Any]) -> str:

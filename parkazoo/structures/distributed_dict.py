@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
-from kazoo.exceptions import BadVersionError, ConnectionLoss
+from kazoo.exceptions import BadVersionError, ConnectionLoss, NoAuthError
 
 from parkazoo.compat.ensembles import Ensembles
 from parkazoo.structures.entries import Entries
@@ -69,6 +70,10 @@ class DistributedDict(MutableMapping[str, Any]):
             raise TypeError("Invalid type for 'path' (string expected)")
         if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
             raise ValueError(f"shards must be a whole number from 1 to {MOST_SHARDS}, not {shards!r}")
+        if serializer is not None and not (hasattr(serializer, "dumps") and hasattr(serializer, "loads")):
+            raise TypeError(f"serializer must have dumps and loads, as json, not be {serializer!r}")
+        if not isinstance(ephemeral, bool):
+            raise TypeError(f"ephemeral must be True or False, not {ephemeral!r}")
         path = "/" + path.strip("/")
         if path == "/":
             raise ValueError("the root cannot be a dictionary: it has znodes of ZooKeeper's own")
@@ -83,7 +88,7 @@ class DistributedDict(MutableMapping[str, Any]):
         self._teller.lock, self._teller.copy = self._entries.lock, self._entries.copy
         self._raises = isinstance(refresh, Watch) and refresh.raises
         self._keeper = Keeper(self._entries) if isinstance(refresh, Watch) else None
-        self._writer = Writer(self._entries, self._keeper, ephemeral)
+        self._writer = Writer(self._entries, ephemeral)
         self._entries.verify()
         if self._keeper is not None:
             self._keeper.start()
@@ -96,6 +101,8 @@ class DistributedDict(MutableMapping[str, Any]):
         return self._values.value_of(self._entry(key))
 
     def __contains__(self, key: object) -> bool:
+        if not isinstance(key, str):
+            return False
         try:
             self._entry(key)
         except KeyError:
@@ -140,17 +147,18 @@ class DistributedDict(MutableMapping[str, Any]):
     def snapshot(self) -> dict[str, Any]:
         """All items as they were together at one moment, since this was called. It asks the servers.
 
-        Everything is read until it is the same twice; each time takes a request for each directory and each entry.
-        A server may lag: with Linearizable() the moment is not before the call.
+        Everything is read until it is the same twice, directories too: nothing has come and gone in between.
+        Each time is behind a write that is refused, as servers may lag. It takes two requests for each directory,
+        and one for each entry.
 
         :raises RuntimeError: it has changed all the time, in ten reads.
         """
         self._client.check_process()
-        last: dict[str, Entry] | None = None
+        last: Any = None
         for _ in range(SNAPSHOT_TRIES):
-            now = self._entries.fetch_all()
-            if last is not None and _states(last) == _states(now):
-                return {key: self._values.value_of(entry) for key, entry in now.items()}
+            entries, now = self._entries.fetch_state()
+            if last == now:
+                return {key: self._values.value_of(entry) for key, entry in entries.items()}
             last = now
         raise RuntimeError(f"{self.path} has changed in each of {SNAPSHOT_TRIES} reads: there is no snapshot")
 
@@ -158,7 +166,11 @@ class DistributedDict(MutableMapping[str, Any]):
         """Read everything now, whatever the policy says."""
         self._client.check_process()
         self._entries.is_behind = False
-        self._entries.fetch_all()
+        try:
+            self._entries.fetch_all()
+        except BaseException:  # the next read asks
+            self._entries.is_behind = True
+            raise
 
     @property
     def is_stale(self) -> bool:
@@ -173,7 +185,9 @@ class DistributedDict(MutableMapping[str, Any]):
         """One read."""
         entry = self._entries.fetch(key) if self._is_narrow() else self._entries.copy.entries.get(key)
         if entry is None:
-            name_of(key)
+            number, path = self._entries.place(key)
+            if key in self._entries.copy.unreadable[number]:
+                raise NoAuthError(path)
             raise KeyError(key)
         return entry
 
@@ -209,17 +223,19 @@ class DistributedDict(MutableMapping[str, Any]):
     @overload
     def pop(self, key: str, /, default: T) -> Any | T: ...
     def pop(self, key: str, /, default: Any = _NOT_GIVEN) -> Any:
-        """Delete an entry; what it returns is what it has deleted: no other process gets it."""
+        """Delete an entry. What it returns was read anew, and is what it has deleted: no other process gets it.
+
+        But see :meth:`compare_and_set`: if others delete the entry and make it again while the delete is under
+        way, and it has the same version again, it returns the value before. Where keys come back, use each once.
+        """
         name_of(key)
         self._client.check_process()
-        entry = self._entries.copy.entries.get(key) or self._entries.fetch(key)
-        while entry is not None:
-            try:
+        while (entry := self._entries.fetch(key)) is not None:
+            value = self._values.value_of(entry)  # an error of the serializer deletes nothing
+            with suppress(BadVersionError):
                 if self._writer.drop(key, entry.version):
-                    return self._values.value_of(entry)
+                    return value
                 break
-            except BadVersionError:
-                entry = self._entries.fetch(key)
         if default is _NOT_GIVEN:
             raise KeyError(key)
         return default
@@ -270,12 +286,17 @@ class DistributedDict(MutableMapping[str, Any]):
         """Set an entry if it has still that version. Whether that was done.
 
         If it was not, the copy has been read: a :meth:`get_with_version` shows what stood in the way, or newer. An
-        entry that was deleted and made anew begins with version 0 again, and may be taken for the one before.
+        entry that was deleted and made anew begins with version 0 again, and may be taken for the one before; so
+        does one that another session takes over (ephemeral=True).
 
         :param version: from :meth:`get_with_version`. After success it is one more. None: it must not be there,
             and is made, with version 0.
         """
         raw = self._raw(key, value)
+        if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+            raise TypeError(f"version must be a whole number or None, not {version!r}")
+        if version is not None and not 0 <= version < 1 << 31:
+            raise ValueError(f"version must be one of get_with_version, not {version!r}")
         if version is not None:
             return self._writer.swap(key, version, raw)
         if self._writer.add(key, raw):
@@ -300,11 +321,13 @@ class DistributedDict(MutableMapping[str, Any]):
         `old` is None if the entry was not there; `new` and `version` are None if it is not there any more. The
         changes of a key are told in order, and its last state always; several may be told as one. Callbacks are
         called one at a time, on a thread or greenlet of their own: they may use everything, and may take their
-        time. One that returns False is called no more. What one raises is logged.
+        time. One that returns False is called no more. What one raises is logged. A value that cannot be read is
+        logged, and told when it has changed to one that can, or is gone; `old` is what was told before.
 
         With Watch() a change is seen when it comes, otherwise when the copy is read anew.
 
         :returns: the callback, so this can be a decorator.
+        :raises RuntimeError: the dictionary is closed.
         """
         if not callable(callback):
             raise TypeError(f"on_change takes a function, not {callback!r}")
@@ -346,10 +369,6 @@ class _Values(ValuesView[Any]):
 
     def __contains__(self, value: object) -> bool:
         return value in self._mapping.copy().values()
-
-
-def _states(entries: Mapping[str, Entry]) -> dict[str, tuple[int | None, int]]:
-    return {key: (entry.mzxid, entry.version) for key, entry in entries.items()}
 
 
 class Sharing(Ensembles):

@@ -13,9 +13,16 @@ from parkazoo.protocol.placement import join
 from parkazoo.protocol.steps import IMPOSSIBLE
 from parkazoo.recipe.buckets import Spread
 from parkazoo.structures.keys import EMPTY, key_of, name_of
-from parkazoo.structures.local_copy import Copy, Entry
+from parkazoo.structures.local_copy import Copy, Entry, Life
 
 MOST_READS_IN_FLIGHT = 1000
+
+
+class _Shards(Spread):
+    """Buckets have their number in their names: a dictionary with another one writes into none of them."""
+
+    def bucket(self, number: int) -> str:
+        return f"{super().bucket(number)}-{self.buckets}"
 
 
 class Entries:
@@ -28,6 +35,7 @@ class Entries:
     :param is_linearizable: reads come behind a write that changes nothing.
     :param tell: see :class:`Copy`.
     :ivar lock: for the copy.
+    :ivar is_verified: the directory was there, and has not so many shards as another dictionary says.
     :ivar is_behind: the copy may lack a write of this process.
     """
 
@@ -41,11 +49,12 @@ class Entries:
     ) -> None:
         self.client = client
         self.path = path
-        self.spread = Spread(client, path, shards) if shards > 1 else None
+        self.spread = _Shards(client, path, shards) if shards > 1 else None
         self.directories = [self.spread.bucket(number) for number in range(shards)] if self.spread else [path]
         self.lock = client.handler.lock_object()
         self.copy = Copy(shards, tell)
         self.is_behind = False
+        self.is_verified = False
         self._is_linearizable = is_linearizable
 
     def place(self, key: str) -> tuple[int, str]:
@@ -57,54 +66,92 @@ class Entries:
         number = self.spread.number_of(name) if self.spread else 0
         return number, join(self.directories[number], name)
 
-    def verify(self) -> None:
+    def verify(self, is_to_make: bool = False) -> None:
         """
         :raises ValueError: the directory was made with another number of shards.
         """
         if self.spread is not None:
-            self.client.retry(self.spread.verify)
+            self.client.retry(self.spread.verify, is_to_make)
+            return
+        if self.is_verified:
             return
         with suppress(NoNodeError):
             shards = _shards(self.client.retry(self.client.get, self.path)[0] or b"")
             if shards is not None:
                 raise ValueError(f"{self.path} was made with shards={shards}: give the same")
+            self.is_verified = True
+
+    def make_directory(self, number: int) -> None:
+        """It is not there: perhaps another dictionary has made `path` again.
+
+        :raises ValueError: with another number of shards.
+        """
+        self.is_verified = False
+        if self.spread is not None:
+            self.spread = _Shards(self.client, self.path, self.spread.buckets)
+            self.verify(is_to_make=True)
+        self.client.retry(self.client.ensure_path, self.directories[number])
+        self.verify()
 
     # ---- reads -------------------------------------------------------------------------------------
 
     def fetch(self, key: str) -> Entry | None:
         """One entry; None if it is not there. One request."""
+        return self._fetch(key, self._is_linearizable)
+
+    def _fetch(self, key: str, is_certain: bool) -> Entry | None:
+        """
+        :param is_certain: behind a write, as all the tries behind the first.
+        """
         number, path = self.place(key)
         while True:
             ticket = self.copy.ticket()
             try:
-                raw, stat = self.client.retry(self._get, path)
+                raw, stat = self.client.retry(self._get, path, is_certain)
             except NoNodeError:
                 with self.lock:
                     is_in_doubt = self.copy.not_found(number, key, ticket)
             else:
-                is_in_doubt = self.found(number, key, ticket, raw, stat)
+                is_in_doubt = self.found(number, key, ticket, raw, stat, is_certain)
             if not is_in_doubt:
                 return self.copy.entries.get(key)
+            is_certain = True
 
     def fetch_keys(self) -> list[str]:
         """The keys that are there. One request for each directory."""
+        return self._fetch_keys(self._is_linearizable)[0]
+
+    def _fetch_keys(self, is_certain: bool) -> tuple[list[str], list[Any]]:
+        """With what tells whether a key has come or gone in each directory."""
         ticket = self.copy.ticket()
         found: list[str] = []
         doubtful: list[str] = []
-        for number, names in enumerate(self.client.retry(self._list)):
+        listings = self.client.retry(self._list, is_certain)
+        for number, (names, _) in enumerate(listings):
             keys = keys_of(names)
             with self.lock:
                 doubtful += self.copy.listed(number, keys, ticket)
             found += keys
-        return found + [key for key in doubtful if self.fetch(key) is not None]
+        found += [key for key in doubtful if self.fetch(key) is not None]
+        return found, [mark for _, mark in listings]
 
     def fetch_all(self) -> dict[str, Entry]:
         """All entries. One request for each directory and each entry."""
+        return self._fetch_all(self._is_linearizable)[0]
+
+    def fetch_state(self) -> tuple[dict[str, Entry], Any]:
+        """As :meth:`fetch_all`, not older than the call; and what is the same again if nothing has changed since
+        then.
+        """
+        found, marks = self._fetch_all(is_certain=True)
+        return found, (marks, {key: (entry.life, entry.mzxid, entry.version) for key, entry in found.items()})
+
+    def _fetch_all(self, is_certain: bool) -> tuple[dict[str, Entry], list[Any]]:
         found: dict[str, Entry] = {}
-        keys = self.fetch_keys()
+        keys, marks = self._fetch_keys(is_certain)
         for start in range(0, len(keys), MOST_READS_IN_FLIGHT):
             found |= self.fetch_some(keys[start : start + MOST_READS_IN_FLIGHT])
-        return found
+        return found, marks
 
     def fetch_some(self, keys: Collection[str]) -> dict[str, Entry]:
         """These entries, as far as they are there. One request for each."""
@@ -121,35 +168,54 @@ class Entries:
             except NoNodeError:
                 with self.lock:
                     is_in_doubt = self.copy.not_found(number, key, ticket)
+            except NoAuthError:
+                self.refused(number, key, ticket)
+                continue
             else:
                 is_in_doubt = self.found(number, key, ticket, raw, stat)
             if is_in_doubt:
                 doubtful.append(key)
         for key in doubtful:
-            self.fetch(key)
+            self._fetch(key, True)
         some = ((key, self.copy.entries.get(key)) for key in keys)
         return {key: entry for key, entry in some if entry is not None}
 
-    def found(self, number: int, key: str, ticket: int, raw: bytes | None, stat: Any) -> bool:
+    def found(
+        self, number: int, key: str, ticket: int, raw: bytes | None, stat: Any, is_certain: bool = False
+    ) -> bool:
         """See :meth:`Copy.found`."""
+        state = raw or b"", stat.version, stat.mzxid, stat.ephemeralOwner, life_of(stat), is_certain
         with self.lock:
-            return self.copy.found(number, key, ticket, raw or b"", stat.version, stat.mzxid, stat.ephemeralOwner)
+            return self.copy.found(number, key, ticket, *state)
 
-    def _get(self, path: str) -> Any:
-        self._write([path])
+    def refused(self, number: int, key: str, ticket: int) -> None:
+        """It may not be read: that is logged once."""
+        with self.lock:
+            is_new = self.copy.refused(number, key, ticket)
+        if is_new:
+            self.client.logger.warning("DistributedDict %s: %r may not be read, and is left out", self.path, key)
+
+    def _get(self, path: str, is_certain: bool) -> Any:
+        if is_certain:
+            self._write([path])
         return self.client.get(path)
 
-    def _list(self) -> list[list[str]]:
-        self._write(join(directory, EMPTY) for directory in self.directories)
-        asked = [self.client.get_children_async(directory) for directory in self.directories]
+    def _list(self, is_certain: bool) -> list[tuple[list[str], Any]]:
+        if is_certain:
+            self._write(join(directory, EMPTY) for directory in self.directories)
+        asked = [self.client.get_children_async(each, include_data=True) for each in self.directories]
         return [_names(answer) for answer in asked]
 
     def _write(self, paths: Iterable[str]) -> None:
-        """If reads are to be linearizable: a write that is refused, on the ensemble of each path."""
-        if self._is_linearizable:
-            for answer in [self.client.set_async(path, b"", IMPOSSIBLE) for path in paths]:
-                with suppress(BadVersionError, NoNodeError, NoAuthError):
-                    answer.get()
+        """A write that is refused, on the ensemble of each path: what is read behind it is not older."""
+        for answer in [self.client.set_async(path, b"", IMPOSSIBLE) for path in paths]:
+            with suppress(BadVersionError, NoNodeError, NoAuthError):
+                answer.get()
+
+
+def life_of(stat: Any) -> Life:
+    """What tells a znode from one that was made again, also elsewhere."""
+    return stat.czxid, stat.ctime
 
 
 def _shards(data: bytes) -> Any:
@@ -166,8 +232,10 @@ def keys_of(names: Iterable[str]) -> list[str]:
     return [key for key in map(key_of, names) if key is not None]
 
 
-def _names(answer: Any) -> list[str]:
+def _names(answer: Any) -> tuple[list[str], Any]:
+    """With what changes when a name comes or goes."""
     try:
-        return list(answer.get())
+        names, stat = answer.get()
     except NoNodeError:
-        return []
+        return [], None
+    return names, (life_of(stat), stat.cversion, stat.pzxid)

@@ -7,13 +7,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss, NoNodeError
+from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss, NoAuthError, NoNodeError
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 
 from parkazoo.compat.creation import prefixed
 from parkazoo.protocol.placement import join
-from parkazoo.structures.entries import Entries, keys_of
+from parkazoo.protocol.steps import IMPOSSIBLE
+from parkazoo.structures.entries import Entries, keys_of, life_of
 from parkazoo.structures.keys import EMPTY
+from parkazoo.structures.local_copy import Life
 
 LEAST_PAUSE_S, MOST_PAUSE_S = 0.05, 2.0
 PAUSE_PER_NAME_S = 2e-5  # between two listings: one takes about a tenth of that
@@ -40,7 +42,7 @@ class Keeper:
         self._is_active = False  # this generation loads, or has loaded
         self._armed: dict[str, Watcher] = {}  # the watches of entries
         self._on_directories: list[Watcher | None] = [None] * len(entries.directories)
-        self._identities: list[int | None] = [None] * len(entries.directories)  # czxids; None: it is not there
+        self._identities: list[Life | None] = [None] * len(entries.directories)  # None: it is not there
         self._next_listing_s = [0.0] * len(entries.directories)
         self._under_way = 0  # what this generation has asked, until all that its answers lead to is asked
         self._failure: Exception | None = None
@@ -69,11 +71,14 @@ class Keeper:
         with self._lock:
             self._is_closed = True
             self._end(ConnectionClosedError("the dictionary is closed"))
-            keys = list(self._armed)
-        for key in keys:
-            self._take_out(self._entries.place(key)[1], self._armed.get(key))
-        for directory, watch in zip(self._entries.directories, self._on_directories, strict=True):
-            self._take_out(directory, watch)
+            armed = dict(self._armed)
+        self._take_out_all(armed)
+
+    def _take_out_all(self, armed: dict[str, Watcher]) -> None:
+        for key, watch in armed.items():
+            self._take_out(self._entries.place(key)[1], watch)
+        for directory, on_it in zip(self._entries.directories, self._on_directories, strict=True):
+            self._take_out(directory, on_it)
 
     def _take_out(self, path: str, watch: Watcher | None) -> None:
         for table in (self._client._data_watchers, self._client._child_watchers):
@@ -86,10 +91,6 @@ class Keeper:
         states = (self._client.state_of(join(directory, EMPTY)) for directory in directories)
         return not self.is_loaded or any(state != KazooState.CONNECTED for state in states)
 
-    def ask_again(self, key: str) -> None:
-        """A write of this process has left in doubt what is there now."""
-        self._ask(self._generation, key, is_again=True)
-
     # ---- loading -----------------------------------------------------------------------------------
 
     def _load(self) -> None:
@@ -97,9 +98,10 @@ class Keeper:
             self._end(ConnectionClosedError("another load has begun"))
             if self._is_closed:
                 raise self._failure or ConnectionClosedError
-            generation, self._armed = self._generation, {}
+            generation, armed, self._armed = self._generation, self._armed, {}
             self._is_active, self._under_way = True, 1  # until here all is asked
             has_ended = self._has_ended = self._client.handler.event_object()
+        self._take_out_all(armed)
         directories = self._entries.directories
         for directory in directories:
             self._client.sync_async(directory)  # a new session may be at a server that lags
@@ -114,11 +116,12 @@ class Keeper:
             if generation != self._generation:
                 raise self._failure or ConnectionClosedError
 
-    def _recognise(self, number: int, identity: int | None) -> None:
+    def _recognise(self, number: int, identity: Life | None) -> None:
         """Whether it is the directory that it was. While there was none, nothing was in it."""
         with self._lock:
             if self._identities[number] not in (None, identity) and identity is not None:
                 self._entries.copy.forget(number)
+                self._entries.is_verified = False
             self._identities[number] = identity
 
     def _end(self, error: Exception) -> None:
@@ -290,10 +293,12 @@ class Keeper:
                 return
             if not (ticket := self._begin_step(generation)):
                 return
-            watch = self._armed[key] = partial(self._entry_changed, generation, key)
+            watch = self._armed.setdefault(key, partial(self._entry_changed, generation, key))
         number, path = self._entries.place(key)
+        if is_again:  # the server may lag
+            self._client.set_async(path, b"", IMPOSSIBLE)
         answer = self._client.get_async(path, watch=watch)
-        answer.rawlink(partial(self._read, generation, number, key, ticket))
+        answer.rawlink(partial(self._read, generation, number, key, ticket, is_again, watch))
 
     def _entry_changed(self, generation: int, key: str, event: WatchedEvent) -> None:
         if event.type == EventType.NONE:
@@ -304,29 +309,35 @@ class Keeper:
                 self._armed.pop(key, None)
         self._ask(generation, key)
 
-    def _read(self, generation: int, number: int, key: str, ticket: int, answer: Any) -> None:
+    def _read(
+        self, generation: int, number: int, key: str, ticket: int, is_certain: bool, watch: Watcher, answer: Any
+    ) -> None:
         error = answer.exception
-        if self._is_closed:
-            self._take_out(self._entries.place(key)[1], self._armed.get(key))
-        if error is not None and not isinstance(error, NoNodeError):
+        if self._is_closed or generation != self._generation:  # the answer has brought the watch
+            self._take_out(self._entries.place(key)[1], watch)
+        if error is not None and not isinstance(error, NoNodeError | NoAuthError):
             self._lose(generation, error)
             return
         with self._lock:
             if generation != self._generation:
                 return
+            if error is not None:  # the next listing that has it asks again
+                self._armed.pop(key, None)
             copy = self._entries.copy
             if error is None:
                 raw, stat = answer.value
-                is_in_doubt = copy.found(
-                    number, key, ticket, raw or b"", stat.version, stat.mzxid, stat.ephemeralOwner
-                )
+                state = raw or b"", stat.version, stat.mzxid, stat.ephemeralOwner, life_of(stat), is_certain
+                is_in_doubt = copy.found(number, key, ticket, *state)
+            elif isinstance(error, NoAuthError):
+                is_in_doubt = False
             else:
-                self._armed.pop(key, None)
                 is_in_doubt = copy.not_found(number, key, ticket)
+        if isinstance(error, NoAuthError):
+            self._entries.refused(number, key, ticket)
         if is_in_doubt:
             self._ask(generation, key, is_again=True)
         self._end_step(generation)
 
 
-def _identity(stat: Any) -> int | None:
-    return None if stat is None else int(stat.czxid)
+def _identity(stat: Any) -> Life | None:
+    return None if stat is None else life_of(stat)

@@ -3,9 +3,11 @@ Pure.
 
 Answers come in another order than the questions went, on several threads. Each question has a ticket, a number
 that grows. A session's servers never go back: what was asked later was seen later. A znode's mzxid grows with each
-change. So of two answers that say that an entry is there, the one with the higher mzxid counts. If one of two says
-that it is not there, the later question counts. The answer to a write comes at a moment, and was asked at another:
-what was asked in between may have been seen before or after the write. That is in doubt, and is asked again.
+change. So of two answers that show one znode, the one with the higher mzxid counts. An entry that was deleted and
+made again is another znode, perhaps on another ensemble, where zxids are lower: what was asked when the other
+answer was here counts, if its server surely did not lag. If one of two answers says that the entry is not there,
+the later question counts. The answer to a write comes at a moment, and was asked at another: what was asked in
+between may have been seen before or after the write. That is in doubt, and is asked again.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 
 MOST_ABSENT = 1000
 NOT_READ: Any = object()
+Life = tuple[int, int]  # czxid and ctime: ensembles may have the same czxids
 
 
 @dataclass(slots=True)
@@ -24,6 +27,8 @@ class Entry:
     """:param mzxid: None if the answer to a create has not told it.
     :param owner: the id of the client whose session it ends with; 0 if it stays.
     :param asked: the ticket of the question that has shown it last.
+    :param life: of its znode; None if the answer to a create has not told it.
+    :param taken: a ticket of the moment when it was put into the copy.
     :param value: what the raw bytes mean, once they have been read.
     """
 
@@ -32,6 +37,8 @@ class Entry:
     mzxid: int | None
     owner: int
     asked: int
+    life: Life | None = None
+    taken: int = 0
     value: Any = NOT_READ
 
 
@@ -47,9 +54,11 @@ class Copy:
         self._tell = tell
         self._keys: list[set[str]] = [set() for _ in range(directories)]
         self._listed = [0] * directories  # the ticket of the last listing
+        self._seen: list[Collection[str]] = [()] * directories  # in that
         self._absent: list[dict[str, int]] = [
             {} for _ in range(directories)
         ]  # seen to be gone since, by which ticket
+        self.unreadable: list[set[str]] = [set() for _ in range(directories)]  # keys that may not be read
         self._tickets = count(1)
 
     def ticket(self) -> int:
@@ -62,35 +71,62 @@ class Copy:
     # ---- answers: each returns whether the key must be asked for again -----------------------------
 
     def found(
-        self, directory: int, key: str, ticket: int, raw: bytes, version: int, mzxid: int, owner: int
+        self,
+        directory: int,
+        key: str,
+        ticket: int,
+        raw: bytes,
+        version: int,
+        mzxid: int,
+        owner: int,
+        life: Life | None = None,
+        is_certain: bool = False,
     ) -> bool:
-        """A read has seen it."""
+        """A read has seen it.
+
+        :param is_certain: the server did not lag when it was asked.
+        """
         known = self.entries.get(key)
         if known is None:
             if ticket < self._gone_since(directory, key):
                 return True
         elif known.mzxid is None:
             if (known.raw, known.version) == (raw, version):
-                known.mzxid, known.owner, known.asked = mzxid, owner, max(known.asked, ticket)
+                known.mzxid, known.owner, known.life = mzxid, owner, life
+                known.asked = max(known.asked, ticket)
                 return False
             if ticket < known.asked:
+                return True
+        elif life != known.life:
+            if ticket < known.taken or (mzxid < known.mzxid and not is_certain):
                 return True
         elif mzxid <= known.mzxid:
             known.asked = max(known.asked, ticket)
             return False
-        self._put(directory, key, Entry(raw, version, mzxid, owner, ticket))
+        self._put(directory, key, Entry(raw, version, mzxid, owner, ticket, life))
         return False
 
     def not_found(self, directory: int, key: str, ticket: int) -> bool:
         """A read has seen that it is not there."""
         known = self.entries.get(key)
-        if known is not None and known.asked > ticket:
+        was_listed = key in self._seen[directory] and self._listed[directory] > ticket
+        if was_listed or (known is not None and known.asked > ticket):
             return True
         self._remove(directory, key, ticket)
         return False
 
+    def refused(self, directory: int, key: str, ticket: int) -> bool:
+        """It may not be read: it is left out. Whether that is new."""
+        is_new = key not in self.unreadable[directory]
+        self._remove(directory, key, ticket)
+        self.unreadable[directory].add(key)
+        return is_new
+
     def listed(self, directory: int, keys: Collection[str], ticket: int) -> list[str]:
         """A listing has seen these and no others; returns those that must be asked for again."""
+        if ticket > self._listed[directory]:
+            self._seen[directory] = frozenset(keys)
+        self.unreadable[directory].intersection_update(keys)
         gone = self._keys[directory].difference(keys)
         doubtful = [key for key in gone if self.entries[key].asked > ticket]
         for key in gone.difference(doubtful):
@@ -102,7 +138,15 @@ class Copy:
         return doubtful
 
     def written(
-        self, directory: int, key: str, began: int, raw: bytes, version: int, mzxid: int | None, owner: int
+        self,
+        directory: int,
+        key: str,
+        began: int,
+        raw: bytes,
+        version: int,
+        mzxid: int | None,
+        owner: int,
+        life: Life | None = None,
     ) -> bool:
         """A write of this process has been done.
 
@@ -112,14 +156,16 @@ class Copy:
         if known is None:
             is_in_doubt = self._gone_since(directory, key) > began
         elif mzxid is not None and known.mzxid is not None:
-            if mzxid <= known.mzxid:
+            if life != known.life and began < known.taken:
+                return True
+            if life == known.life and mzxid <= known.mzxid:
                 return False
             is_in_doubt = False
         else:
             is_in_doubt = known.asked > began
             if is_in_doubt:
                 return (known.raw, known.version) != (raw, version)
-        self._put(directory, key, Entry(raw, version, mzxid, owner, began if is_in_doubt else now))
+        self._put(directory, key, Entry(raw, version, mzxid, owner, began if is_in_doubt else now, life))
         return is_in_doubt
 
     def deleted(self, directory: int, key: str, began: int) -> bool:
@@ -141,12 +187,15 @@ class Copy:
 
     def _put(self, directory: int, key: str, entry: Entry) -> None:
         before = self.entries.get(key)
+        entry.taken = self.ticket()
         self.entries[key] = entry
         self._keys[directory].add(key)
+        self.unreadable[directory].discard(key)
         self._absent[directory].pop(key, None)
         self._tell(key, before)
 
     def _remove(self, directory: int, key: str, ticket: int) -> None:
+        self.unreadable[directory].discard(key)
         absent = self._absent[directory]
         if len(absent) >= MOST_ABSENT:  # as if it had been listed: what was asked before is in doubt
             self._listed[directory] = max(self._listed[directory], *absent.values())

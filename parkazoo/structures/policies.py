@@ -84,6 +84,8 @@ class Count(Policy):
     reads: int = 10
 
     def __post_init__(self) -> None:
+        if isinstance(self.reads, bool) or not isinstance(self.reads, int):
+            raise TypeError(f"reads must be a whole number, not {self.reads!r}")
         if self.reads < 1:
             raise ValueError(f"reads must be at least 1, not {self.reads!r}")
 
@@ -102,6 +104,8 @@ class Time(Policy):
     seconds: float = 60.0
 
     def __post_init__(self) -> None:
+        if isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float):
+            raise TypeError(f"seconds must be a number, not {self.seconds!r}")
         if not self.seconds >= 0:
             raise ValueError(f"seconds must not be below 0, not {self.seconds!r}")
 

@@ -26,17 +26,25 @@ class Teller:
         self._log = log
         self._callbacks: tuple[OnChange, ...] = ()
         self._pending: dict[str, Entry | None] = {}  # what each was before the first change that is not told
+        self._untold: dict[str, Entry | None] = {}  # what was told last, before a value that cannot be read
         self._is_telling = False
+        self._is_closed = False
         self.copy: Copy
         self.lock: Any
 
     def add(self, callback: OnChange) -> None:
+        """
+        :raises RuntimeError: it is closed.
+        """
         with self.lock:
+            if self._is_closed:
+                raise RuntimeError("the dictionary is closed: no change is told any more")
             self._callbacks = (*self._callbacks, callback)
 
     def close(self) -> None:
         """No callback is called any more, but for one that is running."""
         with self.lock:
+            self._is_closed = True
             self._callbacks = ()
             self._pending.clear()
 
@@ -57,21 +65,28 @@ class Teller:
                     return
                 key = next(iter(self._pending))
                 before = self._pending.pop(key)
+                before = self._untold.pop(key, before)
                 now = self.copy.entries.get(key)
             if before is not now:
                 self._tell(key, before, now)
 
     def _tell(self, key: str, before: Entry | None, now: Entry | None) -> None:
         try:
-            old = None if before is None else self._decode(before)
             new = None if now is None else self._decode(now)
         except Exception:
             self._log.exception("DistributedDict: a value of %r cannot be read, so no callback hears of it", key)
+            self._untold[key] = before
             return
+        try:
+            old = None if before is None else self._decode(before)
+        except Exception:  # it was there before the first callback
+            old = None
         for callback in self._callbacks:
+            if self._is_closed:
+                return
             try:
                 is_last = callback(key, old, new, None if now is None else now.version) is False
-            except Exception:
+            except BaseException:  # a SystemExit or a gevent.Timeout too: the next change must be told
                 self._log.exception("DistributedDict: error in a callback of on_change, for key %r", key)
                 continue
             if is_last:

@@ -19,10 +19,9 @@ from kazoo.exceptions import (
 from parkazoo.errors import AnswerLostError, OutcomeUnknown, PartlyDoneError
 from parkazoo.protocol.deferral import MOST_BYTES, OVERHEAD_BYTES
 from parkazoo.protocol.steps import failure
-from parkazoo.recipe.exactly_once import SAFE_BYTES, may_be_done
+from parkazoo.recipe.exactly_once import SAFE_BYTES, may_be_done, size_of
 from parkazoo.structures.deferred import NAMED
-from parkazoo.structures.entries import Entries
-from parkazoo.structures.keeper import Keeper
+from parkazoo.structures.entries import Entries, life_of
 
 NOT_AS_KNOWN = (NoNodeError, NodeExistsError, BadVersionError)
 
@@ -43,21 +42,19 @@ class Writer:
     * SessionExpiredError, ConnectionClosedError: it was not done;
     * what else the servers refuse, such as NoAuthError: it was not done.
 
-    :param keeper: of the copy; None if there is none.
     :param is_ephemeral: entries end with the session of the client that has written them last.
     """
 
-    def __init__(self, entries: Entries, keeper: Keeper | None, is_ephemeral: bool) -> None:
+    def __init__(self, entries: Entries, is_ephemeral: bool) -> None:
         self._entries = entries
         self._client = entries.client
-        self._keeper = keeper
         self._is_ephemeral = is_ephemeral
 
     def verify(self, key: str, raw: bytes) -> None:
         """
         :raises TypeError: the key is no str. :raises ValueError: it is too large.
         """
-        size = len(self._entries.place(key)[1].encode("utf-8", "surrogatepass")) + len(raw)
+        size = size_of(self._entries.place(key)[1], raw)
         if size > SAFE_BYTES:
             raise ValueError(
                 f"{key[:100]!r}: path and value have {size:,} bytes, more than {SAFE_BYTES:,}, which servers take"
@@ -81,7 +78,7 @@ class Writer:
             transaction.create(path, raw, ephemeral=self._is_ephemeral)
             error, results, is_exact = self._commit(transaction, [key])
             if isinstance(error, NoNodeError):
-                self._make_directory(number)
+                self._entries.make_directory(number)
             elif isinstance(error, NodeExistsError):
                 return False
             else:
@@ -151,7 +148,7 @@ class Writer:
             part: dict[str, bytes] = {}
             size = 0
             for key, raw in all_of_it.items():
-                more = len(self._entries.place(key)[1]) + len(raw) + OVERHEAD_BYTES
+                more = size_of(self._entries.place(key)[1], raw) + OVERHEAD_BYTES
                 if part and size + more > MOST_BYTES:
                     yield number, part
                     part, size = {}, 0
@@ -170,8 +167,8 @@ class Writer:
                 continue
             failed = steps[failure(results)[0]]
             if failed.kind == "create" and isinstance(error, NoNodeError):
-                self._make_directory(number)
-            elif self._is_ephemeral:
+                self._entries.make_directory(number)
+            elif self._is_ephemeral or any(step.kind == "delete" for step in steps):
                 self._entries.fetch_some(list(values))
             elif len(values) == 1:
                 is_there = {failed.key: isinstance(error, NodeExistsError)}
@@ -183,7 +180,7 @@ class Writer:
         path = self._entries.place(key)[1]
         known = self._entries.copy.entries.get(key)
         if is_there.get(key, known is not None):
-            if not self._is_ephemeral or known is None or known.owner == self._mine():
+            if known is None or known.owner == self._mine():
                 transaction.set_data(path, raw)
                 yield Step(key, "set")
                 return
@@ -217,19 +214,15 @@ class Writer:
     # ---- one transaction ---------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        if self._entries.spread is not None:
-            self._client.retry(self._entries.spread.verify, True)
+        self._entries.verify(is_to_make=True)
 
     def _begin(self) -> tuple[int, Any]:
         self._client.check_process()
         return self._entries.copy.ticket(), self._client.transaction()
 
-    def _make_directory(self, number: int) -> None:
-        self._client.retry(self._client.ensure_path, self._entries.directories[number])
-
     def _mine(self) -> int:
-        """The owner of this client's ephemerals."""
-        found = self._client.client_id
+        """The owner of what is written: this session, or none."""
+        found = self._client.client_id if self._is_ephemeral else None
         return found[0] if found else 0
 
     def _commit(
@@ -269,10 +262,10 @@ class Writer:
     ) -> dict[str, bytes]:
         """Put into the copy what was done; returns what must be written again, because it is another session's."""
         again, doubtful, copy = {}, [], self._entries.copy
-        mine = self._mine() if self._is_ephemeral else 0
+        mine = self._mine()
         if not is_exact:
             self._resolve([step.key for step in steps])
-            left = ((key, copy.entries.get(key)) for key in values if self._is_ephemeral)
+            left = ((key, copy.entries.get(key)) for key in values)
             still = (key for key, entry in left if entry and entry.raw == values[key] and entry.owner != mine)
             return {key: values[key] for key in still}
         with self._entries.lock:
@@ -283,18 +276,13 @@ class Writer:
                     is_in_doubt = copy.written(number, key, began, values[key], 0, None, mine)
                 else:
                     stat = result
-                    is_in_doubt = copy.written(
-                        number, key, began, values[key], stat.version, stat.mzxid, stat.ephemeralOwner
-                    )
-                    if self._is_ephemeral and stat.ephemeralOwner != mine:
+                    state = stat.version, stat.mzxid, stat.ephemeralOwner, life_of(stat)
+                    is_in_doubt = copy.written(number, key, began, values[key], *state)
+                    if stat.ephemeralOwner != mine:
                         again[key] = values[key]
                 if is_in_doubt:
                     doubtful.append(key)
-        if self._keeper is None:
-            self._resolve(doubtful)
-        else:
-            for key in doubtful:
-                self._keeper.ask_again(key)
+        self._resolve(doubtful)
         return again
 
     def _resolve(self, keys: Collection[str]) -> None:

@@ -10,10 +10,11 @@ from unittest import mock
 from kazoo.exceptions import (
     NoAuthError,
 )
-from kazoo.security import OPEN_ACL_UNSAFE, make_acl
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
 from parkazoo import PartlyDoneError
 from parkazoo.structures.distributed_dict import DistributedDict
+from parkazoo.structures.entries import Entries
 from parkazoo.structures.policies import Always, Count, Linearizable, Lock, Policy, Time, Watch
 from parkazoo.wire.member import Member
 from tests.live.dictionary_case import DictionaryTest
@@ -108,6 +109,32 @@ class TestAsADict(DictionaryTest):
         self.run_together(*(lambda user=user: take(user) for user in users))
         self.assertEqual(sorted(taken), list(range(MANY)))
 
+    def test_a_pop_reads_first(self) -> None:
+        """What it returns is not what another process has taken before."""
+        mine, other = self.dictionary(refresh=Count(1000)), self.dictionary(self.other)
+        mine["x"] = "first"
+        self.assertEqual(other.pop("x"), "first")
+        other["x"] = "second"
+        self.assertEqual(mine.pop("x"), "second")
+
+    def test_the_own_writes_are_in_the_copy(self) -> None:
+        mine = self.dictionary()
+        for number in range(MANY):
+            mine["x"] = number
+            self.assertEqual(mine["x"], number)
+            (mine.clear, lambda: mine.pop("x"), lambda: mine.__delitem__("x"))[number % 3]()
+            self.assertNotIn("x", mine)
+
+    def test_a_refresh_that_fails_is_not_done(self) -> None:
+        for policy in (Time(1000), Count(2)):
+            mine, other = self.dictionary(refresh=policy), self.dictionary(self.other, Always())
+            if isinstance(policy, Count):
+                len(mine)
+            other["x"] = str(policy)
+            with mock.patch.object(Entries, "fetch_all", side_effect=NoAuthError):
+                self.assertRaises(NoAuthError, len, mine)
+            self.assertEqual(mine["x"], str(policy))
+
     def test_values(self) -> None:
         """What others read, and no part of the copy."""
         mine = self.dictionary()
@@ -142,7 +169,6 @@ class TestAsADict(DictionaryTest):
             for key in (None, 5, b"a"):
                 for call in (
                     lambda key=key: mine[key],
-                    lambda key=key: key in mine,
                     lambda key=key: mine.__setitem__(key, 1),
                     lambda key=key: mine.__delitem__(key),
                     lambda key=key: mine.pop(key, None),
@@ -151,6 +177,9 @@ class TestAsADict(DictionaryTest):
                     lambda key=key: mine.compare_and_set(key, 0, 1),
                 ):
                     self.assertRaisesRegex(TypeError, "keys are str", call)
+                self.assertNotIn(key, mine)
+            for version, error in ((-1, ValueError), ("0", TypeError), (0.5, TypeError), (True, TypeError)):
+                self.assertRaisesRegex(error, "version must be", mine.compare_and_set, "a", version, 1)
             self.assertRaisesRegex(TypeError, "JSON", mine.__setitem__, "a", {1})
             self.assertRaisesRegex(
                 ValueError, "'a': path and value have 1,000,0.. bytes", mine.update, a="x" * LARGE
@@ -159,6 +188,8 @@ class TestAsADict(DictionaryTest):
             for error, told, options in (
                 (TypeError, "a policy, such as Watch", {"refresh": "always"}),
                 (ValueError, "from 1 to 4096, not 0", {"shards": 0}),
+                (TypeError, "dumps and loads", {"serializer": 5}),
+                (TypeError, "True or False", {"ephemeral": "no"}),
                 (ValueError, "the root", {"path": "/"}),
                 (TypeError, "string expected", {"path": 5}),
             ):
@@ -170,6 +201,27 @@ class TestAsADict(DictionaryTest):
         self.assertRaisesRegex(ValueError, "made with shards=3", self.dictionary)
         self.assertRaisesRegex(ValueError, "number of buckets", self.dictionary, shards=4)
         self.assertEqual(self.dictionary(shards=3).copy(), {"x": 1})
+
+    def test_other_shards_before_there_was_a_directory(self) -> None:
+        """And behind its end."""
+        one, four = self.dictionary(), self.dictionary(shards=4)
+        three = self.dictionary(self.other, shards=3)
+        three["x"] = 1
+        with self.assertRaisesRegex(ValueError, "made with shards=3"):
+            one["y"] = 1
+        with self.assertRaisesRegex(ValueError, "number of buckets"):
+            four["y"] = 1
+        self.becomes(three, {"x": 1})
+        self.client.delete(self.path, recursive=True)
+        four["x"] = 1
+        self.client.delete(self.path, recursive=True)
+        self.dictionary(shards=2).update(dict.fromkeys("abcdef", 1))
+        with self.assertRaisesRegex(ValueError, "number of buckets"):
+            four["y"] = 1
+        self.client.delete(self.path, recursive=True)
+        one["x"] = 1
+        with self.assertRaisesRegex(ValueError, "number of buckets"):
+            three["y"] = 1
 
     def test_below_a_chroot(self) -> None:
         zk = self.parkazoo(self.root)
@@ -188,6 +240,33 @@ class TestAsADict(DictionaryTest):
         other.update({"another": 1})
         stale.update({"another": 2, "new": 2, "last": 2})
         self.becomes(other, dict.fromkeys(large, 1) | {"another": 2, "new": 2, "last": 2})
+
+    def test_a_large_update_of_long_keys(self) -> None:
+        """Sizes are those of the bytes that are sent: these have three for each letter."""
+        mine = self.dictionary()
+        items = {"\u6f22" * 300 + str(number): number for number in range(1500)}
+        mine.update(items)
+        self.becomes(self.dictionary(self.other), items)
+
+    def test_an_entry_that_may_not_be_read(self) -> None:
+        """The others go on. When it has gone, and comes back, it is read."""
+        owner = self.parkazoo(auth_data=[("digest", "u:p")])
+        mine = self.dictionary()
+        mine["x"] = 1
+        with self.assertLogs("parkazoo", "WARNING") as logs:
+            owner.create(f"{self.path}/y", b"1", [make_digest_acl("u", "p", all=True)])
+            wait_until(lambda: logs.output, "it is logged")
+        self.assertRaisesRegex(NoAuthError, f"{self.path}/y", lambda: mine["y"])
+        for make in POLICIES:
+            self.assertEqual(self.dictionary(refresh=make()).copy(), {"x": 1})
+        generation = mine._keeper._generation  # type: ignore[union-attr]
+        owner.set(f"{self.path}/y", b"2")
+        self.other.set(f"{self.path}/x", b"2")
+        self.becomes(mine, {"x": 2})
+        self.assertEqual((mine.is_stale, mine._keeper._generation), (False, generation))  # type: ignore[union-attr]
+        owner.delete(f"{self.path}/y")
+        self.other.create(f"{self.path}/y", b"3")
+        self.becomes(mine, {"x": 2, "y": 3})
 
     def test_an_update_is_partly_done(self) -> None:
         mine = self.dictionary()

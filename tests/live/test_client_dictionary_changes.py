@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 from parkazoo.structures.policies import Lock
@@ -86,6 +87,53 @@ class TestChanges(DictionaryTest):
             mine["y"] = 1
             wait_until(lambda: calls[2:] == ["fail y"], f"{calls}")
         self.assertIn("a test wants it", logs.output[0])
+
+    def test_what_ends_a_thread_does_not_end_the_telling(self) -> None:
+        mine = self.dictionary()
+
+        @mine.on_change
+        def leave(key: str, *change: Any) -> None:
+            raise SystemExit("a test wants it")
+
+        told = self.heard(mine)
+        with self.assertLogs("parkazoo", "ERROR"):
+            mine["x"] = 1
+            wait_until(lambda: len(told) == 1, f"{told}")
+            mine["x"] = 2
+            wait_until(lambda: told[1:] == [("x", 1, 2, 1)], f"{told}")
+
+    def test_values_that_cannot_be_read(self) -> None:
+        """They are logged; the next that can be read is told."""
+        mine = self.dictionary()
+        mine["x"] = 1
+        self.other.create(f"{self.path}/old", b"{")
+        wait_until(lambda: "old" in mine, "it is there")
+        told = self.heard(mine)
+        with self.assertLogs("parkazoo", "ERROR") as logs:
+            self.other.set(f"{self.path}/x", b"{")
+            wait_until(lambda: logs.output, "it is logged")
+        self.other.set(f"{self.path}/x", b"2")
+        wait_until(lambda: told == [("x", 1, 2, 2)], f"{told}")
+        self.other.set(f"{self.path}/old", b"3")
+        wait_until(lambda: told[1:] == [("old", None, 3, 1)], f"{told}")
+        self.assertRaises(pickle.UnpicklingError, self.dictionary(serializer=pickle).pop, "x")
+        self.assertEqual(mine["x"], 2)
+
+    def test_closed_by_a_callback(self) -> None:
+        mine = self.dictionary()
+        closed: list[Any] = []
+
+        @mine.on_change
+        def close(*change: Any) -> None:
+            mine.close()
+            closed.append(change)
+
+        told = self.heard(mine)
+        mine["x"] = 1
+        wait_until(lambda: closed, "it is closed")
+        mine["x"] = 2
+        self.assertEqual((told, len(closed)), ([], 1))
+        self.assertRaisesRegex(RuntimeError, "is closed", mine.on_change, print)
 
     def test_with_other_policies_when_the_copy_is_read(self) -> None:
         mine = self.dictionary(refresh=Lock())

@@ -214,6 +214,17 @@ class TestEphemeral(DictionaryTest):
                 mine.clear()
                 first.start(DEADLINE_S)
 
+    def test_what_is_to_stay_stays(self) -> None:
+        """Also if a member has written it first."""
+        for make in (Watch, Always):
+            theirs, mine = self.dictionary(self.other, make(), ephemeral=True), self.dictionary(refresh=make())
+            theirs.update(x=1, y=1)
+            mine.update(x=2, y=2)
+            mine["x"] = 3
+            self.assertEqual(self.client.get(f"{self.path}/x")[1].ephemeralOwner, 0)
+            self.assertEqual(mine.copy(), {"x": 3, "y": 2})
+            mine.clear()
+
     def test_taken_over_from_what_is_not_known(self) -> None:
         mine, theirs = (self.dictionary(zk, Always(), ephemeral=True) for zk in (self.client, self.other))
         mine["x"] = 1

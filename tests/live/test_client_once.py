@@ -183,6 +183,8 @@ class TestOnce(OnceTest):
         with self.assertRaisesRegex(ConnectionLoss, rf"{self.root}: .* 3 times at 1,.* bytes, .*jute"):
             self.client.once(self.client.set, self.root, bytes(1 << 20))
         self.client.once(self.client.set, self.root, bytes(1_000_000))
+        with self.assertRaisesRegex(ConnectionLoss, "3 times at 1,.* bytes"):  # 600,000 letters
+            self.client.once(self.client.create, f"{self.root}/{chr(0x6F22) * 600_000}")
 
     def test_a_closed_client(self) -> None:
         zk = self.parkazoo()

@@ -100,7 +100,7 @@ class TestSession(SessionTest):
             ("[key for key in d]", 1, ["hello"]),
             ("list(d)", 2, ["hello"]),  # it asks for the length too
             ("dict(d.items())", 2, {"hello": "mars"}),
-            ("d.snapshot()", 4, {"hello": "mars"}),
+            ("d.snapshot()", 6, {"hello": "mars"}),
         ):
             self.costs(self.single, line, requests, shown)
         self.costs(self.single, "d = client.DistributedDict(path, policy)", 1)

@@ -9,9 +9,9 @@ from typing import Any
 from unittest import mock
 
 from parkazoo.structures import local_copy
-from parkazoo.structures.local_copy import Copy, Entry
+from parkazoo.structures.local_copy import Copy, Entry, Life
 
-RUNS, STEPS = 400, 60
+RUNS, STEPS = 1200, 60
 KEYS = ("a", "b", "c")
 
 
@@ -23,8 +23,10 @@ class World:
 
     def __init__(self, dice: random.Random) -> None:
         self.dice = dice
-        self.znodes: dict[str, tuple[bytes, int, int]] = {}  # raw, version, mzxid
+        self.znodes: dict[str, tuple[bytes, int, int, Life]] = {}  # raw, version, mzxid
         self.zxid = 0
+        self.ensemble = 0
+        self.writes: list[tuple[Life, int]] = []  # with mzxids, in order
         self.copy = Copy(1, self.changed)
         self.questions: list[Callable[[], None]] = []  # sent, not served
         self.answers: list[Callable[[], None]] = []  # served, not seen
@@ -39,8 +41,10 @@ class World:
         if self.told.get(key) is not before:
             self.problems.append(f"{key}: a change was not told")
         now = self.told[key] = self.copy.entries.get(key)
-        if before and now and before.mzxid and now.mzxid and now.mzxid < before.mzxid:
-            self.problems.append(f"{key} goes back")
+        if before and now and before.life and now.life and before.mzxid and now.mzxid:
+            order = [self.writes.index((each.life, each.mzxid)) for each in (before, now)]
+            if order != sorted(order):
+                self.problems.append(f"{key} goes back")
 
     # ---- at the server
 
@@ -53,7 +57,9 @@ class World:
         if kind == "delete":
             del self.znodes[key]
         else:
-            self.znodes[key] = raw, self.znodes[key][1] + 1 if is_there else 0, self.zxid
+            life = self.znodes[key][3] if is_there else (self.zxid, self.ensemble)
+            self.znodes[key] = raw, self.znodes[key][1] + 1 if is_there else 0, self.zxid, life
+            self.writes.append((life, self.zxid))
         if key in self.watched:
             self.watched.discard(key)
             self.later(lambda: self.hear(key))
@@ -65,13 +71,20 @@ class World:
     def later(self, call: Callable[[], None]) -> None:
         self.answers.append(call)
 
+    def move(self) -> None:
+        """The directory is deleted, and made again where zxids are lower."""
+        for key in list(self.znodes):
+            self.write(key, "delete", b"")
+        self.ensemble += 1
+        self.zxid = 0
+
     # ---- in the process
 
     def hear(self, key: str) -> None:
         self.armed.discard(key)
         self.read(key)
 
-    def read(self, key: str) -> None:
+    def read(self, key: str, is_certain: bool = False) -> None:
         self.armed.add(key)
         ticket = self.copy.ticket()
 
@@ -79,18 +92,19 @@ class World:
             found = self.znodes.get(key)
             if found is not None:
                 self.watched.add(key)
-            self.later(lambda: self.see(key, ticket, found))
+            self.later(lambda: self.see(key, ticket, found, is_certain))
 
         self.questions.append(serve)
 
-    def see(self, key: str, ticket: int, found: tuple[bytes, int, int] | None) -> None:
+    def see(self, key: str, ticket: int, found: Any, is_certain: bool) -> None:
         if found is None:
             self.armed.discard(key)
             is_in_doubt = self.copy.not_found(0, key, ticket)
         else:
-            is_in_doubt = self.copy.found(0, key, ticket, *found, 0)
+            raw, version, mzxid, life = found
+            is_in_doubt = self.copy.found(0, key, ticket, raw, version, mzxid, 0, life, is_certain)
         if is_in_doubt:
-            self.read(key)
+            self.read(key, is_certain=True)
 
     def list(self) -> None:
         ticket = self.copy.ticket()
@@ -111,16 +125,17 @@ class World:
 
         def serve() -> None:
             if self.write(key, kind, raw):
-                _, version, mzxid = self.znodes.get(key, (b"", 0, 0))
-                self.later(lambda: self.see_own(key, kind, raw, began, version, mzxid))
+                _, version, mzxid, life = self.znodes.get(key, (b"", 0, 0, (0, 0)))
+                self.later(lambda: self.see_own(key, kind, raw, began, version, mzxid, life))
 
         self.questions.append(serve)
 
-    def see_own(self, key: str, kind: str, raw: bytes, began: int, version: int, mzxid: int) -> None:
+    def see_own(self, key: str, kind: str, raw: bytes, began: int, version: int, mzxid: int, life: Life) -> None:
         if kind == "delete":
             is_in_doubt = self.copy.deleted(0, key, began)
         else:
-            is_in_doubt = self.copy.written(0, key, began, raw, version, mzxid if kind == "set" else None, 0)
+            known = (mzxid, 0, life) if kind == "set" else (None, 0)
+            is_in_doubt = self.copy.written(0, key, began, raw, version, *known)
         if is_in_doubt:
             self.read(key)
 
@@ -131,7 +146,10 @@ class World:
         for number in range(STEPS):
             key, raw = self.dice.choice(KEYS), b"%d" % number
             kind = self.dice.choice(("create", "set", "set", "delete"))
-            what = self.dice.randrange(5)
+            what = self.dice.randrange(50)
+            if what == 49:
+                self.move()
+            what %= 5
             if what == 0:
                 self.write(key, kind, raw)
             elif what == 1:
@@ -141,7 +159,7 @@ class World:
         while self.questions or self.answers:
             self.go_on()
         there = {key: entry.raw for key, entry in self.copy.entries.items()}
-        if there != {key: raw for key, (raw, _, _) in self.znodes.items()}:
+        if there != {key: raw for key, (raw, *_) in self.znodes.items()}:
             self.problems.append(f"{there} is not {self.znodes}")
         if any(entry is not self.copy.entries.get(key) for key, entry in self.told.items()):
             self.problems.append("the last state was not told")
@@ -186,7 +204,7 @@ class TestCopy(unittest.TestCase):
             self.assertNotEqual(problems(), [])
 
         def without_mzxid(copy: Copy, number: int, key: str, ticket: int, *state: Any) -> bool:
-            copy._put(number, key, Entry(*state, ticket))
+            copy._put(number, key, Entry(*state[:4], ticket, state[4]))
             return False
 
         with mock.patch.object(Copy, "found", without_mzxid):
@@ -212,6 +230,22 @@ class TestCopy(unittest.TestCase):
         self.assertFalse(copy.found(0, "a", copy.ticket(), b"2", 0, 5, 0))
         self.assertEqual(copy.entries["a"].raw, b"2")
         self.assertEqual(told, [("a", None), ("a", b"1"), ("a", None)])
+
+    def test_made_again_where_zxids_are_lower(self) -> None:
+        """Nobody has told that the directory was deleted. A server that lags may answer so too."""
+        copy = Copy(1, lambda key, before: None)
+        early = copy.ticket()
+        copy.found(0, "a", copy.ticket(), b"1", 3, 1000, 0, (10, 1))
+        new = b"2", 0, 5, 0, (5, 2)
+        self.assertTrue(copy.found(0, "a", early, *new, True))
+        self.assertTrue(copy.found(0, "a", copy.ticket(), *new))
+        self.assertEqual(copy.entries["a"].raw, b"1")
+        self.assertFalse(copy.found(0, "a", copy.ticket(), *new, True))
+        self.assertEqual(copy.entries["a"].raw, b"2")
+        self.assertTrue(copy.found(0, "a", early, b"1", 3, 1000, 0, (10, 1)))
+        copy.found(0, "a", copy.ticket(), b"1", 3, 1000, 0, (10, 1))
+        self.assertFalse(copy.written(0, "a", copy.ticket(), b"3", 1, 6, 0, (5, 2)))
+        self.assertEqual(copy.entries["a"].raw, b"3")
 
     def test_two_directories(self) -> None:
         copy = Copy(2, lambda key, before: None)

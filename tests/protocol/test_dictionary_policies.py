@@ -43,3 +43,7 @@ class TestPolicies(unittest.TestCase):
         self.assertRaisesRegex(ValueError, "at least 1, not 0", Count, 0)
         self.assertRaisesRegex(ValueError, "below 0, not -1", Time, -1)
         self.assertRaisesRegex(ValueError, "not nan", Time, float("nan"))
+
+    def test_numbers(self) -> None:
+        for wrong in (lambda: Count(2.5), lambda: Count("a"), lambda: Count(True), lambda: Time("1")):  # type: ignore
+            self.assertRaises(TypeError, wrong)
