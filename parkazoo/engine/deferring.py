@@ -97,7 +97,7 @@ class Lanes:
     :param on_change: called with the lock held when writes have ended.
     :ivar client: the number of the session to which all of this belongs.
     :ivar of: the lane of each directory in which something was written.
-    :ivar has_moved: whether a directory has changed its lane.
+    :ivar has_moved: whether a directory has changed its lane. :ivar is_closed: no write is taken any more.
     :ivar running: all lanes, in their order.
     """
 
@@ -120,6 +120,7 @@ class Lanes:
         self.of: dict[str, RunningLane] = {}
         self.running: tuple[RunningLane, ...] = ()
         self.has_moved = False
+        self.is_closed = False
         self._skips = skips
 
     @property
@@ -200,6 +201,8 @@ class RunningLane:
         """Take a write; or return why the lane takes none any more."""
         lane, lanes = self.lane, self._lanes
         with self._lock:
+            if lanes.is_closed:  # since the caller has looked; the marker may be gone
+                return ConnectionLoss()
             if lanes.has_moved:  # since the caller has looked, perhaps
                 now = lanes.of.get(directory_of(write.request.path), self)
                 if now is not self:

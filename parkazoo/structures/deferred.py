@@ -24,6 +24,7 @@ from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
 
 LARGEST_BYTES = (1 << 20) - (1 << 14)  # servers take packets of 1 MiB; the rest is for the chain
+ACL_BYTES = 12  # of an entry, beside scheme and id; the first is in OVERHEAD_BYTES
 NAMED = 5  # writes or keys that an error's message names
 DIRECTORIES_REMEMBERED = 1 << 16
 
@@ -89,7 +90,6 @@ class Deferred:
         whole = None if guard is None else prefixed(client.chroot, guard)
         self._lanes = Lanes(deferrals, self._lock, skips, whole, linger_s, self._tell)
         self._waiters: list[Any] = []
-        self._is_closed = False
         self._guarded = None if whole is None else self._find(directory_of(whole))
 
     @property
@@ -140,7 +140,9 @@ class Deferred:
         if value is not None and not isinstance(value, bytes):
             raise TypeError("Invalid type for 'value' (must be a byte string)")
         whole = prefixed(self._client.chroot, path)
-        size = len(whole) + len(value or b"") + OVERHEAD_BYTES
+        size = len(whole.encode()) + len(value or b"") + OVERHEAD_BYTES
+        if kind is Create:
+            size += sum(len(who.scheme) + len(who.id) + ACL_BYTES for _, who in rest[0][1:])
         if size > LARGEST_BYTES:
             raise ValueError(f"{path}: {len(value or b'')} bytes are too many for a deferred write")
         request = kind(whole, *rest) if kind is Delete else kind(whole, value, *rest)
@@ -152,12 +154,13 @@ class Deferred:
         ticket = Ticket(request, size)
         ticket._deferred = self
         if (error := self._lane_of(request).add(ticket)) is not None:
+            self._verify_open()
             raise DeferredError(f"no more deferred writes are taken on this ensemble: {error!r}") from error
         return ticket
 
     def _lane_of(self, request: Request) -> RunningLane:
         lane = self._lanes.of.get(directory := directory_of(request.path))
-        return self._begin(directory, request.path) if lane is None or self._is_closed else lane
+        return self._begin(directory, request.path) if lane is None else lane
 
     def _begin(self, directory: str, path: str) -> RunningLane:
         if len(self._lanes.of) >= DIRECTORIES_REMEMBERED:
@@ -174,7 +177,7 @@ class Deferred:
             return self._lanes.assign(directory, ensemble)
 
     def _verify_open(self) -> None:
-        if self._is_closed:
+        if self._lanes.is_closed:
             raise DeferredError("these deferred writes are closed: make others with client.deferred()")
         if self._deferrals.session.number != self._lanes.client:
             raise DeferredError("no more deferred writes are taken: the session is over")
@@ -185,6 +188,7 @@ class Deferred:
         Where pins decide, a client that does not know asks, behind all that it has written. If the directory is
         not there, it asks again when that has ended.
         """
+        has_waited = False
         while isinstance(context := self._context, GrownContext):
             self._flush()
             answer = self._client.handler.async_result()
@@ -197,9 +201,9 @@ class Deferred:
                 continue
             if ensemble is not None:
                 return ensemble
-            if not self.pending:
+            if has_waited or not self.pending:
                 break
-            self.wait_until(lambda: not self.pending, None)
+            has_waited = self._await_issued(None)
         return context.known(directory).mirror.ensemble
 
     # ---- waiting -----------------------------------------------------------------------------------
@@ -219,14 +223,18 @@ class Deferred:
         :raises: the handler's ``timeout_exception``; the writes stay pending.
         """
         self._client.check_process()  # first: in a child process the lock may be held for ever
-        lanes = self._lanes
-        with self._lock:
-            number = next(lanes.numbers)
-        if not self.wait_until(lambda: all(each.lane.has_ended(number) for each in lanes.running), timeout):
+        if not self._await_issued(timeout):
             message = f"{self.pending} deferred writes have no answer within {timeout} s"
             raise time_out(self._client.handler, message, timeout or 0.0)
         if (error := self._take_error()) is not None:
             raise error
+
+    def _await_issued(self, timeout: float | None) -> bool:
+        """Whether everything issued so far has ended in time."""
+        lanes = self._lanes
+        with self._lock:
+            number = next(lanes.numbers)
+        return self.wait_until(lambda: all(each.lane.has_ended(number) for each in lanes.running), timeout)
 
     def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
         """Put all on the wire, and wait until a condition holds that the end of a write may bring about.
@@ -286,12 +294,13 @@ class Deferred:
         """
         self._client.check_process()  # first: in a child process the lock may be held for ever
         with self._lock:
-            self._is_closed = True
+            self._lanes.is_closed = True
         try:
             self.barrier(timeout)
-        finally:
-            if not self.pending:
-                self._remove_lanes()
+        except DeferredError:
+            self._remove_lanes()
+            raise
+        self._remove_lanes()
 
     def _remove_lanes(self) -> None:
         with self._lock:
@@ -301,7 +310,7 @@ class Deferred:
     def abandon(self, timeout: float) -> None:
         """The client stops: wait for so long, then give up what is pending. Called by the client."""
         with self._lock:
-            self._is_closed = True
+            self._lanes.is_closed = True
         if not self.wait_until(lambda: not self.pending, timeout):
             for lane in self._lanes.running:
                 lane.end(ConnectionClosedError("the client has been stopped"))

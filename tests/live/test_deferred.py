@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 from kazoo.exceptions import ConfigurationError, NodeExistsError, NoNodeError, SessionExpiredError
 from kazoo.protocol.states import KazooState
@@ -89,6 +90,53 @@ class TestDeferred(DeferredCase):
                 later.drop(parent)
                 later.barrier(DEADLINE_S)
                 self.assertIsNone(self.other.exists(parent))
+
+    def test_paths_of_many_bytes(self) -> None:
+        """A batch has no more than servers take: each letter is three bytes, and ACLs count too."""
+        root = self.client.create(self.directory(self.root, True))
+        paths = [f"{root}/{number}{'€' * 12_000}" for number in range(20)]
+        with self.client.deferred() as later:
+            for path in paths:
+                later.add(path)
+            later.barrier(DEADLINE_S)
+            for path in paths:
+                later.put(path, b"new")
+        self.assertEqual({self.version(path) for path in paths}, {1})
+        with self.client.deferred() as later:
+            path = f"{root}/{'€' * 20_000}"
+            self.assertRaises(ValueError, later.put, path, bytes(1_000_000))
+            before = later.put(paths[0], b"newer")
+            self.assertRaises(UnicodeEncodeError, later.put, f"{root}/\udc80", b"")
+        self.assertEqual(before.state, "committed")
+
+    def test_a_write_comes_as_they_are_closed(self) -> None:
+        """By another thread, which has found its lane already: it is told."""
+        path = self.client.create(f"{self.root}/x")
+        later = self.client.deferred()
+        later.put(path, b"first")
+        find_lane = later._lane_of
+
+        def found_late(request: Any) -> Any:
+            lane = find_lane(request)
+            later.close(DEADLINE_S)
+            return lane
+
+        with mock.patch.object(later, "_lane_of", found_late):
+            self.assertRaisesRegex(DeferredError, "are closed", later.put, path, b"second")
+        self.assertEqual(self.version(path), 1)
+
+    def test_a_refusal_after_a_time_out(self) -> None:
+        """Whenever it comes, the next close tells it."""
+        later, timed_out = self.client.deferred(), self.client.handler.timeout_exception
+        wrong = later.put(f"{self.root}/missing", b"")
+
+        def time_out(timeout: float | None) -> None:
+            wrong.wait(DEADLINE_S)
+            raise timed_out
+
+        with mock.patch.object(later, "barrier", time_out), self.assertRaises(timed_out):
+            later.close(0)
+        self.assertRaises(DeferredError, later.close, DEADLINE_S)
 
     def test_stop_and_skip(self) -> None:
         for on_error, rest in (("stop", "dropped"), ("skip", "committed")):
