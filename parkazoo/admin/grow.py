@@ -40,9 +40,9 @@ def grow_map(
     """Add empty ensembles to the map, to which new directories go from then on; return the map.
 
     The new servers are asked, and get what the protocol needs. Then a map is published that names them. Its form
-    rises to ``grown``, step by step, as all clients follow; that is waited for. At last a map is published with an
-    epoch that gives the ensembles their weights. It may be repeated, interrupted anywhere, and run by several at
-    once.
+    rises to ``grown``, step by step, as all clients follow; that is waited for. An epoch that gives the ensembles
+    their weights comes with that form, or in one more map if the form was ``grown`` already. It may be repeated,
+    interrupted anywhere, and run by several at once.
 
     :param hosts: servers of any ensembles of the cluster.
     :param ensembles: hosts (``"h:p,h:p"``) by name, of the new ones. Without any the form alone rises.
@@ -81,7 +81,7 @@ def grow_map(
         look_ahead(known, options, timeout_s, tell, on_wait, strangers_gone)
         return placed
     named = change_map(known, name_them, options, timeout_s, tell_names)
-    grown = raise_form(named, options, timeout_s, tell, on_wait, strangers_gone)
+    grown = raise_form(named, place_them, options, timeout_s, tell, on_wait, strangers_gone)
     return change_map(grown, place_them, options, timeout_s, lambda placed: tell(describe_epoch(placed)))
 
 
@@ -92,12 +92,14 @@ def _would_be(
     if named != known:
         tell(f"would make what the protocol needs there, and publish map {named.epoch}, which names them")
     grown = replace(named, form=Form.GROWN)
+    placed = place_them(grown)
+    epoch = f"epoch {placed.epochs[-1].number}" if placed != grown else ""
     if grown != named:
         forms = ", ".join(form.word for form in Form if form > named.form)
-        tell(f"would publish maps of form {forms}, each when all clients have followed")
-    placed = place_them(grown)
-    if placed != grown:
-        tell(f"would publish a map with epoch {placed.epochs[-1].number}")
+        added = f"; the last with {epoch}" if epoch else ""
+        tell(f"would publish maps of form {forms}, each when all clients have followed{added}")
+    elif epoch:
+        tell(f"would publish a map with {epoch}")
     return placed
 
 

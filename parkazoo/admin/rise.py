@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeGuard
 
 from kazoo.exceptions import KazooException
@@ -49,11 +50,19 @@ OnWait = Callable[[Waiting], None]
 
 
 def raise_form(
-    known: ClusterMap, options: Options, timeout_s: float, tell: Tell, on_wait: OnWait, strangers_gone: bool
+    known: ClusterMap,
+    place: Callable[[ClusterMap], ClusterMap],
+    options: Options,
+    timeout_s: float,
+    tell: Tell,
+    on_wait: OnWait,
+    strangers_gone: bool,
 ) -> ClusterMap:
     """Have the form rise to GROWN; return the map, which all copies have.
 
     :param known: the map as it was read, perhaps not the newest.
+    :param place: adds an epoch to a map of form GROWN. The map in which the form becomes GROWN has it already:
+        new directories go to the new ensembles from that moment on.
     :param on_wait: called again and again while clients are behind.
     :param strangers_gone: all who use the znodes are registered, as somebody knows.
     :raises ClusterMapError: an ensemble cannot be reached; sessions that are not registered are there, or may be;
@@ -66,13 +75,19 @@ def raise_form(
         if known.form is Form.PLAIN or _have_followed(known, options, timeout_s, on_wait, strangers_gone):
 
             def next_form(before: ClusterMap, waited_for: ClusterMap = waited_for) -> ClusterMap:
-                return before.with_form(Form(before.form + 1)) if before == waited_for else before
+                return with_next_form(before, place) if before == waited_for else before
 
             known = change_map(known, next_form, options, timeout_s, lambda raised: tell(describe_form(raised)))
         else:  # another command was faster
             known = change_map(known, lambda newest: newest, options, timeout_s)
         _verify_not_given_up(waited_for, known)
     return known
+
+
+def with_next_form(before: ClusterMap, place: Callable[[ClusterMap], ClusterMap]) -> ClusterMap:
+    """The map that follows, in the next form; the last form comes with the epoch that `place` adds."""
+    raised = before.with_form(Form(before.form + 1))
+    return replace(place(raised), epoch=raised.epoch) if raised.form is Form.GROWN else raised
 
 
 def look_ahead(
@@ -115,8 +130,9 @@ def _verify_not_given_up(before: ClusterMap, newest: ClusterMap) -> None:
 
 
 def describe_form(raised: ClusterMap) -> str:
-    """The step that has given a map its form."""
-    return f"published map {raised.epoch} of form {raised.form.word}: all copies have it"
+    """The step that has given a map its form, and perhaps an epoch."""
+    added = f" with epoch {raised.epochs[-1].number}" if raised.later else ""
+    return f"published map {raised.epoch} of form {raised.form.word}{added}: all copies have it"
 
 
 def _have_followed(
