@@ -276,6 +276,8 @@ class ParKazooClient(Deferring, Sharing):
 
     def session_changed(self, state: str) -> None:
         """Called by the session, one call at a time, with the KeeperState that all members make up."""
+        if self._stopped.is_set() and self._state == KeeperState.CLOSED:
+            return  # stop() has not waited for the session any longer
         if state == KeeperState.EXPIRED_SESSION:
             self.session_number += 1
         self._session_callback(state)

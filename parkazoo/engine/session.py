@@ -24,6 +24,8 @@ from parkazoo.protocol.registration import Owners
 from parkazoo.protocol.states import CONNECTED_STATES, is_fatal
 from parkazoo.protocol.steps import Request
 
+AWAY_POLL_S = 0.1  # between two looks for what waits for an ensemble that is away, while the client stops
+
 
 class Session(Growing[MemberT]):
     """The members of a client and their common state.
@@ -178,10 +180,16 @@ class Session(Growing[MemberT]):
         self._runtime.call_later(POLL_S, partial(self.when_idle, call))
 
     def fail_away(self) -> None:
-        """On the loop, when the client is about to stop: nothing waits for an ensemble that is away any longer."""
+        """On the loop, when the client is about to stop: nothing waits for an ensemble that is away any longer.
+
+        Nor does what an operation asks next, nor for an ensemble that goes away only now.
+        """
+        if self.is_stopping:
+            return
         for member in self._known:
             if not self._standing.is_connected(member):
                 member.fail_waiting(None)
+        self._runtime.call_later(AWAY_POLL_S, self.fail_away)
 
     def member_ended(self, member: MemberT) -> None:
         """The last of them lets go of the loop."""

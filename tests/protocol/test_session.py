@@ -9,6 +9,7 @@ from typing import Any
 from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss, NoAuthError, ZookeeperError
 from kazoo.protocol.states import KeeperState
 
+from parkazoo.engine.session import AWAY_POLL_S
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.placement import ENSEMBLE, MAP
@@ -302,6 +303,9 @@ class TestStop(SessionTest):
         waiting, on_a = self.call(client, "b"), self.call(client, "a")
         client.session.fail_away()
         self.assertIsInstance(waiting.value, ConnectionLoss)
+        late = self.call(client, "b")
+        client.runtime.turn(AWAY_POLL_S)
+        self.assertIsInstance(late.value, ConnectionLoss)
         late = self.call(client, "b")
         over_s = self.stop(client)
         client.runtime.turn(CONNECT_S)
