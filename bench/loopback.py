@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
@@ -112,6 +113,11 @@ class Loopback(Lab):
 
     def ask(self, server: Server, word: str) -> str:
         return four_letter_word(f"{server.address}:{server.port}", word)
+
+    def weigh(self, server: Server) -> dict[str, int]:
+        """Memory alone: all servers have one card, which carries the clients' bytes twice as well."""
+        pid = self._faults.servers[server.name].pid
+        return {"memory_bytes": psutil.Process(pid).memory_info().rss}
 
     def read_replica(self, server: Server, root: str) -> tuple[int, str]:
         try:

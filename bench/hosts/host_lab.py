@@ -74,6 +74,9 @@ class HostLab(Lab):
         place = server.address, server.port
         return self._fleet.on(server.host, lambda remote: remote.talk(*place, word, WORD_TIMEOUT_S))
 
+    def weigh(self, server: Server) -> dict[str, int]:
+        return dict(self._fleet.ask(server.host, "weigh_server"))
+
     def read_replica(self, server: Server, root: str) -> tuple[int, str]:
         znodes, digest = self._fleet.ask(self.clients[0], "read_replica", f"{server.address}:{server.port}", root)
         return znodes, digest

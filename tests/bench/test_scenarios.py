@@ -62,6 +62,8 @@ class TestSmall(unittest.TestCase):
             kind = "received_bytes" if run["rates"]["writes"] else "sent_bytes"
             self.assertGreater(server[kind], counts * run["plan"]["size"] / 2)
             self.assertGreater(server["files_bytes"], 0)
+            self.assertGreater(server["memory_bytes"], 10_000_000)  # no Java virtual machine has less
+            self.assertNotIn("from_servers_bytes", server)  # here all have one network card
 
     def test_scaling(self) -> None:
         document = self.check("scaling", {"1x1", "2x1"})
@@ -107,9 +109,11 @@ class TestSmall(unittest.TestCase):
 
     def test_elections(self) -> None:
         document = self.check("elections", {"1x3"})
-        self.assertEqual(
-            [each["group"] for each in document["trials"]], ["1x3, killed", "1x3, frozen, given up after 1 s"]
-        )
+        groups = [(each["group"], each["repetition"]) for each in document["trials"]]
+        killed, frozen = "1x3, killed", "1x3, frozen, given up after 1 s"
+        self.assertEqual(groups, [(killed, 0), (killed, 1), (frozen, 0), (frozen, 1)])  # its size says twice
+        self.assertEqual([run["repeats"] for run in document["runs"]], [0, 0, 2, 2])
+        self.assertIn("2 times each", show(document).about)
         for trial in document["trials"]:
             self.assertGreater(trial["took_s"], 0)
             self.assertGreaterEqual(trial["elected_s"], 0)
@@ -179,6 +183,20 @@ class TestAccounts(unittest.TestCase):
         self.assertEqual(
             accounts.between({"a1": before}, {"a1": after, "a2": after}),
             [{"server": "a1", "received_bytes": 75, "sent_bytes": 6, "data_bytes": 5000, "files_bytes": 67}],
+        )
+
+    def test_among_servers(self) -> None:
+        """What the card has carried, less what clients have sent and got."""
+        before = accounts.read(self.MNTR.format(100, 20, 3000) + self.DIRS.format(64))
+        after = accounts.read(self.MNTR.format(175, 26, 5000) + self.DIRS.format(67))
+        cards = [
+            {"card_received_bytes": received, "card_sent_bytes": sent, "memory_bytes": memory}
+            for received, sent, memory in ((1000, 2000, 70), (1100, 2500, 71))
+        ]
+        (found,) = accounts.between({"a1": {**before, **cards[0]}}, {"a1": {**after, **cards[1]}})
+        self.assertEqual(
+            {name: found[name] for name in (*accounts.AMONG, accounts.MEMORY)},
+            {"from_servers_bytes": 100 - 75, "to_servers_bytes": 500 - 6, "memory_bytes": 71},
         )
 
     def test_no_answer(self) -> None:
