@@ -70,8 +70,8 @@ SIZES = {
             "9x3": ("parkazoo",),
         },
         24,
-        2,
-        3,
+        1.5,
+        2.5,
         skews=("even, spread", "even, as hashed", "Zipf 1", "Zipf 2", "one directory"),
     ),
     "full": Size(
