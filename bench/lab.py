@@ -262,8 +262,8 @@ class Lab(ABC):
         """
 
     @abstractmethod
-    def read_replica(self, server: Server, root: str) -> tuple[int, str]:
-        """What that server has below a znode: how many znodes, and a digest of all about them (replica.py)."""
+    def read_replicas(self, servers: Sequence[Server], root: str) -> list[tuple[int, str]]:
+        """What each server has below a znode: how many znodes, and a digest of all about them (replica.py)."""
 
     @abstractmethod
     def run_load(

@@ -119,7 +119,10 @@ class Loopback(Lab):
         pid = self._faults.servers[server.name].pid
         return {"memory_bytes": psutil.Process(pid).memory_info().rss}
 
-    def read_replica(self, server: Server, root: str) -> tuple[int, str]:
+    def read_replicas(self, servers: Sequence[Server], root: str) -> list[tuple[int, str]]:
+        return [self._read_replica(server, root) for server in servers]
+
+    def _read_replica(self, server: Server, root: str) -> tuple[int, str]:
         try:
             return read_replica(f"{server.address}:{server.port}", root)
         except (KazooException, KazooTimeoutError) as error:

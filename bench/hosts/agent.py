@@ -440,18 +440,21 @@ def _admin(folder: Path) -> Iterator[Any]:
         raise AgentError(str(error)) from None
 
 
-def read_replica(folder: Path, address: str, root: str) -> list[Any]:
-    """What a server has, read from here: how many znodes, and their digest."""
+def read_replicas(folder: Path, addresses: Sequence[str], root: str) -> list[Any]:
+    """What each server has, read from here: how many znodes, and their digest."""
     sys.path[:0] = _paths(folder)
     from kazoo.exceptions import KazooException  # noqa: PLC0415 - brought by fab deploy
     from kazoo.handlers.threading import KazooTimeoutError  # noqa: PLC0415
 
     from bench import replica  # noqa: PLC0415
 
-    try:
-        return [*replica.read_replica(address, root)]
-    except (KazooException, KazooTimeoutError) as error:
-        raise AgentError(f"{address} cannot be read: {type(error).__name__} {error}") from None
+    def read(address: str) -> list[Any]:
+        try:
+            return [*replica.read_replica(address, root)]
+        except (KazooException, KazooTimeoutError) as error:
+            raise AgentError(f"{address} cannot be read: {type(error).__name__} {error}") from None
+
+    return [read(address) for address in addresses]
 
 
 # load
@@ -517,7 +520,7 @@ COMMANDS = {
             make_map,
             grow_map,
             load,
-            read_replica,
+            read_replicas,
         ),
         *(create_server, start_server, stop_server, kill_server, freeze_server, thaw_server),
         *(find_server, weigh_server, wait_serving),

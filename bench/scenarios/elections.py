@@ -70,7 +70,7 @@ GROUPS = (
 )
 SIZES = {
     "small": Size((Group("1x3", KILLED), Group("1x3", FROZEN, 250)), 1, 20, 5, 2, 60, 2),
-    "medium": Size([each for each in GROUPS if each.shape != "1x7"], 100, 10, 24, 4, 240),
+    "medium": Size([each for each in GROUPS if each.shape != "1x7" and each.tick_ms != 500], 100, 10, 24, 4, 240),
     "full": Size(GROUPS, 1000, 4 * 3600, 120, 8, 3000),
 }
 

@@ -19,6 +19,7 @@ from bench.scenarios.busy import BusyWatch
 from bench.scenarios.summary import summarise
 
 SIZES = ("small", "medium", "full")
+LARGE = "large"  # of scenario scaling alone
 READ_SHARES = {"writes": 0.0, "reads": 1.0}  # of loads that do one thing alone
 VALUE_BYTES = 100  # what a client writes, where the size does not matter
 BUCKET_S = 1.0

@@ -56,17 +56,17 @@ class Size:
 SIZES = {
     "small": Size(("1x3",), "1x3", 2, (), (1,), (), (), (), (0.5,), 0.2, 0.5, 2),
     "medium": Size(
-        ("1x1", "1x3", "1x5", "1x7", "1x9"),
+        ("1x1", "1x3", "1x5", "1x9"),
         "1x5",
         16,
         (10, 1_000, 10_000, 100_000, 1_000_000),
         (1, 2),
         (1, 10, 100, 1_000),
         (1, 8, 64),
-        (10, 1_000, 10_000),
-        (0, 2, 6),
-        0.7,
-        1.5,
+        (10, 10_000),
+        (0, 4),
+        0.5,
+        1.2,
     ),
     "full": Size(
         ("1x1", "1x3", "1x5", "1x7", "1x9"),
@@ -194,8 +194,9 @@ def see_equal(evaluation: Evaluation, ensembles: Ensembles, root: str) -> None:
     :raises LabError: two servers that serve do not have the same znodes there.
     """
     replicas: dict[tuple[int, str], list[str]] = {}
-    for server in roles(evaluation.lab, ensembles):
-        replicas.setdefault(evaluation.lab.read_replica(server, root), []).append(server.name)
+    serving = [*roles(evaluation.lab, ensembles)]
+    for server, replica in zip(serving, evaluation.lab.read_replicas(serving, root), strict=True):
+        replicas.setdefault(replica, []).append(server.name)
     if len(replicas) > 1:
         found = "; ".join(f"{', '.join(names)}: {znodes} znodes" for (znodes, _), names in replicas.items())
         raise LabError(f"after a load, servers of one ensemble differ below {root}: {found}")

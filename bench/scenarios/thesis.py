@@ -58,7 +58,7 @@ class Subject:
 class Size:
     """
     :param value_bytes: of what is written and read.
-    :param repeat: how often the best of the sweep is run again.
+    :param repeat: how often the best of the sweep is run again; with gevent, once.
     """
 
     subjects: Sequence[Subject]
@@ -71,24 +71,26 @@ class Size:
     repeat: int = 3
 
 
-def _subjects(parkazoo: Sequence[str]) -> list[Subject]:
-    found = [
+def _subjects(kazoo: Sequence[str], parkazoo: Sequence[str]) -> list[Subject]:
+    """
+    :param kazoo: the shapes that it is measured on with limited bandwidth; `parkazoo` likewise.
+    """
+    return [
         Subject("kazoo", "1x3"),
         Subject("parkazoo", "1x3"),
         Subject("kazoo", "1x3", "gevent"),
         Subject("parkazoo", "1x3", "gevent"),
-        Subject("kazoo", "1x3", is_limited=True),
-        Subject("kazoo", "1x9", is_limited=True),
+        *(Subject("kazoo", shape, is_limited=True) for shape in kazoo),
+        *(Subject("parkazoo", shape, is_limited=True) for shape in parkazoo),
     ]
-    return found + [Subject("parkazoo", shape, is_limited=True) for shape in parkazoo]
 
 
 SIZES = {
     "small": Size([Subject("parkazoo", "1x1")], (1, 2), (1,), (1,), 0.2, 0.5, repeat=2),
-    "medium": Size(_subjects(("3x3",)), (4, 32), (1, 2), (1, 2), 0.5, 1.5),
+    "medium": Size(_subjects(("1x3",), ("3x3",)), (4, 32), (1, 2), (1, 2), 0.5, 1.3),
     "full": Size(
         [
-            *_subjects(("3x3", "6x3", "9x3")),
+            *_subjects(("1x3", "1x9"), ("3x3", "6x3", "9x3")),
             *(Subject("parkazoo", shape, "gevent", is_limited=True) for shape in ("3x3", "6x3", "9x3")),
         ],
         (1, 2, 4, 8, 16, 32, 64, 96, 110, 128, 256),
@@ -154,7 +156,7 @@ def _sweep(evaluation: Evaluation, size: Size, ensembles: Ensembles, subject: Su
                     rates.append(run["rates"]["all"])
                 if spread(rates) > most:
                     most, best = spread(rates), counts
-        for _ in evaluation.rounds(size.repeat):
+        for _ in evaluation.rounds(size.repeat if subject.handler == "threading" else 1):
             plan = evaluation.plan(ensembles, subject.system, **settings, **best)
             before = accounts.ask_all(evaluation.lab, ensembles)
             run = evaluation.run(ensembles, plan, {**about, "step": AGAIN})

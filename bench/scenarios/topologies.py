@@ -67,9 +67,9 @@ SIZES = {
     "small": Size({"1x3": "kazoo"}, {"1x3": [*HOPS]}, 2, Targets(20, 2, 20), 0.2, 0.8),
     "medium": Size(
         SEVERAL,
-        {"1x3": ["simple"], "1x5": [WAN, "tree", "ring"], "3x3": [WAN]},
+        {"1x3": ["simple", "ring"], "1x5": [WAN, "tree"], "3x3": [WAN]},
         4,
-        Targets(100, 4, 25_600),
+        Targets(200, 4, 51_200),
         0.5,
         2,
     ),

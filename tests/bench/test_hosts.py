@@ -232,12 +232,12 @@ class TestLab(EmulatedCase):
     def test_replicas(self) -> None:
         """All servers of an ensemble have the same, here the cluster map; each is read from a client's host."""
         with self.lab.ensembles(Shape.parse("1x3")) as ensembles:
-            found = {self.lab.read_replica(server, "/parkazoo") for server in ensembles.servers}
+            found = {*self.lab.read_replicas(ensembles.servers, "/parkazoo")}
             ((znodes, digest),) = found
             self.assertGreater(znodes, 1)
             self.assertRegex(digest, "^[0-9a-f]{64}$")
             with self.assertRaisesRegex(LabError, "^h5: 10.77.0.1:2181 cannot be read: NoNodeError"):
-                self.lab.read_replica(ensembles.servers[0], "/nowhere")
+                self.lab.read_replicas(ensembles.servers, "/nowhere")
 
     def test_weights(self) -> None:
         """A server's process, and the card that its clients and the other servers use, not that of SSH."""

@@ -19,7 +19,7 @@ from bench.scenarios import accounts, writes_deferred
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
 from bench.scenarios.catching_up import count_entries
 from bench.scenarios.emulated import emulated
-from bench.scenarios.evaluation import SIZES
+from bench.scenarios.evaluation import LARGE, SIZES
 from bench.scenarios.results import show
 from bench.scenarios.roles import find_line
 from tests.bench.command import run_module
@@ -129,7 +129,7 @@ class TestSmall(unittest.TestCase):
         entries, snapshot = document["trials"]
         self.assertEqual((entries["snapshots"], snapshot["snapshots"]), (0, 1))
         self.assertEqual([each["followers"] for each in document["trials"]], [1, 1])
-        self.assertEqual(document["compared"], {"loads": 10, "replicas": 28})
+        self.assertEqual(document["compared"], {"loads": 9, "replicas": 25})
         for run in document["runs"]:
             is_replicated = run["of"] in ("servers", "crashed", "connects") and run["load"] == "writes"
             self.assertEqual(run.get("replicated_s") is not None, is_replicated, run)
@@ -167,7 +167,7 @@ class TestSmall(unittest.TestCase):
 
     def test_each_has_every_size(self) -> None:
         for name, scenario in SCENARIOS.items():
-            self.assertEqual(tuple(scenario.SIZES), SIZES, name)
+            self.assertEqual([each for each in scenario.SIZES if each != LARGE], [*SIZES], name)
 
 
 class TestAccounts(unittest.TestCase):
@@ -253,6 +253,7 @@ class TestWishes(unittest.TestCase):
 
     def test_sizes(self) -> None:
         self.assertIn("not allowed with argument", self.refused("scaling", "--small", "--full"))
+        self.assertIn("--large is a size of scaling alone", self.refused("scaling", "raft", "--large"))
 
     def test_folder(self) -> None:
         ran = run_module("bench.scenarios", "scaling", "--small", "--out", __file__)
