@@ -71,7 +71,7 @@ SIZES = {
         4,
         Targets(200, 4, 51_200),
         0.5,
-        2,
+        1.5,
     ),
     "full": Size(
         {**SEVERAL, "1x9": "kazoo"},
