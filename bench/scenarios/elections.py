@@ -13,11 +13,12 @@ from bench.load.record import ANSWERED
 from bench.load.result import Result, join
 from bench.report.charts import add_legend, draw_lines, label, make_panels
 from bench.report.section import Answer, Plot, Section, Table
-from bench.report.text import NOTHING, rate
+from bench.report.text import NOTHING, milliseconds, ranged, rate
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import VALUE_BYTES, Evaluation
+from bench.scenarios.repetitions import times_of
 from bench.scenarios.roles import LEADING, find_line, wait_all_serve, wait_leader, wait_until
-from bench.statistics import first_after, quantiles
+from bench.statistics import first_after, quantiles, spread
 
 NAME = "elections"
 TITLE = "Elections: how long there is no leader"
@@ -51,6 +52,7 @@ class Size:
     :param trials: of each group; fewer if they take more than `most_s` seconds.
     :param round_s: of the load during which leaders are killed one after the other.
     :param rate_s: writes/s of all clients together, far less than what the ensemble can do.
+    :param repeat: how often all of that is done, on the same servers.
     """
 
     groups: Sequence[Group]
@@ -59,6 +61,7 @@ class Size:
     round_s: float
     threads: int
     rate_s: float
+    repeat: int = 1
 
 
 GROUPS = (
@@ -66,8 +69,8 @@ GROUPS = (
     *(Group("1x3", FROZEN, tick_ms) for tick_ms in (1000, 500, 250)),
 )
 SIZES = {
-    "small": Size((Group("1x3", KILLED), Group("1x3", FROZEN, 250)), 1, 20, 5, 2, 60),
-    "medium": Size(GROUPS, 100, 20, 30, 4, 240),
+    "small": Size((Group("1x3", KILLED), Group("1x3", FROZEN, 250)), 1, 20, 5, 2, 60, 2),
+    "medium": Size([each for each in GROUPS if each.shape != "1x7" and each.tick_ms != 500], 100, 10, 24, 4, 240),
     "full": Size(GROUPS, 1000, 4 * 3600, 120, 8, 3000),
 }
 
@@ -89,10 +92,13 @@ def measure(evaluation: Evaluation) -> None:
     for group in size.groups:
         of_servers = {"tickTime": str(group.tick_ms), "syncLimit": str(group.sync_limit)}
         with evaluation.ensembles(group.shape, settings=of_servers) as ensembles:
-            _measure_group(evaluation, ensembles, size, group)
+            for repetition in evaluation.rounds(size.repeat):
+                _measure_group(evaluation, ensembles, size, group, repetition)
 
 
-def _measure_group(evaluation: Evaluation, ensembles: Ensembles, size: Size, group: Group) -> None:
+def _measure_group(
+    evaluation: Evaluation, ensembles: Ensembles, size: Size, group: Group, repetition: int
+) -> None:
     """Leaders are lost one after the other, while clients write."""
     lab = evaluation.lab
     losses: list[Loss] = []
@@ -115,7 +121,8 @@ def _measure_group(evaluation: Evaluation, ensembles: Ensembles, size: Size, gro
     while len(trials) < size.trials:
         plan = evaluation.plan(ensembles, "kazoo", measure_s=size.round_s, **settings)
         run = evaluation.run(ensembles, plan, {"group": str(group)}, lose_leaders)
-        found = [{"group": str(group), **each} for each in times_to_serve(evaluation.raw(run), losses)]
+        about = {"group": str(group), "repetition": repetition}
+        found = [about | each for each in times_to_serve(evaluation.raw(run), losses)]
         trials += found
         evaluation.document["trials"] += found
         if time.monotonic() > deadline:
@@ -170,7 +177,7 @@ def show(document: Mapping[str, Any]) -> Section:
         TITLE,
         f"Leaders are lost one after the other, while clients write (sets of {VALUE_BYTES} bytes, at random "
         "times at a fixed rate). A leader is killed, and starts again when there is another; or it is frozen "
-        "until then.",
+        f"until then. Groups were measured {times_of(document['runs'])}.",
         [make_table(groups), _elected_table(groups)],
         [make_plot(groups, NAME)],
         [
@@ -207,10 +214,7 @@ def make_table(groups: Trials) -> Table:
             [
                 name,
                 rate(len(trials)),
-                *(
-                    f"{each:.2f}"
-                    for each in quantiles([each["took_s"] for each in trials], (0, 0.05, 0.5, 0.95, 1))
-                ),
+                *(ranged(each, "{:.2f}".format) for each in _quantiles(trials, "took_s", (0, 0.05, 0.5, 0.95, 1))),
             ]
             for name, trials in groups.items()
         ],
@@ -220,10 +224,11 @@ def make_table(groups: Trials) -> Table:
 def _elected_table(groups: Trials) -> Table:
     rows = []
     for name, trials in groups.items():
-        took = [each["elected_s"] for each in trials if each["elected_s"] is not None]
+        said = [each for each in trials if each["elected_s"] is not None]
+        took = [each["elected_s"] for each in said]
         row = [name, rate(len(took))]
         if took:
-            row += [f"{1000 * each:.0f}" for each in quantiles(took, (0, 0.5, 0.95, 1))]
+            row += [milliseconds(each) for each in _quantiles(said, "elected_s", (0, 0.5, 0.95, 1))]
             row += [f"{sum(each < soon_s for each in took) / len(took):.0%}" for soon_s in SOON_S]
         rows.append(row + [NOTHING] * (8 - len(row)))
     soon = (f"under {1000 * each:g} ms" for each in SOON_S)
@@ -232,6 +237,14 @@ def _elected_table(groups: Trials) -> Table:
         ("", "trials", "shortest", "median", "95%", "longest", *soon),
         rows,
     )
+
+
+def _quantiles(trials: Sequence[Mapping[str, Any]], name: str, shares: Sequence[float]) -> list[float]:
+    """Of what a group's trials have by that name: of repetitions their median, with its range."""
+    of: dict[int, list[float]] = {}
+    for trial in trials:
+        of.setdefault(trial.get("repetition", 0), []).append(trial[name])
+    return [spread(each) for each in zip(*(quantiles(some, shares) for some in of.values()), strict=True)]
 
 
 def make_plot(groups: Trials, scenario: str) -> Plot:

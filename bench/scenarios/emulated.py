@@ -39,10 +39,11 @@ def see_that_it_can(
 
 
 @contextmanager
-def emulated(folder: Path, console: Console, tell: Callable[[str], None]) -> Iterator[Lab]:
+def emulated(folder: Path, console: Console, tell: Callable[[str], None], servers: int = SERVERS) -> Iterator[Lab]:
     """Hosts on this machine, as long as the context.
 
     :param folder: for their inventory.
+    :param servers: hosts for so many of them.
     :raises LabError: it is not possible here. The message says what is missing.
     """
     from bench.hosts.emulation import Emulation  # noqa: PLC0415 - Fabric is not needed for loopback
@@ -53,7 +54,7 @@ def emulated(folder: Path, console: Console, tell: Callable[[str], None]) -> Ite
     folder.mkdir(parents=True, exist_ok=True)
     inventory = folder / "hosts.toml"
     emulation = Emulation(EMULATION, inventory)
-    emulation.up(SERVERS + CLIENTS, SERVERS)
+    emulation.up(servers + CLIENTS, servers)
     try:
         with Fleet(read_inventory(inventory), console) as fleet:
             yield HostLab(fleet, tell)

@@ -19,6 +19,7 @@ from bench.scenarios.busy import BusyWatch
 from bench.scenarios.summary import summarise
 
 SIZES = ("small", "medium", "full")
+LARGE = "large"  # of scenario scaling alone
 READ_SHARES = {"writes": 0.0, "reads": 1.0}  # of loads that do one thing alone
 VALUE_BYTES = 100  # what a client writes, where the size does not matter
 BUCKET_S = 1.0
@@ -104,17 +105,18 @@ class Evaluation:
         with self.lab.ensembles(Shape.parse(shape), mapped, settings) as ensembles:
             yield ensembles
 
-    def rounds(self, usual: int = 1) -> Iterator[None]:
+    def rounds(self, usual: int = 1) -> Iterator[int]:
         """Of repetitions: what is run in a later one repeats what was run with the same label in the first one.
 
         :param usual: so many, if the user has not said otherwise.
+        :returns: their numbers, from 0.
         """
         count = self._repeat or usual
         try:
             for self._round in range(count):
                 if self._round:
                     self.tell(f"repetition {self._round + 1} of {count}")
-                yield
+                yield self._round
         finally:
             self._round = 0
 

@@ -92,16 +92,16 @@ SIZES = {
     "medium": Size(
         {"1x3": "kazoo", "1x5": "kazoo", "1x9": "kazoo", "3x3": "parkazoo"},
         {
-            "1x3": ONE,
-            "1x5": ("followers killed", "minority killed"),
+            "1x3": [name for name in ONE if name != "follower frozen"],
+            "1x5": ("minority killed",),
             "1x9": ("minority killed",),
             "3x3": [name for name in ONE if name.startswith("leader ")],
         },
         4,
         240,
-        3,
+        2,
         12,
-        3,
+        2,
     ),
     "full": Size(
         {"1x3": "kazoo", "1x5": "kazoo", "1x9": "kazoo", "3x3": "parkazoo"},

@@ -54,7 +54,17 @@ TWO = ("1x3", "3x3")
 CHAINS = (1, 2, 5, 10)
 SIZES = {
     "small": Size({"1x1": "kazoo"}, 2, Targets(50, 2, 50), ("1x1",), ("1x1",), (1, 2), 20, 0.2, 0.8),
-    "medium": Size(ALL, 4, Targets(400, 2, 25_600), TWO, TWO, CHAINS, 50, 1, 3),
+    "medium": Size(
+        {shape: ALL[shape] for shape in ("1x1", "1x3", "1x5", "1x9", "3x3")},
+        4,
+        Targets(400, 4, 25_600),
+        TWO,
+        TWO,
+        (1, 3, 10),
+        50,
+        0.5,
+        2,
+    ),
     "full": Size(ALL, 16, Targets(100, 2, 102_400), [*ALL], [*ALL], CHAINS, 100, 5, 60, repeat=5),
 }
 

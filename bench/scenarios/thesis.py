@@ -58,7 +58,7 @@ class Subject:
 class Size:
     """
     :param value_bytes: of what is written and read.
-    :param repeat: how often the best of the sweep is run again.
+    :param repeat: how often the best of the sweep is run again; with gevent, once.
     """
 
     subjects: Sequence[Subject]
@@ -71,24 +71,26 @@ class Size:
     repeat: int = 3
 
 
-def _subjects(parkazoo: Sequence[str]) -> list[Subject]:
-    found = [
+def _subjects(kazoo: Sequence[str], parkazoo: Sequence[str]) -> list[Subject]:
+    """
+    :param kazoo: the shapes that it is measured on with limited bandwidth; `parkazoo` likewise.
+    """
+    return [
         Subject("kazoo", "1x3"),
         Subject("parkazoo", "1x3"),
         Subject("kazoo", "1x3", "gevent"),
         Subject("parkazoo", "1x3", "gevent"),
-        Subject("kazoo", "1x3", is_limited=True),
-        Subject("kazoo", "1x9", is_limited=True),
+        *(Subject("kazoo", shape, is_limited=True) for shape in kazoo),
+        *(Subject("parkazoo", shape, is_limited=True) for shape in parkazoo),
     ]
-    return found + [Subject("parkazoo", shape, is_limited=True) for shape in parkazoo]
 
 
 SIZES = {
     "small": Size([Subject("parkazoo", "1x1")], (1, 2), (1,), (1,), 0.2, 0.5, repeat=2),
-    "medium": Size(_subjects(("3x3", "9x3")), (4, 32), (1, 2), (1, 2), 0.7, 1.5),
+    "medium": Size(_subjects(("1x3",), ("3x3",)), (4, 32), (1, 2), (1, 2), 0.5, 1.3),
     "full": Size(
         [
-            *_subjects(("3x3", "6x3", "9x3")),
+            *_subjects(("1x3", "1x9"), ("3x3", "6x3", "9x3")),
             *(Subject("parkazoo", shape, "gevent", is_limited=True) for shape in ("3x3", "6x3", "9x3")),
         ],
         (1, 2, 4, 8, 16, 32, 64, 96, 110, 128, 256),
@@ -154,7 +156,7 @@ def _sweep(evaluation: Evaluation, size: Size, ensembles: Ensembles, subject: Su
                     rates.append(run["rates"]["all"])
                 if spread(rates) > most:
                     most, best = spread(rates), counts
-        for _ in evaluation.rounds(size.repeat):
+        for _ in evaluation.rounds(size.repeat if subject.handler == "threading" else 1):
             plan = evaluation.plan(ensembles, subject.system, **settings, **best)
             before = accounts.ask_all(evaluation.lab, ensembles)
             run = evaluation.run(ensembles, plan, {**about, "step": AGAIN})
@@ -218,12 +220,12 @@ def show(document: Mapping[str, Any]) -> Section:
             "threads and for processes, so one of them is not what it says.",
             "The thesis names values of 1 MB. Its 304,516 reads/s of those would be 34 GB/s from each server, so "
             "that cannot be repeated. Values here have the size that the table says.",
-            "Of its tables 6.1 to 6.6, which have the rate, mean and median of each step, only the figures above "
-            "are known here.",
-            "Files of a server are as long as it has reserved, 64 MB at a time; the memory of its Java process is "
-            "not in its answer, nor are bytes among servers.",
-            "With one synchronous call after the other, a few threads do not keep many ensembles busy: the best "
-            "number here is the best of those tried.",
+            "Of its tables 6.1 to 6.6 (rate, mean and median of each step) only the figures above are known here.",
+            "Files of a server are as long as it has reserved, 64 MB at a time. Bytes from and to clients, data "
+            "and files are what ZooKeeper says; memory is what the system says of the Java process.",
+            "Bytes from and to other servers are all that the server's network card has carried but the clients'. "
+            "So they have the headers of all packets in them, and on real hosts what SSH carried meanwhile.",
+            "A few threads of synchronous calls do not keep many ensembles busy: the best is that of those tried.",
             *caveats_of(document),
         ],
         [
@@ -330,18 +332,26 @@ def _server_table(runs: Runs) -> Table:
             "limited" if run["is_limited"] else "",
             run["load"],
             *(
-                ranged(spread(scaled(float(each[name]), 1e-6) for each in run["servers"]), "{:.3g}".format)
-                for name in (*accounts.COUNTED, *accounts.FOUND)
+                _of_servers(run["servers"], name)
+                for name in (*accounts.COUNTED, *accounts.AMONG, *accounts.FOUND, accounts.MEMORY)
             ),
         ]
         for run in runs
     ]
     return Table(
-        "What each server says of itself, in MB, the median of all servers and their range: from and to clients "
-        "in a whole load, its data in memory, its files",
-        ("", "bandwidth", "load", "received", "sent", "data", "files"),
+        "What each server takes, in MB, the median of all servers and their range: bytes from and to clients and "
+        "other servers in a whole load; its data, its files, and the memory of its process after it",
+        (
+            *("", "bandwidth", "load", "from clients", "to clients", "from servers", "to servers"),
+            *("data", "files", "memory"),
+        ),
         rows,
     )
+
+
+def _of_servers(servers: Runs, name: str) -> str:
+    found = [scaled(float(each[name]), 1e-6) for each in servers if name in each]
+    return ranged(spread(found), "{:.3g}".format) if found else NOTHING
 
 
 def _exactly(value: float | None) -> str:

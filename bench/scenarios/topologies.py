@@ -65,7 +65,14 @@ class Size:
 SEVERAL = {"1x3": "kazoo", "1x5": "kazoo", "3x3": "parkazoo"}
 SIZES = {
     "small": Size({"1x3": "kazoo"}, {"1x3": [*HOPS]}, 2, Targets(20, 2, 20), 0.2, 0.8),
-    "medium": Size(SEVERAL, {"1x5": [*HOPS], "3x3": [WAN]}, 4, Targets(50, 4, 51_200), 1, 3),
+    "medium": Size(
+        SEVERAL,
+        {"1x3": ["simple", "ring"], "1x5": [WAN, "tree"], "3x3": [WAN]},
+        4,
+        Targets(200, 4, 51_200),
+        0.5,
+        1.5,
+    ),
     "full": Size(
         {**SEVERAL, "1x9": "kazoo"},
         {"1x3": [*HOPS], "1x5": [*HOPS], "3x3": [*HOPS], "1x9": [*HOPS]},

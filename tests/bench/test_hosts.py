@@ -26,6 +26,7 @@ from bench.hosts.host_lab import HostLab
 from bench.hosts.namespaces import NAMES, inside, network_of
 from bench.lab import LabError, Shape, Way
 from bench.load.plan import Plan
+from bench.load.record import ANSWERED
 from bench.load.result import read_result
 from tests.bench.emulated import (
     EMULATION,
@@ -231,12 +232,26 @@ class TestLab(EmulatedCase):
     def test_replicas(self) -> None:
         """All servers of an ensemble have the same, here the cluster map; each is read from a client's host."""
         with self.lab.ensembles(Shape.parse("1x3")) as ensembles:
-            found = {self.lab.read_replica(server, "/parkazoo") for server in ensembles.servers}
+            found = {*self.lab.read_replicas(ensembles.servers, "/parkazoo")}
             ((znodes, digest),) = found
             self.assertGreater(znodes, 1)
             self.assertRegex(digest, "^[0-9a-f]{64}$")
             with self.assertRaisesRegex(LabError, "^h5: 10.77.0.1:2181 cannot be read: NoNodeError"):
-                self.lab.read_replica(ensembles.servers[0], "/nowhere")
+                self.lab.read_replicas(ensembles.servers, "/nowhere")
+
+    def test_weights(self) -> None:
+        """A server's process, and the card that its clients and the other servers use, not that of SSH."""
+        with self.lab.ensembles(Shape.parse("1x3")) as ensembles:
+            leader = next(each for each in ensembles.servers if "Mode: leader" in self.lab.ask(each, "srvr"))
+            before = self.lab.weigh(leader)
+            plan = self.plan(ensembles.hosts(), nodes=1, write="set", size=10_000)
+            columns = read_result(self.lab.run_load({"h5": plan}, self.results)["h5"]).columns
+            after = self.lab.weigh(leader)
+        self.assertGreater(after["memory_bytes"], 10_000_000)  # no Java virtual machine has less
+        # to one follower, at least
+        written = 10_000 * int((columns["outcome"] == ANSWERED).sum())
+        self.assertGreater(after["card_sent_bytes"] - before["card_sent_bytes"], written)
+        self.assertGreater(after["card_received_bytes"], before["card_received_bytes"])
 
     def test_settings(self) -> None:
         """Of the servers, over those that all have."""

@@ -162,6 +162,7 @@ class TestLacks(unittest.TestCase):
     def test_memory_for_the_largest_shape_of_all(self) -> None:
         self.assertEqual(most_servers([*SCENARIOS], "medium"), 27)
         self.assertEqual(most_servers(["failures"], "medium"), 9)
+        self.assertEqual(most_servers(["scaling"], "large"), 60)
         for size in ("small", "medium", "full"):
             for name in SCENARIOS:
                 self.assertGreater(most_servers([name], size), 0, name)

@@ -19,7 +19,7 @@ from bench.scenarios import accounts, writes_deferred
 from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
 from bench.scenarios.catching_up import count_entries
 from bench.scenarios.emulated import emulated
-from bench.scenarios.evaluation import SIZES
+from bench.scenarios.evaluation import LARGE, SIZES
 from bench.scenarios.results import show
 from bench.scenarios.roles import find_line
 from tests.bench.command import run_module
@@ -62,6 +62,8 @@ class TestSmall(unittest.TestCase):
             kind = "received_bytes" if run["rates"]["writes"] else "sent_bytes"
             self.assertGreater(server[kind], counts * run["plan"]["size"] / 2)
             self.assertGreater(server["files_bytes"], 0)
+            self.assertGreater(server["memory_bytes"], 10_000_000)  # no Java virtual machine has less
+            self.assertNotIn("from_servers_bytes", server)  # here all have one network card
 
     def test_scaling(self) -> None:
         document = self.check("scaling", {"1x1", "2x1"})
@@ -107,9 +109,11 @@ class TestSmall(unittest.TestCase):
 
     def test_elections(self) -> None:
         document = self.check("elections", {"1x3"})
-        self.assertEqual(
-            [each["group"] for each in document["trials"]], ["1x3, killed", "1x3, frozen, given up after 1 s"]
-        )
+        groups = [(each["group"], each["repetition"]) for each in document["trials"]]
+        killed, frozen = "1x3, killed", "1x3, frozen, given up after 1 s"
+        self.assertEqual(groups, [(killed, 0), (killed, 1), (frozen, 0), (frozen, 1)])  # its size says twice
+        self.assertEqual([run["repeats"] for run in document["runs"]], [0, 0, 2, 2])
+        self.assertIn("2 times each", show(document).about)
         for trial in document["trials"]:
             self.assertGreater(trial["took_s"], 0)
             self.assertGreaterEqual(trial["elected_s"], 0)
@@ -125,7 +129,7 @@ class TestSmall(unittest.TestCase):
         entries, snapshot = document["trials"]
         self.assertEqual((entries["snapshots"], snapshot["snapshots"]), (0, 1))
         self.assertEqual([each["followers"] for each in document["trials"]], [1, 1])
-        self.assertEqual(document["compared"], {"loads": 10, "replicas": 28})
+        self.assertEqual(document["compared"], {"loads": 9, "replicas": 25})
         for run in document["runs"]:
             is_replicated = run["of"] in ("servers", "crashed", "connects") and run["load"] == "writes"
             self.assertEqual(run.get("replicated_s") is not None, is_replicated, run)
@@ -163,7 +167,7 @@ class TestSmall(unittest.TestCase):
 
     def test_each_has_every_size(self) -> None:
         for name, scenario in SCENARIOS.items():
-            self.assertEqual(tuple(scenario.SIZES), SIZES, name)
+            self.assertEqual([each for each in scenario.SIZES if each != LARGE], [*SIZES], name)
 
 
 class TestAccounts(unittest.TestCase):
@@ -179,6 +183,20 @@ class TestAccounts(unittest.TestCase):
         self.assertEqual(
             accounts.between({"a1": before}, {"a1": after, "a2": after}),
             [{"server": "a1", "received_bytes": 75, "sent_bytes": 6, "data_bytes": 5000, "files_bytes": 67}],
+        )
+
+    def test_among_servers(self) -> None:
+        """What the card has carried, less what clients have sent and got."""
+        before = accounts.read(self.MNTR.format(100, 20, 3000) + self.DIRS.format(64))
+        after = accounts.read(self.MNTR.format(175, 26, 5000) + self.DIRS.format(67))
+        cards = [
+            {"card_received_bytes": received, "card_sent_bytes": sent, "memory_bytes": memory}
+            for received, sent, memory in ((1000, 2000, 70), (1100, 2500, 71))
+        ]
+        (found,) = accounts.between({"a1": {**before, **cards[0]}}, {"a1": {**after, **cards[1]}})
+        self.assertEqual(
+            {name: found[name] for name in (*accounts.AMONG, accounts.MEMORY)},
+            {"from_servers_bytes": 100 - 75, "to_servers_bytes": 500 - 6, "memory_bytes": 71},
         )
 
     def test_no_answer(self) -> None:
@@ -235,6 +253,7 @@ class TestWishes(unittest.TestCase):
 
     def test_sizes(self) -> None:
         self.assertIn("not allowed with argument", self.refused("scaling", "--small", "--full"))
+        self.assertIn("--large is a size of scaling alone", self.refused("scaling", "raft", "--large"))
 
     def test_folder(self) -> None:
         ran = run_module("bench.scenarios", "scaling", "--small", "--out", __file__)
