@@ -282,6 +282,18 @@ class TestLosses(DeferredCase):
             again.put(self.path, b"again")
         self.assertEqual(self.version(self.path), 2 + done)
 
+    def test_waits_that_time_out_leave_nothing(self) -> None:
+        client = self.parkazoo(hosts=self.relay.address)
+        with client.deferred() as later:
+            later.put(self.path, b"first").wait(DEADLINE_S)
+            self.relay.freeze()
+            ticket = later.put(self.path, b"second")
+            are_known = [ticket.wait(0.01) for _ in range(3)]
+            left = list(later._waiters)
+            self.relay.thaw()
+        self.assertEqual((are_known, left), ([False] * 3, []))
+        self.assertEqual(ticket.state, "committed")
+
     def test_a_server_that_is_away_when_the_client_stops(self) -> None:
         client = self.parkazoo(hosts=self.relay.address, timeout=4.0)
         later = client.deferred()
