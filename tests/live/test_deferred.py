@@ -152,7 +152,7 @@ class TestDeferred(DeferredCase):
 
         def time_out(timeout: float | None) -> None:
             wrong.wait(DEADLINE_S)
-            raise timed_out
+            raise timed_out("a test wants it")
 
         with mock.patch.object(later, "barrier", time_out), self.assertRaises(timed_out):
             later.close(0)
