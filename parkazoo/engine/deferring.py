@@ -183,6 +183,8 @@ class RunningLane:
         self._marker = Place(ensemble, "")
         self._data = b""
         self._successor = ""
+        self._left: list[Place] = []  # markers that may be there
+        self._is_removed = False
         self._is_timed = False
         self._is_urgent = False
         self._is_asking = False
@@ -309,20 +311,29 @@ class RunningLane:
         driver = self._session.driver
         assert driver is not None
         if not self._data:  # under another name each time: one that was lost may still be made, after all else
-            self._marker = Place(self.ensemble, marker_path(self._runtime.new_mark()))
+            self._marker = self._new_marker()
             operation = make_marker(self._marker, self._client)
         else:
-            self._successor = self._successor or marker_path(self._runtime.new_mark())
+            self._successor = self._successor or self._new_marker().path
             operation = replace_marker(self._marker, self._successor, self._client)
         driver.run(operation, OnAnswer(self._told))
 
+    def _new_marker(self) -> Place:
+        marker = Place(self.ensemble, marker_path(self._runtime.new_mark()))
+        self._left.append(marker)
+        return marker
+
     def _told(self, answer: bytes | Settled | Exception) -> None:
         with self._lock:
+            if self._is_removed:
+                self._remove_markers()
+                return
             is_over = self._session.number != self._client
             if isinstance(answer, bytes):
                 self._data = answer
                 answer = Settled(0, answer)
             elif isinstance(answer, Settled):
+                self._left.remove(self._marker)
                 self._marker, self._data, self._successor = Place(self.ensemble, self._successor), answer.data, ""
             elif isinstance(answer, DISCONNECTED) and not self._session.is_stopping:
                 self._owner.call_later(PAUSE_S, self._ask)
@@ -337,8 +348,23 @@ class RunningLane:
             self._go_on()
 
     def remove(self) -> None:
-        """The lane is at rest: its marker is needed no more."""
+        """With the lock held: the lane has nothing pending. A marker that it waits for is removed too."""
         self._owner.lanes = [lane for lane in self._owner.lanes if lane is not self]
+        self._owner.release()
+        self._is_removed = True
+        if not self._is_asking:
+            self._remove_markers()
+
+    def _remove_markers(self) -> None:
+        for marker in self._left:
+            self._remove_marker(marker)
+
+    def _remove_marker(self, marker: Place) -> None:
+        """Again, until it is known to be gone; a client that stops leaves it."""
         driver = self._session.driver
         if driver is not None and not self._session.is_stopping:
-            driver.run(remove_marker(self._marker), OnAnswer(lambda answer: None))
+            driver.run(remove_marker(marker), OnAnswer(partial(self._removed, marker)))
+
+    def _removed(self, marker: Place, answer: Exception | None) -> None:
+        if isinstance(answer, DISCONNECTED):
+            self._owner.call_later(PAUSE_S, partial(self._remove_marker, marker))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
@@ -185,7 +186,8 @@ def replace_marker(marker: Place, successor: str, client: int) -> Operation[Sett
 
 def remove_marker(marker: Place) -> Operation[None]:
     """The lane is over, and all its batches are answered."""
-    yield ((marker.ensemble, Delete(marker.path, -1)),)
+    with suppress(NoNodeError):
+        yield from ask(marker.ensemble, Delete(marker.path, -1))
 
 
 def _creation(path: str, client: int, count: int) -> Request:

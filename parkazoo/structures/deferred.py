@@ -249,12 +249,17 @@ class Deferred:
             with self._lock:
                 if condition():
                     return True
+                remaining_s = None if deadline_s is None else deadline_s - time.monotonic()
+                if remaining_s is not None and remaining_s <= 0:
+                    return False
                 has_changed = self._client.handler.event_object()
                 self._waiters.append(has_changed)
-            remaining_s = None if deadline_s is None else deadline_s - time.monotonic()
-            if remaining_s is not None and remaining_s <= 0:
-                return False
-            has_changed.wait(remaining_s)
+            try:
+                has_changed.wait(remaining_s)
+            finally:
+                with self._lock:
+                    if has_changed in self._waiters:
+                        self._waiters.remove(has_changed)
             self._client.check_process()
 
     def _flush(self) -> None:

@@ -130,4 +130,16 @@ LANE_MUTANTS: Mapping[str, LaneMutant] = {
     "a directory that is still to be made is not waited for": LaneMutant(
         World._found, ["ensemble is None and self.lanes.pending", "False"], "a directory of its own", "is failed"
     ),
+    "a marker that comes behind the end stays": LaneMutant(
+        RunningLane._told, ["if self._is_removed:", "if False:"], "closed after the expiry", "markers are left"
+    ),
+    "a marker's delete is lost": LaneMutant(
+        RunningLane._removed, ["if isinstance(answer, DISCONNECTED):", "if False:"], "closed", "markers are left"
+    ),
+    "a marker whose answer was lost is forgotten": LaneMutant(
+        RunningLane._remove_markers,
+        ["for marker in self._left:", "for marker in self._left[-1:]:"],
+        "closed",
+        "markers are left",
+    ),
 }

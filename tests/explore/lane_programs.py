@@ -49,6 +49,7 @@ class Program(NamedTuple):
     :param refused: the indexes of the writes that the server refuses.
     :param losses: of connections. :param meddling: what another client does at some time.
     :param pins: None: the map is plain. :param later: how many writes are issued one by one, at the end.
+    :param closes: whether the lanes are removed at some time when nothing is pending.
     """
 
     writes: tuple[Request, ...]
@@ -63,6 +64,7 @@ class Program(NamedTuple):
     reads: str | None = None
     pins: Pins | None = None
     later: int = 0
+    closes: bool = False
 
 
 def _put(path: str, value: int) -> Request:
@@ -89,6 +91,8 @@ PROGRAMS = {
     "puts": Program(PUTS, reads="/x"),
     "two losses": Program(PUTS[:2], losses=2),
     "expiry": Program(PUTS[:2], expires=True),
+    "closed": Program(PUTS[:1], losses=2, closes=True),
+    "closed after the expiry": Program(PUTS[:1], losses=0, expires=True, closes=True),
     "refused": Program(BROKEN, refused=(1,)),
     "refused, skipped": Program(BROKEN, refused=(1,), skips=True),
     "refused in a batch": Program((*BROKEN, _put("/x", 3)), refused=(1,), skips=True, batch=2),

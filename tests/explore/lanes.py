@@ -29,7 +29,7 @@ from parkazoo.protocol.grown import batches
 from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.places import by_first
-from parkazoo.protocol.placement import Place, Placement, logical, split
+from parkazoo.protocol.placement import DEFERRED, Place, Placement, logical, split
 from parkazoo.protocol.steps import Request
 from tests.explore.alone import make_context, make_grown, must, outcome, prepared
 from tests.explore.client import Result
@@ -67,6 +67,7 @@ class World:
         self.has_expired = self.has_meddled = False
         self.again = list(program.pins.again) if program.pins else []
         self.applied: list[int] = []
+        self.late_markers: set[str] = set()
         self.guarded = 0  # so many had landed when the guard went
         self.is_misplaced = False
         if program.pins and program.pins.form is not Form.PLAIN:
@@ -157,6 +158,8 @@ class World:
             found["put"] = partial(self._issue, 1)
         if self.program.later and self.reads > (self.issued < len(self.writes)):
             found["read"] = self._read
+        if self.program.closes and not (self.lanes.is_closed or self.lanes.pending):
+            found["close"] = self._close
         if self._may_rise():
             found["rise"] = self._rise
         return found
@@ -180,6 +183,10 @@ class World:
         knows = Knows(where, pins.hints, form)
         self.driver.begin_grown(make_grown(self.driver.context, ADOPTED, knows))
 
+    def _close(self) -> None:
+        self.lanes.is_closed = True
+        self.lanes.remove()
+
     def _make_again(self) -> None:
         """By another client, at once; or one request after the other, if that may be seen."""
         assert self.program.pins is not None
@@ -202,7 +209,10 @@ class World:
         (reply.set_exception if isinstance(answer, Exception) else reply.set)(answer)
 
     def _late(self, ensemble: int) -> None:
-        self._execute(ensemble, self.ports[ensemble].late.popleft())
+        request = self.ports[ensemble].late.popleft()
+        if isinstance(request, Create):
+            self.late_markers.add(request.path)
+        self._execute(ensemble, request)
 
     def _cut(self, port: Port) -> None:
         self.losses -= 1
@@ -304,6 +314,10 @@ class World:
         is_whole = not (self.has_expired or self.has_meddled or self.program.refused or self._may_refuse)
         if is_whole and len(self.applied) < len(self.writes):
             raise Violation(f"only these have landed: {self.applied}")
+        if self.lanes.is_closed:
+            left = {path for path in self.model.nodes[0] if split(path)[0] == DEFERRED}
+            if not left <= self.late_markers:
+                raise Violation(f"markers are left: {left}")
         if self.program.reads:
             (value,) = self.read.told
             last = [each for each in self.program.writes if each.path == self.program.reads][-1]
@@ -322,6 +336,7 @@ class World:
         )
         states = tuple(write.state for write in self.writes)
         told = self.session.number, self.losses, self.has_meddled, len(self.again), len(self.runtime.timers)
+        closed = self.lanes.is_closed, frozenset(self.late_markers)
         user = self.issued, self.reads, self.is_asking, self.waits_for_all, self._form
         lanes = tuple(
             (each.ensemble, each.lane.phase, tuple((batch.number, batch.outcome) for batch in each.lane._flight))
@@ -330,7 +345,7 @@ class World:
         of = tuple((directory, lane.ensemble) for directory, lane in self.lanes.of.items())
         hints = repr(vars(getattr(self.driver.context, "places", self.driver)).get("_hints"))
         asked = self.model.key(), ports, hints
-        return asked, states, told, user, lanes, of, repr(self.read.told), tuple(self.applied)
+        return asked, states, told, closed, user, lanes, of, repr(self.read.told), tuple(self.applied)
 
 
 def _grown_model(pins: Pins) -> Model:

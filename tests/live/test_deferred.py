@@ -125,6 +125,26 @@ class TestDeferred(DeferredCase):
             self.assertRaisesRegex(DeferredError, "are closed", later.put, path, b"second")
         self.assertEqual(self.version(path), 1)
 
+    def test_closed_as_the_first_marker_is_made(self) -> None:
+        """It takes two requests where there was none before; nothing of it stays."""
+        path = self.client.create(f"{self.root}/x")
+        plain = self.kazoo(self.home(path).ensemble)
+        wait_until(lambda: not self.markers(), "no marker of another test is left")
+        if plain.exists(DEFERRED):
+            plain.delete(DEFERRED)
+        later = self.client.deferred()
+        find_lane = later._lane_of
+
+        def found_late(request: Any) -> Any:
+            lane = find_lane(request)
+            later.close(DEADLINE_S)
+            return lane
+
+        with mock.patch.object(later, "_lane_of", found_late):
+            self.assertRaisesRegex(DeferredError, "are closed", later.put, path, b"")
+        wait_until(lambda: plain.exists(DEFERRED).cversion >= 2, "a marker has come and gone")
+        self.assertEqual(self.markers(), [])
+
     def test_a_refusal_after_a_time_out(self) -> None:
         """Whenever it comes, the next close tells it."""
         later, timed_out = self.client.deferred(), self.client.handler.timeout_exception
@@ -132,7 +152,7 @@ class TestDeferred(DeferredCase):
 
         def time_out(timeout: float | None) -> None:
             wrong.wait(DEADLINE_S)
-            raise timed_out
+            raise timed_out("a test wants it")
 
         with mock.patch.object(later, "barrier", time_out), self.assertRaises(timed_out):
             later.close(0)
@@ -281,6 +301,30 @@ class TestLosses(DeferredCase):
         with client.deferred(guard=None) as again:
             again.put(self.path, b"again")
         self.assertEqual(self.version(self.path), 2 + done)
+
+    def test_waits_that_time_out_leave_nothing(self) -> None:
+        client = self.parkazoo(hosts=self.relay.address)
+        with client.deferred() as later:
+            later.put(self.path, b"first").wait(DEADLINE_S)
+            self.relay.freeze()
+            ticket = later.put(self.path, b"second")
+            are_known = [ticket.wait(0.01) for _ in range(3)]
+            left = list(later._waiters)
+            self.relay.thaw()
+        self.assertEqual((are_known, left), ([False] * 3, []))
+        self.assertEqual(ticket.state, "committed")
+
+    def test_a_connection_that_is_cut_at_the_end(self) -> None:
+        """The marker's delete is lost, and sent again."""
+        client = self.parkazoo(hosts=self.relay.address)
+        with client.deferred() as later:
+            later.put(self.path, b"")
+            later.barrier(DEADLINE_S)
+            self.relay.freeze()
+        self.assertEqual(len(self.markers()), 1)
+        self.relay.cut()
+        self.relay.thaw()
+        wait_until(lambda: not self.markers(), "the marker is gone")
 
     def test_a_server_that_is_away_when_the_client_stops(self) -> None:
         client = self.parkazoo(hosts=self.relay.address, timeout=4.0)
