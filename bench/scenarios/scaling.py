@@ -71,8 +71,8 @@ SIZES = {
             "9x3": ("parkazoo",),
         },
         24,
-        1.5,
-        2.2,
+        2,
+        5,
         skews=("even, spread", "even, as hashed", "Zipf 1", "one directory"),
     ),
     "full": Size(

@@ -87,7 +87,7 @@ def _subjects(kazoo: Sequence[str], parkazoo: Sequence[str]) -> list[Subject]:
 
 SIZES = {
     "small": Size([Subject("parkazoo", "1x1")], (1, 2), (1,), (1,), 0.2, 0.5, repeat=2),
-    "medium": Size(_subjects(("1x3",), ("3x3",)), (4, 32), (1, 2), (1, 2), 0.5, 1.3),
+    "medium": Size(_subjects(("1x3",), ("3x3",)), (4, 32), (1, 2), (1, 2), 0.7, 2.5),
     "full": Size(
         [
             *_subjects(("1x3", "1x9"), ("3x3", "6x3", "9x3")),
