@@ -65,6 +65,7 @@ def run_open(
     finish: Any,
     rate_s: float,
     chance: random.Random,
+    most_s: float,
     pool: int = 0,
     chain: int = 1,
 ) -> None:
@@ -72,6 +73,8 @@ def run_open(
 
     Latency counts from the time that a request was meant for: one that is sent late has waited already.
 
+    :param most_s: no request is meant for later than so long from now on. The finish may come later than that: it
+        may be behind more requests than can be answered.
     :param pool: so many are outstanding at most; 0: any number.
     :param chain: requests one after the other that count as one.
     """
@@ -79,6 +82,8 @@ def run_open(
     began_ns = time.perf_counter_ns()
     full_until_ns = 0
     for at_s in arrivals(rate_s, chance):
+        if at_s > most_s:
+            break
         meant_ns = began_ns + int(at_s * 1e9)
         while (left_s := (meant_ns - time.perf_counter_ns()) / 1e9) > 0 and not finish.is_set():
             finish.wait(min(left_s, LOOK_S))

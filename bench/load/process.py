@@ -27,6 +27,7 @@ from bench.load.requests import Requests, make_znodes, name_directories
 from bench.load.session_loop import run_sessions
 
 CLOSE_TIMEOUT_S = 5.0  # for the sessions of a process; what is left expires
+LATE_S = 0.5  # by which a client may begin later than the first one
 OVERTIME_S = 30.0  # for clients that do not hear of the finish, because its ensemble does not serve
 # A client that looks for another server tries twice a second at least, so that what is measured is the servers.
 CONNECTION_RETRY = {"max_tries": -1, "delay": 0.05, "max_delay": 0.5}
@@ -94,7 +95,7 @@ class Clients:
         elif plan.rate_s:
             requests = Requests(plan, self._paths, name, chance)
             rate_s, pool = plan.rate_s / plan.clients, plan.pool // plan.clients
-            run_open(client, requests, record, finish, rate_s, chance, pool, plan.chain)
+            run_open(client, requests, record, finish, rate_s, chance, plan.total_s() + LATE_S, pool, plan.chain)
         elif plan.in_flight == 1 and not plan.is_pinned:
             run_closed(client, Requests(plan, self._paths, name, chance), record, finish)
         else:
