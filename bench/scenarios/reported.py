@@ -55,8 +55,8 @@ REPORTS: dict[str, tuple[Item, ...]] = {
         Item(
             "bytes, memory and disk of each host",
             UNKNOWN,
-            "thesis: what each server says of itself: bytes from and to clients, its data in memory, its files. "
-            "The memory of its Java process and bytes among servers are not measured",
+            "thesis: what each server takes: bytes from and to clients and other servers, its data, its files, and "
+            "the memory of its Java process",
         ),
     ),
     "Resolving Consensus": (
