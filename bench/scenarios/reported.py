@@ -55,8 +55,8 @@ REPORTS: dict[str, tuple[Item, ...]] = {
         Item(
             "bytes, memory and disk of each host",
             UNKNOWN,
-            "thesis: what each server takes: bytes from and to clients and other servers, its data, its files, and "
-            "the memory of its Java process",
+            "thesis: what each server takes: bytes from and to clients and other servers, its data, its files, "
+            "and the memory of its Java process",
         ),
     ),
     "Resolving Consensus": (
