@@ -13,7 +13,7 @@ from parkazoo.admin.identity import verify_distinct
 from parkazoo.admin.make import make_identity, make_structure
 from parkazoo.admin.publish import Options, change_map
 from parkazoo.admin.read import read_map
-from parkazoo.admin.rise import OnWait, describe_form, look_ahead, raise_form
+from parkazoo.admin.rise import OnWait, look_ahead, raise_form
 from parkazoo.admin.strays import SHOWN
 from parkazoo.admin.verify import verify_contents
 from parkazoo.errors import ClusterMapError
@@ -91,7 +91,9 @@ def _would_be(
     """What a dry run tells, and the map that it returns."""
     if named != known:
         tell(f"would make what the protocol needs there, and publish map {named.epoch}, which names them")
-    grown = replace(named, form=Form.GROWN)
+    grown = named
+    while grown.form is not Form.GROWN:
+        grown = grown.with_form(Form(grown.form + 1))
     placed = place_them(grown)
     epoch = f"epoch {placed.epochs[-1].number}" if placed != grown else ""
     if grown != named:
@@ -113,7 +115,8 @@ def abort_growth(
 ) -> tuple[str, ...]:
     """Take the ensembles out of the map that no epoch names; return what was done. Arguments as for `grow_map`.
 
-    What was made on them stays there. A map of form ``tolerant`` becomes plain; a higher form stays.
+    They may be away. What was made on them stays there. A map of form ``tolerant`` becomes plain; a higher form
+    stays.
 
     :raises ClusterMapError: there is none, and it says what holds them; or as `change_hosts`.
     """
@@ -122,20 +125,23 @@ def abort_growth(
     unused: dict[str, None] = {}
     steps: list[str] = []
 
-    def give_up_form(before: ClusterMap) -> ClusterMap:
-        return before.with_form(Form.PLAIN) if before.form is Form.TOLERANT else before
-
-    def take_out(before: ClusterMap) -> ClusterMap:
+    def give_up(before: ClusterMap) -> ClusterMap:
+        """In one map, which goes to the ensembles that stay: the others may be away."""
         unused.update(dict.fromkeys(before.unused))
-        return without_unused(before)
+        is_tolerant = before.form is Form.TOLERANT
+        given_up = without_unused(before.with_form(Form.PLAIN) if is_tolerant else before)
+        return given_up if given_up == before else replace(given_up, epoch=before.epoch + 1)
 
-    plain = change_map(known, give_up_form, options, timeout_s, lambda after: steps.append(describe_form(after)))
-    after = change_map(plain, take_out, options, timeout_s)
+    after = change_map(known, give_up, options, timeout_s)
+    form = f" of form {after.form.word}" if after.form < known.form else ""
     if gone := [name for name in unused if name not in after.ensembles]:
+        without = f"{form and form + ','} without {', '.join(gone)}"
         steps.append(
-            f"published map {after.epoch} without {', '.join(gone)}. To use these servers for something else, "
-            f"delete {ROOT} there ({DELETE_ALL})"
+            f"published map {after.epoch}{without}. To use these servers for something else, delete {ROOT} there "
+            f"({DELETE_ALL})"
         )
+    elif form:
+        steps.append(f"published map {after.epoch}{form}: all copies have it")
     if not steps:
         raise ClusterMapError(
             f"there is nothing to abort: the epochs of the map name {', '.join(after.placement)}, so directories "
@@ -168,7 +174,6 @@ def _verify_growable(cluster_map: ClusterMap, ensembles: Mapping[str, str], weig
     """The map can gain ensembles, and those of them that it has are the same."""
     if not ensembles and len(cluster_map.placement) == 1:
         raise ClusterMapError("the map has one ensemble: give at least one new one")
-    newest = cluster_map.epochs[-1].weights
     for name, servers in ensembles.items():
         if name in cluster_map.ensembles and set(parse_hosts(servers)) != set(
             parse_hosts(cluster_map.ensembles[name])
@@ -179,6 +184,13 @@ def _verify_growable(cluster_map: ClusterMap, ensembles: Mapping[str, str], weig
             )
         if name in cluster_map.ensembles and name not in cluster_map.placement:
             raise ClusterMapError(f"ensemble {name} holds the map and nothing else: it can carry no znodes")
+    _verify_weights(cluster_map, ensembles, weights)
+
+
+def _verify_weights(cluster_map: ClusterMap, ensembles: Mapping[str, str], weights: Mapping[str, int]) -> None:
+    """Those that have one have this one; another command may have given it."""
+    newest = cluster_map.epochs[-1].weights
+    for name in ensembles:
         if name in newest and weights.get(name, newest[name]) != newest[name]:
             raise ClusterMapError(
                 f"ensemble {name} has weight {newest[name]} in the map already: `parkazoo map weight "
@@ -188,6 +200,7 @@ def _verify_growable(cluster_map: ClusterMap, ensembles: Mapping[str, str], weig
 
 def _with_weights(before: ClusterMap, ensembles: Mapping[str, str], weights: Mapping[str, int]) -> ClusterMap:
     newest = before.epochs[-1]
+    _verify_weights(before, ensembles, weights)
     if gone := [name for name in ensembles if name not in before.ensembles]:
         raise ClusterMapError(
             f"ensemble {', '.join(gone)} was taken out of the map meanwhile by `parkazoo map abort`: run the "

@@ -274,6 +274,18 @@ class AbortTest(GrowCase):
         with self.refused("^there is nothing to abort: the epochs of the map name a, b, c, so directories may be"):
             abort_growth(self.a)
 
+    def test_what_is_taken_out_may_be_away(self) -> None:
+        self.name_c()
+        server = self.cluster.ensembles[2].servers[0]
+        server.kill()
+        try:
+            self.assertRegex(abort_growth(self.a, timeout_s=5)[0], "^published map 3 without c")
+            self.assertEqual(read_map(self.a).placement, ("a", "b"))
+        finally:
+            server.start()
+            server.wait_serving()
+            self.plain[2].restart()
+
     def test_a_crash_after_each_write(self) -> None:
         for writes in range(3):
             with self.subTest(writes=writes):
