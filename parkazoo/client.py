@@ -33,7 +33,7 @@ from parkazoo.protocol.placement import MAP, logical
 from parkazoo.protocol.registration import encode_registration, registration_path
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
-from parkazoo.structures.deferred import Deferring
+from parkazoo.structures.defers import Deferring
 from parkazoo.structures.distributed_dict import Sharing
 from parkazoo.version import __version__
 from parkazoo.wire.handler import Handler, start_handler, stop_handler
@@ -90,7 +90,11 @@ class ParKazooClient(Deferring, Sharing):
             elif request is SESSION_EXPIRED:
                 self._runtime.call(partial(session.expire, "a test wants it"))
             else:
-                (self._deferrals or session).call(request, async_object)
+                deferrals = self._deferrals
+                if deferrals is None or deferrals.session is not session:
+                    session.call(request, async_object)
+                else:
+                    deferrals.call(request, async_object)
         except BaseException:  # raised by a signal handler, or by gevent
             session.interrupted(get_ident())
             raise

@@ -128,6 +128,7 @@ class CompatibleClient(Calls):
         self._child_watchers = Watchers(partial(self._places, child_places))
         self._settled = self.handler.event_object()
         self._starting = self.handler.lock_object()
+        self._deferring = self.handler.rlock_object()
         self.patience_s = self._session_timeout / 1000 * PATIENCE
         self.listeners = Listeners(self.handler, self._call_listeners, self.patience_s, self._resume)
         self.exactly_once = ExactlyOnce(self)

@@ -22,8 +22,8 @@ from parkazoo.protocol.chain import (
     remove_marker,
     replace_marker,
 )
-from parkazoo.protocol.deferral import Batch, Lane, Moved, Outcome, Phase, Write
-from parkazoo.protocol.placement import Place, is_of_zookeeper
+from parkazoo.protocol.deferral import Batch, Lane, Moved, Outcome, Phase, Write, directory_of
+from parkazoo.protocol.placement import Place
 from parkazoo.protocol.steps import Operation, Request
 
 DISCONNECTED = (ConnectionLoss, SessionExpiredError, OperationTimeoutError)
@@ -36,14 +36,28 @@ class Deferrals:
     An operation first puts on the wire what the lanes have not sent yet. While a lane does not know which of its
     batches are in, operations wait: they would not see what is sent again. They wait for the session timeout at
     most.
+
+    :param acl: of markers. :param lock: may be taken again by the thread that holds it; nothing blocks then.
+    :ivar users: how many ``client.deferred()`` there are; the client keeps this as long as there are some.
     """
 
-    def __init__(self, session: Session[Any], runtime: Runtime, patience_s: float) -> None:
+    def __init__(
+        self,
+        session: Session[Any],
+        runtime: Runtime,
+        patience_s: float,
+        acl: Any,
+        lock: AbstractContextManager[Any],
+    ) -> None:
         self.session = session
         self.runtime = runtime
-        self.lanes: list[RunningLane] = []
+        self.acl = acl
+        self.lanes: tuple[RunningLane, ...] = ()
+        self.users = 0
         self._patience_s = patience_s
+        self._lock = lock
         self._early: Early | None = None
+        self._opening: Early | None = None
 
     def call(self, request: Request, reply: Reply | None) -> None:
         """Issue an ordinary operation."""
@@ -55,11 +69,25 @@ class Deferrals:
         else:
             early.call(request, reply)
 
+    def enter(self, lane: RunningLane) -> None:
+        """There is another lane, and it is in doubt."""
+        with self._lock:
+            self.lanes = (*self.lanes, lane)
+        self.hold()
+
+    def leave(self, lane: RunningLane) -> None:
+        """The lane is over."""
+        with self._lock:
+            self.lanes = tuple(each for each in self.lanes if each is not lane)
+        self.release()
+
     def hold(self) -> None:
         """Keep what comes: a lane is in doubt."""
-        if self._early is None:
+        with self._lock:
+            if self._early is not self._opening:
+                return
             self._early = early = Early(self.runtime.make_lock(), lambda: None)
-            self.call_later(self._patience_s, partial(self._let_go, early))
+        self.call_later(self._patience_s, partial(self._let_go, early))
 
     def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
         """As the runtime's; any thread may ask for it."""
@@ -71,18 +99,22 @@ class Deferrals:
 
     def release(self) -> None:
         """A lane is not in doubt any more."""
-        if self._early is not None and not any(lane.is_in_doubt for lane in self.lanes):
-            self._let_go(self._early)
+        with self._lock:
+            early = self._early
+            if early is None or any(lane.is_in_doubt for lane in self.lanes):
+                return
+        self._let_go(early)
 
     def _let_go(self, early: Early) -> None:
+        with self._lock:  # a lane that gets in doubt from now on keeps what comes anew
+            if self._early is early:
+                self._opening = early
         early.open(self.session.call)
-        if self._early is early:
-            self._early = None
-
-
-def directory_of(path: str) -> str:
-    """The directory to whose lane a write belongs."""
-    return path.rpartition("/")[0] or (path if is_of_zookeeper(path) else "/")
+        with self._lock:
+            if self._opening is early:
+                self._opening = None
+            if self._early is early:
+                self._early = None
 
 
 class Lanes:
@@ -189,8 +221,7 @@ class RunningLane:
         self._is_urgent = False
         self._is_asking = False
         with self._lock:
-            owner.lanes = [*owner.lanes, self]
-            owner.hold()
+            owner.enter(self)
             self._ask()
 
     @property
@@ -312,10 +343,10 @@ class RunningLane:
         assert driver is not None
         if not self._data:  # under another name each time: one that was lost may still be made, after all else
             self._marker = self._new_marker()
-            operation = make_marker(self._marker, self._client)
+            operation = make_marker(self._marker, self._client, self._owner.acl)
         else:
             self._successor = self._successor or self._new_marker().path
-            operation = replace_marker(self._marker, self._successor, self._client)
+            operation = replace_marker(self._marker, self._successor, self._client, self._owner.acl)
         driver.run(operation, OnAnswer(self._told))
 
     def _new_marker(self) -> Place:
@@ -349,8 +380,7 @@ class RunningLane:
 
     def remove(self) -> None:
         """With the lock held: the lane has nothing pending. A marker that it waits for is removed too."""
-        self._owner.lanes = [lane for lane in self._owner.lanes if lane is not self]
-        self._owner.release()
+        self._owner.leave(self)
         self._is_removed = True
         if not self._is_asking:
             self._remove_markers()

@@ -12,12 +12,11 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
-from kazoo.security import OPEN_ACL_UNSAFE
 
-from parkazoo.kazoo_private import CheckVersion, Create, Delete, GetData, SetData, Transaction, int_struct
+from parkazoo.kazoo_private import CheckVersion, Create, Delete, GetACL, GetData, SetData, Transaction, int_struct
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.past import CATCH_UP
-from parkazoo.protocol.placement import DEFERRED, Place, join, split
+from parkazoo.protocol.placement import DEFERRED, ROOT, Place, join, split
 from parkazoo.protocol.registration import CLIENT, format_session
 from parkazoo.protocol.rights import is_secret
 from parkazoo.protocol.steps import Operation, Request, ask, commit, failure, placed
@@ -129,16 +128,19 @@ def _is_of_directory(refused: Request, error: Exception | None) -> bool:
     )
 
 
-def make_marker(marker: Place, client: int) -> Operation[bytes]:
+def make_marker(marker: Place, client: int, acl: Any) -> Operation[bytes]:
     """A lane's first marker; its data. If the answer is lost, the next attempt is to have another name.
 
-    :param client: the client's id, for people and fsck.
+    Who may make and delete markers is who may do that below ``/parkazoo``.
+
+    :param client: the client's id, for people and fsck. :param acl: of the marker.
     """
-    create = _creation(marker.path, client, 0)
+    create = _creation(marker.path, client, 0, acl)
     try:
         yield from ask(marker.ensemble, create)
     except NoNodeError:
-        _, answer = yield (marker.ensemble, Create(DEFERRED, b"", OPEN_ACL_UNSAFE, 0)), (marker.ensemble, create)
+        of_root, _ = yield from ask(marker.ensemble, GetACL(ROOT))
+        _, answer = yield (marker.ensemble, Create(DEFERRED, b"", of_root, 0)), (marker.ensemble, create)
         if isinstance(answer, Exception):
             raise answer from None
     return bytes(create.data)
@@ -154,7 +156,7 @@ class Settled(NamedTuple):
     data: bytes
 
 
-def replace_marker(marker: Place, successor: str, client: int) -> Operation[Settled]:
+def replace_marker(marker: Place, successor: str, client: int, acl: Any) -> Operation[Settled]:
     """How many batches are in; nothing that was sent with this marker can land from then on.
 
     It may be called again, with the same arguments, when an answer was lost.
@@ -176,7 +178,7 @@ def replace_marker(marker: Place, successor: str, client: int) -> Operation[Sett
         if isinstance(old, Exception):
             raise old
         count = _base(old[0]) + old[1].version
-        create = _creation(successor, client, count)
+        create = _creation(successor, client, count, acl)
         _, _, error = yield from commit(ensemble, [Delete(path, old[1].version), create])
         if error is None:
             return Settled(count, create.data)
@@ -190,9 +192,9 @@ def remove_marker(marker: Place) -> Operation[None]:
         yield from ask(marker.ensemble, Delete(marker.path, -1))
 
 
-def _creation(path: str, client: int, count: int) -> Request:
+def _creation(path: str, client: int, count: int, acl: Any) -> Request:
     data = json.dumps({CLIENT: format_session(client), BASE: count}).encode()
-    return Create(path, data, OPEN_ACL_UNSAFE, 0)
+    return Create(path, data, acl, 0)
 
 
 def _base(data: bytes) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from parkazoo.protocol.placement import split
+from parkazoo.protocol.placement import is_of_zookeeper, split
 from parkazoo.protocol.steps import Request
 
 MOST_WRITES = 64  # in a batch
@@ -20,6 +20,11 @@ MOST_BYTES = 512 * 1024  # in a batch, unless one write alone has more
 OVERHEAD_BYTES = 100  # of a write in a batch, beside its path and value
 
 PENDING, COMMITTED, FAILED, DROPPED, UNKNOWN = "pending", "committed", "failed", "dropped", "unknown"
+
+
+def directory_of(path: str) -> str:
+    """The directory to whose lane a write belongs."""
+    return path.rpartition("/")[0] or (path if is_of_zookeeper(path) else "/")
 
 
 class Write:

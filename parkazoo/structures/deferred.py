@@ -5,22 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any
 
-from kazoo.exceptions import ConfigurationError, ConnectionClosedError
+from kazoo.exceptions import ConnectionClosedError
 
 from parkazoo.compat.creation import checked_acl, prefixed
-from parkazoo.compat.ensembles import Ensembles, time_out
-from parkazoo.engine.deferring import DISCONNECTED, PAUSE_S, Deferrals, Lanes, RunningLane, directory_of
+from parkazoo.compat.ensembles import time_out
+from parkazoo.engine.deferring import DISCONNECTED, PAUSE_S, Deferrals, Lanes, RunningLane
 from parkazoo.engine.driver import Driver
 from parkazoo.errors import CrossEnsembleError, DeferredError
 from parkazoo.kazoo_private import Create, Delete, SetData
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.deferral import DROPPED, FAILED, OVERHEAD_BYTES, PENDING, UNKNOWN, Write
+from parkazoo.protocol.deferral import DROPPED, FAILED, OVERHEAD_BYTES, PENDING, UNKNOWN, Write, directory_of
 from parkazoo.protocol.grown.batches import find_children
 from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.reserved import refusal
-from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
 
 LARGEST_BYTES = (1 << 20) - (1 << 14)  # servers take packets of 1 MiB; the rest is for the chain
@@ -76,7 +75,7 @@ class Deferred:
 
     def __init__(
         self,
-        client: Deferring,
+        client: Any,
         deferrals: Deferrals,
         max_pending: int,
         linger_s: float,
@@ -310,7 +309,7 @@ class Deferred:
     def _remove_lanes(self) -> None:
         with self._lock:
             self._lanes.remove()
-        self._client.forget_deferred(self)
+        self._client.forget_deferred(self, self._deferrals)
 
     def abandon(self, timeout: float) -> None:
         """The client stops: wait for so long, then give up what is pending. Called by the client."""
@@ -336,55 +335,3 @@ class Deferred:
             if kind is None:
                 raise
             self._client.logger.error("Deferred writes, after another error: %s", mine)
-
-
-class Deferring(Ensembles):
-    """A client that defers writes."""
-
-    _deferrals: Deferrals | None = None  # while there are deferred writes
-    _deferred: tuple[Deferred, ...] = ()
-
-    def deferred(
-        self,
-        max_pending: int = 10_000,
-        linger_s: float = 0.002,
-        on_error: Literal["stop", "skip"] = "stop",
-        guard: str | None = None,
-    ) -> Deferred:
-        """Writes that are **not durable, and not visible to other clients, until the barrier**: :class:`Deferred`.
-
-        :param max_pending: so many writes may be pending; then calls wait.
-        :param linger_s: seconds after which a batch that is not full is sent.
-        :param on_error: when a write is refused: ``"stop"``: nothing behind it is done on its ensemble;
-            ``"skip"``: the rest follows.
-        :param guard: the path of a znode without which no batch is done, such as the contender of a lock. It stops
-            the lane when it is missing. All writes must be on its ensemble.
-        :raises ValueError: an option is out of range.
-        :raises ConnectionClosedError: the client is not connected.
-        :raises ConfigurationError: the client was made with ``consistency="total"``.
-        """
-        self.check_process()
-        if max_pending < 1 or not linger_s >= 0 or on_error not in ("stop", "skip"):
-            raise ValueError("max_pending must be above 0, linger_s not below 0, on_error 'stop' or 'skip'")
-        session = self._session
-        if session is None or session.driver is None or self._state in CLOSED_ERRORS:
-            raise ConnectionClosedError("the client is not connected: start it")
-        if self.has_total_order:
-            raise ConfigurationError("writes of a client with consistency='total' cannot be deferred")
-        if self._deferrals is None:
-            self._deferrals = Deferrals(session, self._runtime, self._session_timeout / 1000)
-        made = Deferred(self, self._deferrals, max_pending, linger_s, on_error == "skip", guard)
-        self._deferred = (*self._deferred, made)
-        return made
-
-    def forget_deferred(self, deferred: Deferred) -> None:
-        """It is closed."""
-        self._deferred = tuple(each for each in self._deferred if each is not deferred)
-        if not self._deferred:
-            self._deferrals = None
-
-    def _end_deferred(self) -> None:
-        """The client is about to stop: wait for what is pending, for the session timeout at most."""
-        deadline_s = time.monotonic() + self._session_timeout / 1000
-        for each in self._deferred:
-            each.abandon(deadline_s - time.monotonic())

@@ -72,7 +72,9 @@ LANE_MUTANTS: Mapping[str, LaneMutant] = {
         "puts",
         "only these have landed",
     ),
-    "reads do not wait": LaneMutant(Deferrals.hold, ["if self._early is None:", "if False:"], "puts", READS),
+    "reads do not wait": LaneMutant(
+        Deferrals.hold, ["if self._early is not self._opening:", "if True:"], "puts", READS
+    ),
     "a refused batch is left out whole": LaneMutant(
         Lane._leave_out, ["batch.writes[:at] + behind", "behind"], "refused in a batch", LANDED
     ),

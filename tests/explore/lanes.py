@@ -73,7 +73,7 @@ class World:
         if program.pins and program.pins.form is not Form.PLAIN:
             self._begin_form(program.pins.form)
         session: Any = self.session
-        self.deferrals = Deferrals(session, self.runtime, PATIENCE_S)  # type: ignore[arg-type]
+        self.deferrals = Deferrals(session, self.runtime, PATIENCE_S, OPEN_ACL_UNSAFE, nullcontext())  # type: ignore[arg-type]
         self.writes = [Write(request, len(request.path)) for request in program.writes]
         self.read = Result()
         self.lanes = Lanes(self.deferrals, nullcontext(), program.skips, program.guard, 0.0, self._go_on)

@@ -10,6 +10,7 @@ from kazoo.protocol.states import KazooState
 
 from parkazoo import CrossEnsembleError, DeferredError, ParKazooClient
 from parkazoo.protocol.placement import DEFERRED
+from parkazoo.structures.deferred import Deferred
 from tests.handlers import make_handler
 from tests.live.world import DEADLINE_S, LiveTest, wait_until
 from tests.relay import Relay
@@ -55,6 +56,39 @@ class TestDeferred(DeferredCase):
             self.assertEqual(self.version(path), MANY)  # each once
         self.assertEqual(later.pending, 0)
         wait_until(lambda: not self.markers(), "the markers are gone")
+
+    def test_one_that_is_made_while_the_client_stops(self) -> None:
+        """It is of a session that ends: the next session goes on without it."""
+        path = self.client.create(f"{self.root}/x", b"old")
+        made = []
+
+        def end_deferred() -> None:
+            made.append(self.client.deferred())  # by another thread, behind the end of the others
+
+        with mock.patch.object(self.client, "_end_deferred", end_deferred):
+            self.client.stop()
+        self.client.start(DEADLINE_S)
+        self.assertEqual(self.client.get(path)[0], b"old")
+        with self.client.deferred() as later:
+            later.put(path, b"new")
+            self.assertEqual(self.client.get(path)[0], b"new")
+
+    def test_another_one_is_closed_while_it_is_made(self) -> None:
+        """The client's own operations see what the new one has pending."""
+        path = self.client.create(f"{self.root}/x", b"old")
+        first, find = self.client.deferred(), Deferred._find
+
+        def close_first(deferred: Deferred, directory: str) -> int:
+            if not deferred.pending:
+                first.close()
+            return find(deferred, directory)
+
+        with mock.patch.object(Deferred, "_find", close_first):
+            second = self.client.deferred(linger_s=60, guard=path)
+        ticket = second.put(path, b"new")
+        self.assertEqual(self.client.get(path)[0], b"new")
+        second.close()
+        self.assertEqual(ticket.state, "committed")
 
     def test_own_operations_see_them(self) -> None:
         path = self.client.create(f"{self.root}/x")

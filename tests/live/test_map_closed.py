@@ -11,10 +11,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import make_digest_acl
 
+from parkazoo import ParKazooClient
 from parkazoo.admin import check_map, init_map, read_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
-from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT
+from parkazoo.protocol.placement import DEFERRED, DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT
 from tests.kazoo_suite.certificates import make_certificates
 from tests.live.map_case import (
     IDENTITY,
@@ -44,6 +45,26 @@ class ClosedTest(MapCase):
         self.assertEqual(read_map(self.a, auth=[IDENTITY]), made)
         self.assertEqual(check_map(self.a, auth=[IDENTITY]), [])
         self.assertEqual(init_map(self.a, self.all, auth=[IDENTITY], closed=True), made)
+
+    def test_markers_of_deferred_writes(self) -> None:
+        """Who could set one could make a write count as done that is not."""
+        init_map(self.a, self.all, auth=[IDENTITY], closed=True)
+        stranger, client = KazooClient(self.a), ParKazooClient(self.a, auth_data=[IDENTITY])
+        for each in (stranger, client):
+            self.addCleanup(each.close)
+            self.addCleanup(each.stop)
+            each.start(30)
+        client.create("/x")
+        with client.deferred() as later:
+            later.put("/x", b"1")
+            later.barrier()
+            (marker,) = self.plain[0].get_children(DEFERRED)
+            for call in (stranger.get, stranger.delete):
+                self.assertRaises(NoAuthError, call, f"{DEFERRED}/{marker}")
+            self.assertRaises(NoAuthError, stranger.set, f"{DEFERRED}/{marker}", b"")
+            self.assertRaises(NoAuthError, stranger.create, f"{DEFERRED}/x")
+            later.put("/x", b"2")
+        self.assertEqual(client.get("/x")[0], b"2")
 
     def test_without_the_identity(self) -> None:
         init_map(self.a, self.all, auth=[IDENTITY], closed=True)
