@@ -76,7 +76,8 @@ class Ensembles(CompatibleClient):
 
         CONNECTED or SUSPENDED, whatever the state of the client as a whole; LOST if it has no session there, since
         it has not used that ensemble yet or is not started. The znode itself need not exist. Whether a lock or an
-        ephemeral is safe is a question about its own path.
+        ephemeral is safe is a question about its own path. On a map that has grown it goes by what the client
+        knows: ask after the client has read or written the path.
 
         :param path: of the znode. Its children may be on another ensemble.
         """
