@@ -312,12 +312,12 @@ class Deferred:
         self._client.forget_deferred(self, self._deferrals)
 
     def abandon(self, timeout: float) -> None:
-        """The client stops: wait for so long, then give up what is pending. Called by the client."""
+        """Wait for so long, then give up what is pending. Called by the client, too, when it stops."""
         with self._lock:
             self._lanes.is_closed = True
         if not self.wait_until(lambda: not self.pending, timeout):
             for lane in self._lanes.running:
-                lane.end(ConnectionClosedError("the client has been stopped"))
+                lane.end(ConnectionClosedError("nobody waits for it any longer"))
         if (error := self._take_error()) is not None:
             self._client.logger.error("Not done, and no barrier has said so: %s", error)
         self._remove_lanes()
@@ -328,7 +328,13 @@ class Deferred:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close. If the block has raised, its error goes on, and those of the writes are logged."""
+        """Close. If the block has raised, its error goes on, and those of the writes are logged.
+
+        After ^C it waits for the session timeout at most.
+        """
+        if kind is not None and not issubclass(kind, Exception):
+            self.abandon(self._client._session_timeout / 1000)
+            return
         try:
             self.close()
         except DeferredError as mine:

@@ -114,6 +114,7 @@ class TestDeferred(DeferredCase):
             parent = self.directory(self.root, is_native)
             with self.subTest(is_native=is_native), self.client.deferred() as later:
                 later.add(parent)
+                later.barrier(DEADLINE_S)  # its children may be on another ensemble: there is no order between two
                 for number in range(100):
                     later.add(f"{parent}/{number}", b"7")
                 later.barrier(DEADLINE_S)
@@ -347,6 +348,20 @@ class TestLosses(DeferredCase):
             self.relay.thaw()
         self.assertEqual((are_known, left), ([False] * 3, []))
         self.assertEqual(ticket.state, "committed")
+
+    def test_a_block_that_is_interrupted(self) -> None:
+        """It waits for the session timeout at most, and says what nobody knows."""
+        client = self.parkazoo(hosts=self.relay.address, timeout=4.0)
+        logged = self.assertLogs("parkazoo", "ERROR")
+        with logged as logs, self.assertRaises(KeyboardInterrupt), client.deferred() as later:
+            later.put(self.path, b"first").wait(DEADLINE_S)
+            self.relay.freeze()
+            ticket = later.put(self.path, b"second")
+            raise KeyboardInterrupt
+        self.assertEqual(ticket.state, "unknown")
+        self.assertIn("1 unknown: ", "".join(logs.output))
+        self.relay.thaw()
+        wait_until(lambda: not self.markers(), "the marker is gone")
 
     def test_a_connection_that_is_cut_at_the_end(self) -> None:
         """The marker's delete is lost, and sent again."""
