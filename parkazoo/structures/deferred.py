@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from threading import get_ident
 from types import TracebackType
 from typing import Any
 
@@ -152,7 +153,13 @@ class Deferred:
             self.wait_until(lambda: self.pending < self._max_pending, None)
         ticket = Ticket(request, size)
         ticket._deferred = self
-        if (error := self._lane_of(request).add(ticket)) is not None:
+        lane = self._lane_of(request)
+        try:
+            error = lane.add(ticket)
+        except BaseException:
+            self._interrupted()
+            raise
+        if error is not None:
             self._verify_open()
             raise DeferredError(f"no more deferred writes are taken on this ensemble: {error!r}") from error
         return ticket
@@ -173,7 +180,15 @@ class Deferred:
                 names = self._context.names
                 guard = "check", str(self._lanes.guard), names[self._guarded or 0]
                 raise CrossEnsembleError([guard, ("write", path, names[ensemble])])
-            return self._lanes.assign(directory, ensemble)
+            try:
+                return self._lanes.assign(directory, ensemble)
+            except BaseException:
+                self._interrupted()
+                raise
+
+    def _interrupted(self) -> None:
+        """A signal handler has raised, or gevent: as for its other calls, the client drops its connections."""
+        self._deferrals.session.interrupted(get_ident())
 
     def _verify_open(self) -> None:
         if self._lanes.is_closed:
@@ -262,8 +277,12 @@ class Deferred:
             self._client.check_process()
 
     def _flush(self) -> None:
-        for lane in self._lanes.running:
-            lane.flush()
+        try:
+            for lane in self._lanes.running:
+                lane.flush()
+        except BaseException:
+            self._interrupted()
+            raise
 
     def _tell(self) -> None:
         """With the lock held: writes have ended."""
