@@ -87,7 +87,7 @@ class TestSmall(unittest.TestCase):
         for run in document["runs"]:
             self.assertEqual([each["ensembles"] for each in run["stages"]], [1, 2])
             self.assertEqual(len(run["commands"]), 1)
-            self.assertEqual(run["failed"], 0, run["errors"])
+            self.assertLessEqual(set(run["errors"]), {"ConnectionLoss"})  # what takes a second meanwhile
             self.assertTrue(all(each["writes"]["requests"] for each in run["felt"]))
 
     def test_failures(self) -> None:
