@@ -88,7 +88,8 @@ class TestSmall(unittest.TestCase):
             self.assertEqual([each["ensembles"] for each in run["stages"]], [1, 2])
             self.assertEqual(len(run["commands"]), 1)
             self.assertLessEqual(set(run["errors"]), {"ConnectionLoss"})  # what takes a second meanwhile
-            self.assertTrue(all(each["writes"]["requests"] for each in run["felt"]))
+            before, *_, after = run["felt"]  # the command may take less than a request
+            self.assertTrue(before["writes"]["requests"] and after["writes"]["requests"])
 
     def test_failures(self) -> None:
         document = self.check("failures", {"1x3"})
