@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from bench.report.section import Answer, Section, Table
 from bench.report.text import NOTHING, rate
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, sleep_until
-from bench.scenarios.noticing import answer_of_others, measure_trace, trace_plot, trace_table
+from bench.scenarios.noticing import Size, answer_of_others, measure_trace, trace_plot, trace_table
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.roles import epoch, find_line, roles, wait_all_serve, wait_leader
 
@@ -78,25 +77,6 @@ CUTS = {
 }
 
 
-@dataclass(frozen=True)
-class Size:
-    """
-    :param systems: what is measured on which shapes; `cuts`, of those the ones that are made there.
-    :param rate_s: requests/s of all clients together, far less than what the ensembles can do.
-    :param before_s: seconds before the cut; `lasts_s`, of the cut; `after_s`, after it.
-    :param repeat: how often each cut is made.
-    """
-
-    systems: Mapping[str, str]
-    cuts: Mapping[str, Sequence[str]]
-    threads: int
-    rate_s: float
-    before_s: float
-    lasts_s: float
-    after_s: float
-    repeat: int = 1
-
-
 ON_THREE = [name for name in CUTS if name != "bridge"]
 ON_SEVERAL = ("leader mute", "clients mute")
 SIZES = {
@@ -131,17 +111,10 @@ def measure(evaluation: Evaluation) -> None:
         return
     for shape, system in size.systems.items():
         with evaluation.ensembles(shape) as ensembles:
-            settings = {
-                "write": "set",
-                "size": VALUE_BYTES,
-                "threads": size.threads,
-                "rate_s": size.rate_s,
-                "warm_up_s": 1.0 if size.before_s > 1 else 0.5,
-                "measure_s": size.before_s + size.lasts_s + size.after_s,
-            }
+            settings = {**size.plan(1.0 if size.before_s > 1 else 0.5), "rate_s": size.rate_s}
             evaluation.warm_up(evaluation.plan(ensembles, system, **settings))
             for _ in evaluation.rounds(size.repeat):
-                for name in size.cuts[shape]:
+                for name in size.faults[shape]:
                     _measure_cut(evaluation, size, ensembles, evaluation.plan(ensembles, system, **settings), name)
 
 

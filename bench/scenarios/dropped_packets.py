@@ -15,7 +15,7 @@ from bench.report.charts import add_legend, draw_lines, label, make_logarithmic,
 from bench.report.section import Answer, Plot, Section, Table
 from bench.report.text import milliseconds, rate, rate_of, ratio
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, sleep_until
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, sets, sleep_until
 from bench.scenarios.noticing import what_is_noticed
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.roles import epoch, wait_all_serve, wait_leader
@@ -67,14 +67,7 @@ def measure(evaluation: Evaluation) -> None:
         evaluation.not_measured("how soon a matrix is everywhere", error)
     for shape, system in size.systems.items():
         with evaluation.ensembles(shape) as ensembles:
-            settings = {
-                "write": "set",
-                "size": VALUE_BYTES,
-                "threads": size.threads,
-                "in_flight": size.in_flight,
-                "warm_up_s": size.warm_up_s,
-                "measure_s": size.measure_s,
-            }
+            settings = {**sets(size.threads, size.warm_up_s, size.measure_s), "in_flight": size.in_flight}
             evaluation.warm_up(evaluation.plan(ensembles, system, **settings))
             try:
                 for _ in evaluation.rounds(size.repeat):

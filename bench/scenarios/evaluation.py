@@ -28,6 +28,17 @@ WARM_UP_S = 5.0  # of new servers, before their bandwidth is limited
 RATE_BYTES_S = 125_000.0
 
 
+def sets(threads: int, warm_up_s: float, measure_s: float) -> dict[str, Any]:
+    """Entries of a plan: clients set values of VALUE_BYTES."""
+    return {
+        "write": "set",
+        "size": VALUE_BYTES,
+        "threads": threads,
+        "warm_up_s": warm_up_s,
+        "measure_s": measure_s,
+    }
+
+
 def sleep_until(moment_s: float) -> None:
     """:param moment_s: since the epoch."""
     time.sleep(max(0.0, moment_s - time.time()))

@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bench.lab import Ensembles, Faults, NotPossible, Server
 from bench.report.section import Section
 from bench.scenarios import elections
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, sleep_until
-from bench.scenarios.noticing import answer_of_others, measure_trace, trace_plot, trace_table
+from bench.scenarios.evaluation import Evaluation, sleep_until
+from bench.scenarios.noticing import Size, answer_of_others, measure_trace, trace_plot, trace_table
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.roles import wait_all_serve, wait_leader
 
@@ -66,27 +65,7 @@ VICTIMS: dict[str, Victims] = {
 FAULTS = {f"{name} {how}": Fault(victims, *way) for name, victims in VICTIMS.items() for how, way in WAYS.items()}
 
 
-@dataclass(frozen=True)
-class Size:
-    """
-    :param systems: what is measured on which shapes; `faults`, of those the ones that there are.
-    :param rate_s: requests/s of all clients together, far less than what the ensembles can do.
-    :param before_s: seconds before the fault; `lasts_s`, of the fault, `after_s`, after it.
-    :param repeat: how often each fault happens.
-    """
-
-    systems: Mapping[str, str]
-    faults: Mapping[str, Sequence[str]]
-    threads: int
-    rate_s: float
-    before_s: float
-    lasts_s: float
-    after_s: float
-    repeat: int = 1
-
-
 ONE = [name for name in FAULTS if name.startswith(("leader ", "follower "))]
-SEVERAL = [name for name in FAULTS if name not in ONE]
 SIZES = {
     "small": Size({"1x3": "kazoo"}, {"1x3": ("leader killed",)}, 2, 60, 0.5, 1.5, 0.5),
     "medium": Size(
@@ -119,26 +98,21 @@ def measure(evaluation: Evaluation) -> None:
     size = SIZES[evaluation.size]
     for shape, system in size.systems.items():
         with evaluation.ensembles(shape) as ensembles:
-            evaluation.warm_up(evaluation.plan(ensembles, system, threads=size.threads, **_settings(size)))
+            evaluation.warm_up(evaluation.plan(ensembles, system, **_settings(size)))
             for _ in evaluation.rounds(size.repeat):
                 for kind in size.faults[shape]:
                     _measure_fault(evaluation, size, ensembles, system, kind)
 
 
 def _settings(size: Size) -> dict[str, Any]:
-    return {
-        "write": "set",
-        "size": VALUE_BYTES,
-        "warm_up_s": 2.0 if size.before_s > 2 else 0.5,
-        "measure_s": size.before_s + size.lasts_s + size.after_s,
-    }
+    return size.plan(2.0 if size.before_s > 2 else 0.5)
 
 
 def _measure_fault(evaluation: Evaluation, size: Size, ensembles: Ensembles, system: str, kind: str) -> None:
     lab, fault = evaluation.lab, FAULTS[kind]
     leader = wait_leader(lab, ensembles)
     victims = fault.of(leader, [each for each in ensembles.of(leader.ensemble) if each != leader])
-    plan = evaluation.plan(ensembles, system, threads=size.threads, rate_s=size.rate_s, **_settings(size))
+    plan = evaluation.plan(ensembles, system, rate_s=size.rate_s, **_settings(size))
 
     def carry_out() -> None:
         until_s = time.time() + size.lasts_s

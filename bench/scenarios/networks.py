@@ -11,7 +11,7 @@ from bench.report.section import Plot, Section, Table
 from bench.report.text import milliseconds, rate_of
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.curves import HOW, Runs, Targets, make_answer, make_plots, make_table, raise_target, subject
-from bench.scenarios.evaluation import VALUE_BYTES, Evaluation
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, sets
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.summary import latency_s
 from bench.statistics import scaled
@@ -71,13 +71,7 @@ SIZES = {
 
 def measure(evaluation: Evaluation) -> None:
     size = SIZES[evaluation.size]
-    settings: dict[str, Any] = {
-        "write": "set",
-        "size": VALUE_BYTES,
-        "threads": size.threads,
-        "warm_up_s": size.warm_up_s,
-        "measure_s": size.measure_s,
-    }
+    settings = sets(size.threads, size.warm_up_s, size.measure_s)
     for shape, system in size.systems.items():
         with evaluation.ensembles(shape) as ensembles:
             evaluation.warm_up(evaluation.plan(ensembles, system, in_flight=4, **settings))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,36 @@ from bench.load.result import Result, ensembles_of, join
 from bench.report.charts import add_legend, draw_lines, make_logarithmic, make_panels
 from bench.report.section import Answer, Plot, Table
 from bench.report.text import milliseconds, share
-from bench.scenarios.evaluation import Evaluation, sleep_until
+from bench.scenarios.evaluation import Evaluation, sets, sleep_until
 from bench.statistics import percentile_99
 
 BUCKET_S = 0.25
 UNNOTICED = 0.98  # of the requests are answered while the other ensemble has its trouble
 NO_ANSWER = math.nan  # the line has a gap there
 HIT = "a"  # the ensemble that has it
+
+
+@dataclass(frozen=True)
+class Size:
+    """
+    :param systems: what is measured on which shapes; `faults`, of those the ones that there are.
+    :param rate_s: requests/s of all clients together, far less than what the ensembles can do.
+    :param before_s: seconds before the fault; `lasts_s`, of the fault; `after_s`, after it.
+    :param repeat: how often there is each fault.
+    """
+
+    systems: Mapping[str, str]
+    faults: Mapping[str, Sequence[str]]
+    threads: int
+    rate_s: float
+    before_s: float
+    lasts_s: float
+    after_s: float
+    repeat: int = 1
+
+    def plan(self, warm_up_s: float) -> dict[str, Any]:
+        """Entries of the plan of each load."""
+        return sets(self.threads, warm_up_s, self.before_s + self.lasts_s + self.after_s)
 
 
 def measure_trace(

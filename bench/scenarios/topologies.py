@@ -11,7 +11,7 @@ from bench.lab import Ensembles, NotPossible, Shape
 from bench.report.section import Section
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.curves import HOW, Targets, make_answer, make_plots, make_table, raise_target
-from bench.scenarios.evaluation import VALUE_BYTES, Evaluation
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, sets
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.topology import (
     CLIENTS,
@@ -109,13 +109,7 @@ def _servers_of(shape: Shape) -> list[str]:
 def measure(evaluation: Evaluation) -> None:
     size = SIZES[evaluation.size]
     topology = read_topology(evaluation.topology or EXAMPLE)
-    settings: dict[str, Any] = {
-        "write": "set",
-        "size": VALUE_BYTES,
-        "threads": size.threads,
-        "warm_up_s": size.warm_up_s,
-        "measure_s": size.measure_s,
-    }
+    settings = sets(size.threads, size.warm_up_s, size.measure_s)
     try:
         for shape, system in size.systems.items():
             with evaluation.ensembles(shape) as ensembles:

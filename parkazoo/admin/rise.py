@@ -75,7 +75,7 @@ def raise_form(
         if known.form is Form.PLAIN or _have_followed(known, options, timeout_s, on_wait, strangers_gone):
 
             def next_form(before: ClusterMap, waited_for: ClusterMap = waited_for) -> ClusterMap:
-                return with_next_form(before, place) if before == waited_for else before
+                return _with_next_form(before, place) if before == waited_for else before
 
             known = change_map(known, next_form, options, timeout_s, lambda raised: tell(describe_form(raised)))
         else:  # another command was faster
@@ -84,7 +84,7 @@ def raise_form(
     return known
 
 
-def with_next_form(before: ClusterMap, place: Callable[[ClusterMap], ClusterMap]) -> ClusterMap:
+def _with_next_form(before: ClusterMap, place: Callable[[ClusterMap], ClusterMap]) -> ClusterMap:
     """The map that follows, in the next form; the last form comes with the epoch that `place` adds."""
     raised = before.with_form(Form(before.form + 1))
     return replace(place(raised), epoch=raised.epoch) if raised.form is Form.GROWN else raised
