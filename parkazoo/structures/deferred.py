@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from threading import get_ident
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from kazoo.exceptions import ConnectionClosedError
 
@@ -27,6 +27,8 @@ LARGEST_BYTES = (1 << 20) - (1 << 14)  # servers take packets of 1 MiB; the rest
 ACL_BYTES = 12  # of an entry, beside scheme and id; the first is in OVERHEAD_BYTES
 NAMED = 5  # writes or keys that an error's message names
 DIRECTORIES_REMEMBERED = 1 << 16
+
+T = TypeVar("T")
 
 
 class Ticket(Write):
@@ -153,13 +155,7 @@ class Deferred:
             self.wait_until(lambda: self.pending < self._max_pending, None)
         ticket = Ticket(request, size)
         ticket._deferred = self
-        lane = self._lane_of(request)
-        try:
-            error = lane.add(ticket)
-        except BaseException:
-            self._interrupted()
-            raise
-        if error is not None:
+        if (error := self._hand_over(self._lane_of(request).add, ticket)) is not None:
             self._verify_open()
             raise DeferredError(f"no more deferred writes are taken on this ensemble: {error!r}") from error
         return ticket
@@ -180,15 +176,16 @@ class Deferred:
                 names = self._context.names
                 guard = "check", str(self._lanes.guard), names[self._guarded or 0]
                 raise CrossEnsembleError([guard, ("write", path, names[ensemble])])
-            try:
-                return self._lanes.assign(directory, ensemble)
-            except BaseException:
-                self._interrupted()
-                raise
+            return self._hand_over(self._lanes.assign, directory, ensemble)
 
-    def _interrupted(self) -> None:
-        """A signal handler has raised, or gevent: as for its other calls, the client drops its connections."""
-        self._deferrals.session.interrupted(get_ident())
+    def _hand_over(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Call it. If a signal handler raises meanwhile, or gevent, the client drops its connections, as for its
+        other calls."""
+        try:
+            return call(*arguments)
+        except BaseException:
+            self._deferrals.session.interrupted(get_ident())
+            raise
 
     def _verify_open(self) -> None:
         if self._lanes.is_closed:
@@ -277,12 +274,8 @@ class Deferred:
             self._client.check_process()
 
     def _flush(self) -> None:
-        try:
-            for lane in self._lanes.running:
-                lane.flush()
-        except BaseException:
-            self._interrupted()
-            raise
+        for lane in self._lanes.running:
+            self._hand_over(lane.flush)
 
     def _tell(self) -> None:
         """With the lock held: writes have ended."""

@@ -144,11 +144,8 @@ class TestDeferred(DeferredCase):
             self.assertRaises(UnicodeEncodeError, later.put, f"{root}/\udc80", b"")
         self.assertEqual(before.state, "committed")
 
-    def test_a_write_comes_as_they_are_closed(self) -> None:
-        """By another thread, which has found its lane already: it is told."""
-        path = self.client.create(f"{self.root}/x")
-        later = self.client.deferred()
-        later.put(path, b"first")
+    def closed_behind_the_lane(self, later: Deferred) -> Any:
+        """They are closed when a write has found its lane."""
         find_lane = later._lane_of
 
         def found_late(request: Any) -> Any:
@@ -156,7 +153,14 @@ class TestDeferred(DeferredCase):
             later.close(DEADLINE_S)
             return lane
 
-        with mock.patch.object(later, "_lane_of", found_late):
+        return mock.patch.object(later, "_lane_of", found_late)
+
+    def test_a_write_comes_as_they_are_closed(self) -> None:
+        """By another thread, which has found its lane already: it is told."""
+        path = self.client.create(f"{self.root}/x")
+        later = self.client.deferred()
+        later.put(path, b"first")
+        with self.closed_behind_the_lane(later):
             self.assertRaisesRegex(DeferredError, "are closed", later.put, path, b"second")
         self.assertEqual(self.version(path), 1)
 
@@ -168,14 +172,7 @@ class TestDeferred(DeferredCase):
         if plain.exists(DEFERRED):
             plain.delete(DEFERRED)
         later = self.client.deferred()
-        find_lane = later._lane_of
-
-        def found_late(request: Any) -> Any:
-            lane = find_lane(request)
-            later.close(DEADLINE_S)
-            return lane
-
-        with mock.patch.object(later, "_lane_of", found_late):
+        with self.closed_behind_the_lane(later):
             self.assertRaisesRegex(DeferredError, "are closed", later.put, path, b"")
         wait_until(lambda: plain.exists(DEFERRED).cversion >= 2, "a marker has come and gone")
         self.assertEqual(self.markers(), [])
