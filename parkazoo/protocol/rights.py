@@ -1,10 +1,11 @@
-"""What an ACL says of the children of its znode."""
+"""What an ACL says of the children of its znode, and what ACL a client gives to what it makes for itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
-from kazoo.security import ACL, ANYONE_ID_UNSAFE, Permissions
+from kazoo.security import ACL, ANYONE_ID_UNSAFE, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Permissions
 
 
 def pin_acl(acl: Iterable[ACL]) -> list[ACL]:
@@ -38,3 +39,11 @@ def is_secret(acl: Sequence[ACL]) -> bool:
 def is_masked(acl: Iterable[ACL]) -> bool:
     """Whether a server has hidden the digests of this ACL: written back, it would shut every identity out."""
     return any(who.scheme == "digest" and who.id.endswith(":x") for _, who in acl)
+
+
+def own_acl(identities: Collection[Any]) -> Any:
+    """Of what a client makes for itself: its identities' alone, if it has any.
+
+    :param identities: kazoo's ``auth_data``.
+    """
+    return CREATOR_ALL_ACL if identities else OPEN_ACL_UNSAFE

@@ -10,11 +10,11 @@ from typing import Any
 
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, NoNodeError, SessionExpiredError
 from kazoo.retry import KazooRetry, RetryFailedError
-from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create
 from parkazoo.protocol.once import Marker, Once
 from parkazoo.protocol.placement import split
+from parkazoo.protocol.rights import own_acl
 from parkazoo.recipe.transaction import RetriableTransaction
 
 PAUSE_S, MOST_PAUSE_S = 0.05, 1.0
@@ -131,7 +131,7 @@ class ExactlyOnce:
         return results
 
     def _new_marker(self) -> Marker:
-        return Marker(next(self._numbers), CREATOR_ALL_ACL if self._client.auth_data else OPEN_ACL_UNSAFE)
+        return Marker(next(self._numbers), own_acl(self._client.auth_data))
 
     def _name(self, operation: Create, made: str) -> str:
         """What the user calls what was made; it may have a number."""

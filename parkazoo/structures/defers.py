@@ -6,11 +6,11 @@ import time
 from typing import Any, Literal
 
 from kazoo.exceptions import ConfigurationError, ConnectionClosedError
-from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from parkazoo.compat.ensembles import Ensembles
 from parkazoo.engine.deferring import Deferrals
 from parkazoo.engine.session import Session
+from parkazoo.protocol.rights import own_acl
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.structures.deferred import Deferred
 
@@ -64,9 +64,8 @@ class Deferring(Ensembles):
         with self._deferring:
             found = self._deferrals
             if found is None or found.session is not session:
-                acl = CREATOR_ALL_ACL if self.auth_data else OPEN_ACL_UNSAFE
-                patience_s = self._session_timeout / 1000
-                found = Deferrals(session, self._runtime, patience_s, acl, self.handler.rlock_object())
+                patience_s, lock = self._session_timeout / 1000, self.handler.rlock_object()
+                found = Deferrals(session, self._runtime, patience_s, own_acl(self.auth_data), lock)
                 self._deferrals = found
             found.users += 1
             return found
