@@ -123,7 +123,6 @@ def abort_growth(
     options = {**client_options, "auth_data": list(auth)}
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     unused: dict[str, None] = {}
-    steps: list[str] = []
 
     def give_up(before: ClusterMap) -> ClusterMap:
         """In one map, which goes to the ensembles that stay: the others may be away."""
@@ -133,21 +132,17 @@ def abort_growth(
         return given_up if given_up == before else replace(given_up, epoch=before.epoch + 1)
 
     after = change_map(known, give_up, options, timeout_s)
-    form = f" of form {after.form.word}" if after.form < known.form else ""
-    if gone := [name for name in unused if name not in after.ensembles]:
-        without = f"{form and form + ','} without {', '.join(gone)}"
-        steps.append(
-            f"published map {after.epoch}{without}. To use these servers for something else, delete {ROOT} there "
-            f"({DELETE_ALL})"
-        )
-    elif form:
-        steps.append(f"published map {after.epoch}{form}: all copies have it")
-    if not steps:
+    changes = [f"of form {after.form.word}"] if after.form < known.form else []
+    gone = [name for name in unused if name not in after.ensembles]
+    if gone:
+        changes.append(f"without {', '.join(gone)}")
+    if not changes:
         raise ClusterMapError(
             f"there is nothing to abort: the epochs of the map name {', '.join(after.placement)}, so directories "
             f"may be there, and its form is {after.form.word}. `parkazoo map drain` keeps new ones away"
         )
-    return tuple(steps)
+    to_reuse = f". To use these servers for something else, delete {ROOT} there ({DELETE_ALL})"
+    return (f"published map {after.epoch} {', '.join(changes)}{to_reuse if gone else ': all copies have it'}",)
 
 
 def verify_grown(cluster_map: ClusterMap, does: str) -> None:

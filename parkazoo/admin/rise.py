@@ -77,7 +77,7 @@ def raise_form(
             def next_form(before: ClusterMap, waited_for: ClusterMap = waited_for) -> ClusterMap:
                 return _with_next_form(before, place) if before == waited_for else before
 
-            known = change_map(known, next_form, options, timeout_s, lambda raised: tell(describe_form(raised)))
+            known = change_map(known, next_form, options, timeout_s, lambda raised: tell(_describe_form(raised)))
         else:  # another command was faster
             known = change_map(known, lambda newest: newest, options, timeout_s)
         _verify_not_given_up(waited_for, known)
@@ -129,7 +129,7 @@ def _verify_not_given_up(before: ClusterMap, newest: ClusterMap) -> None:
         )
 
 
-def describe_form(raised: ClusterMap) -> str:
+def _describe_form(raised: ClusterMap) -> str:
     """The step that has given a map its form, and perhaps an epoch."""
     added = f" with epoch {raised.epochs[-1].number}" if raised.later else ""
     return f"published map {raised.epoch} of form {raised.form.word}{added}: all copies have it"
