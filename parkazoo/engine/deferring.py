@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import count
 from typing import Any
 
-from kazoo.exceptions import ConnectionLoss, OperationTimeoutError, SessionExpiredError
+from kazoo.exceptions import CancelledError, ConnectionLoss, OperationTimeoutError, SessionExpiredError
 
-from parkazoo.engine.early import Early
-from parkazoo.engine.ports import OnAnswer, Reply, Runtime
-from parkazoo.engine.session import Session
+from parkazoo.engine.deferrals import Deferrals
+from parkazoo.engine.ports import OnAnswer
 from parkazoo.protocol.chain import (
     ChainedBatch,
     Landed,
@@ -22,99 +21,12 @@ from parkazoo.protocol.chain import (
     remove_marker,
     replace_marker,
 )
-from parkazoo.protocol.deferral import Batch, Lane, Moved, Outcome, Phase, Write, directory_of
+from parkazoo.protocol.deferral import Batch, Lane, Outcome, Phase, Write, directory_of
 from parkazoo.protocol.placement import Place
-from parkazoo.protocol.steps import Operation, Request
+from parkazoo.protocol.steps import Operation
 
 DISCONNECTED = (ConnectionLoss, SessionExpiredError, OperationTimeoutError)
 PAUSE_S = 0.05  # before a marker is asked again
-
-
-class Deferrals:
-    """All lanes of one client. Its ordinary operations come through here as long as there is one.
-
-    An operation first puts on the wire what the lanes have not sent yet. While a lane does not know which of its
-    batches are in, operations wait: they would not see what is sent again. They wait for the session timeout at
-    most.
-
-    :param acl: of markers. :param lock: may be taken again by the thread that holds it; nothing blocks then.
-    :ivar users: how many ``client.deferred()`` there are; the client keeps this as long as there are some.
-    """
-
-    def __init__(
-        self,
-        session: Session[Any],
-        runtime: Runtime,
-        patience_s: float,
-        acl: Any,
-        lock: AbstractContextManager[Any],
-    ) -> None:
-        self.session = session
-        self.runtime = runtime
-        self.acl = acl
-        self.lanes: tuple[RunningLane, ...] = ()
-        self.users = 0
-        self._patience_s = patience_s
-        self._lock = lock
-        self._early: Early | None = None
-        self._opening: Early | None = None
-
-    def call(self, request: Request, reply: Reply | None) -> None:
-        """Issue an ordinary operation."""
-        for lane in self.lanes:
-            lane.flush()
-        early = self._early
-        if early is None:
-            self.session.call(request, reply)
-        else:
-            early.call(request, reply)
-
-    def enter(self, lane: RunningLane) -> None:
-        """There is another lane, and it is in doubt."""
-        with self._lock:
-            self.lanes = (*self.lanes, lane)
-        self.hold()
-
-    def leave(self, lane: RunningLane) -> None:
-        """The lane is over."""
-        with self._lock:
-            self.lanes = tuple(each for each in self.lanes if each is not lane)
-        self.release()
-
-    def hold(self) -> None:
-        """Keep what comes: a lane is in doubt."""
-        with self._lock:
-            if self._early is not self._opening:
-                return
-            self._early = early = Early(self.runtime.make_lock(), lambda: None)
-        self.call_later(self._patience_s, partial(self._let_go, early))
-
-    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
-        """As the runtime's; any thread may ask for it."""
-
-        def begin() -> None:
-            self.runtime.call_later(delay_s, call)
-
-        self.runtime.call(begin)
-
-    def release(self) -> None:
-        """A lane is not in doubt any more."""
-        with self._lock:
-            early = self._early
-            if early is None or any(lane.is_in_doubt for lane in self.lanes):
-                return
-        self._let_go(early)
-
-    def _let_go(self, early: Early) -> None:
-        with self._lock:  # a lane that gets in doubt from now on keeps what comes anew
-            if self._early is early:
-                self._opening = early
-        early.open(self.session.call)
-        with self._lock:
-            if self._opening is early:
-                self._opening = None
-            if self._early is early:
-                self._early = None
 
 
 class Lanes:
@@ -129,7 +41,7 @@ class Lanes:
     :param on_change: called with the lock held when writes have ended.
     :ivar client: the number of the session to which all of this belongs.
     :ivar of: the lane of each directory in which something was written.
-    :ivar has_moved: whether a directory has changed its lane. :ivar is_closed: no write is taken any more.
+    :ivar has_moved: whether a directory has changed its lane. :ivar ended: why no write is taken any more.
     :ivar running: all lanes, in their order.
     """
 
@@ -152,7 +64,7 @@ class Lanes:
         self.of: dict[str, RunningLane] = {}
         self.running: tuple[RunningLane, ...] = ()
         self.has_moved = False
-        self.is_closed = False
+        self.ended = ""
         self._skips = skips
 
     @property
@@ -165,9 +77,13 @@ class Lanes:
 
     def assign(self, directory: str, ensemble: int) -> RunningLane:
         """The lane of a directory: that of this ensemble, unless it belongs to one already."""
-        if directory not in self.of:
-            self.of[directory] = self._on(ensemble)
-        return self.of[directory]
+        try:
+            if directory not in self.of:
+                self.of[directory] = self._on(ensemble)
+            return self.of[directory]
+        except BaseException as error:
+            self.break_off(error)
+            raise
 
     def _on(self, ensemble: int) -> RunningLane:
         for running in self.running:
@@ -175,14 +91,38 @@ class Lanes:
                 return running
         running = RunningLane(self, Lane(self._skips, self.numbers), ensemble)
         self.running = (*self.running, running)
+        running.begin()
         return running
 
-    def move(self, moved: Iterable[Moved]) -> None:
-        """Directories of one lane have their children elsewhere: what was to be written there goes on there."""
-        for directory, ensemble, writes in moved:
-            self.of[directory] = self._on(ensemble)
+    def move(self, lane: Lane) -> None:
+        """Directories of a lane have their children elsewhere: what was to be written there goes on there."""
+        changed = []
+        while lane.moved:
+            directory, ensemble, writes = lane.moved[0]
+            running = self.of[directory] = self._on(ensemble)
             self.has_moved = True
-            self.of[directory].take_in(writes)
+            running.lane.take_in(writes)
+            lane.moved.popleft()
+            changed.append(running)
+        for running in changed:
+            running.hurry()
+
+    def break_off(self, error: BaseException) -> None:
+        """A signal handler's exception has come in the middle of something: none of the lanes goes on.
+
+        The connections are dropped, as for the client's other calls.
+        """
+        why = CancelledError(f"a call was interrupted by {type(error).__name__}")
+        self.ended = f"broken off: {why}"
+        for running in self.running:
+            running.lane.break_off(why)
+        self.owner.runtime.call(self._settle)
+
+    def _settle(self) -> None:
+        """On the loop, where no signal handler raises."""
+        with self.lock:
+            for running in self.running:
+                running.settle()
 
     def forget(self) -> None:
         """Which directories belong to which lane, unless something is pending."""
@@ -219,10 +159,12 @@ class RunningLane:
         self._is_removed = False
         self._is_timed = False
         self._is_urgent = False
-        self._is_asking = False
-        with self._lock:
-            owner.enter(self)
-            self._ask()
+        self._question: object | None = None  # to which the marker's answer has not come
+
+    def begin(self) -> None:
+        """With the lock held."""
+        self._owner.enter(self)
+        self._ask()
 
     @property
     def is_in_doubt(self) -> bool:
@@ -234,23 +176,26 @@ class RunningLane:
         """Take a write; or return why the lane takes none any more."""
         lane, lanes = self.lane, self._lanes
         with self._lock:
-            if lanes.is_closed:  # since the caller has looked; the marker may be gone
+            if lanes.ended:  # since the caller has looked; the marker may be gone
                 return ConnectionLoss()
             if lanes.has_moved:  # since the caller has looked, perhaps
                 now = lanes.of.get(directory_of(write.request.path), self)
                 if now is not self:
                     return now.add(write)
-            if lane.error is None:
-                if lane.add(write):
-                    self._pump()
-                if not self._is_timed and lane.has_unsent:
-                    self._is_timed = True
-                    self._owner.call_later(lanes.linger_s, self._have_lingered)
+            try:
+                if lane.error is None:
+                    if lane.add(write):
+                        self._pump()
+                    if not self._is_timed and lane.has_unsent:
+                        self._is_timed = True
+                        self._owner.call_later(lanes.linger_s, self._have_lingered)
+            except BaseException as error:
+                lanes.break_off(error)
+                raise
             return lane.error
 
-    def take_in(self, writes: Iterable[Write]) -> None:
-        """With the lock held: what another lane has given up."""
-        self.lane.take_in(writes)
+    def hurry(self) -> None:
+        """With the lock held: it has what another lane has given up."""
         self._is_urgent = True
         self._go_on()
 
@@ -258,8 +203,17 @@ class RunningLane:
         """Put everything on the wire, as soon as the lane is out of doubt."""
         with self._lock:
             if self.lane.has_unsent or self._is_over:
-                self._is_urgent = True
-                self._pump()
+                try:
+                    self._is_urgent = True
+                    self._pump()
+                except BaseException as error:
+                    self._lanes.break_off(error)
+                    raise
+
+    def settle(self) -> None:
+        """With the lock held: the lane is broken off. What may be in is asked of the marker."""
+        self._question = None
+        self._go_on()
 
     @property
     def _is_over(self) -> bool:
@@ -292,12 +246,7 @@ class RunningLane:
         version = batch.number - self.lane.base
         requests = [write.request for write in batch.writes]
         request = ChainedBatch(self._marker, version, self._data, self._guard, requests)
-        try:
-            self._session.call(request, OnAnswer(partial(self._answered, batch)))
-        except BaseException:  # a signal handler's: the client drops its connections
-            if batch.outcome is None:
-                batch.answer(Outcome.LOST)
-            raise
+        self._session.call(request, OnAnswer(partial(self._answered, batch)))
 
     # ---- what comes back ---------------------------------------------------------------------------
 
@@ -309,7 +258,7 @@ class RunningLane:
             self.lane.answered()
             if self.is_in_doubt and not was_in_doubt:
                 self._owner.hold()
-            self._lanes.move(self.lane.take_moved())
+            self._lanes.move(self.lane)
             self._go_on()
 
     def _outcome(self, answer: Landed | Exception) -> tuple[Outcome, int, Exception | None, int]:
@@ -326,7 +275,7 @@ class RunningLane:
 
     def _go_on(self) -> None:
         """With the lock held, after the lane has changed."""
-        if self.lane.phase is Phase.SETTLING and not self._is_asking:
+        if self.lane.phase is Phase.SETTLING and self._question is None:
             self._ask()
         elif self.lane.phase is Phase.OPEN:
             self._pump()
@@ -337,7 +286,8 @@ class RunningLane:
     # ---- the marker --------------------------------------------------------------------------------
 
     def _ask(self) -> None:
-        self._is_asking = True
+        """With the lock held."""
+        self._question = question = object()
         operation: Operation[Any]
         driver = self._session.driver
         assert driver is not None
@@ -347,15 +297,22 @@ class RunningLane:
         else:
             self._successor = self._successor or self._new_marker().path
             operation = replace_marker(self._marker, self._successor, self._client, self._owner.acl)
-        driver.run(operation, OnAnswer(self._told))
+        driver.run(operation, OnAnswer(partial(self._told, question)))
+
+    def _ask_again(self, question: object) -> None:
+        with self._lock:
+            if question is self._question:
+                self._ask()
 
     def _new_marker(self) -> Place:
         marker = Place(self.ensemble, marker_path(self._runtime.new_mark()))
         self._left.append(marker)
         return marker
 
-    def _told(self, answer: bytes | Settled | Exception) -> None:
+    def _told(self, question: object, answer: bytes | Settled | Exception) -> None:
         with self._lock:
+            if question is not self._question:  # a call was interrupted since; it was asked again
+                return
             if self._is_removed:
                 self._remove_markers()
                 return
@@ -367,9 +324,9 @@ class RunningLane:
                 self._left.remove(self._marker)
                 self._marker, self._data, self._successor = Place(self.ensemble, self._successor), answer.data, ""
             elif isinstance(answer, DISCONNECTED) and not self._session.is_stopping:
-                self._owner.call_later(PAUSE_S, self._ask)
+                self._owner.call_later(PAUSE_S, partial(self._ask_again, question))
                 return
-            self._is_asking = False
+            self._question = None
             if isinstance(answer, Exception):
                 self.lane.lost(None, answer)
             elif is_over:
@@ -382,7 +339,7 @@ class RunningLane:
         """With the lock held: the lane has nothing pending. A marker that it waits for is removed too."""
         self._owner.leave(self)
         self._is_removed = True
-        if not self._is_asking:
+        if self._question is None:
             self._remove_markers()
 
     def _remove_markers(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from enum import Enum
+from itertools import chain, islice
 from typing import NamedTuple
 
 from parkazoo.protocol.placement import is_of_zookeeper, split
@@ -43,7 +44,8 @@ class Write:
         self.error: Exception | None = None
 
     def end(self, state: str, error: Exception | None = None) -> None:
-        self.state, self.error = state, error
+        self.error = error
+        self.state = state
 
 
 class Outcome(Enum):
@@ -101,9 +103,13 @@ class Phase(Enum):
 class Lane:
     """The deferred writes of one client to one ensemble, in their order.
 
+    A write that has not ended is at every moment in one of the lane's queues at least. So :meth:`break_off` finds
+    it, wherever a signal handler has raised.
+
     :param skips: whether the rest follows when a write is refused. If not, the lane ends there.
     :param numbers: of writes; lanes beside this one use them too.
     :ivar pending: how many writes have not ended. :ivar base: the batches that were in when the marker was made.
+    :ivar moved: what the lane has given up, until another one has it.
     :ivar error: why it is OVER, or will be behind what is sent again.
     """
 
@@ -116,7 +122,7 @@ class Lane:
         self._waiting: deque[Write] = deque()  # in no batch yet
         self._waiting_bytes = 0
         self._guests: list[Write] = []  # that another lane has given up; their numbers may be lower
-        self._moved: list[Moved] = []
+        self.moved: deque[Moved] = deque()
         self._again: deque[Batch] = deque()  # have been sent, and go first
         self._flight: deque[Batch] = deque()
         self._next = 0  # the number of the next batch
@@ -144,12 +150,7 @@ class Lane:
     def take_bad(self) -> list[Write]:
         """What has ended and was not done, since this was last asked."""
         bad, self._bad = self._bad, []
-        return bad
-
-    def take_moved(self) -> list[Moved]:
-        """What the lane has given up since this was last asked."""
-        moved, self._moved = self._moved, []
-        return moved
+        return list(dict.fromkeys(bad))
 
     def add(self, write: Write) -> bool:
         """Returns whether a whole batch waits to be sent."""
@@ -178,25 +179,32 @@ class Lane:
         if self.phase is not Phase.OPEN:
             return None
         if self._again:
-            batch = self._again.popleft()
+            self._begin_flight(batch := self._again[0])
+            self._again.popleft()
         elif self.error is None and self._waiting and (is_urgent or self.is_full):
-            batch = Batch(list(self._fill()))
+            self._begin_flight(batch := Batch(self._first_waiting()))
+            for write in batch.writes:
+                self._waiting.popleft()
+                self._waiting_bytes -= write.size
         else:
             return None
+        return batch
+
+    def _first_waiting(self) -> list[Write]:
+        """As many as fit in a batch."""
+        first: list[Write] = []
+        size = 0
+        for write in islice(self._waiting, MOST_WRITES):
+            size += write.size
+            if first and size > MOST_BYTES:
+                break
+            first.append(write)
+        return first
+
+    def _begin_flight(self, batch: Batch) -> None:
         batch.number, self._next = self._next, self._next + 1
         batch.outcome = None
         self._flight.append(batch)
-        return batch
-
-    def _fill(self) -> Iterable[Write]:
-        size = count = 0
-        while self._waiting and count < MOST_WRITES:
-            size += self._waiting[0].size
-            if count and size > MOST_BYTES:
-                break
-            count += 1
-            self._waiting_bytes -= self._waiting[0].size
-            yield self._waiting.popleft()
 
     def answered(self) -> None:
         """A batch has got its outcome."""
@@ -209,7 +217,8 @@ class Lane:
 
     def _commit_first(self) -> None:
         while self._flight and self._flight[0].outcome is Outcome.DONE:
-            self._end(self._flight.popleft().writes, COMMITTED)
+            self._end(self._flight[0].writes, COMMITTED)
+            self._flight.popleft()
 
     def _resolve(self) -> None:
         """Nothing is under way any more: the first batch did not land, or may not have landed."""
@@ -249,26 +258,24 @@ class Lane:
 
     def _give_up_directory(self, directory: str, ensemble: int) -> None:
         """The lane has nothing under way, and everything in front of the directory's first write has ended."""
-        inside: list[Write] = []
 
-        def rest(writes: Iterable[Write]) -> Iterator[Write]:
-            for write in writes:
-                if split(write.request.path)[0] == directory:
-                    inside.append(write)
-                else:
-                    yield write
+        def is_inside(write: Write) -> bool:
+            return split(write.request.path)[0] == directory
 
+        queued = chain(chain.from_iterable(batch.writes for batch in self._again), self._waiting)
+        inside = [write for write in queued if is_inside(write)]
+        self.moved.append(Moved(directory, ensemble, inside))
         for batch in self._again:
-            batch.writes = list(rest(batch.writes))
+            batch.writes = [write for write in batch.writes if not is_inside(write)]
         self._again = deque(batch for batch in self._again if batch.writes)
-        self._waiting = deque(rest(self._waiting))
+        self._waiting = deque(write for write in self._waiting if not is_inside(write))
         self._waiting_bytes = sum(write.size for write in self._waiting)
         self.pending -= len(inside)
-        self._moved.append(Moved(directory, ensemble, inside))
 
     def _drop_again(self, first: int) -> None:
         while len(self._again) > first:
-            self._end(self._again.pop().writes, DROPPED, self.error)
+            self._end(self._again[-1].writes, DROPPED, self.error)
+            self._again.pop()
 
     def _go_back(self, number: int) -> None:
         """Send what is under way once more, the first with this number."""
@@ -283,7 +290,8 @@ class Lane:
         :param count: so many batches are in.
         """
         while self._flight and self._flight[0].number < count:
-            self._end(self._flight.popleft().writes, COMMITTED)
+            self._end(self._flight[0].writes, COMMITTED)
+            self._flight.popleft()
         self.base = count
         self._go_back(count)
         if self._gives_up:
@@ -297,10 +305,11 @@ class Lane:
         """
         self.stop(error)
         while self._flight:
-            batch = self._flight.popleft()
+            batch = self._flight[0]
             is_unknown = count is None and batch.outcome in (None, Outcome.LOST)
             is_in = count is not None and batch.number < count
             self._end(batch.writes, COMMITTED if is_in else UNKNOWN if is_unknown else DROPPED, error)
+            self._flight.popleft()
         self._drop_again(0)
         self.phase = Phase.OPEN
         self._end_if_stopped()
@@ -317,6 +326,22 @@ class Lane:
         self._gives_up = True
         self.stop(error)
 
+    def break_off(self, error: Exception) -> None:
+        """A call was interrupted in the middle: the queues have every write, and perhaps twice.
+
+        What is queued has not landed. What has landed of the rest is asked of the marker. Nothing more is sent.
+        """
+        self.give_up(error)
+        queued: list[Batch | Moved] = [*self._again, *self.moved]
+        self._end(chain(*(each.writes for each in queued), self._waiting), DROPPED, self.error)
+        self._again.clear()
+        self.moved.clear()
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        self.pending = sum(write.state == PENDING for batch in self._flight for write in batch.writes)
+        if self.phase is not Phase.OVER:
+            self.phase = Phase.SETTLING
+
     def stop(self, error: Exception) -> None:
         if self.error is None:
             self.error = error
@@ -331,7 +356,9 @@ class Lane:
 
     def _end(self, writes: Iterable[Write], state: str, error: Exception | None = None) -> None:
         for write in writes:
-            write.end(state, None if state == COMMITTED else error)
-            self.pending -= 1
+            if write.state != PENDING:
+                continue
             if state != COMMITTED:
                 self._bad.append(write)
+            write.end(state, None if state == COMMITTED else error)
+            self.pending -= 1

@@ -12,7 +12,8 @@ from kazoo.exceptions import ConnectionClosedError
 
 from parkazoo.compat.creation import checked_acl, prefixed
 from parkazoo.compat.ensembles import time_out
-from parkazoo.engine.deferring import DISCONNECTED, PAUSE_S, Deferrals, Lanes, RunningLane
+from parkazoo.engine.deferrals import Deferrals
+from parkazoo.engine.deferring import DISCONNECTED, PAUSE_S, Lanes, RunningLane
 from parkazoo.engine.driver import Driver
 from parkazoo.errors import CrossEnsembleError, DeferredError
 from parkazoo.kazoo_private import Create, Delete, SetData
@@ -188,8 +189,10 @@ class Deferred:
             raise
 
     def _verify_open(self) -> None:
-        if self._lanes.is_closed:
-            raise DeferredError("these deferred writes are closed: make others with client.deferred()")
+        if self._lanes.ended:
+            raise DeferredError(
+                f"these deferred writes are {self._lanes.ended}. Make others with client.deferred()"
+            )
         if self._deferrals.session.number != self._lanes.client:
             raise DeferredError("no more deferred writes are taken: the session is over")
 
@@ -203,7 +206,7 @@ class Deferred:
         while isinstance(context := self._context, GrownContext):
             self._flush()
             answer = self._client.handler.async_result()
-            self._driver.run(find_children(context, directory), answer)
+            self._hand_over(self._driver.run, find_children(context, directory), answer)
             try:
                 ensemble = answer.get()
             except DISCONNECTED:
@@ -310,7 +313,7 @@ class Deferred:
         """
         self._client.check_process()  # first: in a child process the lock may be held for ever
         with self._lock:
-            self._lanes.is_closed = True
+            self._lanes.ended = self._lanes.ended or "closed"
         try:
             self.barrier(timeout)
         except DeferredError:
@@ -326,7 +329,7 @@ class Deferred:
     def abandon(self, timeout: float) -> None:
         """Wait for so long, then give up what is pending. Called by the client, too, when it stops."""
         with self._lock:
-            self._lanes.is_closed = True
+            self._lanes.ended = self._lanes.ended or "closed"
         if not self.wait_until(lambda: not self.pending, timeout):
             for lane in self._lanes.running:
                 lane.end(ConnectionClosedError("nobody waits for it any longer"))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from kazoo.exceptions import ConfigurationError, ConnectionClosedError
 
 from parkazoo.compat.ensembles import Ensembles
-from parkazoo.engine.deferring import Deferrals
+from parkazoo.engine.deferrals import Deferrals
 from parkazoo.engine.session import Session
 from parkazoo.protocol.rights import own_acl
 from parkazoo.protocol.states import CLOSED_ERRORS

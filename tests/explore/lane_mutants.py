@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from parkazoo.engine.deferring import Deferrals, Lanes, RunningLane
+from parkazoo.engine.deferrals import Deferrals
+from parkazoo.engine.deferring import Lanes, RunningLane
 from parkazoo.protocol import chain
 from parkazoo.protocol.deferral import Lane
 from parkazoo.protocol.grown import batches, claims, multi
@@ -47,8 +48,8 @@ LANE_MUTANTS: Mapping[str, LaneMutant] = {
         [
             "is_over = self._session.number != self._client",
             "is_over = False; self._client = self._session.number",
-            "self._is_asking = False",
-            "self._is_asking = self.lane._is_lost = False",
+            "self._question = None",
+            "self._question = None; self.lane._is_lost = False",
         ],
         "expiry",
         "sent after the expiry",
@@ -95,15 +96,16 @@ LANE_MUTANTS: Mapping[str, LaneMutant] = {
     ),
     "what is elsewhere is left in place too": LaneMutant(
         Lane._give_up_directory,
-        ["batch.writes = list(rest(batch.writes))", "list(rest(batch.writes))"],
+        ["batch.writes = [write for write in batch.writes if not is_inside(write)]", "pass"],
         "a wrong hint",
         LANDED,
     ),
     "only what is in front goes elsewhere": LaneMutant(
         Lane._give_up_directory,
         [
-            "if split(write.request.path)[0] == directory:",
-            "if split(write.request.path)[0] == directory and not inside:",
+            "self.moved.append(Moved(directory, ensemble, inside))",
+            "del inside[1:]; is_inside = inside.__contains__; "
+            "self.moved.append(Moved(directory, ensemble, inside))",
         ],
         "another life, and more is written",
         LANDED,

@@ -18,7 +18,8 @@ from unittest.mock import patch
 from kazoo.exceptions import ConnectionLoss, SessionExpiredError
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from parkazoo.engine.deferring import DISCONNECTED, Deferrals, Lanes
+from parkazoo.engine.deferrals import Deferrals
+from parkazoo.engine.deferring import DISCONNECTED, Lanes
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer
 from parkazoo.kazoo_private import Create, GetData, Transaction
@@ -158,7 +159,7 @@ class World:
             found["put"] = partial(self._issue, 1)
         if self.program.later and self.reads > (self.issued < len(self.writes)):
             found["read"] = self._read
-        if self.program.closes and not (self.lanes.is_closed or self.lanes.pending):
+        if self.program.closes and not (self.lanes.ended or self.lanes.pending):
             found["close"] = self._close
         if self._may_rise():
             found["rise"] = self._rise
@@ -184,7 +185,7 @@ class World:
         self.driver.begin_grown(make_grown(self.driver.context, ADOPTED, knows))
 
     def _close(self) -> None:
-        self.lanes.is_closed = True
+        self.lanes.ended = "closed"
         self.lanes.remove()
 
     def _make_again(self) -> None:
@@ -314,7 +315,7 @@ class World:
         is_whole = not (self.has_expired or self.has_meddled or self.program.refused or self._may_refuse)
         if is_whole and len(self.applied) < len(self.writes):
             raise Violation(f"only these have landed: {self.applied}")
-        if self.lanes.is_closed:
+        if self.lanes.ended:
             left = {path for path in self.model.nodes[0] if split(path)[0] == DEFERRED}
             if not left <= self.late_markers:
                 raise Violation(f"markers are left: {left}")
@@ -336,7 +337,7 @@ class World:
         )
         states = tuple(write.state for write in self.writes)
         told = self.session.number, self.losses, self.has_meddled, len(self.again), len(self.runtime.timers)
-        closed = self.lanes.is_closed, frozenset(self.late_markers)
+        closed = self.lanes.ended, frozenset(self.late_markers)
         user = self.issued, self.reads, self.is_asking, self.waits_for_all, self._form
         lanes = tuple(
             (each.ensemble, each.lane.phase, tuple((batch.number, batch.outcome) for batch in each.lane._flight))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import dis
 import importlib
 import subprocess
 import sys
 import threading
 import unittest
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
-from itertools import pairwise
-from types import CodeType, FrameType
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -29,6 +26,7 @@ from parkazoo.wire import runtime as runtime_module
 from parkazoo.wire import workers as workers_module
 from parkazoo.wire.handler import Handler, Result, start_handler, stop_handler
 from parkazoo.wire.workers import CALLBACKS, CallQueue, Workers
+from tests.interruption import Interruption, each_interruption, where_signals_come
 from tests.live.test_wire_connect import Server, silent
 from tests.live.world import DEADLINE_S, LiveTest, wait_until
 
@@ -47,75 +45,11 @@ LIFE_FILES = tuple(
 )
 
 
-class Interruption(BaseException):
-    """What a signal handler raises."""
-
-
 @contextmanager
 def no_threads(error: BaseException | None = None) -> Iterator[None]:
     """No thread can be started: the limit of processes is reached, or the interpreter exits."""
     with patch.object(threading.Thread, "start", side_effect=error or RuntimeError("can't start new thread")):
         yield
-
-
-def any_instruction(frame: FrameType, event: str) -> bool:
-    return event == "opcode"
-
-
-@cache
-def after_calls(code: CodeType) -> set[int]:
-    """The offsets of the instructions that follow a call."""
-    return {each.offset for last, each in pairwise(dis.get_instructions(code)) if last.opname.startswith("CALL")}
-
-
-def where_signals_come(frame: FrameType, event: str) -> bool:
-    """CPython makes a signal handler's call when a function begins, and when one has returned."""
-    return event == "call" or (event == "opcode" and frame.f_lasti in after_calls(frame.f_code))
-
-
-Where = Callable[[FrameType, str], bool]
-
-
-def interrupted(call: Callable[[], Any], point: int, files: Container[str], where: Where) -> bool:
-    """Make a call, and raise an Interruption at that point of these files; whether it came to that."""
-    left = point
-
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal left
-        if frame.f_code.co_filename not in files:
-            return None
-        frame.f_trace_opcodes = True
-        if where(frame, event):
-            left -= 1
-            if left == 0:
-                raise Interruption
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    except Interruption:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
-
-
-def each_interruption(
-    prepare: Callable[[], Callable[[], Any]],
-    check: Callable[[], None],
-    files: Container[str] = OUR_FILES,
-    where: Where = any_instruction,
-) -> int:
-    """Interrupt what `prepare` returns at each of its points; how many there are."""
-    interrupted(prepare(), sys.maxsize, files, where)  # Python 3.12 traces instructions from the second time on
-    check()
-    point = 1
-    while interrupted(prepare(), point, files, where):
-        check()
-        point += 1
-    return point - 1
 
 
 class Block:
@@ -190,7 +124,7 @@ class TestWorkers(CallsTest):
                 wait_until(lambda: "next" in self.made, "the next call")
 
             with self.subTest(is_kept=is_kept), patch.object(workers_module, "IDLE_S", SOON_S):
-                self.assertGreater(each_interruption(prepare, check), 20)
+                self.assertGreater(each_interruption(prepare, check, OUR_FILES), 20)
 
     def test_one_is_kept(self) -> None:
         """As long as a handler wants that."""
@@ -276,7 +210,7 @@ class TestCallQueue(CallsTest):
             self.put(next(names))
             self.assertTrue(self.call_queue.join(DEADLINE_S))
 
-        self.assertGreater(each_interruption(prepare, check), 20)
+        self.assertGreater(each_interruption(prepare, check, OUR_FILES), 20)
         self.assertEqual(self.made, sorted(set(self.made)))
 
     def test_join(self) -> None:
@@ -477,7 +411,7 @@ class TestResult(CallsTest):
             self.join()
             self.assertEqual((self.called, self.got), ([(1, "a")], ["a"]))
 
-        self.assertGreater(each_interruption(prepare, check), 20)
+        self.assertGreater(each_interruption(prepare, check, OUR_FILES), 20)
         check()
 
     def test_interrupted_link_and_wait(self) -> None:
@@ -496,7 +430,7 @@ class TestResult(CallsTest):
                 wait_until(lambda: (2, "a") in self.called, "the next callback")
                 self.called.clear()
 
-            self.assertGreater(each_interruption(prepare, check), 20)
+            self.assertGreater(each_interruption(prepare, check, OUR_FILES), 20)
 
 
 class TestHandler(CallsTest):

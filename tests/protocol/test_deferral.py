@@ -39,7 +39,8 @@ class TestMoved(unittest.TestCase):
         self.one, self.other = lane(self.numbers), lane(self.numbers)
 
     def move(self) -> list[Write]:
-        (moved,) = self.one.take_moved()
+        moved = self.one.moved.popleft()
+        self.assertFalse(self.one.moved)
         self.assertEqual((moved.directory, moved.ensemble), ("/d", 1))
         self.other.take_in(moved.writes)
         return moved.writes
@@ -47,7 +48,7 @@ class TestMoved(unittest.TestCase):
     def test_what_is_in_front_comes_first(self) -> None:
         a, first, b, second = issue(self.one, "/e/a", "/d/x", "/e/b", "/d/x")
         send(self.one, Outcome.APART, 1)
-        self.assertEqual(self.one.take_moved(), [])
+        self.assertFalse(self.one.moved)
         send(self.one, Outcome.DONE)
         self.assertEqual([each.state for each in (a, first)], [COMMITTED, PENDING])
         send(self.one, Outcome.APART, 0)

@@ -1,0 +1,153 @@
+"""A signal handler raises at each point of a deferred write: tickets tell what has landed, which is a prefix."""
+
+from __future__ import annotations
+
+import unittest
+from collections.abc import Hashable, Iterator, Sequence
+from unittest.mock import patch
+
+from kazoo.exceptions import ConnectionLoss
+
+from parkazoo.engine import deferrals, deferring, driver
+from parkazoo.engine.deferring import RunningLane
+from parkazoo.protocol import chain, deferral
+from parkazoo.protocol.deferral import COMMITTED, DROPPED, FAILED, PENDING, Lane
+from tests.explore.lane_mutants import LaneMutant
+from tests.explore.lane_programs import PROGRAMS, Program
+from tests.explore.lanes import Violation, World
+from tests.interruption import interrupted, where_signals_come
+
+FILES = {module.__file__ for module in (deferrals, deferring, driver, chain, deferral)}
+MOST_MOVES = 1000
+MUTANTS = {
+    "the lane goes on": LaneMutant(RunningLane.add, ["lanes.break_off(error)", "pass"], "puts", "pending"),
+    "the marker is not asked": LaneMutant(
+        Lane.break_off, ["self.phase = Phase.SETTLING", "self.phase = Phase.OPEN"], "puts", "pending"
+    ),
+    "the marker is not asked again": LaneMutant(
+        RunningLane.settle, ["self._question = None", "pass"], "puts", "in doubt"
+    ),
+    "out of the queue before it is in flight": LaneMutant(
+        Lane.take,
+        [
+            "self._begin_flight(batch := Batch(self._first_waiting()))",
+            "batch = Batch(self._first_waiting())",
+            "self._waiting_bytes -= write.size",
+            "self._waiting_bytes -= write.size\n        self._begin_flight(batch)",
+        ],
+        "refused in a batch, stop",
+        "write 0 is pending",
+    ),
+}
+
+
+class Interrupted(World):
+    """The user puts one write after the other. The last is interrupted, and the client drops its connections."""
+
+    is_interrupted = False
+
+    def __init__(self, program: Program, moves: Sequence[str]) -> None:
+        super().__init__(program._replace(later=len(program.writes), losses=0))
+        for name in moves:
+            self.moves()[name]()
+
+    def interrupt(self, point: int) -> bool:
+        """Whether the put has so many points."""
+        if not interrupted(self.moves()["put"], point, FILES, where_signals_come):
+            return False
+        self.is_interrupted = True
+        self.writes = self.writes[: self.issued]
+        self.may_issue = self.issued
+        for port in self.ports:
+            port.break_off(ConnectionLoss)
+        self.driver.fail_all(ConnectionLoss)
+        return True
+
+    def _flush(self) -> None:
+        """Also behind each third put. The others wait until a batch is full."""
+        if self.is_interrupted or self.issued % 3 == 0:
+            super()._flush()
+
+    def _found(self, ensemble: int | Exception | None) -> None:
+        if not self.is_interrupted:
+            super()._found(ensemble)
+
+    def finish(self, *, is_late_first: bool) -> None:
+        """The user closes. What the servers have not seen of the old connections comes at once, or at the end."""
+        self._flush()
+        for _ in range(MOST_MOVES):
+            moves = [name for name in self.moves() if not name.startswith("put")]
+            if not moves:
+                return
+            self.moves()[min(moves, key=lambda name: name.startswith("late") != is_late_first)]()
+            self.judge()
+        raise Violation("it goes on for ever")
+
+    def judge_end(self) -> None:
+        if self.lanes.pending:
+            raise Violation(f"{self.lanes.pending} are pending")
+        if any(running.is_in_doubt for running in self.lanes.running) or self.deferrals._early:
+            raise Violation("a lane is in doubt, or operations wait")
+        for number, write in enumerate(self.writes):
+            is_in, is_refused = number in self.applied, number in self.program.refused
+            allowed = {COMMITTED} if is_in else {DROPPED, FAILED} if is_refused else {DROPPED}
+            if number == len(self.writes) - 1 and not is_in:
+                allowed.add(PENDING)  # nobody has its ticket; perhaps no lane has it either
+            if write.state not in allowed:
+                raise Violation(f"write {number} is {write.state}; landed: {self.applied}")
+
+
+class TestInterrupted(unittest.TestCase):
+    def test_each_point(self) -> None:
+        for name in ("puts", "refused in a batch, stop", "a wrong hint"):
+            program = PROGRAMS[name]._replace(reads=None)
+            if program.pins is not None:
+                program = program._replace(writes=program.writes[::2])
+            with self.subTest(name), patch.object(deferral, "MOST_WRITES", program.batch):
+                count = sum(self.check_each(program, moves) for moves in before_puts(program))
+                self.assertGreater(count, 300)
+
+    def test_each_mutant_is_found(self) -> None:
+        for name, mutant in MUTANTS.items():
+            program = PROGRAMS[mutant.program]._replace(reads=None)
+            with (
+                self.subTest(name),
+                patch.object(deferral, "MOST_WRITES", program.batch),
+                mutant.applied(name),
+                self.assertRaisesRegex(Violation, mutant.violation),
+            ):
+                for moves in before_puts(program):
+                    self.check_each(program, moves)
+
+    def check_each(self, program: Program, moves: Sequence[str]) -> int:
+        """Interrupt the put that comes behind these moves at each of its points; how many there are."""
+        point = 1
+        while True:
+            for is_late_first in (True, False):
+                world = Interrupted(program, moves)
+                if not world.interrupt(point):
+                    return point - 1
+                try:
+                    world.finish(is_late_first=is_late_first)
+                    world.judge_end()
+                except Violation as violation:
+                    raise Violation(f"{violation}; by {','.join(moves)}, at point {point}") from violation
+            point += 1
+
+
+def before_puts(program: Program) -> Iterator[tuple[str, ...]]:
+    """The moves to each state in which the user may put."""
+    seen: set[Hashable] = set()
+    waiting: list[tuple[str, ...]] = [()]
+    while waiting:
+        moves = waiting.pop()
+        world = Interrupted(program, moves)
+        if (key := world.key()) in seen:
+            continue
+        seen.add(key)
+        next_moves = world.moves()
+        if any(running.lane.error for running in world.lanes.running):
+            next_moves.pop("put", None)  # it raises DeferredError
+        waiting += [(*moves, name) for name in next_moves]
+        if "put" in next_moves:
+            yield moves

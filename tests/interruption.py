@@ -1,0 +1,75 @@
+"""Exceptions of signal handlers, raised at each point of a call."""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable, Container
+from functools import cache
+from itertools import pairwise
+from types import CodeType, FrameType
+from typing import Any
+
+
+class Interruption(BaseException):
+    """What a signal handler raises."""
+
+
+def any_instruction(frame: FrameType, event: str) -> bool:
+    return event == "opcode"
+
+
+@cache
+def after_calls(code: CodeType) -> set[int]:
+    """The offsets of the instructions that follow a call."""
+    return {each.offset for last, each in pairwise(dis.get_instructions(code)) if last.opname.startswith("CALL")}
+
+
+def where_signals_come(frame: FrameType, event: str) -> bool:
+    """CPython makes a signal handler's call when a function begins, and when one has returned."""
+    return event == "call" or (event == "opcode" and frame.f_lasti in after_calls(frame.f_code))
+
+
+Where = Callable[[FrameType, str], bool]
+
+
+def interrupted(call: Callable[[], Any], point: int, files: Container[str], where: Where) -> bool:
+    """Make a call, and raise an Interruption at that point of these files; whether it came to that."""
+    left = point
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename not in files:
+            return None
+        frame.f_trace_opcodes = True
+        if where(frame, event):
+            left -= 1
+            if left == 0:
+                raise Interruption
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except Interruption:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def each_interruption(
+    prepare: Callable[[], Callable[[], Any]],
+    check: Callable[[], None],
+    files: Container[str],
+    where: Where = any_instruction,
+) -> int:
+    """Interrupt what `prepare` returns at each of its points; how many there are."""
+    interrupted(prepare(), sys.maxsize, files, where)  # Python 3.12 traces instructions from the second time on
+    check()
+    point = 1
+    while interrupted(prepare(), point, files, where):
+        check()
+        point += 1
+    return point - 1
