@@ -115,7 +115,8 @@ class Exchange:
         self._missing = 0  # answers in the handshake, after the first
         self._early = bytearray()  # events in the handshake
         self._frames = Frames()
-        self._xid = client.last_xid
+        self.xid = client.last_xid
+        self.pings = self.pongs = 0
 
     def _go(self, what: str) -> None:
         self.state = TABLE[self.state][what]
@@ -216,7 +217,7 @@ class Exchange:
 
     def drain(self) -> None:
         """No request may be sent for now. Another exchange may begin with the next xid."""
-        self._client.last_xid = self._xid
+        self._client.last_xid = self.xid
         self._go(DRAIN)
 
     # ---- requests --------------------------------------------------------------------------------
@@ -231,7 +232,7 @@ class Exchange:
         if kind == AUTH_TYPE:
             xid = AUTH_XID
         else:
-            self._xid = xid = self._xid % XID_MAX + 1
+            self.xid = xid = self.xid % XID_MAX + 1
         if self._is_debugging:
             self._logger.debug("Sending request(xid=%s): %s", xid, request)
         self._pending.append((request, reply, xid))
@@ -244,6 +245,7 @@ class Exchange:
         return self.request(CloseInstance, None, b"")
 
     def ping(self) -> bytes:
+        self.pings += 1
         return request_frame(PingInstance, PING_XID)
 
     # ---- answers ---------------------------------------------------------------------------------
@@ -342,6 +344,8 @@ class Exchange:
             except Exception as error:  # it would be read again and again
                 self._logger.exception("Exception raised while an event was read")
                 raise ConnectionDropped("an event that cannot be read") from error
+        elif xid == PING_XID:
+            self.pongs += 1
         return xid in (AUTH_XID, WATCH_XID, PING_XID)
 
     def _take_auth(self, code: int) -> None:
@@ -382,7 +386,7 @@ class Exchange:
 
     def end(self) -> None:
         """Nothing more is sent or looked at."""
-        self._client.last_xid = self._xid
+        self._client.last_xid = self.xid
         self._go(END)
 
 

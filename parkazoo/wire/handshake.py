@@ -8,6 +8,7 @@ leaves a watch, and so does a read of the ensemble's own configuration beside it
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -48,7 +49,7 @@ class WrongEnsemble(ConnectionDropped):
 class Established(NamedTuple):
     """A connection that may carry requests.
 
-    :param exchange: has what has come behind the last answer.
+    :param exchange: has what has come behind the last answer. :param asked_s: when the Connect was sent.
     """
 
     sock: Any
@@ -56,6 +57,7 @@ class Established(NamedTuple):
     exchange: Exchange
     read_timeout_s: float
     connect_timeout_s: float
+    asked_s: float
 
 
 Authenticate = Callable[[Any, str, float], None]
@@ -143,6 +145,7 @@ def _open_session(
     elif not member.owner.has_map:
         questions.append(GetData(MAP, None))
     first = exchange.credentials(member.auth_data) + _ask(exchange, questions, answers)
+    asked_s = time.monotonic()
     yield from _ask_first(member, attempt, exchange, opening if has_sasl else opening + first)
     time_out_s = exchange.accepted.time_out / 1000
     connect_timeout_s = time_out_s / max(len(member.hosts), 1)
@@ -165,7 +168,7 @@ def _open_session(
     if config is not None:
         member.owner.take_config(member, config)
     exchange.open()
-    return Established(attempt.sock, address, exchange, time_out_s * 2 / 3, connect_timeout_s)
+    return Established(attempt.sock, address, exchange, time_out_s * 2 / 3, connect_timeout_s, asked_s)
 
 
 def _ask(exchange: Exchange, requests: list[Request], answers: list[Any]) -> bytes:

@@ -2,49 +2,60 @@
 
 from __future__ import annotations
 
-import math
-
 MOST_JITTER_S = 0.4
 
 
 class KeepAlive:
     """Times of one clock, in seconds.
 
-    :param read_timeout_s: a server that was asked and is silent for so long is lost.
-    :param session_timeout_s: one that is silent for so long is lost, asked or not.
+    Events prove that the server can be heard, not that it hears. An answer proves that it has heard a request, and
+    that may be long ago. So a server is lost before a session can expire that it does not hear any more; unless
+    answers go on coming, which are late because much is under way.
+
+    :param read_timeout_s: a server that was asked and does not answer for so long is lost.
+    :param session_timeout_s: a session that is not heard for so long expires.
+    :param proved_s: the server has heard the client then, or later.
     """
 
-    __slots__ = ("_asked_s", "_last_read_s", "_last_sent_s", "_read_timeout_s", "_session_timeout_s")
+    __slots__ = ("_asked_s", "_last_read_s", "_proved_s", "_read_timeout_s", "_unproved_s", "last_sent_s")
 
-    def __init__(self, read_timeout_s: float, session_timeout_s: float, now_s: float) -> None:
+    def __init__(self, read_timeout_s: float, session_timeout_s: float, proved_s: float, now_s: float) -> None:
         self._read_timeout_s = read_timeout_s
-        self._session_timeout_s = session_timeout_s
-        self._last_sent_s = self._last_read_s = now_s
+        self._unproved_s = (read_timeout_s + session_timeout_s) / 2
+        self._proved_s = proved_s
+        self.last_sent_s = self._last_read_s = now_s
         self._asked_s: float | None = None  # when the first was sent of what is without an answer
 
     def sent(self, now_s: float) -> None:
         """A request, or a ping."""
-        self._last_sent_s = now_s
+        self.last_sent_s = now_s
         if self._asked_s is None:
             self._asked_s = now_s
 
-    def heard(self, now_s: float, is_waiting: bool) -> None:
-        """Bytes have come.
+    def answered(self, now_s: float, is_waiting: bool) -> None:
+        """An answer has come, or a part of one.
 
-        :param is_waiting: whether a request waited for an answer by then.
+        :param is_waiting: whether another request waits for an answer.
         """
         self._last_read_s = now_s
         self._asked_s = now_s if is_waiting else None
 
+    def proved(self, sent_s: float) -> None:
+        """What was sent then has been answered."""
+        self._proved_s = sent_s
+
     def is_lost(self, now_s: float) -> bool:
-        return now_s > min(self._patient_until_s, self._last_read_s + self._session_timeout_s)
+        return now_s > self._until_s
 
     @property
-    def _patient_until_s(self) -> float:
-        """While this process does not run, it does not ask: that is not the server's silence."""
+    def _until_s(self) -> float:
+        patient_s = self._last_read_s + self._read_timeout_s / 2
+        until_s = max(self._proved_s + self._unproved_s, patient_s)
         if self._asked_s is None:
-            return math.inf
-        return max(self._asked_s + self._read_timeout_s / 2, self._last_read_s + self._read_timeout_s)
+            return until_s
+        # While this process does not run, it does not ask: that is not the server's silence.
+        asked_s = max(self._asked_s + self._read_timeout_s / 2, self._last_read_s + self._read_timeout_s)
+        return min(until_s, asked_s)
 
     @property
     def most_jitter_s(self) -> float:
@@ -55,8 +66,8 @@ class KeepAlive:
 
         :param jitter_s: so much earlier; up to `most_jitter_s`.
         """
-        return self._last_sent_s + self._read_timeout_s / 2 - jitter_s
+        return self.last_sent_s + self._read_timeout_s / 2 - jitter_s
 
     def look_at_s(self, jitter_s: float) -> float:
         """When to look again, whether to ping and whether the server is lost."""
-        return min(self.ping_at_s(jitter_s), self._patient_until_s)
+        return min(self.ping_at_s(jitter_s), self._until_s)

@@ -25,6 +25,7 @@ from parkazoo.wire.exchange import DRAINING, ENDED, OPEN, TORN, SessionClosed
 from parkazoo.wire.handshake import Established
 from parkazoo.wire.keep_alive import KeepAlive
 from parkazoo.wire.loop import READ, READ_BYTES, WRITE, Loop, Timer
+from parkazoo.wire.proof import Proof
 
 MOST_IN_FLIGHT = 2000
 MOST_WRITES = 4  # of a thread, before others go on
@@ -70,7 +71,10 @@ class Link:
         self._is_blocked = False  # the socket takes no more for now
         self._is_signalled = False  # the loop is going to write
         session_timeout_s = established.exchange.accepted.time_out / 1000
-        self._alive = KeepAlive(established.read_timeout_s, session_timeout_s, time.monotonic())
+        self._alive = KeepAlive(
+            established.read_timeout_s, session_timeout_s, established.asked_s, time.monotonic()
+        )
+        self._proof = Proof(self._exchange, self._pending, self._alive, self.lock)
         self._timer: Timer | None = None
         self._on_drained: Callable[[], None] | None = None
 
@@ -310,6 +314,7 @@ class Link:
         jitter_s = random.uniform(0, alive.most_jitter_s)
         if now_s >= alive.ping_at_s(jitter_s):
             self.ping()
+            self._proof.look()
         self._timer = self._loop.call_later(max(alive.look_at_s(jitter_s) - now_s, 0.01), self._keep_alive)
 
     # ---- the loop: reading -----------------------------------------------------------------------
@@ -337,8 +342,12 @@ class Link:
                 return
             if not data:
                 raise ConnectionDropped("socket connection broken")
-            self._alive.heard(time.monotonic(), bool(self._pending))
+            exchange, pending = self._exchange, self._pending
+            before = exchange.pongs, pending[0] if pending else None
             self._take(data)
+            if exchange.has_kept or before != (exchange.pongs, pending[0] if pending else None):
+                self._alive.answered(time.monotonic(), bool(pending))
+                self._proof.look()
             if not self._is_secure or self._exchange.state == ENDED or not self._sock.pending():
                 return
 

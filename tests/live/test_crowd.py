@@ -36,6 +36,7 @@ from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
 from tests.relay import Relay
 
 ATTEMPTS = 4
+FEW_SESSIONS = 10
 
 
 class CrowdTest(LiveTest):
@@ -197,6 +198,7 @@ class TestAddressThatMoves(RelayedTest):
 
     def move(self, moved: int) -> None:
         """An address leads to the other ensemble for a while: nothing of the first's is written there."""
+        self.set_sessions_apart(moved)
         client = self.parkazoo(hosts=self.hosts, connection_retry=KazooRetry(max_tries=-1, max_delay=0.5))
         client.join(timeout=DEADLINE_S)
         directory = self.path_on(client, moved, self.new_root(client))
@@ -230,6 +232,12 @@ class TestAddressThatMoves(RelayedTest):
         client.create(f"{directory}/y")
         wait_until(lambda: sorted(client.get_children(directory)) == ["first", "x", "y"], "e is gone")
         wait_until(lambda: others() == before, "nothing else is written there")
+
+    def set_sessions_apart(self, moved: int) -> None:
+        """A server's session ids count from its start on: those of two that start in one millisecond are equal."""
+        there = self.kazoo(1 - moved).client_id[0]
+        while 0 <= there - self.kazoo(moved).client_id[0] + FEW_SESSIONS < 1 << 16:
+            pass
 
 
 def tree_of(client: KazooClient, path: str = "/") -> list[str]:

@@ -32,7 +32,7 @@ from parkazoo.wire.loop import READ
 from parkazoo.wire.report import Report
 from tests.explore.client import Result
 from tests.live.bare import Clock, HandLoop, Owner, make_member
-from tests.protocol.conversation import answer, auth_answer, connect_answer, data_answer, framed
+from tests.protocol.conversation import answer, auth_answer, connect_answer, data_answer, event, framed
 
 SESSION_S = 9.0
 READ_S = 6.0
@@ -56,7 +56,7 @@ class Line:
         exchange = Exchange(self.member, self.member._pending, self._see, self.owner.log)
         exchange.receive_handshake(connect_answer(int(SESSION_S * 1000)) + rest)
         exchange.open()
-        established = Established(near, Address("h", "127.0.0.1", 1), exchange, READ_S, 1.0)
+        established = Established(near, Address("h", "127.0.0.1", 1), exchange, READ_S, 1.0, self.clock.now_s)
         self._patch = mock.patch.object(link_module, "time", self.clock)
         self._patch.start()
         self.link = Link(
@@ -367,7 +367,7 @@ class TestKeepAlive(unittest.TestCase):
         with Line() as line:
             line.begin()
             for count in (1, 2, 3):
-                line.loop.stall_until(line.clock.now_s + READ_S + 2)
+                line.loop.stall_until(line.clock.now_s + READ_S + 1)
                 self.assertEqual((line.ends, line.pings), ([], count))
                 line.bring(answer(PING_XID))
 
@@ -377,9 +377,9 @@ class TestKeepAlive(unittest.TestCase):
             began_s = line.clock.now_s
             line.loop.stall_until(began_s + READ_S + 0.1)
             self.assertEqual((line.ends, line.pings), ([], 1))
-            line.loop.go_to(began_s + SESSION_S - 0.1)
-            self.assertEqual((line.ends, line.pings), ([], 2))  # it had time to answer
-            line.loop.go_to(began_s + SESSION_S + 0.2)
+            line.loop.go_to(began_s + SESSION_S - 1.6)
+            self.assertEqual((line.ends, line.pings), ([], 1))
+            line.loop.go_to(began_s + SESSION_S - 1.3)  # before the session can expire
             self.assertEqual([str(end) for end in line.ends], ["outstanding heartbeat ping not received"])
 
     def test_silence(self) -> None:
@@ -394,6 +394,44 @@ class TestKeepAlive(unittest.TestCase):
                 line.loop.go_to(began_s + READ_S + 0.2)
                 self.assertEqual([str(end) for end in line.ends], ["outstanding heartbeat ping not received"])
                 self.assertFalse(line.loop.watched)
+
+    def test_events_alone(self) -> None:
+        """The server can be heard, but does not hear: the session expires."""
+        with Line() as line:
+            line.begin()
+            line.bring(answer(PING_XID))
+            began_s = line.clock.now_s
+            while not line.ends and line.clock.now_s < began_s + 2 * SESSION_S:
+                line.loop.go_to(line.clock.now_s + 0.5)
+                if not line.ends:
+                    line.bring(event(1, "/something"))
+            self.assertEqual([str(end) for end in line.ends], ["outstanding heartbeat ping not received"])
+            self.assertLess(line.clock.now_s, began_s + READ_S + 1)
+            self.assertGreater(len(line.events), 5)
+
+    def test_an_answer_that_is_late(self) -> None:
+        """It proves that the server has heard the request, and that was long ago."""
+        with Line() as line:
+            line.begin()
+            began_s = line.clock.now_s
+            line.get(1)
+            line.loop.go_to(began_s + READ_S - 0.1)
+            line.bring(data_answer(1, b""))
+            line.loop.go_to(began_s + READ_S + 1)
+            self.assertEqual(line.ends, [])
+            line.loop.go_to(began_s + SESSION_S)
+            self.assertEqual([str(end) for end in line.ends], ["outstanding heartbeat ping not received"])
+
+    def test_a_server_that_answers_late(self) -> None:
+        """For as long as it goes on answering."""
+        with Line() as line:
+            line.begin()
+            line.get(60)
+            for xid in range(1, 61):
+                line.loop.go_to(line.clock.now_s + 1)
+                line.bring(data_answer(xid, b""))
+                line.get(1)
+            self.assertEqual(line.ends, [])
 
     def test_a_server_that_answers(self) -> None:
         """For as long as it does."""

@@ -215,7 +215,7 @@ class TestRequests(unittest.TestCase):
         """They go round; credentials have one of their own."""
         conversation = Conversation().open()
         self.assertEqual(conversation.ask(Sync("/"), AUTH, Sync("/")), [1, AUTH_XID, 2])
-        conversation.exchange._xid = XID_MAX - 1
+        conversation.exchange.xid = XID_MAX - 1
         self.assertEqual(conversation.ask(Sync("/"), Sync("/")), [XID_MAX, 1])
         self.assertEqual([xid for _, _, xid in conversation.pending], [1, AUTH_XID, 2, XID_MAX, 1])
 
