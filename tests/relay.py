@@ -40,7 +40,7 @@ class Relay:
         self._calls: deque[tuple[Callable[[], None], threading.Event]] = deque()
         self._sides: set[_Side] = set()
         self._door: socket.socket | None = None
-        self._is_frozen = False
+        self._is_frozen = self._is_mute = False
         self._is_over = False
         self._open()
         self._thread = threading.Thread(target=self._run, name=f"relay {self.address}", daemon=True)
@@ -72,6 +72,10 @@ class Relay:
 
     def thaw(self) -> None:
         self._do(lambda: setattr(self, "_is_frozen", False))
+
+    def mute(self) -> None:
+        """Swallow what comes from now on. What the target says goes on to be heard."""
+        self._do(lambda: setattr(self, "_is_mute", True))
 
     def lead_to(self, target: str) -> None:
         """End every connection; those that come lead to `target`."""
@@ -147,6 +151,7 @@ class Relay:
             near, far = _Side(taken, self._selector, self._sides), _Side(beyond, self._selector, self._sides)
             near.peer, far.peer = far, near
             far.is_connecting = True
+            near.is_swallowed = lambda: self._is_mute
             near.watch()
             far.watch()
 
@@ -165,6 +170,7 @@ class _Side:
         self._unsent = bytearray()
         self._events = 0
         self.is_connecting = False
+        self.is_swallowed: Callable[[], bool] = lambda: False
         sides.add(self)
 
     def watch(self) -> None:
@@ -203,6 +209,8 @@ class _Side:
                 data = self._sock.recv(PART_BYTES)
                 if not data:
                     self.end()
+                    return
+                if self.is_swallowed():
                     return
                 self.peer._unsent += data
                 if not self.peer.is_connecting:
