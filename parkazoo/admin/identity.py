@@ -62,7 +62,9 @@ def verify_distinct(clients: Mapping[str, AdminClient], options: Mapping[str, An
                 if name not in seen:
                     raise ClusterMapError(
                         f"server {server} is not in one ensemble with the other servers of {name} "
-                        f"({clients[name].hosts})" + (f", but in {', '.join(sorted(seen))}" if seen else "")
+                        f"({clients[name].hosts})"
+                        + (f", but in {', '.join(sorted(seen))}" if seen else "")
+                        + f": give {name} the servers of one ensemble"
                     )
                 raise ClusterMapError(f"{' and '.join(sorted(seen))} are one ensemble: {server} belongs to both")
     finally:

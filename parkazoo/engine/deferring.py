@@ -11,6 +11,7 @@ from typing import Any
 from kazoo.exceptions import CancelledError, ConnectionLoss, OperationTimeoutError, SessionExpiredError
 
 from parkazoo.engine.deferrals import Deferrals
+from parkazoo.engine.driver import OF_ENSEMBLE
 from parkazoo.engine.ports import OnAnswer
 from parkazoo.protocol.chain import (
     ChainedBatch,
@@ -253,7 +254,7 @@ class RunningLane:
     def _answered(self, batch: Batch, answer: Landed | Exception) -> None:
         with self._lock:
             if batch.outcome is None:
-                batch.answer(*self._outcome(answer))
+                batch.answer(*self._outcome(batch, answer))
             was_in_doubt = self.is_in_doubt
             self.lane.answered()
             if self.is_in_doubt and not was_in_doubt:
@@ -261,7 +262,7 @@ class RunningLane:
             self._lanes.move(self.lane)
             self._go_on()
 
-    def _outcome(self, answer: Landed | Exception) -> tuple[Outcome, int, Exception | None, int]:
+    def _outcome(self, batch: Batch, answer: Landed | Exception) -> tuple[Outcome, int, Exception | None, int]:
         if isinstance(answer, Exception):
             if not isinstance(answer, DISCONNECTED):
                 self.lane.give_up(answer)
@@ -271,7 +272,16 @@ class RunningLane:
             return Outcome.DONE, -1, None, -1
         if at < 0:
             return Outcome.BEHIND, -1, error, -1
-        return Outcome.FAILED if elsewhere < 0 else Outcome.APART, at - (self._guard is not None), error, elsewhere
+        index = at - (self._guard is not None)
+        if not error.args:
+            error = self._named(error, batch.writes[index].request.path if index >= 0 else str(self._guard))
+        return Outcome.FAILED if elsewhere < 0 else Outcome.APART, index, error, elsewhere
+
+    def _named(self, error: Exception, path: str) -> Exception:
+        """As of the client's other requests: with the user's path, and the ensemble."""
+        driver = self._session.driver
+        assert driver is not None
+        return type(error)(f"{driver.unchroot(path)}{OF_ENSEMBLE}{driver.context.names[self.ensemble]})")
 
     def _go_on(self) -> None:
         """With the lock held, after the lane has changed."""

@@ -145,11 +145,13 @@ class Spread:
         except NoNodeError:
             return
         if found != wanted:
-            raise ValueError(
-                f"{self.path} holds {found[:80]!r}, not {wanted!r}: give the number of buckets that it was made "
-                "with"
-            )
+            raise ValueError(self.describe_other(found))
         self._is_verified = True
+
+    def describe_other(self, found: bytes) -> str:
+        """Why a directory with this data is not the one that is meant."""
+        meant = f"{self.path} holds {found[:80]!r}, which does not say {self.buckets} buckets"
+        return f"{meant}: give the number of buckets that it was made with"
 
 
 def _extend(names: list[str], listing: Any) -> bool:

@@ -24,6 +24,16 @@ class _Shards(Spread):
     def bucket(self, number: int) -> str:
         return f"{super().bucket(number)}-{self.buckets}"
 
+    def describe_other(self, found: bytes) -> str:
+        shards = _shards(found)
+        if shards is None:
+            return f"{self.path} was made without shards: leave shards={self.buckets} out, or take another path"
+        return _describe_shards(self.path, shards)
+
+
+def _describe_shards(path: str, shards: int) -> str:
+    return f"{path} was made with shards={shards}: give the same"
+
 
 class Entries:
     """One znode for each key, in one directory or in the buckets of a Spread.
@@ -78,7 +88,7 @@ class Entries:
         with suppress(NoNodeError):
             shards = _shards(self.client.retry(self.client.get, self.path)[0] or b"")
             if shards is not None:
-                raise ValueError(f"{self.path} was made with shards={shards}: give the same")
+                raise ValueError(_describe_shards(self.path, shards))
             self.is_verified = True
 
     def make_directory(self, number: int) -> None:
