@@ -177,23 +177,25 @@ class RunningLane:
         """Take a write; or return why the lane takes none any more."""
         lane, lanes = self.lane, self._lanes
         with self._lock:
-            if lanes.ended:  # since the caller has looked; the marker may be gone
-                return ConnectionLoss()
-            if lanes.has_moved:  # since the caller has looked, perhaps
-                now = lanes.of.get(directory_of(write.request.path), self)
-                if now is not self:
-                    return now.add(write)
             try:
-                if lane.error is None:
+                now, refusal = self, lane.error
+                if lanes.has_moved:  # since the caller has looked, perhaps
+                    now = lanes.of.get(directory_of(write.request.path), self)
+                if lanes.ended:  # the same; the marker may be gone
+                    refusal = ConnectionLoss()
+                elif now is not self:
+                    refusal = now.add(write)
+                elif refusal is None:
                     if lane.add(write):
                         self._pump()
                     if not self._is_timed and lane.has_unsent:
                         self._is_timed = True
                         self._owner.call_later(lanes.linger_s, self._have_lingered)
+                    refusal = lane.error
             except BaseException as error:
                 lanes.break_off(error)
                 raise
-            return lane.error
+        return refusal
 
     def hurry(self) -> None:
         """With the lock held: it has what another lane has given up."""

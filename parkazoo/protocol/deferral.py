@@ -109,6 +109,7 @@ class Lane:
     :param skips: whether the rest follows when a write is refused. If not, the lane ends there.
     :param numbers: of writes; lanes beside this one use them too.
     :ivar pending: how many writes have not ended. :ivar base: the batches that were in when the marker was made.
+    :ivar bad: what has ended and is not COMMITTED, until it is told; after an interruption, some twice.
     :ivar moved: what the lane has given up, until another one has it.
     :ivar error: why it is OVER, or will be behind what is sent again.
     """
@@ -117,7 +118,7 @@ class Lane:
         self.phase = Phase.SETTLING
         self.pending = self.base = 0
         self._numbers = numbers
-        self._bad: list[Write] = []  # that have ended, and are not COMMITTED
+        self.bad: list[Write] = []
         self._skips = skips
         self._waiting: deque[Write] = deque()  # in no batch yet
         self._waiting_bytes = 0
@@ -147,10 +148,10 @@ class Lane:
             self._guests = [each for each in self._guests if each.state == PENDING]
         return oldest is None or min(each.number for each in (oldest, *self._guests)) >= number
 
-    def take_bad(self) -> list[Write]:
-        """What has ended and was not done, since this was last asked."""
-        bad, self._bad = self._bad, []
-        return list(dict.fromkeys(bad))
+    def forget(self, told: Iterable[Write]) -> None:
+        """These have been told."""
+        known = set(told)
+        self.bad = [write for write in self.bad if write not in known]
 
     def add(self, write: Write) -> bool:
         """Returns whether a whole batch waits to be sent."""
@@ -359,6 +360,6 @@ class Lane:
             if write.state != PENDING:
                 continue
             if state != COMMITTED:
-                self._bad.append(write)
+                self.bad.append(write)
             write.end(state, None if state == COMMITTED else error)
             self.pending -= 1

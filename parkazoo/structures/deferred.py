@@ -177,7 +177,8 @@ class Deferred:
                 names = self._context.names
                 guard = "check", str(self._lanes.guard), names[self._guarded or 0]
                 raise CrossEnsembleError([guard, ("write", path, names[ensemble])])
-            return self._hand_over(self._lanes.assign, directory, ensemble)
+            lane = self._hand_over(self._lanes.assign, directory, ensemble)
+        return lane  # noqa: RET504 - inside, a signal handler's exception could keep the lock
 
     def _hand_over(self, call: Callable[..., T], *arguments: Any) -> T:
         """Call it. If a signal handler raises meanwhile, or gevent, the client drops its connections, as for its
@@ -240,8 +241,11 @@ class Deferred:
         if not self._await_issued(timeout):
             message = f"{self.pending} deferred writes have no answer within {timeout} s"
             raise time_out(self._client.handler, message, timeout or 0.0)
-        if (error := self._take_error()) is not None:
-            raise error
+        if bad := self._bad():
+            try:
+                raise self._error(bad)
+            finally:  # not before: a signal handler's exception would come in its place
+                self._forget(bad)
 
     def _await_issued(self, timeout: float | None) -> bool:
         """Whether everything issued so far has ended in time."""
@@ -287,12 +291,18 @@ class Deferred:
             for each in waiters:
                 each.set()
 
-    def _take_error(self) -> DeferredError | None:
-        """The error for what has ended badly since it was last asked for."""
+    def _bad(self) -> list[Write]:
+        """What has ended badly, and was not told."""
         with self._lock:
-            bad = [write for lane in self._lanes.running for write in lane.lane.take_bad()]
-        if not bad:
-            return None
+            bad = [write for running in self._lanes.running for write in running.lane.bad]
+        return list(dict.fromkeys(bad))
+
+    def _forget(self, told: list[Write]) -> None:
+        with self._lock:
+            for running in self._lanes.running:
+                running.lane.forget(told)
+
+    def _error(self, bad: list[Write]) -> DeferredError:
         unchroot = self._client.unchroot
         by_state: dict[str, list[tuple[str, Exception]]] = {FAILED: [], DROPPED: [], UNKNOWN: []}
         for write in bad:
@@ -323,7 +333,7 @@ class Deferred:
 
     def _remove_lanes(self) -> None:
         with self._lock:
-            self._lanes.remove()
+            self._hand_over(self._lanes.remove)
         self._client.forget_deferred(self, self._deferrals)
 
     def abandon(self, timeout: float) -> None:
@@ -332,9 +342,10 @@ class Deferred:
             self._lanes.ended = self._lanes.ended or "closed"
         if not self.wait_until(lambda: not self.pending, timeout):
             for lane in self._lanes.running:
-                lane.end(ConnectionClosedError("nobody waits for it any longer"))
-        if (error := self._take_error()) is not None:
-            self._client.logger.error("Not done, and no barrier has said so: %s", error)
+                self._hand_over(lane.end, ConnectionClosedError("nobody waits for it any longer"))
+        if bad := self._bad():
+            self._client.logger.error("Not done, and no barrier has said so: %s", self._error(bad))
+            self._forget(bad)
         self._remove_lanes()
 
     def __enter__(self) -> Deferred:

@@ -97,6 +97,7 @@ class Exchange:
         from one connection of a session to the next. A server takes a late commit of a request that was sent on
         an earlier connection for the answer to one of the same xid.
     :param pending: the requests that wait for an answer, oldest first. The caller fails what is left at the end.
+    :ivar frames: what has come and was not taken.
     :param read_event: takes the bytes that hold a watch's event, and where it begins.
     """
 
@@ -114,7 +115,7 @@ class Exchange:
         self._asked: deque[tuple[Request, Callable[[Any], None]]] = deque()  # in the handshake
         self._missing = 0  # answers in the handshake, after the first
         self._early = bytearray()  # events in the handshake
-        self._frames = Frames()
+        self.frames = Frames()
         self.xid = client.last_xid
         self.pings = self.pongs = 0
 
@@ -157,7 +158,7 @@ class Exchange:
         :raises AuthFailedError: it refuses the credentials.
         :raises ConnectionDropped: it is no ZooKeeper server.
         """
-        frames = self._frames
+        frames = self.frames
         frames.add(data)
         data = frames.take()
         begin = 0
@@ -253,11 +254,11 @@ class Exchange:
     @property
     def has_kept(self) -> bool:
         """Whether something has come and waits to be taken."""
-        return bool(self._frames.size)
+        return bool(self.frames.size)
 
     def keep(self, data: bytes) -> None:
         """Take it later: with the next :meth:`receive`."""
-        self._frames.add(data)
+        self.frames.add(data)
 
     def receive(self, data: bytes = b"") -> None:
         """Take what is whole, in order: set the reply of each answer, read each event.
@@ -266,7 +267,7 @@ class Exchange:
         :raises AuthFailedError: the server refuses credentials.
         :raises ConnectionDropped: the server's words make no sense.
         """
-        frames = self._frames
+        frames = self.frames
         if frames.size:
             frames.add(data)
             data = frames.take()

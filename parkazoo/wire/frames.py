@@ -50,6 +50,13 @@ class Frames:
             self._parts.append(data)
             self.size += len(data)
 
+    @property
+    def xid(self) -> int | None:
+        """Of the first frame, if so much of it came at once."""
+        if not self._parts or len(self._parts[0]) < 2 * LENGTH_BYTES:
+            return None
+        return int(int_struct.unpack_from(self._parts[0], LENGTH_BYTES)[0])
+
     def take(self) -> bytes:
         """All of it; nothing while the first frame is not whole. What follows the last whole frame is put back."""
         if self.size < self.wanted:

@@ -19,7 +19,7 @@ from typing import Any
 
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredError
 
-from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
+from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED, WATCH_XID
 from parkazoo.wire.bodies import serialize
 from parkazoo.wire.exchange import DRAINING, ENDED, OPEN, TORN, SessionClosed
 from parkazoo.wire.handshake import Established
@@ -111,7 +111,7 @@ class Link:
             if is_full or exchange.state != OPEN or client._queue or client.is_renewing:
                 return False
             data = exchange.request(request, reply, body)
-            self._alive.sent(time.monotonic())
+            self._alive.sent(time.monotonic(), len(data))
             if self._sender is not None:
                 unsent += data
                 return True  # the sending thread takes it along
@@ -290,7 +290,7 @@ class Link:
     def _queue_up(self, data: bytes) -> None:
         """With the lock held."""
         self._unsent += data
-        self._alive.sent(time.monotonic())
+        self._alive.sent(time.monotonic(), len(data))
 
     def _note_blocked(self, is_blocked: bool) -> None:
         if is_blocked != self._is_blocked:
@@ -342,20 +342,21 @@ class Link:
                 return
             if not data:
                 raise ConnectionDropped("socket connection broken")
-            exchange, pending = self._exchange, self._pending
-            before = exchange.pongs, pending[0] if pending else None
             self._take(data)
-            if exchange.has_kept or before != (exchange.pongs, pending[0] if pending else None):
-                self._alive.answered(time.monotonic(), bool(pending))
-                self._proof.look()
             if not self._is_secure or self._exchange.state == ENDED or not self._sock.pending():
                 return
 
     def _take(self, data: bytes) -> None:
+        exchange, pending = self._exchange, self._pending
+        before = exchange.pongs, pending[0] if pending else None
         if self._gate.is_closed:
-            self._exchange.keep(data)
+            exchange.keep(data)
         else:
-            self._exchange.receive(data)
+            exchange.receive(data)
+        is_part = exchange.frames.xid not in (None, WATCH_XID)
+        if is_part or before != (exchange.pongs, pending[0] if pending else None):
+            self._alive.answered(time.monotonic(), bool(pending))
+            self._proof.look()
 
     # ---- the loop: the end -----------------------------------------------------------------------
 

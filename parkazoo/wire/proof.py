@@ -25,19 +25,19 @@ class Proof:
         self._alive = alive
         self._lock = lock
         self._mark: tuple[int, int] | None = None  # a request's xid, and so many pings
-        self._sent_s = 0.0  # the last in front of the mark
+        self._sent = 0.0, 0  # when the last in front of the mark, and so many bytes
 
     def look(self) -> None:
         """On the loop: something was sent, or answered."""
         if self._mark is not None:
             if not self._is_answered(*self._mark):
                 return
-            self._alive.proved(self._sent_s)
+            self._alive.proved(*self._sent)
         with self._lock:
             self._mark = xid, pings = self._exchange.xid, self._exchange.pings
-            self._sent_s = self._alive.last_sent_s
+            self._sent = self._alive.last_sent_s, self._alive.sent_bytes
         if self._is_answered(xid, pings):
-            self._alive.proved(self._sent_s)
+            self._alive.proved(*self._sent)
             self._mark = None
 
     def _is_answered(self, xid: int, pings: int) -> bool:

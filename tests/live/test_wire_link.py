@@ -32,7 +32,7 @@ from parkazoo.wire.loop import READ
 from parkazoo.wire.report import Report
 from tests.explore.client import Result
 from tests.live.bare import Clock, HandLoop, Owner, make_member
-from tests.protocol.conversation import answer, auth_answer, connect_answer, data_answer, event, framed
+from tests.protocol.conversation import STAT, answer, auth_answer, connect_answer, data_answer, event, framed
 
 SESSION_S = 9.0
 READ_S = 6.0
@@ -431,6 +431,30 @@ class TestKeepAlive(unittest.TestCase):
                 line.loop.go_to(line.clock.now_s + 1)
                 line.bring(data_answer(xid, b""))
                 line.get(1)
+            self.assertEqual(line.ends, [])
+
+    def test_parts_of_events(self) -> None:
+        """They are no answers either."""
+        with Line() as line:
+            line.begin()
+            line.bring(answer(PING_XID))
+            began_s, told = line.clock.now_s, event(1, "/something")
+            line.bring(told[:20])
+            while not line.ends and line.clock.now_s < began_s + 2 * SESSION_S:
+                line.loop.go_to(line.clock.now_s + 0.5)
+                if not line.ends:
+                    line.bring(told[20:] + told[:20])
+            self.assertLess(line.clock.now_s, began_s + READ_S + 1)
+            self.assertGreater(len(line.events), 5)
+
+    def test_large_values(self) -> None:
+        """A slow link takes its time for each of them."""
+        with Line() as line:
+            line.begin()
+            line.submit(*(SetData(f"/{number}", bytes(1 << 18), -1) for number in range(4)))
+            for xid in range(1, 5):
+                line.loop.go_to(line.clock.now_s + READ_S - 0.5)
+                line.bring(answer(xid, STAT))
             self.assertEqual(line.ends, [])
 
     def test_a_server_that_answers(self) -> None:

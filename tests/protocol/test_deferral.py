@@ -87,4 +87,4 @@ class TestMoved(unittest.TestCase):
         send(self.one, Outcome.APART, 0)
         self.move()
         self.assertEqual((write.state, self.other.pending), (DROPPED, 0))
-        self.assertEqual([each.state for each in self.other.take_bad()], [FAILED, DROPPED])
+        self.assertEqual([each.state for each in self.other.bad], [FAILED, DROPPED])

@@ -25,9 +25,10 @@ class TestKeepAlive(unittest.TestCase):
         """Half the read time-out after the last that was sent, or a bit earlier."""
         self.assertEqual(self.alive.ping_at_s(0.0), 103.0)
         self.assertEqual(self.alive.ping_at_s(0.4), 102.6)
-        self.alive.sent(101.0)
+        self.alive.sent(101.0, 10)
         self.assertEqual(self.alive.ping_at_s(0.0), 104.0)
         self.alive.answered(103.0, False)
+        self.alive.proved(101.0, 10)
         self.assertEqual(self.alive.ping_at_s(0.0), 104.0)
 
     def test_jitter(self) -> None:
@@ -37,14 +38,14 @@ class TestKeepAlive(unittest.TestCase):
 
     def test_silence(self) -> None:
         """The read time-out after its last answer, if it was asked by then."""
-        self.alive.sent(100.5)
+        self.alive.sent(100.5, 10)
         self.assertEqual(self.lost_at_s(), 106.1)
         self.assertEqual(self.alive.look_at_s(0.0), 103.5)
-        self.alive.sent(103.0)
+        self.alive.sent(103.0, 10)
         self.assertEqual(self.lost_at_s(), 106.1)
         self.assertEqual(self.alive.look_at_s(0.0), 106.0)
         self.alive.answered(104.0, True)
-        self.alive.proved(103.0)
+        self.alive.proved(103.0, 10)
         self.assertEqual(self.lost_at_s(), 110.1)
 
     def test_nothing_asked(self) -> None:
@@ -54,29 +55,49 @@ class TestKeepAlive(unittest.TestCase):
 
     def test_asked_late(self) -> None:
         """It has half a read time-out to answer, unless the session may expire before."""
-        self.alive.sent(104.0)
-        self.alive.sent(105.0)
+        self.alive.sent(104.0, 10)
+        self.alive.sent(105.0, 10)
         self.assertEqual(self.lost_at_s(), 107.1)
         self.alive = KeepAlive(6.0, 9.0, 100.0, 100.0)
-        self.alive.sent(107.0)
+        self.alive.sent(107.0, 10)
         self.assertEqual(self.lost_at_s(), 107.6)
 
     def test_answered(self) -> None:
         """Without a waiting request there is no silence."""
-        self.alive.sent(100.5)
+        self.alive.sent(100.5, 10)
         self.alive.answered(101.0, False)
-        self.alive.proved(100.5)
+        self.alive.proved(100.5, 10)
         self.assertEqual(self.lost_at_s(), 108.1)
 
     def test_answered_late(self) -> None:
         """It counts when what was answered was sent."""
-        self.alive.sent(100.5)
+        self.alive.sent(100.5, 10)
         self.alive.answered(104.0, False)
         self.assertEqual(self.lost_at_s(), 107.6)
 
+    def test_proved_long_ago(self) -> None:
+        """A handshake took its time: there is a ping at once, and time for its answer."""
+        self.alive = KeepAlive(6.0, 9.0, 95.0, 100.0)
+        self.assertEqual(self.alive.ping_at_s(0.0), 98.0)
+        self.assertEqual(self.lost_at_s(), 103.1)
+        self.alive.sent(100.0, 10)
+        self.assertEqual(self.alive.ping_at_s(0.0), 103.0)
+        self.alive.answered(102.9, False)
+        self.alive.proved(100.0, 10)
+        self.assertEqual(self.lost_at_s(), 107.6)
+
+    def test_much_under_way(self) -> None:
+        """Then its answers may be later."""
+        for _ in range(3):
+            self.alive.sent(100.0, 1 << 20)
+        self.alive.answered(105.0, True)
+        self.assertEqual(self.lost_at_s(), 111.1)
+        self.alive.proved(100.0, 3 << 20)
+        self.assertEqual(self.lost_at_s(), 108.1)
+
     def test_answers_that_are_late(self) -> None:
         """While they come, the server hears."""
-        self.alive.sent(100.5)
+        self.alive.sent(100.5, 10)
         self.alive.answered(112.0, True)
         self.assertEqual(self.lost_at_s(), 115.1)
 
@@ -93,7 +114,7 @@ class TestProof(unittest.TestCase):
     def send(self, now_s: float) -> None:
         self.exchange.xid = self.exchange.xid % XID_MAX + 1
         self.pending.append((None, None, self.exchange.xid))
-        self.alive.sent(now_s)
+        self.alive.sent(now_s, 10)
 
     def proved_s(self) -> float:
         self.proof.look()
@@ -107,7 +128,7 @@ class TestProof(unittest.TestCase):
 
     def test_pings(self) -> None:
         self.exchange.pings = 1
-        self.alive.sent(101.0)
+        self.alive.sent(101.0, 10)
         self.assertEqual(self.proved_s(), 100.0)
         self.exchange.pongs = 1
         self.assertEqual(self.proved_s(), 101.0)
