@@ -126,7 +126,7 @@ class Measured:
 
 def ping_interval_s() -> float:
     """Mean time between two pings of a session that does nothing else."""
-    keep_alive = KeepAlive(TIME_OUT_S * 2 / 3, TIME_OUT_S, 0.0)
+    keep_alive = KeepAlive(TIME_OUT_S * 2 / 3, TIME_OUT_S, 0.0, 0.0)
     return keep_alive.ping_at_s(keep_alive.most_jitter_s / 2)
 
 

@@ -242,8 +242,9 @@ class Deferred:
             message = f"{self.pending} deferred writes have no answer within {timeout} s"
             raise time_out(self._client.handler, message, timeout or 0.0)
         if bad := self._bad():
+            error = self._error(bad)
             try:
-                raise self._error(bad)
+                raise error
             finally:  # not before: a signal handler's exception would come in its place
                 self._forget(bad)
 

@@ -17,7 +17,7 @@ from tests.explore.lane_programs import PROGRAMS, Program
 from tests.explore.lanes import Violation, World
 from tests.interruption import interrupted, where_signals_come
 
-FILES = {module.__file__ for module in (deferrals, deferring, driver, chain, deferral)}
+FILES = {str(module.__file__) for module in (deferrals, deferring, driver, chain, deferral)}
 MOST_MOVES = 1000
 MUTANTS = {
     "the lane goes on": LaneMutant(RunningLane.add, ["lanes.break_off(error)", "pass"], "puts", "pending"),
