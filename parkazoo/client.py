@@ -233,7 +233,7 @@ class ParKazooClient(Deferring, Sharing):
             if self._session is not None and self._session.driver is not None and was_connected:
                 is_idle = self.handler.event_object()
                 self._runtime.call(self._session.fail_away)
-                self._runtime.call(partial(self._session.when_idle, is_idle.set))  # behind what lanes have held up
+                self._session.when_idle(is_idle.set)
                 is_idle.wait(self._session_timeout / 1000)
         finally:  # also if that is interrupted, by ^C for one
             try:
