@@ -31,6 +31,7 @@ MOST_IN_FLIGHT = 2000
 MOST_WRITES = 4  # of a thread, before others go on
 FEW_IN_FLIGHT = 32  # with more requests on their way, it is faster to send many at a time
 MOST_UNSENT_BYTES = 1 << 20
+PROOF_EVERY_S = 0.05
 WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 BROKEN = -1  # stands for a thread that writes: the last write failed, so none may write after it
 
@@ -74,6 +75,7 @@ class Link:
         self._alive = KeepAlive(
             established.read_timeout_s, session_timeout_s, established.asked_s, time.monotonic()
         )
+        self._look_at_s = 0.0
         self._proof = Proof(self._exchange, self._pending, self._alive, self.lock)
         self._timer: Timer | None = None
         self._on_drained: Callable[[], None] | None = None
@@ -348,15 +350,18 @@ class Link:
 
     def _take(self, data: bytes) -> None:
         exchange, pending = self._exchange, self._pending
-        before = exchange.pongs, pending[0] if pending else None
+        pongs, first = exchange.pongs, pending[0] if pending else None
         if self._gate.is_closed:
             exchange.keep(data)
         else:
             exchange.receive(data)
-        is_part = exchange.frames.xid not in (None, WATCH_XID)
-        if is_part or before != (exchange.pongs, pending[0] if pending else None):
-            self._alive.answered(time.monotonic(), bool(pending))
-            self._proof.look()
+        is_answered = pongs != exchange.pongs or (first is not None and not (pending and pending[0] is first))
+        if is_answered or (exchange.has_kept and exchange.frames.xid not in (None, WATCH_XID)):
+            now_s = time.monotonic()
+            self._alive.answered(now_s, bool(pending))
+            if now_s >= self._look_at_s:
+                self._look_at_s = now_s + PROOF_EVERY_S
+                self._proof.look()
 
     # ---- the loop: the end -----------------------------------------------------------------------
 
