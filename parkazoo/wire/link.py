@@ -75,7 +75,7 @@ class Link:
         self._alive = KeepAlive(
             established.read_timeout_s, session_timeout_s, established.asked_s, time.monotonic()
         )
-        self._look_at_s = 0.0
+        self._look_at_s = 0.0  # not earlier, for the next proof
         self._proof = Proof(self._exchange, self._pending, self._alive, self.lock)
         self._timer: Timer | None = None
         self._on_drained: Callable[[], None] | None = None
