@@ -28,6 +28,7 @@ from tests.report import OUTCOMES
 
 LOGS = ROOT / "build" / "tests"
 LOG_LINES_SHOWN = 15
+LINES_SHOWN, COLUMNS_SHOWN = 6, 300  # of what a failed test said, in the last list
 SERVERS = 9
 NO_FSYNC = (
     "-Dzookeeper.forceSync=no"  # of the tests' servers: a disk that others use would decide how long it takes
@@ -90,6 +91,7 @@ class Result:
     """What became of a part. `trouble` is why it did not run properly; it counts as one failed test."""
 
     outcomes: dict[str, str] = field(default_factory=dict)  # by test
+    details: dict[str, str] = field(default_factory=dict)  # by test that failed
     stolen: dict[str, float] = field(default_factory=dict)  # by test that failed: the part of its CPU time
     seconds: float = 0
     trouble: str = ""
@@ -151,6 +153,7 @@ def run(name: str, texts: Sequence[str], is_verbose: bool, output: Path | None, 
     tests = [record for record in records if "test" in record]
     result = Result(
         {record["test"]: record["outcome"] for record in tests},
+        {record["test"]: record["detail"] for record in tests if record["outcome"] == "failed"},
         {record["test"]: record["stolen"] for record in tests if record["outcome"] == "failed"},
         time.monotonic() - began,
     )
@@ -214,6 +217,7 @@ class Runner:
         else:
             outcomes = {test: outcome for test, outcome in result.outcomes.items() if test not in result.stolen}
             result.outcomes = outcomes | again.outcomes
+            result.details |= again.details
         result.seconds += again.seconds
 
     def _say(self, text: str) -> None:
@@ -262,6 +266,8 @@ def print_summary(console: Console, results: dict[str, Result]) -> None:
     for name, result in results.items():
         for test in result.failed:
             console.print(f"FAILED {name}: {test}", markup=False, highlight=False, soft_wrap=True)
+            for line in result.details[test].splitlines()[-LINES_SHOWN:]:  # some show the end of all this alone
+                console.print(f"    {line[:COLUMNS_SHOWN]}", markup=False, highlight=False, soft_wrap=True)
     console.print(table)
 
 
