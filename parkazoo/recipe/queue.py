@@ -242,7 +242,12 @@ class LockingQueue(KazooLockingQueue):
         elif errors:
             raise errors[0]
         if value is None:
-            value, stat = self.client.retry(self.client.get, path)
+            try:
+                value, stat = self.client.retry(self.client.get, path)
+            except NoNodeError:  # the lock is lost already, and another client has consumed the entry
+                return None
+            if attempts > 1 and not self._is_ours(lock):  # the version may be another holder's
+                return None
             self._version = stat.version
         return entry, value
 

@@ -14,6 +14,7 @@ from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
 
 from parkazoo import CrossEnsembleError
 from parkazoo.protocol.placement import Placement
+from tests.live.test_client_once import lost_answer
 from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
 
 SHORT_S = 0.2
@@ -179,6 +180,36 @@ class TestLockingQueue(QueueTest):
                 self.assertIsNone(third.get(SHORT_S))
                 self.assertTrue(winner.consume())
                 self.assertEqual(self.client.get_children(f"{self.path}/entries"), [])
+
+    def test_a_lock_is_lost_before_it_is_known(self) -> None:
+        """The answer is lost, the queue finds that it holds the lock, and its session ends before it reads more."""
+        for is_consumed in (False, True):
+            with self.subTest(is_consumed=is_consumed):
+                client = self.parkazoo()
+                loser, winner = self.queue(client), self.queue()
+                loser.put(b"x")
+                is_ours, answers = loser._is_ours, []
+
+                def lose(
+                    lock: str,
+                    is_ours: Any = is_ours,
+                    answers: list[bool] = answers,
+                    client: Any = client,
+                    winner: Any = winner,
+                    is_consumed: bool = is_consumed,
+                ) -> bool:
+                    answers.append(is_ours(lock))
+                    if len(answers) == 1:
+                        self.expire(client)
+                        self.assertEqual(winner.get(DEADLINE_S), b"x")
+                        self.assertTrue(winner.consume() if is_consumed else winner.holds_lock())
+                    return answers[-1]
+
+                with mock.patch.object(loser, "_is_ours", lose), lost_answer("taken-"):
+                    self.assertIsNone(loser.get(SHORT_S))
+                self.assertEqual(answers[0], True)
+                self.assertFalse(loser.consume())
+                self.assertEqual(winner.consume(), not is_consumed)
 
     def test_a_lost_lock_without_a_new_holder(self) -> None:
         client = self.parkazoo()
