@@ -121,8 +121,7 @@ def _shake_hands(
 def _limit_s(member: Any) -> float:
     """A server that starts may accept and never answer. Another attempt must find the session still alive."""
     may_live = member._session_id and member._connection.may_session_live()
-    attempts = max(len(member.hosts), LEAST_ATTEMPTS if may_live else 1)
-    return float(member._session_timeout) / 1000 / attempts
+    return float(member._session_timeout) / 1000 / (max(len(member.hosts), LEAST_ATTEMPTS) if may_live else 1)
 
 
 def _open_session(

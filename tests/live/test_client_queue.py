@@ -182,7 +182,7 @@ class TestLockingQueue(QueueTest):
                 self.assertEqual(self.client.get_children(f"{self.path}/entries"), [])
 
     def test_a_lock_is_lost_before_it_is_known(self) -> None:
-        """The answer is lost, the queue finds that it holds the lock, and its session ends before it reads more."""
+        """The answer is lost, the queue finds that it holds the lock, its session ends before it reads more."""
         for is_consumed in (False, True):
             with self.subTest(is_consumed=is_consumed):
                 client = self.parkazoo()

@@ -205,7 +205,7 @@ class TestProgramsOwn(AttemptsTest):
         ):
             self.wait_for(CONNECTED)
             self.assertEqual(len(first.peers), 1)
-        self.assertIn("no answer to Connect within 0.5 s", logged.output[0])
+        self.assertIn("no answer to Connect within 1.0 s", logged.output[0])
 
     def test_create_connection(self) -> None:
         class Own(Handler):
@@ -278,4 +278,4 @@ class TestStop(AttemptsTest):
             hosts=f"{silent_one},{refusing}", randomize_hosts=False, connection_retry=retry, timeout=1.0
         ) as member:
             wait_until(member._connection.connection_stopped.is_set, "the end")
-            self.assertIn(f"{silent_one}: no connection within 0.5 s", member.describe_troubles())
+            self.assertIn(f"{silent_one}: no connection within 1.0 s", member.describe_troubles())
