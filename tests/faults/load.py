@@ -139,7 +139,10 @@ class Worker:
         os.write(self._journal, line.encode() + b"\n")
 
     def connect(self, make: Any = ParKazooClient, **options: Any) -> Any:
-        """A started client. Its states and sessions are recorded; it keeps trying until all is over.
+        """A started client. Its states and sessions are recorded.
+
+        It keeps trying, also when all is over: a busy machine breaks no promise, and a worker that does not end is
+        found by its crew.
 
         :param make: the client's class, or what makes one of the same arguments.
         """
@@ -151,9 +154,7 @@ class Worker:
             try:
                 client.start(CONNECT_TIMEOUT_S)
             except (KazooTimeoutError, ClusterMapError):  # an address may lead to another ensemble
-                if self.is_over():
-                    raise
-                self.pause(CONNECT_PAUSE_S)
+                time.sleep(CONNECT_PAUSE_S)
             else:
                 self._clients[self._mark.get("client", 0)] = self, client
                 return client
