@@ -36,7 +36,7 @@ from tests.live.test_wire_connect import (
 from tests.live.world import DEADLINE_S, sockets, wait_until
 from tests.protocol.conversation import PASSWORD, SESSION
 
-SOON_S = 0.001
+SOON_S, SLOW_S = 0.001, 0.3
 NO_PAUSE = mock.patch.object(Backoff, "next_delay_s", side_effect=AssertionError("a pause"))
 
 
@@ -142,6 +142,17 @@ class TestSilent(AttemptsTest):
             may_answer.set()
             self.wait_for(CONNECTED)
             self.assertEqual(len(server.peers), 1)
+
+    def test_all_are_slow(self) -> None:
+        """Each needs longer than its share of the session timeout; there is no session to hurry for."""
+
+        def script(peer: Peer) -> None:
+            threading.Event().wait(SLOW_S)
+            good(peer)
+
+        hosts = ",".join(self.serve(script).address for _ in range(10))
+        with self.connecting(hosts=hosts, timeout=5 * SLOW_S):
+            self.wait_for(CONNECTED)
 
     def test_hundreds_that_swallow_packets(self) -> None:
         """The one that does not is found; all the others' sockets are closed."""
