@@ -91,10 +91,10 @@ class Result:
     """What became of a part. `trouble` is why it did not run properly; it counts as one failed test."""
 
     outcomes: dict[str, str] = field(default_factory=dict)  # by test
-    details: dict[str, str] = field(default_factory=dict)  # by test that failed
     stolen: dict[str, float] = field(default_factory=dict)  # by test that failed: the part of its CPU time
     seconds: float = 0
     trouble: str = ""
+    details: dict[str, str] = field(default_factory=dict)  # by test that failed: what it said
 
     @property
     def counts(self) -> Counter[str]:
@@ -153,9 +153,9 @@ def run(name: str, texts: Sequence[str], is_verbose: bool, output: Path | None, 
     tests = [record for record in records if "test" in record]
     result = Result(
         {record["test"]: record["outcome"] for record in tests},
-        {record["test"]: record["detail"] for record in tests if record["outcome"] == "failed"},
         {record["test"]: record["stolen"] for record in tests if record["outcome"] == "failed"},
         time.monotonic() - began,
+        details={record["test"]: record["detail"] for record in tests if record["outcome"] == "failed"},
     )
     if part.modules and not any("end" in record for record in records):
         last = "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:])

@@ -49,7 +49,8 @@ class WrongEnsemble(ConnectionDropped):
 class Established(NamedTuple):
     """A connection that may carry requests.
 
-    :param exchange: has what has come behind the last answer. :param asked_s: when the Connect was sent.
+    :param exchange: has what has come behind the last answer.
+    :param asked_s: when the last of what it has answered was sent.
     """
 
     sock: Any
@@ -119,9 +120,16 @@ def _shake_hands(
 
 
 def _limit_s(member: Any) -> float:
-    """A server that starts may accept and never answer. Another attempt must find the session still alive."""
-    may_live = member._session_id and member._connection.may_session_live()
-    return float(member._session_timeout) / 1000 / (max(len(member.hosts), LEAST_ATTEMPTS) if may_live else 1)
+    """A server that starts may accept and never answer. Another attempt must find the session still alive.
+
+    If there is no session to find alive, each round in vain gives servers that are slow twice the time.
+    """
+    connection = member._connection
+    if member._session_id and connection.may_session_live():
+        attempts = max(len(member.hosts), LEAST_ATTEMPTS)
+    else:
+        attempts = max(len(member.hosts) >> connection._rounds.in_vain, 1)
+    return float(member._session_timeout) / 1000 / attempts
 
 
 def _open_session(
@@ -152,6 +160,7 @@ def _open_session(
         yield Limit(2 * connect_timeout_s, f"no end of SASL within {2 * connect_timeout_s:.1f} s")
         yield partial(authenticate, attempt.sock, address.host, connect_timeout_s)
         yield Limit(connect_timeout_s, f"no answer within {connect_timeout_s:.1f} s")
+        asked_s = time.monotonic()
         yield from send(attempt, first)
     yield from _receive_all(attempt, exchange)
     record, copy, config = (*answers, None, None)[:3]
@@ -160,6 +169,7 @@ def _open_session(
     if member.must_register(session) and not exchange.accepted.read_only:
         limit_s = _limit_s(member)
         yield Limit(limit_s, f"no answer to the registration of the session within {limit_s:.1f} s")
+        asked_s = time.monotonic()
         answer, copy, config = yield from _register(attempt, exchange, member.owner.registration(member, session))
         member.registered(session, answer)
         _verify(member.owner.take_copy(member, copy, str(address)))

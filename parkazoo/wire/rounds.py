@@ -28,19 +28,19 @@ class Backoff:
         self.reset()
 
     def reset(self) -> None:
-        self._attempts = 0
+        self.attempts = 0
         self._delay_s = self._policy.delay
         self._began_s: float | None = None  # the first attempt has failed
 
     def next_delay_s(self) -> float | None:
         """None if there is not to be another attempt."""
         retry = self._policy
-        self._attempts += 1
+        self.attempts += 1
         delay_s = self._delay_s * random.uniform(1 - retry.max_jitter, 1 + retry.max_jitter)
         self._delay_s = min(self._delay_s * retry.backoff, retry.max_delay)
         if delay_s > self._most_s:
             delay_s = self._most_s * random.uniform(LEAST_DELAY, 1)
-        if self._attempts == retry.max_tries:
+        if self.attempts == retry.max_tries:
             return None
         now_s = time.monotonic()
         if self._began_s is None:
@@ -77,6 +77,11 @@ class Rounds:
     def is_waiting(self) -> bool:
         """For the end of a pause, or of a look-up."""
         return self._is_looking_up or self._pause is not None
+
+    @property
+    def in_vain(self) -> int:
+        """How many have ended since there was a connection."""
+        return self._backoff.attempts
 
     def begin(self) -> None:
         self._pause = None

@@ -7,6 +7,7 @@ import json
 import socket
 import sys
 import threading
+import time
 import traceback
 import unittest
 from collections.abc import Callable, Iterator
@@ -298,6 +299,21 @@ class TestHandshake(ConnectTest):
             self.wait_attempts(member, 2, "no answer to the registration of the session within 0.3 s")
             wait_until(lambda: len(self.server.peers[0].frames) == 6, "the end of the session that is not wanted")
 
+    def test_the_registration_is_proof_too(self) -> None:
+        """That the server hears this client: not as of Connect alone."""
+        read_s: list[float] = []
+
+        def script(peer: Peer) -> None:
+            peer.read(2)
+            read_s.append(time.monotonic())
+            peer.send(HANDSHAKE_ANSWERS)
+            register(peer)
+            good_end(peer)
+
+        with self.connecting(script) as member:
+            self.wait_for(CONNECTED)
+            self.assertGreaterEqual(member._connection._link._alive._proved_s, read_s[0])
+
     def test_silent_to_a_session(self) -> None:
         """The only server says nothing while it starts: that must not take all of the session's time."""
         with self.connecting(silent, timeout=3 * SHORT_S, client_id=(7, PASSWORD)) as member:
@@ -445,7 +461,7 @@ class TestHandshake(ConnectTest):
             self.connecting(hosts=hosts, randomize_hosts=False) as member,
         ):
             self.check_good(member)
-            self.assertEqual(member._connection._rounds._backoff._attempts, 0)
+            self.assertEqual(member._connection._rounds.in_vain, 0)
 
 
 class TestProgramsOwn(ConnectTest):

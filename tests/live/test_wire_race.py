@@ -143,6 +143,18 @@ class TestSilent(AttemptsTest):
             self.wait_for(CONNECTED)
             self.assertEqual(len(server.peers), 1)
 
+    def test_some_before_a_good_one(self) -> None:
+        """In the first round each gets its share of the session timeout."""
+        silent_ones = [self.serve(silent).address for _ in range(4)]
+        hosts = ",".join([*silent_ones, self.serve(good).address])
+        with (
+            self.assertLogs("parkazoo.test", "WARNING") as logged,
+            self.connecting(hosts=hosts, randomize_hosts=False, timeout=5.0),
+        ):
+            self.wait_for(CONNECTED)
+        ends = [line for line in logged.output if "no answer to Connect" in line]
+        self.assertEqual([line.rpartition(" within ")[2] for line in ends], ["0.5 s", "1.0 s", "1.0 s", "1.0 s"])
+
     def test_all_are_slow(self) -> None:
         """Each needs longer than its share of the session timeout; there is no session to hurry for."""
 
@@ -216,7 +228,7 @@ class TestProgramsOwn(AttemptsTest):
         ):
             self.wait_for(CONNECTED)
             self.assertEqual(len(first.peers), 1)
-        self.assertIn("no answer to Connect within 1.0 s", logged.output[0])
+        self.assertIn("no answer to Connect within 0.5 s", logged.output[0])
 
     def test_create_connection(self) -> None:
         class Own(Handler):
@@ -289,4 +301,4 @@ class TestStop(AttemptsTest):
             hosts=f"{silent_one},{refusing}", randomize_hosts=False, connection_retry=retry, timeout=1.0
         ) as member:
             wait_until(member._connection.connection_stopped.is_set, "the end")
-            self.assertIn(f"{silent_one}: no connection within 1.0 s", member.describe_troubles())
+            self.assertIn(f"{silent_one}: no connection within 0.5 s", member.describe_troubles())
