@@ -43,7 +43,7 @@ class Lanes:
     :ivar client: the number of the session to which all of this belongs.
     :ivar of: the lane of each directory in which something was written.
     :ivar has_moved: whether a directory has changed its lane. :ivar ended: why no write is taken any more.
-    :ivar running: all lanes, in their order.
+    :ivar running: all lanes, in their order. :ivar torn: has interrupted a call; the lanes are not broken off yet.
     """
 
     def __init__(
@@ -66,7 +66,9 @@ class Lanes:
         self.running: tuple[RunningLane, ...] = ()
         self.has_moved = False
         self.ended = ""
+        self.torn: BaseException | None = None
         self._skips = skips
+        self._has_to_settle = False
 
     @property
     def pending(self) -> int:
@@ -83,7 +85,8 @@ class Lanes:
                 self.of[directory] = self._on(ensemble)
             return self.of[directory]
         except BaseException as error:
-            self.break_off(error)
+            self.torn = error
+            self.mend()
             raise
 
     def _on(self, ensemble: int) -> RunningLane:
@@ -108,22 +111,33 @@ class Lanes:
         for running in changed:
             running.hurry()
 
-    def break_off(self, error: BaseException) -> None:
-        """A signal handler's exception has come in the middle of something: none of the lanes goes on.
+    def mend(self) -> None:
+        """With the lock held, before anything else: has a signal handler's exception come in the middle of a call?
 
-        The connections are dropped, as for the client's other calls.
+        Then none of the lanes goes on. (The connections are dropped, as for the client's other calls.) Another
+        exception may come in the middle of this: whoever comes next begins anew.
         """
-        why = CancelledError(f"a call was interrupted by {type(error).__name__}")
-        self.ended = f"broken off: {why}"
-        for running in self.running:
-            running.lane.break_off(why)
-        self.owner.runtime.call(self._settle)
+        self._break_off()
+        if self._has_to_settle:
+            self.owner.runtime.call(self._settle)
+
+    def _break_off(self) -> None:
+        if self.torn is not None:
+            why = CancelledError(f"a call was interrupted by {type(self.torn).__name__}")
+            self.ended = f"broken off: {why}"
+            self._has_to_settle = True
+            for running in self.running:
+                running.lane.break_off(why)
+            self.torn = None
 
     def _settle(self) -> None:
         """On the loop, where no signal handler raises."""
         with self.lock:
-            for running in self.running:
-                running.settle()
+            self._break_off()
+            if self._has_to_settle:
+                self._has_to_settle = False
+                for running in self.running:
+                    running.settle()
 
     def forget(self) -> None:
         """Which directories belong to which lane, unless something is pending."""
@@ -178,6 +192,7 @@ class RunningLane:
         lane, lanes = self.lane, self._lanes
         with self._lock:
             try:
+                lanes.mend()
                 now, refusal = self, lane.error
                 if lanes.has_moved:  # since the caller has looked, perhaps
                     now = lanes.of.get(directory_of(write.request.path), self)
@@ -193,7 +208,8 @@ class RunningLane:
                         self._owner.call_later(lanes.linger_s, self._have_lingered)
                     refusal = lane.error
             except BaseException as error:
-                lanes.break_off(error)
+                lanes.torn = error
+                lanes.mend()
                 raise
         return refusal
 
@@ -204,14 +220,17 @@ class RunningLane:
 
     def flush(self) -> None:
         """Put everything on the wire, as soon as the lane is out of doubt."""
+        lanes = self._lanes
         with self._lock:
-            if self.lane.has_unsent or self._is_over:
-                try:
+            try:
+                lanes.mend()
+                if self.lane.has_unsent or self._is_over:
                     self._is_urgent = True
                     self._pump()
-                except BaseException as error:
-                    self._lanes.break_off(error)
-                    raise
+            except BaseException as error:
+                lanes.torn = error
+                lanes.mend()
+                raise
 
     def settle(self) -> None:
         """With the lock held: the lane is broken off. What may be in is asked of the marker."""
@@ -255,6 +274,7 @@ class RunningLane:
 
     def _answered(self, batch: Batch, answer: Landed | Exception) -> None:
         with self._lock:
+            self._lanes.mend()
             if batch.outcome is None:
                 batch.answer(*self._outcome(batch, answer))
             was_in_doubt = self.is_in_doubt
@@ -323,6 +343,7 @@ class RunningLane:
 
     def _told(self, question: object, answer: bytes | Settled | Exception) -> None:
         with self._lock:
+            self._lanes.mend()
             if question is not self._question:  # a call was interrupted since; it was asked again
                 return
             if self._is_removed:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import unittest
 from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
+from types import FrameType
 from unittest.mock import patch
 
 from kazoo.exceptions import ConnectionLoss
 
 from parkazoo.engine import deferrals, deferring, driver
-from parkazoo.engine.deferring import RunningLane
+from parkazoo.engine.deferring import Lanes, RunningLane
 from parkazoo.protocol import chain, deferral
 from parkazoo.protocol.deferral import COMMITTED, DROPPED, FAILED, PENDING, Lane
 from tests.explore.lane_mutants import LaneMutant
 from tests.explore.lane_programs import PROGRAMS, Program
 from tests.explore.lanes import Violation, World
-from tests.interruption import interrupted, where_signals_come
+from tests.interruption import Interruption, interrupted, where_signals_come
 
 FILES = {str(module.__file__) for module in (deferrals, deferring, driver, chain, deferral)}
 MOST_MOVES = 1000
+MOST_SECOND, STEP = 30, 7
 MUTANTS = {
-    "the lane goes on": LaneMutant(RunningLane.add, ["lanes.break_off(error)", "pass"], "puts", "pending"),
+    "the lane goes on": LaneMutant(RunningLane.add, ["lanes.torn = error", "pass"], "puts", "pending"),
     "the marker is not asked": LaneMutant(
         Lane.break_off, ["self.phase = Phase.SETTLING", "self.phase = Phase.OPEN"], "puts", "pending"
     ),
@@ -39,6 +42,16 @@ MUTANTS = {
         "write 0 is pending",
     ),
 }
+
+
+def where_signals_come_but_on_the_loop(frame: FrameType, event: str) -> bool:
+    """What is given to the loop here runs at once."""
+    each: FrameType | None = frame
+    while each is not None:
+        if each.f_code is Lanes._settle.__code__:
+            return False
+        each = each.f_back
+    return where_signals_come(frame, event)
 
 
 class Interrupted(World):
@@ -107,6 +120,30 @@ class TestInterrupted(unittest.TestCase):
                 count = sum(self.check_each(program, moves) for moves in before_puts(program))
                 self.assertGreater(count, 300)
 
+    def test_a_second_one_while_the_first_is_handled(self) -> None:
+        """At each point of the breaking off, for some points of the first."""
+        mend, count, second = Lanes.mend, 0, 0
+        seen: list[Lanes] = []
+
+        def mend_and_be_interrupted(lanes: Lanes) -> None:
+            if lanes.torn is None or lanes in seen:
+                mend(lanes)
+                return
+            seen.append(lanes)
+            if interrupted(partial(mend, lanes), second, FILES, where_signals_come_but_on_the_loop):
+                raise Interruption
+
+        program = PROGRAMS["puts"]._replace(reads=None)
+        with (
+            patch.object(deferral, "MOST_WRITES", program.batch),
+            patch.object(Lanes, "mend", mend_and_be_interrupted),
+        ):
+            for moves in before_puts(program):
+                for second in range(1, MOST_SECOND):  # noqa: B007 - the function above reads it
+                    count += self.check_each(program, moves, STEP)
+                    seen.clear()
+        self.assertGreater(count, 300)
+
     def test_each_mutant_is_found(self) -> None:
         for name, mutant in MUTANTS.items():
             program = PROGRAMS[mutant.program]._replace(reads=None)
@@ -119,7 +156,7 @@ class TestInterrupted(unittest.TestCase):
                 for moves in before_puts(program):
                     self.check_each(program, moves)
 
-    def check_each(self, program: Program, moves: Sequence[str]) -> int:
+    def check_each(self, program: Program, moves: Sequence[str], step: int = 1) -> int:
         """Interrupt the put that comes behind these moves at each of its points; how many there are."""
         point = 1
         while True:
@@ -132,7 +169,7 @@ class TestInterrupted(unittest.TestCase):
                     world.judge_end()
                 except Violation as violation:
                     raise Violation(f"{violation}; by {','.join(moves)}, at point {point}") from violation
-            point += 1
+            point += step
 
 
 def before_puts(program: Program) -> Iterator[tuple[str, ...]]:
