@@ -48,7 +48,9 @@ class ReadTest(MapCase):
 
     def test_no_server_there(self) -> None:
         closed_port = f"127.0.0.1:{free_port()}"
-        with self.refused(f"no ZooKeeper answers within 3 s: {closed_port}: Connection refused"):
+        with self.refused(
+            f"no ZooKeeper answers within {UNREACHABLE_TIMEOUT_S:g} s: {closed_port}: Connection refused"
+        ):
             read_map(closed_port, timeout_s=UNREACHABLE_TIMEOUT_S)
 
     def test_unusable(self) -> None:
