@@ -2,7 +2,8 @@
 
 Promise    A write is done once when it returns, or its error says that nobody knows. A read sees the own writes,
            never goes back, and sees those of others when the policy says. An update is never lost with
-compare_and_set. SUSPENDED  Reads answer from the copy, which is_stale then. Writes wait.
+           compare_and_set.
+SUSPENDED  Reads answer from the copy, which is_stale then. Writes wait.
 LOST       The copy is read anew, and what has changed is told. A write under way raises OutcomeUnknown if it may
            have been done. Ephemeral entries, those of a membership table, are gone.
 """

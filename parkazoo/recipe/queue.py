@@ -101,7 +101,8 @@ class LockingQueue(KazooLockingQueue):
 
     def _ensure_paths(self) -> None:
         if not self._are_paths_chosen:
-            cluster_map = self.client.cluster_map
+            if (cluster_map := self.client.cluster_map) is None:
+                self.client.exists(self.path)  # raises what the client has: it was not started
             began_with_one = len(cluster_map.placement) - len(cluster_map.unweighted) == 1
             self._is_kazoos = began_with_one and self.client.retry(self._make_entries) != self._OURS
             if not self._is_kazoos:

@@ -37,11 +37,13 @@ class Deferring(Ensembles):
             ``"skip"``: the rest follows.
         :param guard: the path of a znode without which no batch is done, such as the contender of a lock. It stops
             the lane when it is missing. All writes must be on its ensemble.
-        :raises ValueError: an option is out of range.
+        :raises TypeError: `guard` is no path. :raises ValueError: an option is out of range.
         :raises ConnectionClosedError: the client is not connected.
         :raises ConfigurationError: the client was made with ``consistency="total"``.
         """
         self.check_process()
+        if guard is not None and not isinstance(guard, str):
+            raise TypeError("Invalid type for 'guard' (string expected: the path of a znode)")
         if max_pending < 1 or not linger_s >= 0 or on_error not in ("stop", "skip"):
             raise ValueError("max_pending must be above 0, linger_s not below 0, on_error 'stop' or 'skip'")
         session = self._session

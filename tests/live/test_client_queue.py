@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from kazoo.exceptions import ConnectionLoss, KazooException
+from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, KazooException
 from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
 
-from parkazoo import CrossEnsembleError
+from parkazoo import CrossEnsembleError, ParKazooClient
 from parkazoo.protocol.placement import Placement
 from tests.live.test_client_once import lost_answer
 from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
@@ -88,6 +88,11 @@ class TestLockingQueue(QueueTest):
                 self.assertIsNotNone(expected)
                 self.assertEqual(self.raises_as(lambda n=name, a=args: getattr(ours, n)(*a)), expected)
         self.assertEqual(len(ours), 0)
+
+    def test_a_client_that_was_not_started(self) -> None:
+        client = ParKazooClient(self.cluster.hosts)
+        self.assertRaises(ConnectionClosedError, client.LockingQueue(self.path).put, b"x")
+        self.assertRaises(ConnectionClosedError, client.LockingQueue(self.path).get, SHORT_S)
 
     def test_priorities(self) -> None:
         queue = self.queue(self.client)
