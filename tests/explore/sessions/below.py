@@ -166,6 +166,8 @@ class Runtime:
 class Rounds:
     """Servers are tried when the test says so. Stands for :class:`parkazoo.wire.rounds.Rounds`."""
 
+    in_vain = 0
+
     def __init__(self) -> None:
         self.is_waiting = True
         self.address: Address | None = None
