@@ -43,7 +43,7 @@ class Lanes:
     :ivar client: the number of the session to which all of this belongs.
     :ivar of: the lane of each directory in which something was written.
     :ivar has_moved: whether a directory has changed its lane. :ivar ended: why no write is taken any more.
-    :ivar running: all lanes, in their order. :ivar torn: has interrupted a call; the lanes are not broken off yet.
+    :ivar running: all lanes, in their order. :ivar torn: has interrupted a call, and the loop has not seen to it.
     """
 
     def __init__(
@@ -68,7 +68,6 @@ class Lanes:
         self.ended = ""
         self.torn: BaseException | None = None
         self._skips = skips
-        self._has_to_settle = False
 
     @property
     def pending(self) -> int:
@@ -117,25 +116,22 @@ class Lanes:
         Then none of the lanes goes on. (The connections are dropped, as for the client's other calls.) Another
         exception may come in the middle of this: whoever comes next begins anew.
         """
-        self._break_off()
-        if self._has_to_settle:
+        if self.torn is not None:
+            self._break_off(self.torn)
             self.owner.runtime.call(self._settle)
 
-    def _break_off(self) -> None:
-        if self.torn is not None:
-            why = CancelledError(f"a call was interrupted by {type(self.torn).__name__}")
-            self.ended = f"broken off: {why}"
-            self._has_to_settle = True
-            for running in self.running:
-                running.lane.break_off(why)
-            self.torn = None
+    def _break_off(self, error: BaseException) -> None:
+        why = CancelledError(f"a call was interrupted by {type(error).__name__}")
+        self.ended = f"broken off: {why}"
+        for running in self.running:
+            running.lane.break_off(why)
 
     def _settle(self) -> None:
         """On the loop, where no signal handler raises."""
         with self.lock:
-            self._break_off()
-            if self._has_to_settle:
-                self._has_to_settle = False
+            if self.torn is not None:
+                self._break_off(self.torn)
+                self.torn = None
                 for running in self.running:
                     running.settle()
 
