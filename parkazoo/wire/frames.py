@@ -7,8 +7,9 @@ from typing import Any
 
 from kazoo.exceptions import ConnectionDropped
 
-from parkazoo.kazoo_private import int_struct
+from parkazoo.kazoo_private import WATCH_XID, int_struct
 
+HEAD = Struct("!ii")  # length, xid
 REQUEST = Struct("!iii")  # length, xid, type
 REPLY = Struct("!iqi")  # xid, zxid, error
 ANSWER = Struct("!iiqi")  # length, and a reply
@@ -31,6 +32,32 @@ def frame_end(data: bytes, begin: int) -> int:
     return begin + LENGTH_BYTES + int(length)
 
 
+class Search:
+    """For an answer among events, in whatever parts they come. A part of an answer will do."""
+
+    __slots__ = ("_ahead", "_head", "found")
+
+    def __init__(self) -> None:
+        self._head = b""  # the beginning of one, of a frame
+        self._ahead = 0  # bytes of the event that is passed over
+        self.found = False
+
+    def look(self, data: bytes) -> None:
+        begin = 0
+        while begin < len(data) and not self.found:
+            if self._ahead > 0:
+                passed = min(self._ahead, len(data) - begin)
+                self._ahead -= passed
+            else:
+                passed = min(HEAD.size - len(self._head), len(data) - begin)
+                self._head += data[begin : begin + passed]
+                if len(self._head) == HEAD.size:
+                    length, xid = HEAD.unpack(self._head)
+                    self.found = xid != WATCH_XID
+                    self._head, self._ahead = b"", length + LENGTH_BYTES - HEAD.size
+            begin += passed
+
+
 class Frames:
     """What has come and has not been taken.
 
@@ -38,10 +65,12 @@ class Frames:
     the size of a frame.
     """
 
-    __slots__ = ("_parts", "size", "wanted")
+    __slots__ = ("_parts", "_search", "_searched", "size", "wanted")
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
+        self._search = Search()
+        self._searched = 0  # parts
         self.size = 0  # bytes in these parts
         self.wanted = LENGTH_BYTES  # with so many of them there is something to take
 
@@ -51,11 +80,12 @@ class Frames:
             self.size += len(data)
 
     @property
-    def xid(self) -> int | None:
-        """Of the first frame, if so much of it came at once."""
-        if not self._parts or len(self._parts[0]) < 2 * LENGTH_BYTES:
-            return None
-        return int(int_struct.unpack_from(self._parts[0], LENGTH_BYTES)[0])
+    def has_answer(self) -> bool:
+        """Whether a part of an answer is there, which is no event."""
+        for part in self._parts[self._searched :]:
+            self._search.look(part)
+        self._searched = len(self._parts)
+        return self._search.found
 
     def take(self) -> bytes:
         """All of it; nothing while the first frame is not whole. What follows the last whole frame is put back."""
@@ -64,6 +94,7 @@ class Frames:
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self.size, self.wanted = 0, LENGTH_BYTES
+        self._search, self._searched = Search(), 0
         return data
 
     def put_back(self, rest: bytes) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredError
 
-from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED, WATCH_XID
+from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
 from parkazoo.wire.bodies import serialize
 from parkazoo.wire.exchange import DRAINING, ENDED, OPEN, TORN, SessionClosed
 from parkazoo.wire.handshake import Established
@@ -235,8 +235,11 @@ class Link:
         state = self._exchange.state
         if state == ENDED:
             return
-        if state == TORN or self._sender == BROKEN:
+        if state == TORN:
             self._end_torn()
+            return
+        if self._sender == BROKEN:  # before the thread that has seen it says why
+            self.end(ConnectionDropped("a write to the socket failed"))
             return
         refused: list[tuple[Any, Exception]] = []
         self._guard(partial(self._flush, refused))
@@ -356,7 +359,7 @@ class Link:
         else:
             exchange.receive(data)
         is_answered = pongs != exchange.pongs or (first is not None and not (pending and pending[0] is first))
-        if is_answered or (exchange.has_kept and exchange.frames.xid not in (None, WATCH_XID)):
+        if is_answered or (exchange.has_kept and exchange.frames.has_answer):
             now_s = time.monotonic()
             self._alive.answered(now_s, bool(pending))
             if now_s >= self._look_at_s:

@@ -229,6 +229,16 @@ class TestFrames(unittest.TestCase):
             self.assertEqual([type(end) for end in line.ends], [ConnectionDropped])
             self.assertEqual(result.told, [])
 
+    def test_a_write_that_fails_while_the_loop_is_about_to_write(self) -> None:
+        """The reason names no interruption."""
+        with Line() as line:
+            line.begin()
+            line.server.close()
+            line.link.wake()
+            with mock.patch.object(line.loop, "is_here", return_value=False):
+                line.get(1)
+            self.assertEqual([str(end) for end in line.ends], ["a write to the socket failed"])
+
 
 class TestAnswers(unittest.TestCase):
     def check_ended(self, line: Line, kind: type[Exception], text: str = "") -> None:
@@ -446,6 +456,36 @@ class TestKeepAlive(unittest.TestCase):
                     line.bring(told[20:] + told[:20])
             self.assertLess(line.clock.now_s, began_s + READ_S + 1)
             self.assertGreater(len(line.events), 5)
+
+    def test_behind_a_closed_gate(self) -> None:
+        """An answer counts behind events too, as when missed events come first and a listener is slow."""
+        for count in (1, 5):
+            with self.subTest(events=count), Line() as line:
+                line.begin()
+                line.owner.gate.is_closed = True
+                events = event(1, "/something") * count
+                line.bring(events[:7])
+                line.bring(events[7:])
+                for _ in range(10):
+                    line.loop.go_to(line.clock.now_s + READ_S / 2)
+                    line.bring(answer(PING_XID)[:5])
+                    line.bring(answer(PING_XID)[5:])
+                self.assertEqual((line.ends, line.events), ([], []))
+                line.owner.gate.is_closed = False
+                line.link.resume()
+                self.assertEqual(len(line.events), count)
+
+    def test_events_alone_behind_a_closed_gate(self) -> None:
+        with Line() as line:
+            line.begin()
+            line.owner.gate.is_closed = True
+            began_s = line.clock.now_s
+            while not line.ends and line.clock.now_s < began_s + 2 * SESSION_S:
+                line.loop.go_to(line.clock.now_s + 0.5)
+                if not line.ends:
+                    line.bring(event(1, "/something"))
+            self.assertEqual([str(end) for end in line.ends], ["outstanding heartbeat ping not received"])
+            self.assertLess(line.clock.now_s, began_s + READ_S + 1)
 
     def test_large_values(self) -> None:
         """A slow link takes its time for each of them."""
