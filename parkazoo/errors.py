@@ -19,24 +19,33 @@ class AnswerLostError(KazooException):
     """A write by ``client.once`` has been done, but what it was answered is lost: the znode is gone again."""
 
 
-class CrossEnsembleError(KazooException):
-    """A transaction names znodes that live on more than one ensemble. Nothing was sent.
+TRANSACTION = (
+    "a transaction must stay on one ensemble, but this one touches several",
+    "keep what changes together under one parent (siblings share an ensemble), put it into the data of one znode, "
+    "split the transaction, for kazoo's LockingQueue use client.LockingQueue, or have directories that are made "
+    "from now on kept together (`parkazoo map rule add`, on a map of form grown)",
+)
+GUARD = (
+    "writes of one client.deferred() with a guard must be on the guard's ensemble, but this one is not",
+    "give each ensemble's writes their own client.deferred(), with a guard there, or have directories that are "
+    "made from now on kept together (`parkazoo map rule add`, on a map of form grown)",
+)
 
-    :param operations: the transaction's operations as ``(operation, path, ensemble)``, in order.
+
+class CrossEnsembleError(KazooException):
+    """A transaction names znodes that live on more than one ensemble, or a deferred write is on another than its
+    guard. Nothing was sent.
+
+    :param operations: ``(operation, path, ensemble)``, in order.
+    :param about: what is refused, and the ways out.
     """
 
-    def __init__(self, operations: Sequence[tuple[str, str, str]]) -> None:
+    def __init__(self, operations: Sequence[tuple[str, str, str]], about: tuple[str, str] = TRANSACTION) -> None:
+        what, ways_out = about
         self.operations = tuple(operations)
         width = max(len(path) for _, path, _ in self.operations)
         lines = "\n".join(f"  {name:<8} {path:<{width}}  on {where}" for name, path, where in self.operations)
-        super().__init__(
-            "a transaction must stay on one ensemble, but this one touches several:\n"
-            f"{lines}\n"
-            "Nothing was sent. Ways out: keep what changes together under one parent (siblings share an "
-            "ensemble), put it into the data of one znode, split the transaction, for kazoo's LockingQueue use "
-            "client.LockingQueue, or have directories that are made from now on kept together (`parkazoo map rule "
-            "add`, on a map of form grown)."
-        )
+        super().__init__(f"{what}:\n{lines}\nNothing was sent. Ways out: {ways_out}.")
 
 
 class OutcomeUnknown(KazooException):

@@ -5,7 +5,8 @@ Promise    As `client.retry` of a create, set or delete, or of a transaction's c
 SUSPENDED  It waits until the connection is back.
 LOST       It raises SessionExpiredError, which says so if the write may have been done.
 
-To see it, make it longer, and stop and start servers of `parkazoo local up` meanwhile:
+To see it, make it longer, and meanwhile end all servers with `parkazoo local down` and start them again, within
+the session timeout, with `parkazoo local up`:
 
     ORDERS=20000 python recipes/exactly_once.py 127.0.0.1:24601
 """

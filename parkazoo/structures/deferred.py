@@ -15,7 +15,7 @@ from parkazoo.compat.ensembles import time_out
 from parkazoo.engine.deferrals import Deferrals
 from parkazoo.engine.deferring import DISCONNECTED, PAUSE_S, Lanes, RunningLane
 from parkazoo.engine.driver import Driver
-from parkazoo.errors import CrossEnsembleError, DeferredError
+from parkazoo.errors import GUARD, CrossEnsembleError, DeferredError
 from parkazoo.kazoo_private import Create, Delete, SetData
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.deferral import DROPPED, FAILED, OVERHEAD_BYTES, PENDING, UNKNOWN, Write, directory_of
@@ -28,6 +28,7 @@ LARGEST_BYTES = (1 << 20) - (1 << 14)  # servers take packets of 1 MiB; the rest
 ACL_BYTES = 12  # of an entry, beside scheme and id; the first is in OVERHEAD_BYTES
 NAMED = 5  # writes or keys that an error's message names
 DIRECTORIES_REMEMBERED = 1 << 16
+MAKE_OTHERS = "Make others with client.deferred()"
 
 T = TypeVar("T")
 
@@ -147,7 +148,10 @@ class Deferred:
         if kind is Create:
             size += sum(len(who.scheme) + len(who.id) + ACL_BYTES for _, who in rest[0][1:])
         if size > LARGEST_BYTES:
-            raise ValueError(f"{path}: {len(value or b'')} bytes are too many for a deferred write")
+            raise ValueError(
+                f"{path}: {len(value or b'')} bytes are too many for a deferred write: at most {LARGEST_BYTES}, "
+                "with the path and the ACL"
+            )
         request = kind(whole, *rest) if kind is Delete else kind(whole, value, *rest)
         if (error := refusal(request)) is not None:
             raise error
@@ -158,7 +162,9 @@ class Deferred:
         ticket._deferred = self
         if (error := self._hand_over(self._lane_of(request).add, ticket)) is not None:
             self._verify_open()
-            raise DeferredError(f"no more deferred writes are taken on this ensemble: {error!r}") from error
+            raise DeferredError(
+                f"no more deferred writes are taken on this ensemble: {error!r}. {MAKE_OTHERS}"
+            ) from error
         return ticket
 
     def _lane_of(self, request: Request) -> RunningLane:
@@ -175,8 +181,8 @@ class Deferred:
             self._verify_open()
             if self._guarded not in (None, ensemble):
                 names = self._context.names
-                guard = "check", str(self._lanes.guard), names[self._guarded or 0]
-                raise CrossEnsembleError([guard, ("write", path, names[ensemble])])
+                guard = "guard", str(self._lanes.guard), names[self._guarded or 0]
+                raise CrossEnsembleError([guard, ("write", path, names[ensemble])], GUARD)
             lane = self._hand_over(self._lanes.assign, directory, ensemble)
         return lane  # noqa: RET504 - inside, a signal handler's exception could keep the lock
 
@@ -191,11 +197,9 @@ class Deferred:
 
     def _verify_open(self) -> None:
         if self._lanes.ended:
-            raise DeferredError(
-                f"these deferred writes are {self._lanes.ended}. Make others with client.deferred()"
-            )
+            raise DeferredError(f"these deferred writes are {self._lanes.ended}. {MAKE_OTHERS}")
         if self._deferrals.session.number != self._lanes.client:
-            raise DeferredError("no more deferred writes are taken: the session is over")
+            raise DeferredError(f"no more deferred writes are taken: the session is over. {MAKE_OTHERS}")
 
     def _find(self, directory: str) -> int:
         """The ensemble that holds the children of a directory.

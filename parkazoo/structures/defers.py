@@ -37,15 +37,23 @@ class Deferring(Ensembles):
             ``"skip"``: the rest follows.
         :param guard: the path of a znode without which no batch is done, such as the contender of a lock. It stops
             the lane when it is missing. All writes must be on its ensemble.
-        :raises TypeError: `guard` is no path. :raises ValueError: an option is out of range.
+        :raises TypeError: an option has the wrong type. :raises ValueError: an option is out of range.
         :raises ConnectionClosedError: the client is not connected.
         :raises ConfigurationError: the client was made with ``consistency="total"``.
         """
         self.check_process()
         if guard is not None and not isinstance(guard, str):
             raise TypeError("Invalid type for 'guard' (string expected: the path of a znode)")
-        if max_pending < 1 or not linger_s >= 0 or on_error not in ("stop", "skip"):
-            raise ValueError("max_pending must be above 0, linger_s not below 0, on_error 'stop' or 'skip'")
+        if isinstance(max_pending, bool) or not isinstance(max_pending, int):
+            raise TypeError(f"max_pending must be a whole number, not {max_pending!r}")
+        if max_pending < 1:
+            raise ValueError(f"max_pending must be at least 1, not {max_pending!r}")
+        if isinstance(linger_s, bool) or not isinstance(linger_s, int | float):
+            raise TypeError(f"linger_s must be a number, not {linger_s!r}")
+        if not linger_s >= 0:
+            raise ValueError(f"linger_s must not be below 0, not {linger_s!r}")
+        if on_error not in ("stop", "skip"):
+            raise ValueError(f"on_error must be 'stop' or 'skip', not {on_error!r}")
         session = self._session
         if session is None or session.driver is None or self._state in CLOSED_ERRORS:
             raise ConnectionClosedError("the client is not connected: start it")

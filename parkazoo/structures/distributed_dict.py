@@ -98,7 +98,7 @@ class DistributedDict(MutableMapping[str, Any]):
     # ---- reads -------------------------------------------------------------------------------------
 
     def __getitem__(self, key: str) -> Any:
-        return self._values.value_of(self._entry(key))
+        return self._values.value_of(key, self._entry(key))
 
     def __contains__(self, key: object) -> bool:
         if not isinstance(key, str):
@@ -125,10 +125,10 @@ class DistributedDict(MutableMapping[str, Any]):
 
     def copy(self) -> dict[str, Any]:
         """All items as a dict. One read."""
-        return {key: self._values.value_of(entry) for key, entry in self._all().items()}
+        return {key: self._values.value_of(key, entry) for key, entry in self._all().items()}
 
     def __repr__(self) -> str:
-        return f"DistributedDict({self.path!r}, {self.copy()!r})"
+        return f"DistributedDict({self.path!r}, {self._values.shown(self._all())!r})"
 
     def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
         return self.copy() | dict(other) if isinstance(other, Mapping) else NotImplemented
@@ -142,7 +142,7 @@ class DistributedDict(MutableMapping[str, Any]):
         :raises KeyError: it is not there.
         """
         entry = self._entry(key)
-        return self._values.value_of(entry), entry.version
+        return self._values.value_of(key, entry), entry.version
 
     def snapshot(self) -> dict[str, Any]:
         """All items as they were together at one moment, since this was called. It asks the servers.
@@ -158,7 +158,7 @@ class DistributedDict(MutableMapping[str, Any]):
         for _ in range(SNAPSHOT_TRIES):
             entries, now = self._entries.fetch_state()
             if last == now:
-                return {key: self._values.value_of(entry) for key, entry in entries.items()}
+                return {key: self._values.value_of(key, entry) for key, entry in entries.items()}
             last = now
         raise RuntimeError(f"{self.path} has changed in each of {SNAPSHOT_TRIES} reads: there is no snapshot")
 
@@ -179,6 +179,7 @@ class DistributedDict(MutableMapping[str, Any]):
 
         With the other policies, whose reads ask when they are due, it is always False.
         """
+        self._client.check_process()
         return self._keeper is not None and self._keeper.is_stale
 
     def _entry(self, key: Any) -> Entry:
@@ -231,7 +232,7 @@ class DistributedDict(MutableMapping[str, Any]):
         name_of(key)
         self._client.check_process()
         while (entry := self._entries.fetch(key)) is not None:
-            value = self._values.value_of(entry)  # an error of the serializer deletes nothing
+            value = self._values.value_of(key, entry)  # an error of the serializer deletes nothing
             with suppress(BadVersionError):
                 if self._writer.drop(key, entry.version):
                     return value
@@ -257,10 +258,10 @@ class DistributedDict(MutableMapping[str, Any]):
         raw = self._raw(key, default)
         while True:
             if self._writer.add(key, raw):
-                return self._values.value_of(Entry(raw, 0, None, 0, 0))
+                return self._values.value_of(key, Entry(raw, 0, None, 0, 0))
             entry = self._entries.fetch(key)
             if entry is not None:
-                return self._values.value_of(entry)
+                return self._values.value_of(key, entry)
 
     def update(self, other: Any = (), /, **values: Any) -> None:
         """As a dict's. One transaction for each shard and 512 KiB, so many entries take few requests.
@@ -393,6 +394,7 @@ class Sharing(Ensembles):
             number.
         :param ephemeral: an entry ends with the session of the client that has written it last.
         :raises ValueError: the path is the root, or was made with another number of shards.
+        :raises BadArgumentsError: the path is reserved for ParKazoo.
         :raises: what reads raise, as everything is read here (with Always() and Linearizable(): nothing).
         """
         return DistributedDict(self, path, refresh, serializer, shards, ephemeral)

@@ -9,7 +9,10 @@ from typing import Any
 
 from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError
 
+from parkazoo.compat.creation import prefixed
+from parkazoo.kazoo_private import Create
 from parkazoo.protocol.placement import join
+from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import IMPOSSIBLE
 from parkazoo.recipe.buckets import Spread
 from parkazoo.structures.keys import EMPTY, key_of, name_of
@@ -47,6 +50,7 @@ class Entries:
     :ivar lock: for the copy.
     :ivar is_verified: the directory was there, and has not so many shards as another dictionary says.
     :ivar is_behind: the copy may lack a write of this process.
+    :raises BadArgumentsError: the path is reserved for ParKazoo.
     """
 
     def __init__(
@@ -57,6 +61,8 @@ class Entries:
         is_linearizable: bool,
         tell: Callable[[str, Entry | None], None],
     ) -> None:
+        if (error := refusal(Create(prefixed(client.chroot, path), b"", (), 0))) is not None:
+            raise error
         self.client = client
         self.path = path
         self.spread = _Shards(client, path, shards) if shards > 1 else None

@@ -37,6 +37,10 @@ class Watch(Policy):
 
     raises: bool = False
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.raises, bool):
+            raise TypeError(f"raises must be True or False, not {self.raises!r}")
+
     def begin(self) -> IsDue:
         return lambda now_s: False
 

@@ -17,10 +17,10 @@ class Teller:
     Changes of a key are told in order. Those that come while a callback runs are told as one, so what waits is no
     more than the keys, and the last state is always told.
 
-    :param decode: the value of an entry. :param log: for what callbacks raise.
+    :param decode: the value of a key's entry. :param log: for what callbacks raise.
     """
 
-    def __init__(self, handler: Any, decode: Callable[[Entry], Any], log: Any) -> None:
+    def __init__(self, handler: Any, decode: Callable[[str, Entry], Any], log: Any) -> None:
         self._handler = handler
         self._decode = decode
         self._log = log
@@ -72,13 +72,13 @@ class Teller:
 
     def _tell(self, key: str, before: Entry | None, now: Entry | None) -> None:
         try:
-            new = None if now is None else self._decode(now)
+            new = None if now is None else self._decode(key, now)
         except Exception:
             self._log.exception("DistributedDict: a value of %r cannot be read, so no callback hears of it", key)
             self._untold[key] = before
             return
         try:
-            old = None if before is None else self._decode(before)
+            old = None if before is None else self._decode(key, before)
         except Exception:  # it was there before the first callback
             old = None
         for callback in self._callbacks:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Protocol
 
 from parkazoo.structures.local_copy import NOT_READ, Entry
 
+SHOWN_BYTES = 40
 _IMMUTABLE = (str, int, float, bool, type(None), bytes)
+
+
+class _Unreadable:
+    def __repr__(self) -> str:
+        return "<cannot be read>"
+
+
+_UNREADABLE = _Unreadable()
 
 
 class Serializer(Protocol):
@@ -25,21 +35,39 @@ class Values:
     def __init__(self, serializer: Serializer | None) -> None:
         self._serializer = serializer
 
-    def value_of(self, entry: Entry) -> Any:
-        """Of mutable values each read makes a new one: a change of it changes nothing else."""
+    def value_of(self, key: str, entry: Entry) -> Any:
+        """Of mutable values each read makes a new one: a change of it changes nothing else.
+
+        :raises ValueError: the serializer cannot read it; its error is the cause.
+        """
         if entry.value is not NOT_READ:
             return entry.value
-        value = entry.raw if self._serializer is None else self._serializer.loads(entry.raw)
+        try:
+            value = entry.raw if self._serializer is None else self._serializer.loads(entry.raw)
+        except Exception as error:
+            some = f"{entry.raw[:SHOWN_BYTES]!r}{'...' if len(entry.raw) > SHOWN_BYTES else ''}"
+            raise ValueError(f"{key!r}: the serializer cannot read {some}: {error!r}") from error
         if type(value) in _IMMUTABLE:
             entry.value = value
         return value
 
+    def shown(self, entries: dict[str, Entry]) -> dict[str, Any]:
+        """The values, with what stands for one that cannot be read."""
+        shown: dict[str, Any] = dict.fromkeys(entries, _UNREADABLE)
+        for key, entry in entries.items():
+            with suppress(ValueError):
+                shown[key] = self.value_of(key, entry)
+        return shown
+
     def raw_of(self, key: str, value: Any) -> bytes:
         """
-        :raises TypeError: the serializer does not take the value.
+        :raises TypeError: the serializer does not take the value; its error is the cause.
         """
         if self._serializer is not None:
-            made = self._serializer.dumps(value)
+            try:
+                made = self._serializer.dumps(value)
+            except Exception as error:
+                raise TypeError(f"{key!r}: the serializer does not take this value: {error!r}") from error
             return made.encode() if isinstance(made, str) else made
         if not isinstance(value, bytes):
             raise TypeError(f"{key!r}: without a serializer values are bytes, not {type(value).__name__}")

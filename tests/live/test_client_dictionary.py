@@ -7,9 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from unittest import mock
 
-from kazoo.exceptions import (
-    NoAuthError,
-)
+from kazoo.exceptions import BadArgumentsError, NoAuthError
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
 from parkazoo import PartlyDoneError
@@ -192,6 +190,7 @@ class TestAsADict(DictionaryTest):
                 (TypeError, "True or False", {"ephemeral": "no"}),
                 (ValueError, "the root", {"path": "/"}),
                 (TypeError, "string expected", {"path": 5}),
+                (BadArgumentsError, "reserved for ParKazoo", {"path": "/parkazoo/x"}),
             ):
                 with self.assertRaisesRegex(error, told):
                     self.dictionary(**options)  # type: ignore[arg-type]

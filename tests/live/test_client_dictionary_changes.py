@@ -116,8 +116,15 @@ class TestChanges(DictionaryTest):
         wait_until(lambda: told == [("x", 1, 2, 2)], f"{told}")
         self.other.set(f"{self.path}/old", b"3")
         wait_until(lambda: told[1:] == [("old", None, 3, 1)], f"{told}")
-        self.assertRaises(pickle.UnpicklingError, self.dictionary(serializer=pickle).pop, "x")
+        with self.assertRaisesRegex(ValueError, "'x': the serializer cannot read b'2': ") as raised:
+            self.dictionary(serializer=pickle).pop("x")
+        self.assertIsInstance(raised.exception.__cause__, pickle.UnpicklingError)
         self.assertEqual(mine["x"], 2)
+        self.other.set(f"{self.path}/old", b"{")
+        wait_until(lambda: mine.get_with_version("x") and "<cannot be read>" in repr(mine), "it is seen")
+        self.assertIn("'x': 2", repr(mine))
+        with self.assertRaisesRegex(TypeError, "'y': the serializer does not take this value: "):
+            mine["y"] = {1}
 
     def test_closed_by_a_callback(self) -> None:
         mine = self.dictionary()

@@ -226,7 +226,7 @@ class TestDeferred(DeferredCase):
         guard = self.client.create(f"{self.root}/guard")
         elsewhere = next(each for each in self.on_each(self.client) if self.home(each)[0] != self.home(path)[0])
         later = self.client.deferred(guard=guard)
-        with self.assertRaises(CrossEnsembleError):
+        with self.assertRaisesRegex(CrossEnsembleError, "must be on the guard's ensemble"):
             later.put(elsewhere, b"")
         later.put(path, b"1")
         later.barrier(DEADLINE_S)
@@ -253,10 +253,17 @@ class TestDeferred(DeferredCase):
             with self.assertRaises(TypeError):
                 later.put(path, "text")  # type: ignore[arg-type]
         self.assertEqual(self.version(path), MANY + 5)
-        wrong: list[dict[str, Any]] = [{"max_pending": 0}, {"linger_s": -1}, {"on_error": "go on"}]
-        for options in wrong:
-            with self.assertRaises(ValueError):
-                self.client.deferred(**options)
+        wrong: list[tuple[type[Exception], str, Any]] = [
+            (ValueError, "max_pending", 0),
+            (TypeError, "max_pending", "5"),
+            (ValueError, "linger_s", -1),
+            (TypeError, "linger_s", "5"),
+            (ValueError, "on_error", "go on"),
+            (TypeError, "guard", 5),
+        ]
+        for kind, name, value in wrong:
+            with self.assertRaisesRegex(kind, name):
+                self.client.deferred(**{name: value})
         with self.assertRaises(ConfigurationError):
             self.parkazoo(consistency="total").deferred()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kazoo.exceptions import NoNodeError
 
-from parkazoo.errors import CrossEnsembleError
+from parkazoo.errors import GUARD, CrossEnsembleError
 from parkazoo.kazoo_private import Create, Delete
 from parkazoo.protocol.chain import LANDED, ChainedBatch, ChainStep, Landed
 from parkazoo.protocol.grown.common import GrownContext
@@ -101,7 +101,7 @@ class _Batch(Attempt):
             )
             for each in (1, at)
         ]
-        return Landed(at - 1, CrossEnsembleError(both))
+        return Landed(at - 1, CrossEnsembleError(both, GUARD))
 
     def _place(self) -> list[Directory]:
         return [self._marker, *super()._place()[1:]]
