@@ -253,7 +253,7 @@ class TestDeferred(DeferredCase):
             with self.assertRaises(TypeError):
                 later.put(path, "text")  # type: ignore[arg-type]
         self.assertEqual(self.version(path), MANY + 5)
-        wrong: list[tuple[type[Exception], str, Any]] = [
+        wrong: list[Any] = [
             (ValueError, "max_pending", 0),
             (TypeError, "max_pending", "5"),
             (ValueError, "linger_s", -1),
@@ -264,8 +264,7 @@ class TestDeferred(DeferredCase):
         for kind, name, value in wrong:
             with self.assertRaisesRegex(kind, name):
                 self.client.deferred(**{name: value})
-        with self.assertRaises(ConfigurationError):
-            self.parkazoo(consistency="total").deferred()
+        self.assertRaises(ConfigurationError, self.parkazoo(consistency="total").deferred)
 
     def test_an_error_that_was_not_fetched_is_logged(self) -> None:
         later = self.client.deferred()
