@@ -172,6 +172,8 @@ class Driver:
 
         Both have one order, as operations of one client have. No thread may be about to begin an operation.
         """
+        if isinstance(self.context, GrownContext):
+            context.places.inherit(self.context.places)
         with self._lock:
             self._older, self.order = self.order, self.order.successor()
             self.context, self.plans, self.brief = context, GROWN_PLANS, frozenset()

@@ -27,14 +27,15 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.context import Context
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.places import NATIVE, directory
+from parkazoo.protocol.grown.places import NATIVE, by_first, directory
 from parkazoo.protocol.placement import Place
 from parkazoo.protocol.steps import Step
 from tests.explore.alone import make_context, make_grown, outcome
 from tests.explore.directories import create
-from tests.explore.grown import ADOPTED, HINTS, STATES, D, Maps, brought, guess
+from tests.explore.grown import ADOPTED, HINTS, STATES, D, Maps, State, brought, guess
 from tests.explore.scenario import Knows
 from tests.protocol.traces import TRACES, TracedTest, in_words, read
 
@@ -175,6 +176,17 @@ class TestGrownFirstChild(GrownTest):
     def test_native_with_a_wrong_guess(self) -> None:
         self.begin("native")
         self.expect_each(MAKE_Y, create(f"{D}/z"))
+
+    def test_in_an_adopted_tree(self) -> None:
+        """In form guarded too, where the guess was right and no ancestor was looked for."""
+        deep = "/a/b/c"
+        tree = State([create("/a"), create("/a/b"), create(deep), create(f"{deep}/old")])
+        for knows in (Knows(by_first(ADOPTED), form=Form.GUARDED), Knows(guess(1))):
+            self.model = brought(tree, Maps(ADOPTED, None, knows), ((), ())).model
+            self.context = make_grown(make_context(ADOPTED), ADOPTED, knows)
+            self.perform(create(f"{deep}/x"))
+            for path in (f"{deep}/y", f"{deep}/z"):
+                self.assertEqual(len(self.perform(create(path))[1]), 1)
 
     def test_a_mark_does_not_hold_it_up(self) -> None:
         self.begin("delete abandoned early", newest=2)

@@ -57,7 +57,7 @@ def at(
             return answers, d
         if not is_missing(answers[0]):
             if is_guess and not isinstance(answers[0], Exception):
-                places.remember(above, since, is_pinned=not above.is_native)
+                places.remember_found(above, since)
             return answers, d
         if (yield from _is_there(context, above, watch)):
             places.remember(above, since)
@@ -130,6 +130,8 @@ def locate(
                 raise refused
         else:
             pin, stat = yield from context.read(path, *reads)
+        if not is_missing(stat) and not isinstance(stat, Exception):
+            places.remember_found(above, since)
         if not isinstance(pin, Exception):
             found = directory(path, d.home, (yield from decided(context, d, pin[0])))
             places.remember(found, since)

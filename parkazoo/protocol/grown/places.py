@@ -47,6 +47,7 @@ class Places:
         self.count = 0
         self._begun: dict[str, int] = {}  # the count when this client began or ended to make or delete a path
         self._forgotten = 0  # the highest count that has fallen out
+        self._heir: Places | None = None  # of the form after this
         self.is_childless = self._childless.__contains__
         self.acl_as_made = self._childless.get
 
@@ -79,7 +80,7 @@ class Places:
         while above != "/":
             where = self.where(above)
             if where != NATIVE:
-                return Place(where, f"{MIRRORS}/{escape(above)}{path[len(above) :]}")
+                return Place(where, mirror_path(above) + path[len(above) :])
             above = split(above)[0]
         return Place(self.root, path)
 
@@ -111,6 +112,25 @@ class Places:
             self._hints[d.path] = where
             self._childless.pop(d.path, None)
 
+    def remember_found(self, d: Directory, since: int) -> None:
+        """A child of `d` was found: its children are there, and so are those of all above it on the way there."""
+        while not is_fixed(d.path) and not self.is_known(d.path):
+            self.remember(d, since, is_pinned=not d.is_native)
+            if not d.is_native:
+                return
+            above = split(d.path)[0]
+            place = Place(d.home.ensemble, split(d.home.path)[0])
+            d = directory(above, place, NATIVE if place.path != mirror_path(above) else place.ensemble)
+
+    def inherit(self, before: Places) -> None:
+        """What was known by the form of the map before. It holds, but for what operations of that form forget yet.
+
+        That a directory has no child does not: by that form another client may have made one without a pin.
+        """
+        with before._lock:
+            before._heir = self
+            self._hints = before._hints.copy()
+
     def remember_childless(self, path: str, acl: list[ACL] | None) -> None:
         """This client has made `path`, with this ACL if that is known."""
         with self._lock:
@@ -134,6 +154,9 @@ class Places:
             self._begun[path] = self.count
             if len(self._begun) > CHANGES_REMEMBERED:
                 self._forgotten = self._begun.pop(next(iter(self._begun)))
+            heir = self._heir
+        if heir is not None:
+            heir.forget(path)
 
 
 def by_first(first: Placement) -> Callable[[str], int]:
@@ -145,7 +168,11 @@ def directory(path: str, home: Place, where: int) -> Directory:
     """A directory with its home there, and its children on that ensemble, or NATIVE."""
     if where == NATIVE:
         return Directory(path, home, home, True)
-    return Directory(path, home, Place(where, f"{MIRRORS}/{escape(path)}"), False)
+    return Directory(path, home, Place(where, mirror_path(path)), False)
+
+
+def mirror_path(path: str) -> str:
+    return f"{MIRRORS}/{escape(path)}"
 
 
 def is_fixed(directory: str) -> bool:
