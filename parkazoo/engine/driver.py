@@ -226,7 +226,9 @@ class Driver:
         home = d.home
         if context.resolver.is_promoted(path) or context.past.is_behind(home.ensemble, path):
             counted = CountReply(self, order, d, request, reply)
-            self.run(self.plans[request.type].operation(context, request), counted, request)
+            operation = self.plans[request.type].operation(context, request)
+            run = self.run if d.is_native else self.go_on
+            run(operation, counted, request, order)
         else:
             physical = placed(request, home.path)
             self.members[home.ensemble].submit(physical, BriefReply(self, order, d, request, reply, context))
@@ -276,6 +278,10 @@ class Driver:
             idle = self._take_idle() if self._when_idle else []
         if ready or idle:
             self._serial(*(run.start for run in ready), *idle)
+
+    def go_on(self, operation: Operation[Any], reply: Reply, request: Request, order: Order[_Run]) -> None:
+        """Run a generator for which a claim is held, which `reply` gives up."""
+        _Run(self, OTHER, request, reply, operation, order).advance(None)
 
     def run(
         self,

@@ -19,6 +19,8 @@ class Running(Protocol):
         self, operation: Operation[Any], reply: Reply, request: Request | None = None, order: Any = None
     ) -> None: ...
 
+    def go_on(self, operation: Operation[Any], reply: Reply, request: Request, order: Any) -> None: ...
+
     def release_count(self, path: str, order: Order[Any]) -> None: ...
 
     def let_go(self, order: Order[Any]) -> None: ...
@@ -79,7 +81,8 @@ class BriefReply(CountReply):
         d, driver, request, order = self._directory, self._driver, self._request, self._order
         if not is_complete(d, request, value):
             rest = complete_answer(self._context, request, value)
-            driver.run(rest, CountReply(driver, order, d, request, self._reply), request, order)
+            run = driver.run if d.is_native else driver.go_on
+            run(rest, CountReply(driver, order, d, request, self._reply), request, order)
             return
         if self._reply is not None:  # as super() does, which would be one more call
             self._reply.set(value)
