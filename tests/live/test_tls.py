@@ -18,6 +18,7 @@ from kazoo.security import make_acl
 from parkazoo import ParKazooClient
 from parkazoo.admin import check_map, init_map, read_map
 from parkazoo.errors import ClusterMapError
+from parkazoo.kazoo_private import CONNECTION_DROP
 from parkazoo.local import HOST, LocalCluster, LocalServer, free_ports
 from parkazoo.protocol.placement import MAP
 from tests.kazoo_suite.certificates import Authority, Credentials
@@ -124,6 +125,17 @@ class TestWorks(TlsTest):
         self.assertEqual(other.LockingQueue("/queue").get(DEADLINE_S), b"item")
         results = [client.create_async("/many/n", sequence=True, makepath=True) for _ in range(1000)]
         self.assertEqual(len({result.get(timeout=DEADLINE_S) for result in results}), 1000)
+
+    def test_deferred_writes(self) -> None:
+        """Each is done once, though connections are lost between them."""
+        client = self.client()
+        paths = [client.create(f"/deferred/{number}/x", makepath=True) for number in range(6)]
+        with client.deferred() as later:
+            for number in range(6000):
+                later.put(paths[number % 6], b"%d" % number)
+                if number % 1500 == 700:
+                    client._call(CONNECTION_DROP, None)
+        self.assertEqual([client.retry(client.get, path)[1].version for path in paths], [1000] * len(paths))
 
     def test_reconnects_expires_and_resumes(self) -> None:
         client = self.client()
