@@ -14,6 +14,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.errors import CrossEnsembleError
 from parkazoo.kazoo_private import (
+    Create,
     Create2,
     Delete,
     Exists,
@@ -31,9 +32,10 @@ from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.places import NATIVE, by_first, directory
-from parkazoo.protocol.placement import Place
+from parkazoo.protocol.placement import Place, Placement
+from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.steps import Step
-from tests.explore.alone import make_context, make_grown, outcome
+from tests.explore.alone import make_context, make_grown, outcome, prepared
 from tests.explore.directories import create
 from tests.explore.grown import ADOPTED, HINTS, STATES, D, Maps, State, brought, guess
 from tests.explore.scenario import Knows
@@ -187,6 +189,20 @@ class TestGrownFirstChild(GrownTest):
             self.perform(create(f"{deep}/x"))
             for path in (f"{deep}/y", f"{deep}/z"):
                 self.assertEqual(len(self.perform(create(path))[1]), 1)
+
+    def test_of_a_leaf_that_was_looked_below(self) -> None:
+        """A tolerant client then still makes it where the first epoch says, and plain clients find it."""
+        first = Placement(3, 0, lambda path: int(path == D))
+        self.model = prepared(first)
+        plain = make_context(first, "plain")
+        for form in (Form.TOLERANT, Form.GUARDED):
+            client = make_grown(make_context(first), first, Knows(by_first(first), form=form))
+            outcome(self.model, PLANS[Create.type].operation(plain, create(D)))
+            self.assertIsInstance(self.perform(GetData(f"{X}/below", None), client)[0], NoNodeError)
+            self.perform(MAKE_X, client)
+            self.assertIsNotNone(outcome(self.model, PLANS[Exists.type].operation(plain, Exists(X, None))))
+            for path in (X, D):
+                self.assertIs(self.perform(Delete(path, -1), client)[0], True)
 
     def test_a_mark_does_not_hold_it_up(self) -> None:
         self.begin("delete abandoned early", newest=2)

@@ -152,7 +152,8 @@ def locate(
         if located is None:
             return None
         above, is_sure = located.d, True
-        places.remember(above, since, is_pinned=located.is_decided)
+        if located.is_decided:  # else it may have no child yet, and is not native
+            places.remember(above, since)
 
 
 def contradiction(d: Directory) -> ClusterMapError:
