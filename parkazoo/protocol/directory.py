@@ -120,20 +120,15 @@ def _acl_of(d: Directory, known: KnownACL | None, answer: Any) -> Operation[Sequ
 
 
 def promote(
-    context: Context,
-    d: Directory,
-    child: Request | None = None,
-    known: KnownACL | None = None,
-    expected: Sequence[ACL] | None = None,
+    context: Context, d: Directory, child: Request | None = None, known: KnownACL | None = None
 ) -> Operation[Any]:
     """Make the mirror of `d`, and `child` (a Create with its physical path) with it.
 
     :param known: the home's ACL, if we have just set it and may not be able to read it.
-    :param expected: the home's ACL as this client has made it. It is read anyway, but behind the pin alone.
     :returns: the created child's path; None without `child`, or if the mirror was there before it.
     :raises: what the create of a child raises on one ZooKeeper: NoNodeError, NoChildrenForEphemeralsError, ...
     """
-    made = yield from try_promote(context, d, child, known, expected)
+    made = AGAIN
     while made is AGAIN:
         made = yield from try_promote(context, d, child, known)
     return made
@@ -144,7 +139,6 @@ def try_promote(
     d: Directory,
     child: Request | None = None,
     known: KnownACL | None = None,
-    expected: Sequence[ACL] | None = None,
     names_mirror: Callable[[], Operation[bool]] | None = None,
 ) -> Operation[Any]:
     """One attempt of :func:`promote`; AGAIN if the directory has changed meanwhile.
@@ -153,21 +147,18 @@ def try_promote(
     """
     home, mirror = d.home.ensemble, d.mirror.ensemble
     # The fence before the marks; if it is stale, the last step fails.
-    if expected is not None:
-        fence = yield from make_fence(d)
-    else:
-        seen, answer = yield (mirror, Exists(d.fence, None)), _acl_request(d, known)
-        fence = yield from _stat_of_fence(d, seen)
-        try:
-            expected = yield from _acl_of(d, known, answer)
-        except (NoNodeError, NoAuthError):
-            # The server may lag. Once it has answered a write, even one that fails, it has caught up.
-            cannot = [Create(d.pin, b"", OPEN_ACL_UNSAFE, 0), CheckVersion(d.pin, IMPOSSIBLE)]
-            _, _, error = yield from commit(home, cannot)
-            if isinstance(error, NoChildrenForEphemeralsError):
-                raise error from None
-            (answer,) = yield (_acl_request(d, known),)
-            expected = yield from _acl_of(d, known, answer)
+    seen, answer = yield (mirror, Exists(d.fence, None)), _acl_request(d, known)
+    fence = yield from _stat_of_fence(d, seen)
+    try:
+        expected = yield from _acl_of(d, known, answer)
+    except (NoNodeError, NoAuthError):
+        # The server may lag. Once it has answered a write, even one that fails, it has caught up.
+        cannot = [Create(d.pin, b"", OPEN_ACL_UNSAFE, 0), CheckVersion(d.pin, IMPOSSIBLE)]
+        _, _, error = yield from commit(home, cannot)
+        if isinstance(error, NoChildrenForEphemeralsError):
+            raise error from None
+        (answer,) = yield (_acl_request(d, known),)
+        expected = yield from _acl_of(d, known, answer)
     # A write, for a read may be stale. The ACL again after it: a set_acls from now on sees the pin, and bumps
     # the fence.
     pin = Create(d.pin, encode_pin(fence, context.names[mirror]), pin_acl(expected), 0)

@@ -41,7 +41,6 @@ from parkazoo.protocol.directory import (
 from parkazoo.protocol.order import children
 from parkazoo.protocol.placement import PIN, ROOT, Directory, join, split
 from parkazoo.protocol.rights import (
-    acl_as_made,
     is_masked,
     is_secret,
     pin_acl,
@@ -252,7 +251,7 @@ def create(context: Context, request: Request) -> Operation[Any]:
         if is_secret(request.acl):
             yield from promote_secret(context, path, request.acl, 0)
         else:
-            resolver.remember_childless(path, acl_as_made(request.acl))
+            resolver.remember_childless(path)
     if isinstance(request, Create2):
         return result[0], (yield from complete_stat(context, request.path, result[1]))
     return result
@@ -266,13 +265,11 @@ def _create_first(context: Context, request: Request, is_guess: bool) -> Operati
     parent, name = split(request.path)
     while True:
         d = yield from context.resolver.find(parent)
-        expected = context.resolver.acl_as_made(parent)
         context.resolver.forget(parent)
         physical = placed(request, join(d.mirror.path, name))
         try:
             # kazoo cannot read a Create2 inside a multi's answer
-            child = physical if isinstance(physical, Create) else None
-            made = yield from promote(context, d, child, expected=expected)
+            made = yield from promote(context, d, physical if isinstance(physical, Create) else None)
         except UNPROMOTED:
             if not is_guess:  # else another may have promoted or deleted it since; and a bad ACL comes first
                 raise

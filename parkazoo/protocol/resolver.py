@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from kazoo.security import ACL
-
 from parkazoo.protocol.placement import Directory, Placement, above
 from parkazoo.protocol.steps import Operation
 
@@ -31,7 +29,6 @@ class Resolver:
         a path that has no UTF-8.
     :ivar is_promoted: whether a path is known to have a mirror, so that a create below it takes one request.
     :ivar is_childless: whether a path probably has no mirror, because this client has made it.
-    :ivar acl_as_made: the ACL that it has given to such a path; None if it does not know.
     """
 
     def __init__(self, placement: Placement, lock: AbstractContextManager[Any] | None = None) -> None:
@@ -41,10 +38,9 @@ class Resolver:
         self._lock = lock or nullcontext()
         self._promoted: set[str] = set()
         self._above_promoted: Counter[str] = Counter()  # how many are below a path
-        self._childless: dict[str, list[ACL] | None] = {}
+        self._childless: set[str] = set()
         self.is_promoted = self._promoted.__contains__
         self.is_childless = self._childless.__contains__
-        self.acl_as_made = self._childless.get
 
     def find(self, path: str) -> Operation[Directory]:
         """Where a path and its children live, for certain; asks if it is not known. Today it is always known."""
@@ -67,27 +63,27 @@ class Resolver:
             if path not in self._promoted:
                 self._promoted.add(path)
                 self._above_promoted.update(above(path))
-        self._childless.pop(path, None)
+        self._childless.discard(path)
 
-    def remember_childless(self, path: str, acl: list[ACL] | None) -> None:
-        """This client has made `path`, with this ACL if that is known."""
+    def remember_childless(self, path: str) -> None:
+        """This client has made `path`."""
         if len(self._childless) >= CHILDLESS_REMEMBERED:
             self._childless.clear()
-        self._childless[path] = acl
+        self._childless.add(path)
 
     def forget(self, path: str) -> None:
         """What this remembers of `path` may no longer be true."""
         if path in self._promoted:
             with self._lock:
                 self._discard([path])
-        self._childless.pop(path, None)
+        self._childless.discard(path)
 
     def forget_all(self, path: str) -> None:
         """Forget `path` and everything below it."""
         if path in self._promoted or path in self._above_promoted:
             with self._lock:
                 self._discard([path, *(each for each in self._promoted if each.startswith(path + "/"))])
-        self._childless.pop(path, None)
+        self._childless.discard(path)
 
     def _discard(self, paths: Iterable[str]) -> None:
         for path in paths:

@@ -36,11 +36,6 @@ def is_secret(acl: Sequence[ACL]) -> bool:
     return False
 
 
-def acl_as_made(acl: Sequence[ACL]) -> list[ACL] | None:
-    """The ACL of a znode that was made with this one; None if the server has put identities in."""
-    return None if any(who.scheme == "auth" for _, who in acl) else list(acl)
-
-
 def is_masked(acl: Iterable[ACL]) -> bool:
     """Whether a server has hidden the digests of this ACL: written back, it would shut every identity out."""
     return any(who.scheme == "digest" and who.id.endswith(":x") for _, who in acl)

@@ -192,23 +192,6 @@ MUTANTS: Mapping[str, Mutant] = {
             "leaf", [create(X)], [SetACL(D, CLOSED, -1)], promises=Promises(observe=LOOK, at_end=acls_are_alike)
         ),
     ),
-    "a promotion believes the ACL that this client has given": Mutant(
-        directory.try_promote,
-        [READ_ACL_AGAIN, "    acl = expected"],
-        ACLS,
-        in_case(
-            "missing",
-            [MKDIR, create(X)],
-            [SetACL(D, CLOSED, -1)],
-            promises=Promises(observe=LOOK, at_end=acls_are_alike),
-        ),
-    ),
-    "a promotion that knows the ACL reads the fence after the marks": Mutant(
-        directory.try_promote,
-        [READ_ACL_AGAIN, f"    fence = {READ_FENCE}\n{READ_ACL_AGAIN}"],
-        ORPHAN,
-        in_case("missing", [MKDIR, create(X)], [RMDIR]),
-    ),
     "a delete does not bump the fence": Mutant(
         directory.remove_mirror,
         ["yield from bump_fence(d)", f"({READ_FENCE}).version"],

@@ -32,7 +32,7 @@ class TestPlaces(unittest.TestCase):
     def test_a_form_hands_on_what_it_knows(self) -> None:
         before, after = places(), places()
         before.remember(MIRRORED, 0)
-        before.remember_childless("/new", None)
+        before.remember_childless("/new")
         after.inherit(before)
         self.assertEqual((after.where("/a"), after.is_childless("/new")), (2, False))
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import unittest
 
-from kazoo.security import OPEN_ACL_UNSAFE
-
 from parkazoo.protocol import resolver as module
 from parkazoo.protocol.placement import Directory, Place, Placement
 from parkazoo.protocol.resolver import Resolver
@@ -64,9 +62,8 @@ class TestMirrors(unittest.TestCase):
         self.assertEqual(known, ["/ab"])
 
     def test_a_mirror_that_has_come(self) -> None:
-        self.resolver.remember_childless("/a", OPEN_ACL_UNSAFE)
+        self.resolver.remember_childless("/a")
         self.assertTrue(self.resolver.is_childless("/a"))
-        self.assertEqual(self.resolver.acl_as_made("/a"), OPEN_ACL_UNSAFE)
         self.resolver.remember_promoted("/a")
         self.assertFalse(self.resolver.is_childless("/a"))
 
@@ -78,5 +75,5 @@ class TestMirrors(unittest.TestCase):
         self.assertFalse(self.resolver.is_promoted("/0"))
         self.resolver.forget_all("/")
         for number in range(module.CHILDLESS_REMEMBERED + 1):
-            self.resolver.remember_childless(f"/{number}", None)
+            self.resolver.remember_childless(f"/{number}")
         self.assertFalse(self.resolver.is_childless("/0"))

@@ -25,7 +25,7 @@ from parkazoo.protocol.grown.whole_stat import complete_stat
 from parkazoo.protocol.operations import EPHEMERAL, SEQUENCE
 from parkazoo.protocol.pin import NATIVE_PIN
 from parkazoo.protocol.placement import Directory, Place, join, split
-from parkazoo.protocol.rights import acl_as_made, is_secret
+from parkazoo.protocol.rights import is_secret
 from parkazoo.protocol.steps import Operation, Request, ask, commit, placed
 
 
@@ -45,7 +45,7 @@ def create(context: GrownContext, request: Request) -> Operation[Any]:
         if is_secret(request.acl):
             yield from promote_secret(context, path, request.acl, 0)
         else:
-            places.remember_childless(path, acl_as_made(request.acl))
+            places.remember_childless(path)
     if not isinstance(request, Create2):
         return result
     made = directory(path, d.mirror, NATIVE)._replace(home=d.mirror)
@@ -136,7 +136,6 @@ def decide(
     """
     places = context.places
     is_guess = places.is_childless(path)  # this client has just made it
-    expected = None if known else places.acl_as_made(path)
     while True:
         since = places.count
         if is_guess:
@@ -149,7 +148,7 @@ def decide(
             return d, AGAIN
         d = to_be(context, found)
         try:
-            made = yield from _make_first(context, d, child, known, expected)
+            made = yield from _make_first(context, d, child, known)
         except UNPROMOTED as error:
             if is_guess:  # another may have decided, or deleted it since
                 made = AGAIN
@@ -159,7 +158,7 @@ def decide(
                 made = yield from _make_first(context, d, child)
             else:
                 raise
-        is_guess, expected, tried = False, None, None
+        is_guess, tried = False, None
         if made is not AGAIN:
             is_made = made is not None
             places.remember(d, since, is_pinned=is_pinned_by_child(context, d) and (is_made or not d.is_native))
@@ -204,19 +203,14 @@ def has_mirror(d: Directory) -> Operation[bool]:
 
 
 def _make_first(
-    context: GrownContext,
-    d: Directory,
-    child: Request | None,
-    known: KnownACL | None = None,
-    expected: Sequence[ACL] | None = None,
+    context: GrownContext, d: Directory, child: Request | None, known: KnownACL | None = None
 ) -> Operation[Any]:
     """What the create of the child was answered; None if it was not sent; AGAIN if the directory has changed."""
     if not d.is_native:
         physical = None
         if isinstance(child, Create):
             physical = placed(child, join(d.mirror.path, split(child.path)[1]))
-        names = partial(names_mirror, context, d)
-        return (yield from try_promote(context, d, physical, known, expected, names))
+        return (yield from try_promote(context, d, physical, known, partial(names_mirror, context, d)))
     if child is None:
         return None
     if context.form < Form.GUARDED:

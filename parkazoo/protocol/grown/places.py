@@ -10,8 +10,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from kazoo.security import ACL
-
 from parkazoo.protocol.placement import MIRRORS, Directory, Place, Placement, escape, is_of_zookeeper, join, split
 from parkazoo.protocol.resolver import CHILDLESS_REMEMBERED
 
@@ -43,13 +41,12 @@ class Places:
         self.root = first.of_children("/")
         self._lock = lock or nullcontext()
         self._hints: dict[str, int] = {}
-        self._childless: dict[str, list[ACL] | None] = {}
+        self._childless: set[str] = set()
         self.count = 0
         self._begun: dict[str, int] = {}  # the count when this client began or ended to make or delete a path
         self._forgotten = 0  # the highest count that has fallen out
         self._heir: Places | None = None  # of the form after this
         self.is_childless = self._childless.__contains__
-        self.acl_as_made = self._childless.get
 
     def where(self, directory: str) -> int:
         """The ensemble that holds the children of a directory, as far as is known; or NATIVE."""
@@ -110,7 +107,7 @@ class Places:
             if len(self._hints) >= REMEMBERED:
                 self._hints.clear()
             self._hints[d.path] = where
-            self._childless.pop(d.path, None)
+            self._childless.discard(d.path)
 
     def remember_found(self, d: Directory, since: int) -> None:
         """A child of `d` was found: its children are there, and so are those of all above it on the way there."""
@@ -131,24 +128,24 @@ class Places:
             before._heir = self
             self._hints = before._hints.copy()
 
-    def remember_childless(self, path: str, acl: list[ACL] | None) -> None:
-        """This client has made `path`, with this ACL if that is known."""
+    def remember_childless(self, path: str) -> None:
+        """This client has made `path`."""
         with self._lock:
             if len(self._childless) >= CHILDLESS_REMEMBERED:
                 self._childless.clear()
-            self._childless[path] = acl
+            self._childless.add(path)
 
     def drop(self, directory: str) -> None:
         """The children of a directory are not where they were thought to be."""
         with self._lock:
             self._hints.pop(directory, None)
-            self._childless.pop(directory, None)
+            self._childless.discard(directory)
 
     def forget(self, path: str) -> None:
         """This client begins, or has ended, to make or delete `path`."""
         with self._lock:
             self._hints.pop(path, None)
-            self._childless.pop(path, None)
+            self._childless.discard(path)
             self.count += 1
             self._begun.pop(path, None)
             self._begun[path] = self.count
