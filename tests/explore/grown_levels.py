@@ -17,6 +17,7 @@ from tests.explore.chosen import ACLS, ALICE, BOB, BOTH
 from tests.explore.directories import create, only, try_again
 from tests.explore.families import TROUBLES, Family, looked_at, name_of
 from tests.explore.grown import ADOPTED, HINTS, MAPS, D, Grown, Maps, State, brought, drawn, hint_of, neighbours
+from tests.explore.grown_deep import GrownDeep
 from tests.explore.grown_families import (
     GrownMistaken,
     GrownNumbers,
@@ -251,6 +252,7 @@ GROWN: Sequence[type[AtRandom]] = (
     GrownMistaken,
     GrownRemembered,
     GrownLevels,
+    GrownDeep,
     GrownRights,
     GrownSecret,
     GrownRise,

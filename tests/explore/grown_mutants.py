@@ -18,6 +18,7 @@ from tests.explore.alone import must
 from tests.explore.directories import create
 from tests.explore.families import looked_at, name_of
 from tests.explore.grown import ADOPTED, D, beginning
+from tests.explore.grown_deep import GrownDeep
 from tests.explore.grown_families import OTHER, X, Y
 from tests.explore.grown_levels import GrownLevels
 from tests.explore.mutation import Mutation
@@ -71,7 +72,7 @@ def in_case(
     return scenario
 
 
-def named(member: GrownLevels | GrownRise) -> Callable[[str], Scenario]:
+def named(member: GrownLevels | GrownRise | GrownDeep) -> Callable[[str], Scenario]:
     return lambda name: dataclasses.replace(member.scenario(), name=name)
 
 
@@ -83,6 +84,9 @@ TAKES_PROOF = """
 LISTS_MARKS = "            marks = yield from ask(home, GetChildren(d.pin, None))\n"
 ASKS_PIN = """            if names_mirror is not None and not (yield from names_mirror()):
                 return AGAIN
+"""
+LEAF_IS_UNKNOWN = """        if located.is_decided:  # else it may have no child yet, and is not native
+            places.remember(above, since)
 """
 READS_FENCE = "    fence = yield from make_fence(d)\n    acl = yield from _acl_of(d, known, answer)"
 GROWN_MUTANTS: Mapping[str, GrownMutant] = {
@@ -145,6 +149,26 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
         ["if found.may_be_guessed or (not", "if True or (not"],
         OTHERS,
         in_case("adopted", [MAKE_Y], [LIST]),
+    ),
+    "a leaf that was looked below is native": GrownMutant(
+        lookup.locate,
+        [LEAF_IS_UNKNOWN, "        places.remember(above, since, is_pinned=located.is_decided)\n"],
+        OTHERS,
+        named(
+            GrownDeep(
+                tree="two",
+                forms="guarded tolerant",
+                first="by the older",
+                older="212",
+                newer="100",
+                remembers="xxx",
+                other_remembers="xxx",
+                one="makes the last",
+                other="looks and makes beside",
+                rises="nobody",
+                trouble="a lost connection",
+            )
+        ),
     ),
     "NoNode is believed": GrownMutant(
         lookup.at,
