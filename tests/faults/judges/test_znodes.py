@@ -135,6 +135,17 @@ class TestWatches(JudgeTest):
         ):
             self.refuse("not what came next", *self.set_up(), self.armed(2, 1, "data", 1), event)
 
+    def test_gone_after_the_first_child(self) -> None:
+        """All of it before the client could look again. With a child before, or too early, it is no excuse."""
+        armed = self.armed(4, 1, "children", [])
+        self.accept(*self.set_up(), armed, self.told(9.1, 1, "children", "DELETED"))
+        self.refuse("not what came next", *self.set_up(), armed, self.told(8.9, 1, "children", "DELETED"))
+        later = [*self.changed(7.5, "add", 6, "e"), *self.changed(8, "drop", 7, "e")]
+        events = [*self.set_up()[:8], *later, *self.set_up()[8:]]
+        for at_s, children in ((7.2, []), (6, ["c"])):
+            told = [self.armed(at_s, 1, "children", children), self.told(9.1, 1, "children", "DELETED")]
+            self.refuse("not what came next", *events, *told)
+
     def test_told_though_refused(self) -> None:
         refused = line(0.5, 1, "refused", watch=1, path="/d", kind="data")
         told = [self.armed(2, 2, "data", 1), self.told(3.1, 2, "data", "CHANGED")]
