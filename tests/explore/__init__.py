@@ -10,6 +10,7 @@ Each file stands on those above it:
 - ``words``, ``tell``: a violation as people read it; ``explorer``: visits all that can happen
 - ``directories``, ``families``, ``chosen``, ``mutants``: scenarios by name; ``replay``: lets one happen again;
   ``visits``: what `make explore` visits; ``visitor``, ``mutation``: what these have in common with ``sessions``
-- ``pinned``, ``grown``, ``grown_families``, ``grown_levels``, ``grown_mutants``: the same for maps that have grown
+- ``pinned``, ``grown``, ``grown_families``, ``grown_deep``, ``grown_levels``, ``grown_mutants``: the same for maps
+  that have grown
 - ``sessions``: the same for connections and sessions that are lost, expire and begin anew
 """
