@@ -23,6 +23,7 @@ from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.reading import look
 from parkazoo.protocol.operations import look_again
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
+from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.plans import BRIEF, OTHER, PLANS, Plan
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import Operation, Request, Step, placed
@@ -225,10 +226,7 @@ class Driver:
             return
         home = d.home
         if context.resolver.is_promoted(path) or context.past.is_behind(home.ensemble, path):
-            counted = CountReply(self, order, d, request, reply)
-            operation = self.plans[request.type].operation(context, request)
-            run = self.run if d.is_native else self.go_on
-            run(operation, counted, request, order)
+            self.run_counted(self.plans[request.type].operation(context, request), d, request, reply, order)
         else:
             physical = placed(request, home.path)
             self.members[home.ensemble].submit(physical, BriefReply(self, order, d, request, reply, context))
@@ -279,9 +277,20 @@ class Driver:
         if ready or idle:
             self._serial(*(run.start for run in ready), *idle)
 
-    def go_on(self, operation: Operation[Any], reply: Reply, request: Request, order: Order[_Run]) -> None:
-        """Run a generator for which a claim is held, which `reply` gives up."""
-        _Run(self, OTHER, request, reply, operation, order).advance(None)
+    def run_counted(
+        self,
+        operation: Operation[Any],
+        d: Directory,
+        request: Request,
+        reply: Reply | None,
+        order: Order[_Run],
+    ) -> None:
+        """Run the generator of what may count children; it has claimed so, unless the directory is native."""
+        counted = CountReply(self, order, d, request, reply)
+        if d.is_native:
+            self.run(operation, counted, request, order)
+        else:
+            _Run(self, OTHER, request, counted, operation, order).advance(None)
 
     def run(
         self,

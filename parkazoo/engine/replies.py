@@ -15,11 +15,9 @@ from parkazoo.protocol.steps import Operation, Request
 class Running(Protocol):
     """A driver. The order in which an operation has begun goes with it to its end."""
 
-    def run(
-        self, operation: Operation[Any], reply: Reply, request: Request | None = None, order: Any = None
+    def run_counted(
+        self, operation: Operation[Any], d: Directory, request: Request, reply: Reply | None, order: Any
     ) -> None: ...
-
-    def go_on(self, operation: Operation[Any], reply: Reply, request: Request, order: Any) -> None: ...
 
     def release_count(self, path: str, order: Order[Any]) -> None: ...
 
@@ -81,8 +79,7 @@ class BriefReply(CountReply):
         d, driver, request, order = self._directory, self._driver, self._request, self._order
         if not is_complete(d, request, value):
             rest = complete_answer(self._context, request, value)
-            run = driver.run if d.is_native else driver.go_on
-            run(rest, CountReply(driver, order, d, request, self._reply), request, order)
+            driver.run_counted(rest, d, request, self._reply, order)
             return
         if self._reply is not None:  # as super() does, which would be one more call
             self._reply.set(value)

@@ -69,6 +69,11 @@ def unescape(name: str) -> str:
     return name.replace("%2F", "/").replace("%25", "%")
 
 
+def mirror_path(directory: str) -> str:
+    """Where the mirror of a directory is, on the ensemble that has it."""
+    return f"{MIRRORS}/{escape(directory)}"
+
+
 def is_reserved(path: str) -> bool:
     """Whether the path belongs to ParKazoo: never created, never seen, by a user."""
     if ROOT[1:] not in path:  # most are not
@@ -172,7 +177,7 @@ class Placement:
         ensemble = self.bootstrap if path == "/zookeeper" else self.of_children(directory)  # of(path), split once
         while directory != "/":
             if self.of(directory) != ensemble:
-                return Place(ensemble, f"{MIRRORS}/{escape(directory)}{path[len(directory) :]}")
+                return Place(ensemble, mirror_path(directory) + path[len(directory) :])
             directory = split(directory)[0]  # children of a native directory stay below it
         return Place(ensemble, path)
 
@@ -182,4 +187,4 @@ class Placement:
         children = self._of_children(path)  # not remembered twice: most paths have no children
         if home.ensemble == children:
             return Directory(path, home, home, True)
-        return Directory(path, home, Place(children, f"{MIRRORS}/{escape(path)}"), False)
+        return Directory(path, home, Place(children, mirror_path(path)), False)

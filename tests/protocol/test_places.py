@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import unittest
 
-from parkazoo.protocol.grown.places import NATIVE, Places, directory, mirror_path
-from parkazoo.protocol.placement import Place
+from parkazoo.protocol.grown.places import NATIVE, Places, directory
+from parkazoo.protocol.placement import Place, mirror_path
 from tests.explore.grown import ADOPTED, guess
 
 MIRRORED = directory("/a", Place(0, "/a"), 2)

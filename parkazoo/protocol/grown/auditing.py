@@ -30,7 +30,7 @@ from parkazoo.protocol.grown.lookup import locate
 from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
 from parkazoo.protocol.mend import mend
 from parkazoo.protocol.pin import Pin, decode_pin
-from parkazoo.protocol.placement import MIRRORS, OURS, PIN, PROOF, Directory, Place, above, escape, join
+from parkazoo.protocol.placement import MIRRORS, OURS, PIN, PROOF, Directory, Place, above, join, mirror_path
 from parkazoo.protocol.steps import Operation, ask, ask_synced
 
 
@@ -143,7 +143,7 @@ def _is_damaged_above(context: GrownContext, path: str) -> Operation[bool]:
     for directory_above in above(path):
         if is_fixed(directory_above):
             return False
-        mirror = f"{MIRRORS}/{escape(directory_above)}"
+        mirror = mirror_path(directory_above)
         found = yield from locate(context, directory_above, is_fresh=True)
         place = found.d.mirror if found is not None and found.is_decided else None
         answers = yield tuple((ensemble, Exists(mirror, None)) for ensemble in range(len(context.names)))

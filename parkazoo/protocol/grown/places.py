@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from parkazoo.protocol.placement import MIRRORS, Directory, Place, Placement, escape, is_of_zookeeper, join, split
+from parkazoo.protocol.placement import Directory, Place, Placement, is_of_zookeeper, join, mirror_path, split
 from parkazoo.protocol.resolver import CHILDLESS_REMEMBERED
 
 NATIVE = -1  # in place of an ensemble: the children are below their home
@@ -166,10 +166,6 @@ def directory(path: str, home: Place, where: int) -> Directory:
     if where == NATIVE:
         return Directory(path, home, home, True)
     return Directory(path, home, Place(where, mirror_path(path)), False)
-
-
-def mirror_path(path: str) -> str:
-    return f"{MIRRORS}/{escape(path)}"
 
 
 def is_fixed(directory: str) -> bool:
