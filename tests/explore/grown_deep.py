@@ -7,17 +7,17 @@ nothing.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from parkazoo.kazoo_private import Delete, Exists, GetChildren, GetData, SetData, Transaction
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.grown.places import NATIVE, UNPINNED, by_first
+from parkazoo.protocol.grown.places import NATIVE, UNPINNED
 from parkazoo.protocol.placement import Placement
 from tests.explore.directories import create, try_again
 from tests.explore.families import TROUBLES, name_of
-from tests.explore.grown import ADOPTED, Hints, Maps, State, brought, drawn
+from tests.explore.grown import ADOPTED, Hints, Maps, State, brought, drawn, neighbours
 from tests.explore.grown_families import in_order
 from tests.explore.scenario import Knows, Program, Promises, Rise, Scenario
 from tests.explore.znodes import Request
@@ -66,7 +66,8 @@ AFTERWARDS: Sequence[Request] = [
     *MAKES,
     *(GetChildren(path, None) for path in TREE),
 ]
-FORMS = [f"{one.word} {other.word}" for one in Form for other in Form if one and other and abs(one - other) <= 1]
+BOTH_GROWN = "grown grown"
+FORMS = [BOTH_GROWN, *(forms for forms, _ in neighbours(ADOPTED, ADOPTED.of_children))]
 FIRST = ("adopted", "by the older")
 RISES = ("nobody", "the older", "the older while it works")
 HINT = {"n": NATIVE, "u": UNPINNED, "0": 0, "1": 1, "2": 2}
@@ -106,7 +107,9 @@ class GrownDeep:
 
     def scenario(self) -> Scenario:
         first = ADOPTED if self.first == "adopted" else Placement(3, 0, _places(self.older))
-        maps = Maps(first, *self._known(first))
+        maps = Maps(first, Knows(_places(self.older)), Knows(_places(self.newer)))
+        if self.forms != BOTH_GROWN:
+            maps = dict(neighbours(first, _places(self.newer)))[self.forms]
         steps, plain = TREES[self.tree]
         begun = brought(
             State(steps[:plain], steps[plain:]), maps, (_hints(self.remembers), _hints(self.other_remembers))
@@ -114,11 +117,6 @@ class GrownDeep:
         programs = [self._mine(maps), try_again(in_order(PROGRAMS[self.other]))]
         promises = Promises(observe=AFTERWARDS, mirrors_per_life=None, of_watches=False)
         return Scenario(name_of(self), begun, programs, TROUBLES[self.trouble], promises=promises)
-
-    def _known(self, first: Placement) -> Iterator[Knows]:
-        for word, where in zip(self.forms.split(), (self.older, self.newer), strict=True):
-            form = Form[word.upper()]
-            yield Knows(_places(where) if form is Form.GROWN else by_first(first), form=form)
 
     def _mine(self, maps: Maps) -> Program:
         mine = list(PROGRAMS[self.one])
