@@ -117,7 +117,8 @@ def calls_of(history: Iterable[Event], sessions: Sequence[Who]) -> Iterable[Call
 class Linearization:
     """An order of all operations in which one ZooKeeper would have answered each as it was answered.
 
-    An operation of unknown outcome may have any place behind its call, or none.
+    An operation of unknown outcome may have any place behind its call, or none: it may take place while the client
+    that comes at the end looks, which may have helped it on.
 
     :param binds_lagging: if servers lag, a read may be of the past, but not of before the operations for which
         this is true; None if they do not.
@@ -140,17 +141,20 @@ class Linearization:
         self._before = [[i for i, each in enumerate(calls) if self._binds(each, call)] for call in calls]
 
     def exists(self, specification: Model) -> bool:
-        return self._fits(Specification(specification, {}), frozenset(range(len(self._calls))), False)
+        return self._fits(Specification(specification, {}), frozenset(range(len(self._calls))), None)
 
-    def _fits(self, specification: Specification, left: frozenset[int], is_over: bool) -> bool:
+    def _fits(self, specification: Specification, left: frozenset[int], seen: int | None) -> bool:
         """Whether what is left has an order.
 
-        :param is_over: everything known has happened; only operations of unknown outcome may still happen.
+        :param seen: how much of what is observed at the end; None while not everything known has happened.
         """
-        may_end = not is_over and all(self._calls[i].returned is None for i in left)
-        if may_end and specification.told(self._told) and self._fits(specification, left, True):
+        if seen is None:
+            may_end = all(self._calls[i].returned is None for i in left)
+            if may_end and specification.told(self._told) and self._fits(specification, left, 0):
+                return True
+        elif seen == len(self._observed):
             return True
-        if is_over and self._sees(specification.model):
+        elif (after := self._sees(specification, self._observed[seen])) and self._fits(after, left, seen + 1):
             return True
         for i in left:
             call = self._calls[i]
@@ -160,7 +164,7 @@ class Linearization:
                 else:
                     after, got = specification.execute(call)
                     is_right = call.returned is None or self._judge(call.request, freeze(got)) == call.result
-                if is_right and self._fits(after, left - {i}, is_over):
+                if is_right and self._fits(after, left - {i}, seen):
                     return True
         return False
 
@@ -175,12 +179,10 @@ class Linearization:
             return True
         return self._binds_lagging(one, other)
 
-    def _sees(self, specification: Model) -> bool:
-        specification = specification.copy()
-        return all(
-            self._judge(request, freeze(specification.execute(0, request))) == result
-            for request, result in self._observed
-        )
+    def _sees(self, specification: Specification, observed: Observed) -> Specification | None:
+        """What it is behind an observation; None if that would have seen something else."""
+        after, got = specification.observe(observed.request)
+        return after if self._judge(observed.request, freeze(got)) == observed.result else None
 
 
 def binds(own: Call, read: Call) -> bool:
@@ -243,6 +245,11 @@ class Specification:
             watch = Left(call.client, call.number, watch_kind(call.request), path_of(call.request), is_sure)
             events = {**events, watch: ()}
         return Specification(model, events), got
+
+    def observe(self, request: Request) -> tuple[Specification, Answer]:
+        """As :meth:`execute`, by a client that nobody knows and no watch tells of."""
+        model = self.model.copy()
+        return Specification(model, {}), model.execute(0, request)
 
     def told(self, told: AllTold) -> bool:
         """Each watch was called once if anything happened, for the first thing that did, or for the end.

@@ -6,7 +6,8 @@ follows. Of a client that holds something on one ensemble the judge checks:
 - it is SUSPENDED only if that ensemble is not connected, and LOST only if its session there has expired;
 - a request fails only if the client was not CONNECTED meanwhile, or did not hold anything yet;
 - it is LOST before it finds an ephemeral of its own gone;
-- after LOST it writes nothing under a lock that it acquired before; and for all clients, the locks as in lock.py;
+- after LOST it writes nothing under a lock that it acquired before, unless a server may have called a living
+  session expired; and for all clients, the locks as in lock.py;
 - its id is another one only after LOST.
 
 While all servers of an ensemble are away, for more than two session time-outs and with nothing else wrong:
@@ -29,7 +30,7 @@ from parkazoo import ClusterMapError
 from tests.faults.judges import guarded_writes
 from tests.faults.judges.holding import Life, lives
 from tests.faults.judges.spans import Spans
-from tests.faults.load import Judgement, Record, Run
+from tests.faults.load import Fault, Judgement, Record, Run
 from tests.faults.loads.elsewhere import HOLDERS
 from tests.faults.loads.one_down import NAMES
 from tests.faults.retries import LOST
@@ -39,6 +40,8 @@ LOST_NAMES = {error.__name__ for error in LOST}
 REFUSED_NAMES = {*LOST_NAMES, KazooTimeoutError.__name__, ClusterMapError.__name__}  # of a start
 REASONS = {"SUSPENDED": "away", "LOST": "expired"}  # the field of a state that has its ensembles
 LONG = 2.0  # session timeouts
+# Faults in which a server calls sessions expired that live: it is another ensemble's, or shuts down.
+UNTRUE = ("address moves", "restart")
 
 
 class Outage(NamedTuple):
@@ -124,16 +127,21 @@ def _clients(run: Run) -> list[_Client]:
     records: dict[tuple[int, int], list[Record]] = defaultdict(list)
     for record in run.records:
         records[record.worker, record.life].append(record)
-    return [_Client(life, records[key]) for key, life in lives(run).items()]
+    return [_Client(life, records[key], run.faults) for key, life in lives(run).items()]
 
 
 class _Client:
     """One life of a worker that holds something, until it stops its client."""
 
-    def __init__(self, life: Life, records: Sequence[Record]) -> None:
+    def __init__(self, life: Life, records: Sequence[Record], faults: Sequence[Fault]) -> None:
         self._life = life
         self._records = [*itertools.takewhile(lambda each: each.what != "stopping", records)]
         self.ensemble = NAMES[records[0].worker % len(NAMES)]
+        self._untrue = Spans(
+            (each.began_s, each.ended_s)
+            for each in faults
+            if each.kind in UNTRUE and each.target.startswith(self.ensemble)
+        )
         self.states = self._of("state")
         self._lost_s = [each.at_s for each in self.states if each.fields["state"] == "LOST"]
         made_s = [each.at_s for each in self._of("made")]
@@ -192,9 +200,10 @@ class _Client:
 
     def _beliefs(self) -> Iterator[str]:
         acquired = {each.fields["hold"]: each for each in self._of("acquired")}
+        truly_lost_s = [at_s for at_s in self._lost_s if not self._untrue.touch(at_s, at_s)]
         for each in self._of("guarded"):
             since_s = acquired[each.fields["hold"]].at_s
-            if self._is_lost(since_s, each.fields["began"]):
+            if any(since_s <= at_s <= each.fields["began"] for at_s in truly_lost_s):
                 yield f"{self} acquired the lock at {since_s:.3f} s, was LOST, and wrote at {each.at_s:.3f} s"
 
     def answers(self, outage: Outage) -> list[Record]:

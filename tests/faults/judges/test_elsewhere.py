@@ -116,6 +116,22 @@ class TestElsewhere(JudgeTest):
         self.accept(*lines, *held(C, 15, 16))
         self.refuse("was LOST, and wrote at 53.000 s", *lines, *held(C, 15, 16, 53))
 
+    def test_a_lock_kept_by_a_session_called_expired(self) -> None:
+        """A server of another ensemble says so, or one that shuts down; the ensemble knows better."""
+        lost = (seen(15.5, C, "LOST", expired=["c"]), seen(15.7, C, "CONNECTED", id=8))
+        back = seen(51, C, "CONNECTED", id=8)
+        lines = (*OF_A, *OF_C, *lost, *held(C, 14, 15, 16), SUSPENDED, back, *STARTS)
+        moved = Fault(15.0, 19.0, "address moves", "c", "the only one", 15.1, 18.0)
+        self.accept(*lines, faults=[AWAY, moved])
+        self.accept(*lines, faults=[AWAY, moved._replace(kind="restart", target="c2")])
+        for other in (
+            moved._replace(kind="kill"),
+            moved._replace(target="a"),
+            moved._replace(began_s=15.6),
+            moved._replace(ended_s=15.4),
+        ):
+            self.refuse("was LOST, and wrote at 16.000 s", *lines, faults=[AWAY, other])
+
     def test_a_lock_of_two(self) -> None:
         other = C + 3
         self.refuse(
