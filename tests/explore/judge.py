@@ -152,9 +152,7 @@ class Linearization:
             may_end = all(self._calls[i].returned is None for i in left)
             if may_end and specification.told(self._told) and self._fits(specification, left, 0):
                 return True
-        elif seen == len(self._observed):
-            return True
-        elif (after := self._sees(specification, self._observed[seen])) and self._fits(after, left, seen + 1):
+        elif self._sees(specification, left, seen):
             return True
         for i in left:
             call = self._calls[i]
@@ -179,10 +177,13 @@ class Linearization:
             return True
         return self._binds_lagging(one, other)
 
-    def _sees(self, specification: Specification, observed: Observed) -> Specification | None:
-        """What it is behind an observation; None if that would have seen something else."""
-        after, got = specification.observe(observed.request)
-        return after if self._judge(observed.request, freeze(got)) == observed.result else None
+    def _sees(self, specification: Specification, left: frozenset[int], seen: int) -> bool:
+        """Whether what is observed next fits, and all that is behind it."""
+        if seen == len(self._observed):
+            return True
+        request, result = self._observed[seen]
+        after, got = specification.observe(request)
+        return self._judge(request, freeze(got)) == result and self._fits(after, left, seen + 1)
 
 
 def binds(own: Call, read: Call) -> bool:

@@ -190,6 +190,34 @@ class TestGrownFirstChild(GrownTest):
             for path in (f"{deep}/y", f"{deep}/z"):
                 self.assertEqual(len(self.perform(create(path))[1]), 1)
 
+    def begin_guarded(self, state: str, hint: str, first: Placement = ADOPTED) -> GrownContext:
+        """Another client of form guarded, which knows nothing, is returned."""
+        known = HINTS[hint]
+        knows = Knows(by_first(first), [] if known is None else [(D, known)], form=Form.GUARDED)
+        self.model = brought(STATES[state], Maps(first, None, knows), ((), ())).model
+        self.context = make_grown(make_context(first), first, knows)
+        return make_grown(make_context(first, "other"), first, knows._replace(hints=[]))
+
+    def test_in_form_guarded(self) -> None:
+        """It can only be native: nobody is asked. One round trip, though another has been first."""
+        for hint in ("nothing", "unpinned"):
+            other = self.begin_guarded("adopted", hint)
+            self.expect_each(MAKE_Y, create(f"{D}/z"))
+            self.perform(create(f"{D}/other"), other)
+        other = self.begin_guarded("adopted", "unpinned")
+        self.perform(create(f"{D}/other"), other)
+        self.expect_each(MAKE_Y, create(f"{D}/z"))
+        self.begin_guarded("leaf", "nothing")
+        self.expect_each(MAKE_X, MAKE_Y)
+
+    def test_in_form_guarded_in_vain(self) -> None:
+        self.begin_guarded("adopted", "unpinned")
+        self.expect(MAKE_X, NodeExistsError)
+        self.begin_guarded("missing", "unpinned")
+        self.expect(MAKE_X, NoNodeError)
+        self.begin_guarded("mirrored", "unpinned", Placement(3, 0, lambda path: int(path == D)))
+        self.expect_each(MAKE_Y, create(f"{D}/z"))
+
     def test_of_a_leaf_that_was_looked_below(self) -> None:
         """A tolerant client then still makes it where the first epoch says, and plain clients find it."""
         first = Placement(3, 0, lambda path: int(path == D))

@@ -10,7 +10,7 @@ from typing import Any
 from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 from kazoo.security import ACL, READ_ACL_UNSAFE
 
-from parkazoo.kazoo_private import CheckVersion, Create, Create2, Exists, GetData
+from parkazoo.kazoo_private import CheckVersion, Create, Create2, Exists, GetData, Transaction
 from parkazoo.protocol.directory import (
     AGAIN,
     UNPROMOTED,
@@ -20,13 +20,13 @@ from parkazoo.protocol.directory import (
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.lookup import Located, contradiction, decided, locate, verify_whole
-from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
+from parkazoo.protocol.grown.places import NATIVE, above, directory, is_fixed
 from parkazoo.protocol.grown.whole_stat import complete_stat
 from parkazoo.protocol.operations import EPHEMERAL, SEQUENCE
 from parkazoo.protocol.pin import NATIVE_PIN
 from parkazoo.protocol.placement import Directory, Place, join, split
 from parkazoo.protocol.rights import is_secret
-from parkazoo.protocol.steps import Operation, Request, ask, commit, placed
+from parkazoo.protocol.steps import Operation, Request, ask, commit, failure, placed
 
 
 def create(context: GrownContext, request: Request) -> Operation[Any]:
@@ -63,14 +63,17 @@ def _create(context: GrownContext, request: Request) -> Operation[tuple[Director
         if is_worth_a_try:
             since = places.count
             physical = placed(request, join(d.mirror.path, name))
+            may_pin = _may_pin(context, d)
             if d.is_native and not is_fixed(parent) and context.form >= Form.GUARDED:
-                result = yield from _create_native(d, physical)
+                result = yield from _create_native(d, physical, native_marks(d) if may_pin else ())
             else:
                 (result,) = yield ((d.mirror.ensemble, physical),)
             if not isinstance(result, NoNodeError) or is_fixed(parent):
                 if isinstance(result, Exception):
                     raise result
                 places.remember(d, since, is_pinned=is_pinned_by_child(context, d))
+                if may_pin:
+                    places.remember_found(above(d), since)
                 return d, result
             places.drop(parent)
             if d.is_native and d == lacks_proof:  # again, though a pin has said so
@@ -91,14 +94,30 @@ def _is_worth_a_try(context: GrownContext, d: Directory) -> bool:
     """Whether to send a create at once to where the children of `d` are thought to be."""
     places = context.places
     if places.is_known(d.path):
-        return places.is_pinned(d.path) or (d.is_native and context.form < Form.GUARDED)
+        is_unpinned = d.is_native and context.form < Form.GUARDED
+        return is_unpinned or places.is_pinned(d.path) or _may_pin(context, d)
     return is_fixed(d.path) or (not places.is_childless(d.path) and context.is_joined(d.mirror.ensemble))
 
 
-def _create_native(d: Directory, request: Request) -> Operation[Any]:
-    """The answer to a create below the home of a native directory; NoNodeError if it is not, or is no more."""
-    guard = CheckVersion(d.proof, -1)
-    results, index, error = yield from commit(d.home.ensemble, [guard, Create(*request[:4])])
+def _may_pin(context: GrownContext, d: Directory) -> bool:
+    """Whether to pin a directory as native without a look: no pin is known, and nothing else could be decided."""
+    if context.form is not Form.GUARDED or is_fixed(d.path):
+        return False
+    places = context.places
+    return d.is_native and places.guess(d.path) == NATIVE and not places.is_pinned(d.path)
+
+
+def _create_native(d: Directory, request: Request, marks: Sequence[Request]) -> Operation[Any]:
+    """The answer to a create below the home of a native directory; NoNodeError if it is not, or is no more.
+
+    :param marks: pin and proof, to be made first unless there is a pin.
+    """
+    guarded = Transaction([CheckVersion(d.proof, -1), Create(*request[:4])])
+    before = [Transaction(marks)] if marks else []
+    *_, results = yield tuple((d.home.ensemble, each) for each in (*before, guarded))
+    if isinstance(results, Exception):
+        raise results
+    index, error = failure(results)
     if error is not None:
         return NoNodeError() if index == 0 else error
     return (yield from _as_answer(d, request, results[1]))

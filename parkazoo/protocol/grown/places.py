@@ -115,9 +115,7 @@ class Places:
             self.remember(d, since, is_pinned=not d.is_native)
             if not d.is_native:
                 return
-            above = split(d.path)[0]
-            place = Place(d.home.ensemble, split(d.home.path)[0])
-            d = directory(above, place, NATIVE if place.path != mirror_path(above) else place.ensemble)
+            d = above(d)
 
     def inherit(self, before: Places) -> None:
         """What was known by the form of the map before. It holds, but for what operations of that form forget yet.
@@ -166,6 +164,13 @@ def directory(path: str, home: Place, where: int) -> Directory:
     if where == NATIVE:
         return Directory(path, home, home, True)
     return Directory(path, home, Place(where, mirror_path(path)), False)
+
+
+def above(d: Directory) -> Directory:
+    """The directory that has its children where `d` has its home."""
+    path = split(d.path)[0]
+    place = Place(d.home.ensemble, split(d.home.path)[0])
+    return directory(path, place, NATIVE if place.path != mirror_path(path) else place.ensemble)
 
 
 def is_fixed(directory: str) -> bool:
