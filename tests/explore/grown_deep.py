@@ -19,7 +19,7 @@ from tests.explore.directories import create, try_again
 from tests.explore.families import TROUBLES, name_of
 from tests.explore.grown import ADOPTED, Hints, Maps, State, brought, drawn, neighbours
 from tests.explore.grown_families import in_order
-from tests.explore.scenario import Knows, Program, Promises, Rise, Scenario
+from tests.explore.scenario import Knows, Program, Promises, Rise, Scenario, Turn
 from tests.explore.znodes import Request
 
 TREE = A, B, C = "/a", "/a/b", "/a/b/c"
@@ -70,6 +70,7 @@ BOTH_GROWN = "grown grown"
 FORMS = [BOTH_GROWN, *(forms for forms, _ in neighbours(ADOPTED, ADOPTED.of_children))]
 FIRST = ("adopted", "by the older")
 RISES = ("nobody", "the older", "the older while it works")
+ALONE: Mapping[str, Sequence[Turn]] = {"nobody": [], "the older": [Turn(0)], "the newer": [Turn(1)]}
 HINT = {"n": NATIVE, "u": UNPINNED, "0": 0, "1": 1, "2": 2}
 
 
@@ -89,7 +90,7 @@ def _word(dice: random.Random, letters: str) -> str:
 @dataclass(frozen=True)
 class GrownDeep:
     """Two clients on the tree. The older one may go on to the newer one's form, between its operations or in
-    them.
+    them. One may have done all that it has to do before the other begins, on servers that lag.
     """
 
     tree: str
@@ -102,6 +103,7 @@ class GrownDeep:
     one: str
     other: str
     rises: str
+    alone: str
     trouble: str
     family: ClassVar[str] = "grown-deep"
 
@@ -116,7 +118,7 @@ class GrownDeep:
         )
         programs = [self._mine(maps), try_again(in_order(PROGRAMS[self.other]))]
         promises = Promises(observe=AFTERWARDS, mirrors_per_life=None, of_watches=False)
-        return Scenario(name_of(self), begun, programs, TROUBLES[self.trouble], promises=promises)
+        return Scenario(name_of(self), begun, programs, TROUBLES[self.trouble], ALONE[self.alone], promises)
 
     def _mine(self, maps: Maps) -> Program:
         mine = list(PROGRAMS[self.one])
@@ -136,5 +138,5 @@ class GrownDeep:
         one, other = drawn(dice, PROGRAMS, PROGRAMS)
         older, newer = forms.split()
         rises = dice.choice(RISES) if Form[older.upper()] + 1 == Form[newer.upper()] else "nobody"
-        trouble = dice.choice([*TROUBLES])
-        return cls(tree, forms, first, one_place, other_place, one_hint, other_hint, one, other, rises, trouble)
+        words = drawn(dice, ALONE, TROUBLES)
+        return cls(tree, forms, first, one_place, other_place, one_hint, other_hint, one, other, rises, *words)

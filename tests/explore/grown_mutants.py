@@ -166,8 +166,30 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
                 one="makes the last",
                 other="looks and makes beside",
                 rises="nobody",
+                alone="nobody",
                 trouble="a lost connection",
             )
+        ),
+    ),
+    "a home that was read where it had been is missed": GrownMutant(
+        making.decide,
+        ["if is_guess or isinstance(error, NoNodeError):", "if is_guess:"],
+        WRONG,
+        named(
+            GrownDeep(
+                tree="all of an older client",
+                forms="grown grown",
+                first="adopted",
+                older="120",
+                newer="112",
+                remembers="xxx",
+                other_remembers="xxx",
+                one="makes the last",
+                other="makes two again",
+                rises="nobody",
+                alone="the newer",
+                trouble="lag",
+            ),
         ),
     ),
     "NoNode is believed": GrownMutant(
@@ -198,7 +220,7 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
         directory.try_promote,
         [LISTS_MARKS + ASKS_PIN, ASKS_PIN + LISTS_MARKS],
         ORPHAN,
-        in_case("promotion abandoned", [MAKE_X], [*AGAIN, DROP_Y, RMDIR], opening=[Requests(0, 9), Turn(1, 4)]),
+        in_case("promotion abandoned", [MAKE_X], [*AGAIN, DROP_Y, RMDIR], opening=[Requests(0, 8), Turn(1, 4)]),
     ),
     "the fence of the guess is used": GrownMutant(
         directory.try_promote,
@@ -209,7 +231,7 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
             [MAKE_Y, DROP_Y, RMDIR],
             [MAKE_X],
             hints=("nothing", "b"),
-            opening=[Requests(1, 10), Turn(0)],
+            opening=[Requests(1, 9), Turn(0)],
             fences=(0, 0, 2),
         ),
     ),

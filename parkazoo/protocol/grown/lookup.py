@@ -106,12 +106,18 @@ def _is_pinned(context: GrownContext, d: Directory, watch: DirectoryWatch) -> Op
 
 
 def locate(
-    context: GrownContext, path: str, is_fresh: bool = False, watch: DirectoryWatch | None = None
+    context: GrownContext,
+    path: str,
+    is_fresh: bool = False,
+    watch: DirectoryWatch | None = None,
+    may_lag: bool = False,
 ) -> Operation[Located | None]:
     """A directory whose children have no fixed place. Its pin decides where they are. None: there is none.
 
     :param is_fresh: whether the answer must not be of the past, whoever has changed something.
     :param watch: is to hear when that changes.
+    :param may_lag: whether the answer may be from before what this client has done: a write comes next, and finds
+        that out.
     """
     places = context.places
     parent = split(path)[0]
@@ -128,6 +134,8 @@ def locate(
             refused, pin, stat = yield (home, Delete(d.pin, IMPOSSIBLE)), *reads
             if not isinstance(refused, REFUSED):
                 raise refused
+        elif may_lag:
+            pin, stat = yield reads
         else:
             pin, stat = yield from context.read(path, *reads)
         if not is_missing(stat) and not isinstance(stat, Exception):
@@ -148,7 +156,7 @@ def locate(
         if is_sure or (yield from _is_there(context, above, watch)):
             return None
         places.drop(parent)
-        located = yield from locate(context, parent, is_fresh, watch)
+        located = yield from locate(context, parent, is_fresh, watch, may_lag)
         if located is None:
             return None
         above, is_sure = located.d, True

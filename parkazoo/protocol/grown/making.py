@@ -169,8 +169,8 @@ def decide(
         try:
             made = yield from _make_first(context, d, child, known)
         except UNPROMOTED as error:
-            if is_guess:  # another may have decided, or deleted it since
-                made = AGAIN
+            if is_guess or isinstance(error, NoNodeError):
+                made = AGAIN  # it has been decided since, or deleted; or its home was, and the server was behind
             elif isinstance(error, NoAuthError) and may_be_native(context, found) and child is not None:
                 # A mirror would need the whole ACL of the home. Below the home that holds as it is.
                 d = found.d
@@ -198,7 +198,7 @@ def may_be_native(context: GrownContext, found: Located) -> bool:
 
 def locate_or_raise(context: GrownContext, path: str) -> Operation[Located]:
     """:raises NoNodeError: there is no such directory, and the server that says so is not behind."""
-    found = yield from locate(context, path)
+    found = yield from locate(context, path, may_lag=True)
     if found is None:
         found = yield from locate(context, path, is_fresh=True)
     if found is None:
