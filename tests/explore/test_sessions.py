@@ -19,7 +19,7 @@ from tests.explore.test_mutants import MutantsCase
 SEED = 1
 WALKED, WHOLE, MOST = 400, 8, 600  # scenarios, and how many states of each
 WALKS = 4  # of each mutant's scenario
-WALKS_TO_FIND, FOUND_WITHIN = 100, 2500  # ways, and then states
+WALKS_TO_FIND, FOUND_WITHIN = 400, 2500  # ways, and then states
 
 
 def found(name: str) -> str:
