@@ -159,9 +159,13 @@ def try_promote(
             raise error from None
         (answer,) = yield (_acl_request(d, known),)
         expected = yield from _acl_of(d, known, answer)
+    pin = Create(d.pin, encode_pin(fence, context.names[mirror]), pin_acl(expected), 0)
+    first = [Create(d.mirror.path, b"", expected, 0), *([child] if child else ())]
+    if home == mirror:
+        with suppress(NodeExistsError):  # else there is a pin
+            return (yield from _make_at_home(d, fence, pin, first))
     # A write, for a read may be stale. The ACL again after it: a set_acls from now on sees the pin, and bumps
     # the fence.
-    pin = Create(d.pin, encode_pin(fence, context.names[mirror]), pin_acl(expected), 0)
     pinned, answer = yield (home, pin), _acl_request(d, known)
     if isinstance(pinned, NodeExistsError):
         try:
@@ -178,8 +182,8 @@ def try_promote(
     acl = yield from _acl_of(d, known, answer)
     if acl != expected:
         yield from ask(home, SetACL(d.pin, pin_acl(acl), -1))
-    operations = [SetData(d.fence, b"", fence.version), Create(d.mirror.path, b"", acl, 0)]
-    results, index, error = yield from commit(mirror, operations + ([child] if child else []))
+    first[0] = Create(d.mirror.path, b"", acl, 0)
+    results, index, error = yield from commit(mirror, [SetData(d.fence, b"", fence.version), *first])
     if error is None:
         return results[2] if child else None
     if index == 1 and isinstance(error, NodeExistsError):
@@ -189,6 +193,23 @@ def try_promote(
     if index or not isinstance(error, (BadVersionError, NoNodeError)):
         raise error
     return AGAIN
+
+
+def _make_at_home(d: Directory, fence: Any, pin: Request, first: Sequence[Request]) -> Operation[Any]:
+    """All of it at once, if the mirror is to be on the ensemble of the home.
+
+    A set_acls that did not see this pin raises the fence, so the ACL is not an older one.
+
+    :param first: makes the mirror, and perhaps a child in it.
+    :raises NodeExistsError: there is a pin, or a mirror.
+    """
+    operations = [SetData(d.fence, b"", fence.version), pin, *first]
+    results, index, error = yield from commit(d.home.ensemble, operations)
+    if error is None:
+        return results[3] if len(first) > 1 else None
+    if not index and isinstance(error, (BadVersionError, NoNodeError)):
+        return AGAIN
+    raise unprepared(d) if index == 2 and isinstance(error, NoNodeError) else error
 
 
 def promote_secret(context: Context, path: str, acl: Sequence[ACL], aversion: int) -> Operation[None]:

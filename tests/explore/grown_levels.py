@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import ClassVar, Protocol
 
@@ -30,7 +30,7 @@ from tests.explore.grown_families import (
 from tests.explore.lives import mirrored
 from tests.explore.model import Model
 from tests.explore.risen import GrownRise, GrownRiseBeside
-from tests.explore.scenario import Beginning, Knows, Program, Promises, Scenario, Turn, Violation
+from tests.explore.scenario import Beginning, Knows, Program, Promises, Scenario, Troubles, Turn, Violation
 from tests.explore.znodes import Request, Who
 
 # ---- two levels --------------------------------------------------------------------------------
@@ -237,6 +237,41 @@ class GrownSecret:
         return cls(*drawn(dice, BEFORE, THEN, MEANWHILE, MAPS, HINTS, HINTS))
 
 
+ADMITTED = [ACL(Permissions.ALL, ALICE), ACL(Permissions.ALL & ~Permissions.DELETE, BOB)]
+NEW_ACLS: Mapping[str, Sequence[ACL]] = {"bob may read it": ADMITTED, "bob may not read it": SECRET}
+SETTERS = ("the older", "the newer")
+
+
+@dataclass(frozen=True)
+class GrownAcl:
+    """Alice gives a directory an ACL while bob makes a child in it, perhaps the first one."""
+
+    state: str
+    acl: str
+    setter: str
+    maps: str
+    remembers: str
+    other_remembers: str
+    trouble: str
+    family: ClassVar[str] = "grown-acl"
+
+    def scenario(self) -> Scenario:
+        begun = _rights(RIGHTS_STATES[self.state], self.maps, self.remembers, self.other_remembers)
+        both = [[SetACL(D, NEW_ACLS[self.acl], -1)], [create(f"{D}/z")]]
+        whos, troubles = [*SESSIONS], Troubles(has_lag=self.trouble == "lag")
+        if self.setter == "the newer":
+            both, whos = both[::-1], whos[::-1]
+        promises = Promises(at_end=partial(acls_are_alike, begun))
+        if self.state == "leaf" and self.acl == "bob may not read it":
+            # He may be refused then, where one ZooKeeper would make the child.
+            promises = replace(promises, judge=lambda request, result: None)
+        return Scenario(name_of(self), begun, both, troubles, promises=promises, whos=whos)
+
+    @classmethod
+    def at_random(cls, dice: random.Random) -> GrownAcl:
+        return cls(*drawn(dice, RIGHTS_STATES, NEW_ACLS, SETTERS, MAPS, HINTS, HINTS, ("nothing", "lag")))
+
+
 class AtRandom(Family, Protocol):
     """A family that has too many members to visit all."""
 
@@ -255,6 +290,7 @@ GROWN: Sequence[type[AtRandom]] = (
     GrownDeep,
     GrownRights,
     GrownSecret,
+    GrownAcl,
     GrownRise,
     GrownRiseBeside,
 )

@@ -20,7 +20,7 @@ from tests.explore.families import looked_at, name_of
 from tests.explore.grown import ADOPTED, D, beginning
 from tests.explore.grown_deep import GrownDeep
 from tests.explore.grown_families import OTHER, X, Y
-from tests.explore.grown_levels import GrownLevels
+from tests.explore.grown_levels import GrownAcl, GrownLevels
 from tests.explore.mutation import Mutation
 from tests.explore.risen import NONE, GrownRise
 from tests.explore.scenario import Program, Promises, Requests, Scenario, Stop, Troubles, Turn
@@ -29,7 +29,8 @@ LAG, NO_TROUBLE = Troubles(has_lag=True), Troubles()
 MKDIR, RMDIR, LIST, GET_X = create(D), Delete(D, -1), GetChildren(D, None), GetData(X, None)
 MAKE_X, MAKE_Y, DROP_Y = create(X), create(Y), Delete(Y, -1)
 AGAIN = [RMDIR, MKDIR, MAKE_Y]
-DISAGREE, ORPHAN, WRONG, OTHERS = "disagree", "orphan", "not linearizable", "children beside a pin"
+DISAGREE, ORPHAN, WRONG = "disagree", "orphan", "not linearizable"
+OTHERS, ACLS = "children beside a pin", "another ACL"
 NAMES = "names another ensemble"
 
 
@@ -72,7 +73,7 @@ def in_case(
     return scenario
 
 
-def named(member: GrownLevels | GrownRise | GrownDeep) -> Callable[[str], Scenario]:
+def named(member: GrownAcl | GrownLevels | GrownRise | GrownDeep) -> Callable[[str], Scenario]:
     return lambda name: dataclasses.replace(member.scenario(), name=name)
 
 
@@ -191,6 +192,18 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
                 trouble="lag",
             ),
         ),
+    ),
+    "set_acls does not stop a first child that is made at home": GrownMutant(
+        changing.set_acls,
+        ["yield from bump_fence(directory(path, d.home, d.home.ensemble))", "pass"],
+        ACLS,
+        named(GrownAcl("leaf", "bob may read it", "the older", "to home", "unpinned", "unpinned", "nothing")),
+    ),
+    "set_acls does not look for a pin where there was none": GrownMutant(
+        changing.set_acls,
+        ["if stat.numChildren or context.form >= Form.GUARDED:", "if stat.numChildren:"],
+        ACLS,
+        named(GrownAcl("leaf", "bob may read it", "the older", "to home", "unpinned", "unpinned", "nothing")),
     ),
     "NoNode is believed": GrownMutant(
         lookup.at,

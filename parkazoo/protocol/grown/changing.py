@@ -10,6 +10,7 @@ from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError, NotEmpty
 from parkazoo.kazoo_private import Delete, GetChildren, GetData
 from parkazoo.protocol.directory import (
     ANY_VERSION,
+    bump_fence,
     delete_marked,
     leave_mark,
     may_delete,
@@ -43,14 +44,19 @@ def set_acls(context: GrownContext, request: Request) -> Operation[Any]:
         raise stat
     if stat.ephemeralOwner or is_fixed(path):
         return (yield from complete_stat(context, d, stat))
-    if not stat.numChildren:
+    data = None
+    if not stat.numChildren and context.form >= Form.GUARDED:
+        # A first child that another client makes at home, by the old ACL, is there now or comes to nothing.
+        yield from bump_fence(directory(path, d.home, d.home.ensemble))
+    if stat.numChildren or context.form >= Form.GUARDED:
+        with suppress(NoNodeError):
+            data, _ = yield from ask(d.home.ensemble, GetData(d.pin, None))
+    if data is None:
+        if stat.numChildren:
+            return (yield from complete_stat(context, d, stat))
         if is_secret(request.acls) and (not stat.cversion or context.form < Form.GROWN):  # else it will be native
             yield from promote_secret(context, path, request.acls, stat.aversion)
         return stat
-    try:
-        data, _ = yield from ask(d.home.ensemble, GetData(d.pin, None))
-    except NoNodeError:
-        return (yield from complete_stat(context, d, stat))
     d = directory(path, d.home, (yield from decided(context, d, data)))
     if d.is_native:
         return (yield from complete_stat(context, d, stat))

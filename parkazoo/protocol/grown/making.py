@@ -96,7 +96,11 @@ def _is_worth_a_try(context: GrownContext, d: Directory) -> bool:
     if places.is_known(d.path):
         is_unpinned = d.is_native and context.form < Form.GUARDED
         return is_unpinned or places.is_pinned(d.path) or _may_pin(context, d)
-    return is_fixed(d.path) or (not places.is_childless(d.path) and context.is_joined(d.mirror.ensemble))
+    if is_fixed(d.path):
+        return True
+    # A look costs the ensemble of the home less than a create in vain, behind which another one would wait.
+    is_elsewhere = d.mirror.ensemble != d.home.ensemble and context.is_joined(d.mirror.ensemble)
+    return (d.is_native or is_elsewhere) and not places.is_childless(d.path)
 
 
 def _may_pin(context: GrownContext, d: Directory) -> bool:
