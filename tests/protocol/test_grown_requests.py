@@ -213,6 +213,7 @@ class TestGrownFirstChild(GrownTest):
     def test_in_form_guarded_in_vain(self) -> None:
         self.begin_guarded("adopted", "unpinned")
         self.expect(MAKE_X, NodeExistsError)
+        self.expect(MAKE_X, NodeExistsError)
         self.begin_guarded("missing", "unpinned")
         self.expect(MAKE_X, NoNodeError)
         self.begin_guarded("mirrored", "unpinned", Placement(3, 0, lambda path: int(path == D)))

@@ -69,11 +69,12 @@ def _create(context: GrownContext, request: Request) -> Operation[tuple[Director
             else:
                 (result,) = yield ((d.mirror.ensemble, physical),)
             if not isinstance(result, NoNodeError) or is_fixed(parent):
+                if may_pin:  # there is a proof now, whatever became of the child
+                    places.remember(d, since)
+                    places.remember_found(above(d), since)
                 if isinstance(result, Exception):
                     raise result
                 places.remember(d, since, is_pinned=is_pinned_by_child(context, d))
-                if may_pin:
-                    places.remember_found(above(d), since)
                 return d, result
             places.drop(parent)
             if d.is_native and d == lacks_proof:  # again, though a pin has said so
