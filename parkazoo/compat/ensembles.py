@@ -14,7 +14,9 @@ from parkazoo.compat.compatible_client import CompatibleClient
 from parkazoo.compat.creation import prefixed
 from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.placement import ENSEMBLE
+from parkazoo.protocol.grown.common import GrownContext
+from parkazoo.protocol.grown.places import is_fixed
+from parkazoo.protocol.placement import ENSEMBLE, split
 from parkazoo.protocol.states import CLOSED_ERRORS, kazoo_state
 
 
@@ -85,12 +87,18 @@ class Ensembles(CompatibleClient):
         return KazooState.LOST if ensemble is None else kazoo_state(self._session.state_on(ensemble))
 
     def may_have_ephemeral(self, path: str) -> bool:
-        """Whether this client may have an ephemeral on the ensemble that holds a znode."""
+        """Whether this client may have an ephemeral on the ensemble that holds a znode; if not known, on any."""
         ensemble = self._ensemble_of(path)
-        return ensemble is not None and bool(self._session.ports[ensemble].has_ephemerals)
+        if ensemble is None:
+            return False
+        context = self._session.driver.context
+        parent = split(prefixed(self.chroot, path))[0]
+        if isinstance(context, GrownContext) and not (is_fixed(parent) or context.places.is_pinned(parent)):
+            return any(port.has_ephemerals for port in self._session.ports)
+        return bool(self._session.ports[ensemble].has_ephemerals)
 
     def _ensemble_of(self, path: str) -> int | None:
-        """The index of the ensemble that holds a znode; None if there is no session."""
+        """The index of the ensemble that holds a znode, as far as is known; None if there is no session."""
         session = self._session
         if session is None or session.driver is None or self._state in CLOSED_ERRORS:
             return None

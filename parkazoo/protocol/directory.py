@@ -196,11 +196,8 @@ def try_promote(
 
 
 def _make_at_home(d: Directory, fence: Any, pin: Request, first: Sequence[Request]) -> Operation[Any]:
-    """All of it at once, if the mirror is to be on the ensemble of the home.
+    """All at once, on one ensemble. A set_acls that did not see this pin raises the fence: the ACL is the newest.
 
-    A set_acls that did not see this pin raises the fence, so the ACL is not an older one.
-
-    :param first: makes the mirror, and perhaps a child in it.
     :raises NodeExistsError: there is a pin, or a mirror.
     """
     operations = [SetData(d.fence, b"", fence.version), pin, *first]
@@ -340,15 +337,19 @@ def delete_directory(context: Context, d: Directory, version: int) -> Operation[
     while True:
         try:
             mark = (yield from leave_mark(context, d, str(version))) if (yield from may_delete(d)) else None
+            if mark is not None and (yield from delete_marked(d, mark, version)):
+                return True
         except NotEmptyError:
-            if version == ANY_VERSION:
-                raise
-            # It had children after its version was seen. Seen again, the version was the same in between too.
-            return bool((yield from ask(d.home.ensemble, Delete(d.home.path, version))))
-        if mark is not None and (yield from delete_marked(d, mark, version)):
-            return True
+            return (yield from delete_again(d, version))
         with suppress(NotEmptyError):  # the pin, again
             return bool((yield from ask(d.home.ensemble, Delete(d.home.path, version))))
+
+
+def delete_again(d: Directory, version: int) -> Operation[bool]:
+    """It had children after its version was seen. Seen again, the version was the same in between too."""
+    if version == ANY_VERSION:
+        raise NotEmptyError
+    return bool((yield from ask(d.home.ensemble, Delete(d.home.path, version))))
 
 
 def delete_marked(d: Directory, mark: str, version: int) -> Operation[bool]:

@@ -205,6 +205,12 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
         ACLS,
         named(GrownAcl("leaf", "bob may read it", "the older", "to home", "unpinned", "unpinned", "nothing")),
     ),
+    "a delete with a version does not see it again": GrownMutant(
+        changing._delete,
+        ["yield from delete_again(d, request.version)", "raise"],
+        WRONG,
+        in_case("native empty", [Delete(D, 0)], [SetData(D, b"1", -1), MAKE_X], hints=("native", "nothing")),
+    ),
     "NoNode is believed": GrownMutant(
         lookup.at,
         ["if (yield from _is_there(context, above, watch)):", "if True:"],

@@ -11,7 +11,10 @@ from kazoo.exceptions import CancelledError, ConnectionLoss, LockTimeout
 from kazoo.recipe.lock import Lock as KazooLock
 
 from parkazoo import ParKazooClient
+from parkazoo.admin import grow_map, init_map
 from parkazoo.kazoo_private import SESSION_EXPIRED, Create, Delete, Exists, GetChildren
+from tests.live.grow_case import GrowCase
+from tests.live.map_case import MapCase
 from tests.live.world import DEADLINE_S, LiveTest, wait_until
 
 
@@ -240,3 +243,34 @@ class TestContenders(LiveTest):
         for worker in workers:
             worker.join()
         self.assertEqual(self.holder.get_children(self.path), [])
+
+
+class TestContendersGrown(GrowCase):
+    """One ZooKeeper with locks, which has grown to a and b."""
+
+    def setUp(self) -> None:
+        MapCase.setUp(self)
+        self.locks = [f"/old/lock{number}" for number in range(8)]
+        for path in self.locks:
+            self.plain[0].create(f"{path}/x", makepath=True)
+        init_map(self.a, {"a": self.a})
+        grow_map(self.a, {"b": self.b}, strangers_gone=True)
+        self.holder, _ = self.client()
+        self.one, _ = self.client()
+
+    def test_the_place_is_forgotten(self) -> None:
+        """The guess may be an ensemble on which the client has no ephemeral."""
+        places = self.one._session.driver.context.places
+        self.assertGreater(len({places.guess(path) for path in self.locks}), 1)
+        for path in self.locks:
+            self.holder.Lock(path).acquire()
+            lock = self.one.Lock(path)
+            clean_up = lock._best_effort_cleanup
+
+            def forget_and_clean_up(path: str = path, clean_up: Callable[[], None] = clean_up) -> None:
+                places.drop(path)
+                clean_up()
+
+            lock._best_effort_cleanup = forget_and_clean_up
+            self.assertFalse(lock.acquire(blocking=False))
+            self.assertEqual(len(self.holder.get_children(path)), 2)

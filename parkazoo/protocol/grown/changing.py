@@ -9,8 +9,8 @@ from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError, NotEmpty
 
 from parkazoo.kazoo_private import Delete, GetChildren, GetData
 from parkazoo.protocol.directory import (
-    ANY_VERSION,
     bump_fence,
+    delete_again,
     delete_marked,
     leave_mark,
     may_delete,
@@ -90,12 +90,17 @@ def _delete(context: GrownContext, request: Request) -> Operation[Directory]:
             return d
         if not isinstance(result, NotEmptyError) or is_fixed(path):
             raise result
-        if (pinned := (yield from look_at_pin(context, d))) is None:
-            continue
-        if pinned.is_native:
-            if (yield from _delete_native(pinned, request.version)):
-                return pinned
-        elif (yield from _delete_mirrored(context, pinned, request.version)):
+        try:
+            if (pinned := (yield from look_at_pin(context, d))) is None:
+                continue
+            if pinned.is_native:
+                is_done = yield from _delete_native(pinned, request.version)
+            else:
+                is_done = yield from _delete_mirrored(context, pinned, request.version)
+        except NotEmptyError:
+            yield from delete_again(d, request.version)
+            return d
+        if is_done:
             return pinned
 
 
@@ -143,14 +148,7 @@ def _delete_native(d: Directory, version: int) -> Operation[bool]:
 
 def _delete_mirrored(context: GrownContext, d: Directory, version: int) -> Operation[bool]:
     """False: the directory has changed meanwhile."""
-    home = d.home.ensemble
-    try:
-        mark = (yield from leave_mark(context, d, str(version))) if (yield from may_delete(d)) else None
-    except NotEmptyError:
-        if version == ANY_VERSION:
-            raise
-        # It had children after its version was seen. Seen again, the version was the same in between too.
-        return bool((yield from ask(home, Delete(d.home.path, version))))
+    mark = (yield from leave_mark(context, d, str(version))) if (yield from may_delete(d)) else None
     if mark is None:
         return False
     try:
