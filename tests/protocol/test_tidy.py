@@ -43,7 +43,6 @@ REPEATED = {
     "T": "each file has its type variables",
 }
 CALLED_BY_OTHERS = {
-    "_best_effort_cleanup": "kazoo's Lock and Semaphore",
     "_get_connection": "taskflow's tests",
     "_restart": "tests/fuzz/sides.py, by the name of a call",
     "emit": "logging",
