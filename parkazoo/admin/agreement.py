@@ -95,10 +95,10 @@ def agree_with_copies(wanted: ClusterMap, states: Mapping[str, Contents]) -> Clu
     found = copies[name]
     if found.bootstrap != wanted.bootstrap:
         raise _other_bootstrap(found, name, states[name])
-    if found.placement != wanted.placement or found.form is not wanted.form:
+    if differences := "; ".join(_other_parts(wanted, found)):
         raise ClusterMapError(
             f"there is no cluster map on ensemble {wanted.bootstrap}, and the copy of it on ensemble {name} "
-            f"({states[name].hosts}) is another map: {'; '.join(_other_parts(wanted, found))}"
+            f"({states[name].hosts}) is another map: {differences}"
         )
     return found.with_hosts(wanted.ensembles)
 
@@ -122,12 +122,13 @@ def same_map(wanted: ClusterMap, found: ClusterMap, path: str) -> ClusterMap:
 
 
 def _other_parts(wanted: ClusterMap, found: ClusterMap) -> Iterator[str]:
+    """What differs, but for the hosts. A map on its way from plain to grown is the plain one that was made."""
     if found.bootstrap != wanted.bootstrap:
         yield f"its bootstrap ensemble is {found.bootstrap}, not {wanted.bootstrap}"
     if found.placement != wanted.placement:
         yield f"its placement is {', '.join(found.placement)}, not {', '.join(wanted.placement)}"
-    if found.form is not wanted.form:
-        is_rising = Form.PLAIN < found.form < Form.GROWN
+    is_rising = Form.PLAIN < found.form < Form.GROWN
+    if found.form is not wanted.form and not (is_rising and wanted.form is Form.PLAIN):
         goes_on = " (`parkazoo map grow` was begun: run it again)" if is_rising else ""
         yield f"its form is {found.form.word}, not {wanted.form.word}{goes_on}"
 

@@ -8,10 +8,12 @@ import re
 from kazoo.security import CREATOR_ALL_ACL
 
 from parkazoo import ParKazooClient
-from parkazoo.admin import Loss, check_map, init_map, read_map
+from parkazoo.admin import Loss, check_map, grow_map, init_map, read_map
 from parkazoo.admin.contents import DRAFT
 from parkazoo.protocol.cluster_map import ClusterMap, no_map_error
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import ENSEMBLE, FENCES, MAP, MIRRORS, Placement
+from tests.live.copies_case import CrashError
 from tests.live.map_case import (
     MapCase,
     run_command,
@@ -68,6 +70,35 @@ class LostTest(MapCase):
         self.assertEqual(check_map(self.a), [])
         self.assertEqual(self.replace("b"), self.made)  # again: there is nothing to give up
         self.assertEqual(self.told, [loss])
+
+    def replace_on_the_way(self, form: Form, name: str) -> None:
+        """It holds the growth up, which goes on when it is replaced."""
+
+        def crash(step: str) -> None:
+            if f"of form {form.word}" in step:
+                raise CrashError
+
+        with self.assertRaises(CrashError):
+            grow_map(self.a, {}, strangers_gone=True, tell=crash)
+        rising = read_map(self.a)
+        self.assertIs(rising.form, form)
+        loss = self.lose(name)
+        with self.refused(f"--replace {name}$"):
+            init_map(self.a, self.all)
+        self.assertEqual(self.replace(name), rising)
+        self.assertEqual(self.told, [loss])
+        self.assertEqual(check_map(self.a), [])
+        self.assertIs(grow_map(self.a, {}, strangers_gone=True).form, Form.GROWN)
+        self.assertEqual(check_map(self.a), [])
+
+    def test_while_tolerant(self) -> None:
+        self.replace_on_the_way(Form.TOLERANT, "b")
+
+    def test_while_guarded(self) -> None:
+        self.replace_on_the_way(Form.GUARDED, "c")
+
+    def test_bootstrap_while_guarded(self) -> None:
+        self.replace_on_the_way(Form.GUARDED, "a")
 
     def test_top_level(self) -> None:
         """The ensemble of / is lost: so are the directories in it, whose children others have."""
