@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from parkazoo.engine.gather import Gather
+from parkazoo.engine.gather import Gather, Slot
 from parkazoo.engine.ports import Reply, RequestPort
 from parkazoo.engine.replies import BriefReply, CountReply, FreeReply
 from parkazoo.kazoo_private import Exists, Sync, Transaction
@@ -143,7 +143,7 @@ class Driver:
     :param make_lock: :meth:`Runtime.make_lock`.
     :param unchroot: the user's name for a path.
     :ivar plans: how operations run. :ivar brief: the types of those that need no generator, as a rule.
-    :ivar order: of those that begin now.
+    :ivar order: of those that begin now. Its lines are others once :meth:`fail_all` has failed what was there.
     """
 
     plans = PLANS
@@ -254,19 +254,15 @@ class Driver:
             if lasting is None:
                 lasting = run.claims
             with self._lock:
-                if run.claims and self._is_current(run.order) and not run.order.enter(run, lasting):
+                if run.claims and run.order.lines is self.order.lines and not run.order.enter(run, lasting):
                     return
         run.advance(None)
 
     def _claim_trust(self, run: _Run, path: str, lasting: Claims) -> bool:
         """Whether the operation may start at once, with no other claim than TRUST."""
         with self._lock:
-            may_start = self._is_current(run.order) and run.order.claim_trust(run, path, lasting)
+            may_start = run.order.lines is self.order.lines and run.order.claim_trust(run, path, lasting)
         return may_start  # noqa: RET504 - from within, a signal handler's exception could keep the lock
-
-    def _is_current(self, order: Order[_Run]) -> bool:
-        """Whether the queues of an order are not over: :meth:`fail_all` begins others."""
-        return order.lines is self.order.lines
 
     def release_count(self, path: str, order: Order[_Run]) -> None:
         with self._lock:
@@ -340,11 +336,11 @@ class Driver:
             return
         gather = Gather(len(steps), self._lock, run.advance)
         for index, (ensemble, request) in enumerate(steps):
-            self.members[ensemble].submit(request, gather.slot(index))
+            self.members[ensemble].submit(request, Slot(gather, index))
 
     def leave(self, run: _Run, lasting: Claims) -> None:
         with self._lock:
-            if not self._is_current(run.order):
+            if run.order.lines is not self.order.lines:  # it has failed
                 return
             ready = run.order.leave(run, lasting)
             idle = self._take_idle()

@@ -8,7 +8,9 @@ from typing import Any
 
 
 class Gather:
-    """Collects them; they come on several threads."""
+    """Collects them, each from its :class:`Slot`; they come on several threads."""
+
+    __slots__ = ("_advance", "_answers", "_lock", "_missing")
 
     def __init__(
         self, count: int, lock: AbstractContextManager[Any], advance: Callable[[list[Any]], None]
@@ -17,9 +19,6 @@ class Gather:
         self._missing = count
         self._lock = lock
         self._advance = advance
-
-    def slot(self, index: int) -> _Slot:
-        return _Slot(self, index)
 
     def take(self, index: int, answer: Any) -> None:
         with self._lock:
@@ -30,7 +29,9 @@ class Gather:
             self._advance(self._answers)
 
 
-class _Slot:
+class Slot:
+    """The reply to one step."""
+
     __slots__ = ("_gather", "_index")
 
     def __init__(self, gather: Gather, index: int) -> None:

@@ -66,7 +66,7 @@ class Context:
         An ensemble that may be behind first gets a write that cannot succeed.
         """
         past = self.past
-        behind = [each for each in {ensemble for ensemble, _ in steps} if past.is_behind(each, path)]
+        behind = {ensemble for ensemble, _ in steps if past.is_behind(ensemble, path)}
         if not behind:
             return (yield steps)
         count = past.count

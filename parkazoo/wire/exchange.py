@@ -97,7 +97,7 @@ class Exchange:
         from one connection of a session to the next. A server takes a late commit of a request that was sent on
         an earlier connection for the answer to one of the same xid.
     :param pending: the requests that wait for an answer, oldest first. The caller fails what is left at the end.
-    :ivar frames: what has come and was not taken.
+    :ivar frames: what has come and was not taken. :ivar answers: how many were taken, pongs too.
     :param read_event: takes the bytes that hold a watch's event, and where it begins.
     """
 
@@ -117,7 +117,7 @@ class Exchange:
         self._early = bytearray()  # events in the handshake
         self.frames = Frames()
         self.xid = client.last_xid
-        self.pings = self.pongs = 0
+        self.answers = self.pings = self.pongs = 0
 
     def _go(self, what: str) -> None:
         self.state = TABLE[self.state][what]
@@ -296,6 +296,7 @@ class Exchange:
         if xid != self._pending[0][2]:
             raise ConnectionDropped(self._why_not_first(xid))
         request, reply, _ = self._pending.popleft()
+        self.answers += 1
         if zxid > 0:
             self._client.last_zxid = zxid
         if code:
@@ -347,6 +348,7 @@ class Exchange:
                 raise ConnectionDropped("an event that cannot be read") from error
         elif xid == PING_XID:
             self.pongs += 1
+            self.answers += 1
         return xid in (AUTH_XID, WATCH_XID, PING_XID)
 
     def _take_auth(self, code: int) -> None:
@@ -357,6 +359,7 @@ class Exchange:
             raise ConnectionDropped("an answer to credentials that were not sent")
         _, reply, _ = pending[index]
         del pending[index]
+        self.answers += 1
         if code:
             if reply is not None:
                 reply.set_exception(AuthFailedError())

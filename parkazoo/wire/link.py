@@ -352,16 +352,15 @@ class Link:
                 return
 
     def _take(self, data: bytes) -> None:
-        exchange, pending = self._exchange, self._pending
-        pongs, first = exchange.pongs, pending[0] if pending else None
+        exchange = self._exchange
+        answers = exchange.answers
         if self._gate.is_closed:
             exchange.keep(data)
         else:
             exchange.receive(data)
-        is_answered = pongs != exchange.pongs or (first is not None and not (pending and pending[0] is first))
-        if is_answered or (exchange.has_kept and exchange.frames.has_answer):
+        if answers != exchange.answers or (exchange.has_kept and exchange.frames.has_answer):
             now_s = time.monotonic()
-            self._alive.answered(now_s, bool(pending))
+            self._alive.answered(now_s, bool(self._pending))
             if now_s >= self._look_at_s:
                 self._look_at_s = now_s + PROOF_EVERY_S
                 self._proof.look()

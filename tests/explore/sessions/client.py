@@ -15,7 +15,7 @@ from kazoo.protocol.states import KeeperState, WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.engine.form_change import MOST_POLLS
-from parkazoo.engine.gather import _Slot
+from parkazoo.engine.gather import Slot
 from parkazoo.engine.session import Session
 from parkazoo.kazoo_private import Create, GetData
 from parkazoo.protocol.cluster_map import parse_hosts
@@ -168,7 +168,7 @@ class Traced(Session[Member]):
 def form_of(reply: object) -> Form | None:
     """Of the operation that waits for this answer; None if it is none's."""
     while not isinstance(reply, OfForm):
-        if isinstance(reply, _Slot):
+        if isinstance(reply, Slot):
             reply = cast(MethodType, reply._gather._advance).__self__
         elif hasattr(reply, "_reply"):
             reply = reply._reply
