@@ -6,59 +6,30 @@ only queue requests. The lock is held for bookkeeping alone, never across a send
 
 from __future__ import annotations
 
-import logging
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from parkazoo.engine.gather import Gather, Slot
 from parkazoo.engine.ports import Reply, RequestPort
-from parkazoo.engine.replies import BriefReply, CountReply, FreeReply
+from parkazoo.engine.replies import BriefReply, CountReply, FreeReply, ReadReply
+from parkazoo.engine.serial import Serial
 from parkazoo.kazoo_private import Exists, Sync, Transaction
 from parkazoo.protocol.chain import ChainedBatch
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.reading import look
+from parkazoo.protocol.grown.reading import READS, look, one_request
 from parkazoo.protocol.operations import look_again
-from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
+from parkazoo.protocol.order import READ, Claims, Order, Turn, with_prefixes
 from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.plans import BRIEF, OTHER, PLANS, Plan
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import Operation, Request, Step, placed
 from parkazoo.protocol.watches import DirectoryWatch
 
-log = logging.getLogger(__name__)
-
 SEVERAL = (Transaction.type, ChainedBatch.type)  # have no path of their own
 OF_ENSEMBLE = " (ensemble "  # between path and name in a member's errors
-
-
-class Serial:
-    """Makes calls one at a time, in order, on the thread that came first. It never blocks, nor recurses."""
-
-    def __init__(self, lock: AbstractContextManager[Any]) -> None:
-        self._lock = lock
-        self._calls: deque[Callable[[], None]] = deque()
-        self._is_busy = False
-
-    def __call__(self, *calls: Callable[[], None]) -> None:
-        with self._lock:
-            self._calls.extend(calls)
-            if self._is_busy:
-                return
-            self._is_busy = True
-        while True:
-            with self._lock:
-                if not self._calls:
-                    self._is_busy = False
-                    return
-                call = self._calls.popleft()
-            try:
-                call()
-            except Exception:  # a listener's, or ours: the calls after it must be made
-                log.exception("Unhandled exception in %r", call)
 
 
 class _Run(Turn):
@@ -143,11 +114,13 @@ class Driver:
     :param make_lock: :meth:`Runtime.make_lock`.
     :param unchroot: the user's name for a path.
     :ivar plans: how operations run. :ivar brief: the types of those that need no generator, as a rule.
+    :ivar reads: the same, where pins decide.
     :ivar order: of those that begin now. Its lines are others once :meth:`fail_all` has failed what was there.
     """
 
     plans = PLANS
     brief = BRIEF
+    reads: Collection[int] = ()
 
     def __init__(
         self,
@@ -177,7 +150,7 @@ class Driver:
             context.places.inherit(self.context.places)
         with self._lock:
             self._older, self.order = self.order, self.order.successor()
-            self.context, self.plans, self.brief = context, GROWN_PLANS, frozenset()
+            self.context, self.plans, self.brief, self.reads = context, GROWN_PLANS, frozenset(), READS
 
     @property
     def is_still(self) -> bool:
@@ -209,7 +182,8 @@ class Driver:
                     reply.set_exception(error)
             return
         if request.type not in self.brief:
-            self._call_in_turn(request, reply)
+            if request.type not in self.reads or not self._read_alone(request, reply):
+                self._call_in_turn(request, reply)
             return
         path, context = request.path, self.context
         try:
@@ -230,6 +204,20 @@ class Driver:
         else:
             physical = placed(request, home.path)
             self.members[home.ensemble].submit(physical, BriefReply(self, order, d, request, reply, context))
+
+    def _read_alone(self, request: Request, reply: Reply | None) -> bool:
+        """Where pins decide: issue a read for which one request will do, as a rule; False if it takes its turn."""
+        context: Any = self.context
+        step = one_request(context, request)
+        if step is None:
+            return False
+        with self._lock:
+            order = self.order
+            may_start = order.claim_read(request.path)
+        if may_start:
+            ensemble, physical = step
+            self.members[ensemble].submit(physical, ReadReply(self, order, request, reply, context, step))
+        return may_start
 
     def _call_in_turn(self, request: Request, reply: Reply | None) -> None:
         plan = self.plans.get(request.type, OTHER)
@@ -268,10 +256,23 @@ class Driver:
         with self._lock:
             if order.lines is not self.order.lines:  # what waited there has failed
                 return
-            ready = order.release_count(path)
+            ready = order.release_count(path + "/")  # as children() says
             idle = self._take_idle() if self._when_idle else []
         if ready or idle:
             self._serial(*(run.start for run in ready), *idle)
+
+    def release_read(self, path: str, order: Order[_Run]) -> None:
+        with self._lock:
+            if order.lines is not self.order.lines:  # as above
+                return
+            ready = order.release_count(path, READ) + order.release_count(path + "/")
+            idle = self._take_idle() if self._when_idle else []
+        if ready or idle:
+            self._serial(*(run.start for run in ready), *idle)
+
+    def run_read(self, operation: Operation[Any], request: Request, reply: Reply, order: Order[_Run]) -> None:
+        """Run the rest of a read, which has claimed what it needs."""
+        _Run(self, OTHER, request, reply, operation, order).advance(None)
 
     def run_counted(
         self,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from kazoo.exceptions import NoNodeError
+
 from parkazoo.engine.ports import Reply
 from parkazoo.protocol.context import Context
+from parkazoo.protocol.grown.common import GrownContext
+from parkazoo.protocol.grown.reading import is_whole, read
 from parkazoo.protocol.operations import complete_answer, is_complete
 from parkazoo.protocol.order import Order
 from parkazoo.protocol.placement import Directory
-from parkazoo.protocol.steps import Operation, Request
+from parkazoo.protocol.steps import Operation, Request, Step, resumed
 
 
 class Running(Protocol):
@@ -20,6 +24,12 @@ class Running(Protocol):
     ) -> None: ...
 
     def release_count(self, path: str, order: Order[Any]) -> None: ...
+
+    def run_read(self, operation: Operation[Any], request: Request, reply: Reply, order: Any) -> None: ...
+
+    def release_read(self, path: str, order: Order[Any]) -> None: ...
+
+    def told(self, error: Exception, request: Request) -> Exception: ...
 
     def let_go(self, order: Order[Any]) -> None: ...
 
@@ -85,6 +95,49 @@ class BriefReply(CountReply):
             self._reply.set(value)
         if not d.is_native:
             driver.release_count(d.path, order)
+
+
+class ReadReply:
+    """The reply to a read where pins decide: to its one request and, if that is not enough, to the rest of it."""
+
+    __slots__ = ("_context", "_driver", "_order", "_reply", "_request", "_step")
+
+    def __init__(
+        self,
+        driver: Running,
+        order: Order[Any],
+        request: Request,
+        reply: Reply | None,
+        context: GrownContext,
+        step: Step,
+    ) -> None:
+        self._driver = driver
+        self._order = order
+        self._request = request
+        self._reply = reply
+        self._context = context
+        self._step: Step | None = step  # until it is answered
+
+    def set(self, value: Any = None) -> None:
+        if self._step is not None and not is_whole(self._request, value):
+            self._go_on(self._step, value)
+            return
+        if self._reply is not None:
+            self._reply.set(value)
+        self._driver.release_read(self._request.path, self._order)
+
+    def set_exception(self, exception: Exception) -> None:
+        if self._step is not None and isinstance(exception, NoNodeError):
+            self._go_on(self._step, exception)
+            return
+        if self._reply is not None:
+            self._reply.set_exception(self._driver.told(exception, self._request))
+        self._driver.release_read(self._request.path, self._order)
+
+    def _go_on(self, step: Step, answer: Any) -> None:
+        self._step = None
+        rest = resumed(read(self._context, self._request), step, answer)
+        self._driver.run_read(rest, self._request, self, self._order)
 
 
 class FreeReply:

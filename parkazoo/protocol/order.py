@@ -27,7 +27,8 @@ sent.
 
 A create or listing that trusts what the client remembers of a directory takes one request if that is right, and
 more if it is wrong. So it holds TRUST until its answer. TRUST is only counted, because many operations hold it at
-a time.
+a time. So are the claims of a read that one request answers as a rule: no turn is made for it, if nothing it needs
+is claimed otherwise.
 
 plans.py says which claims an operation has, and which outlast its first request.
 """
@@ -141,7 +142,7 @@ class Order(Generic[TurnT]):
         self.under_way = 0
         self._blocked = [0]
         self.lines: dict[str, _Line[TurnT]] = {}
-        self._counts: dict[str, int] = {}  # claims to COUNT, on keys that have no line
+        self._counts: dict[str, int] = {}  # claims without a turn, to COUNT or READ, on keys that have no line
         self._trusts: dict[str, int] = {}  # claims to TRUST, on keys that no operation wants to write
 
     def __bool__(self) -> bool:
@@ -181,13 +182,22 @@ class Order(Generic[TurnT]):
             self.under_way += 1
         return True
 
-    def release_count(self, path: str) -> list[TurnT]:
-        """Give up what :meth:`claim_count` holds; returns the turns that can start now."""
-        key = path + "/"  # as in claim_count()
-        self.under_way -= 1
+    def claim_read(self, path: str) -> bool:
+        """The same, but READ is held too, until both are given up by :meth:`release_count`.
+
+        Not of a name with a sequence number: that claims another key besides.
+        """
+        if path[-SEQUENCE_DIGITS:].isdecimal() or not self.claim_count(path, True):
+            return False
+        self._counts[path] = self._counts.get(path, 0) + 1
+        return True
+
+    def release_count(self, key: str, mode: int = COUNT) -> list[TurnT]:
+        """Give up what :meth:`claim_count` holds, or READ; returns the turns that can start now."""
+        self.under_way -= mode == COUNT  # each operation holds one
         count = self._counts.pop(key, 0)
         if not count:  # it has got a line since then
-            return self._release(key, COUNT)
+            return self._release(key, mode)
         if count > 1:
             self._counts[key] = count - 1
         return []
@@ -212,7 +222,7 @@ class Order(Generic[TurnT]):
         if counts:
             for key in turn.claims:
                 if key in counts:
-                    lines[key] = _Line(COUNT, counts.pop(key))
+                    lines[key] = _Line(COUNT if key[-1] == "/" else READ, counts.pop(key))
         if self._trusts:
             for key, mode in turn.claims.items():
                 if mode == WRITE and (count := self._trusts.pop(key, 0)):

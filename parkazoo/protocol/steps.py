@@ -60,6 +60,23 @@ def commit(ensemble: int, operations: Sequence[Request]) -> Operation[tuple[list
     return (results, *failure(results))
 
 
+def resumed(operation: Operation[T], step: Step, answer: Any) -> Operation[T]:
+    """An operation whose first step was sent before it begins. If it would begin otherwise by now, it does.
+
+    :param answer: to that step.
+    """
+    try:
+        steps = next(operation)
+        answers = [answer] if steps == (step,) else (yield steps)
+        while True:
+            answers = yield operation.send(answers)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        operation.close()
+
+
 def failure(results: Sequence[Any]) -> tuple[int, Exception | None]:
     """Index and error of the operation that made a multi fail; ``-1, None`` if it did not."""
     for index, result in enumerate(results):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from parkazoo.kazoo_private import Delete, GetChildren, GetData, SetData, Transaction
-from parkazoo.protocol import directory
+from parkazoo.protocol import directory, steps
 from parkazoo.protocol.grown import changing, lookup, making, multi, reading
 from parkazoo.protocol.order import Order
 from tests.explore.alone import must
@@ -19,11 +19,12 @@ from tests.explore.directories import create
 from tests.explore.families import looked_at, name_of
 from tests.explore.grown import ADOPTED, D, beginning
 from tests.explore.grown_deep import GrownDeep
-from tests.explore.grown_families import OTHER, X, Y
+from tests.explore.grown_families import NUMBERED, OTHER, SECOND, X, Y, in_order
 from tests.explore.grown_levels import GrownAcl, GrownLevels
 from tests.explore.mutation import Mutation
 from tests.explore.risen import NONE, GrownRise
 from tests.explore.scenario import Program, Promises, Requests, Scenario, Stop, Troubles, Turn
+from tests.explore.znodes import Request
 
 LAG, NO_TROUBLE = Troubles(has_lag=True), Troubles()
 MKDIR, RMDIR, LIST, GET_X = create(D), Delete(D, -1), GetChildren(D, None), GetData(X, None)
@@ -71,6 +72,12 @@ def in_case(
         return Scenario(name, begun, programs, troubles, opening, promises)
 
     return scenario
+
+
+def at_once(state: str, hint: str, *requests: Request) -> Callable[[str], Scenario]:
+    """One client issues these without waiting; `hint` is what it remembers. They are done in their order."""
+    promises = Promises(observe=looked_at(D), mirrors_per_life=None, is_in_order=True)
+    return in_case(state, in_order([[*requests]]), hints=(hint, "nothing"), promises=promises)
 
 
 def named(member: GrownAcl | GrownLevels | GrownRise | GrownDeep) -> Callable[[str], Scenario]:
@@ -269,6 +276,24 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
         ],
         WRONG,
         named(GrownRise("leaf", "nothing", MIRRORED, "does nothing", "create", "get of the child", NONE)),
+    ),
+    "a create does not wait for a read of one request": GrownMutant(
+        Order.enter,
+        ["if key in counts:", "if key in counts and key.endswith('/'):"],
+        WRONG,
+        at_once("adopted empty", "b", GET_X, MAKE_X),
+    ),
+    "a number may be given before it is read": GrownMutant(
+        Order.claim_read,
+        ["path[-SEQUENCE_DIGITS:].isdecimal() or ", ""],
+        WRONG,
+        at_once("mirrored empty", "native", GetData(SECOND, None), NUMBERED),
+    ),
+    "a read goes on where it would not begin any more": GrownMutant(
+        steps.resumed,
+        ["answers = [answer] if steps == (step,) else (yield steps)", "answers = [answer]"],
+        WRONG,
+        at_once("promotion abandoned", "native", GET_X, RMDIR),
     ),
     "the place of the home is not verified": GrownMutant(
         lookup.locate,

@@ -23,8 +23,9 @@ from kazoo.exceptions import (
 )
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Permissions
 
-from parkazoo.engine.driver import Driver, Serial
+from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer
+from parkazoo.engine.serial import Serial
 from parkazoo.kazoo_private import (
     Create,
     Delete,
@@ -489,7 +490,7 @@ class TestSerial(unittest.TestCase):
         def fail() -> None:
             raise ValueError("a listener's fault")
 
-        with self.assertLogs("parkazoo.engine.driver", "ERROR"):
+        with self.assertLogs("parkazoo.engine.serial", "ERROR"):
             serial(fail, lambda: seen.append("next"))
         self.assertEqual(seen, ["next"])
 

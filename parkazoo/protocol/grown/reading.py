@@ -9,7 +9,7 @@ from typing import Any
 from kazoo.exceptions import NoAuthError, NoNodeError, NotReadOnlyCallError
 from kazoo.protocol.states import EventType
 
-from parkazoo.kazoo_private import Exists, GetChildren, GetChildren2, GetData, Sync
+from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetChildren2, GetData, Sync
 from parkazoo.protocol.directory import help_delete
 from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.lookup import at, decided, verify_whole
@@ -17,10 +17,30 @@ from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
 from parkazoo.protocol.grown.whole_stat import complete_stat, less_marks, of_children
 from parkazoo.protocol.operations import WITH_STAT, exists_for
 from parkazoo.protocol.order import children, node
-from parkazoo.protocol.placement import OURS, PIN, PROOF, ROOT, Directory, Place
+from parkazoo.protocol.placement import OURS, PIN, PROOF, ROOT, Directory, Place, split
 from parkazoo.protocol.stats import with_mirror, with_owner
-from parkazoo.protocol.steps import Operation, Request, ask, placed
+from parkazoo.protocol.steps import Operation, Request, Step, ask, placed
 from parkazoo.protocol.watches import DirectoryWatch
+
+READS = frozenset({Exists.type, GetACL.type, GetData.type})
+
+
+def one_request(context: GrownContext, request: Request) -> Step | None:
+    """The request that is enough for a read if the znode is there and has no child. None: see :func:`read`."""
+    path, places = request.path, context.places
+    if places.is_known(path) or path == "/" or (isinstance(request, Exists) and request.watcher):
+        return None
+    parent = split(path)[0]
+    if not places.is_known(parent) and not is_fixed(parent):
+        return None
+    home = places.home(path)
+    return None if context.past.is_behind(home.ensemble, path) else (home.ensemble, placed(request, home.path))
+
+
+def is_whole(request: Request, answer: Any) -> bool:
+    """Whether the answer to that request is the result; else :func:`read` goes on with it."""
+    stat = answer if isinstance(request, WITH_STAT) else answer[1]
+    return stat is not None and not stat.numChildren and not stat.ephemeralOwner
 
 
 def read(context: GrownContext, request: Request) -> Operation[Any]:

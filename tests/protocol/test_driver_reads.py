@@ -1,0 +1,131 @@
+"""The driver, where pins decide: reads for which one request will do, and what becomes of them if it will not."""
+
+from __future__ import annotations
+
+import threading
+import unittest
+from typing import Any
+
+from kazoo.exceptions import ConnectionLoss, NoAuthError, NoNodeError, SessionExpiredError
+from kazoo.protocol.states import ZnodeStat
+
+from parkazoo.engine.driver import Driver
+from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetData
+from parkazoo.protocol.grown.places import by_first, directory
+from tests.explore.alone import make_context, make_grown
+from tests.explore.client import Result
+from tests.explore.scenario import Knows
+from tests.protocol.test_driver import PLACEMENT, FailingMember, create
+
+D, X = "/d", "/d/x"
+LEAF = ZnodeStat(5, 5, 1, 1, 0, 0, 0, 0, 1, 0, 5)
+PARENT = LEAF._replace(numChildren=1, cversion=1)
+
+
+class TestReads(unittest.TestCase):
+    """The client remembers where the children of D are; of `X` it knows nothing."""
+
+    def setUp(self) -> None:
+        self.members = [FailingMember() for _ in range(3)]
+        self.driver = Driver(make_context(PLACEMENT), self.members, threading.Lock)
+        context = make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT)))
+        self.driver.begin_grown(context)
+        self.places = context.places
+        self.places.remember(directory(D, self.places.home(D), 1), self.places.count)
+
+    def issue(self, request: Any) -> Result:
+        result = Result()
+        self.driver.call(request, result)
+        return result
+
+    @property
+    def sent(self) -> int:
+        return sum(member.count for member in self.members)
+
+    def answer(self) -> Any:
+        """The reply to the one request that is under way."""
+        (reply,) = [reply for member in self.members for reply in member.waiting]
+        for member in self.members:
+            member.waiting.clear()
+        return reply
+
+    def assert_over(self, result: Result, value: Any, requests: int) -> None:
+        if isinstance(value, type):
+            self.assertIsInstance(result.value, value)
+        else:
+            self.assertEqual(result.value, value)
+        self.assertEqual((self.sent, bool(self.driver.order), self.driver.order.under_way), (requests, False, 0))
+
+    def test_of_a_leaf(self) -> None:
+        for count, (request, answer) in enumerate(
+            [(GetData(X, None), (b"", LEAF)), (GetACL(X), ([], LEAF)), (Exists(X, None), LEAF)], 1
+        ):
+            with self.subTest(request):
+                result = self.issue(request)
+                self.assertEqual(result.told, [])
+                self.answer().set(answer)
+                self.assert_over(result, answer, count)
+
+    def test_an_error_ends_it(self) -> None:
+        """It is not sent again, whatever the client has learned meanwhile."""
+        for count, error in enumerate((ConnectionLoss, SessionExpiredError, NoAuthError), 1):
+            with self.subTest(error):
+                result = self.issue(GetACL("/zookeeper/config"))
+                self.answer().set_exception(error())
+                self.assert_over(result, error, count)
+
+    def test_where_it_cannot_be_elsewhere(self) -> None:
+        for count, (request, answer, value) in enumerate(
+            [(GetData("/x", None), NoNodeError(), NoNodeError), (Exists("/x", None), None, None)], 1
+        ):
+            with self.subTest(request):
+                result, reply = self.issue(request), self.answer()
+                if isinstance(answer, Exception):
+                    reply.set_exception(answer)
+                else:
+                    reply.set(answer)
+                self.assert_over(result, value, count)
+
+    def test_not_there(self) -> None:
+        """The mirror proves it."""
+        result = self.issue(Exists(X, None))
+        self.answer().set(None)
+        self.assertEqual((result.told, self.sent), ([], 2))
+        self.answer().set(LEAF)
+        self.assert_over(result, None, 2)
+
+    def test_a_parent(self) -> None:
+        """Its pin is asked for, and its home once more."""
+        result = self.issue(Exists(X, None))
+        self.answer().set(PARENT)
+        self.assertEqual((result.told, self.sent), ([], 3))
+
+    def test_a_create_waits_for_its_end(self) -> None:
+        result, made = self.issue(GetData(X, None)), self.issue(create(X))
+        self.assertEqual(self.sent, 1)
+        self.answer().set((b"", LEAF))
+        self.assertEqual((result.value, self.sent), ((b"", LEAF), 2))
+        self.answer().set(X)
+        self.assert_over(made, X, 2)
+
+    def test_a_listing_waits_for_the_number(self) -> None:
+        result, listed = self.issue(Exists(X, None)), self.issue(GetChildren(X, None))
+        self.assertEqual(self.sent, 1)
+        self.answer().set(LEAF)
+        self.assertEqual((result.value, listed.told, self.sent), (LEAF, [], 2))
+
+    def test_the_session_ends_meanwhile(self) -> None:
+        """What its answer makes necessary is not asked for."""
+        result = self.issue(Exists(X, None))
+        self.driver.fail_all(SessionExpiredError)
+        self.answer().set(PARENT)
+        self.assert_over(result, SessionExpiredError, 1)
+
+    def test_the_form_rises_meanwhile(self) -> None:
+        """It is waited for; given up, it ends at its next request."""
+        result = self.issue(Exists(X, None))
+        self.driver.begin_grown(make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT))))
+        self.assertTrue(self.driver.has_older)
+        self.driver.fail_older(ConnectionLoss)
+        self.answer().set(PARENT)
+        self.assert_over(result, ConnectionLoss, 1)
