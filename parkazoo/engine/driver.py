@@ -19,7 +19,7 @@ from parkazoo.protocol.chain import ChainedBatch
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.reading import READS, look, one_request
+from parkazoo.protocol.grown.reading import READS, look, one_request, read
 from parkazoo.protocol.operations import look_again
 from parkazoo.protocol.order import READ, Claims, Order, Turn, with_prefixes
 from parkazoo.protocol.placement import Directory
@@ -114,7 +114,7 @@ class Driver:
     :param make_lock: :meth:`Runtime.make_lock`.
     :param unchroot: the user's name for a path.
     :ivar plans: how operations run. :ivar brief: the types of those that need no generator, as a rule.
-    :ivar reads: the same, where pins decide.
+    :ivar reads: where pins decide, the types of those that take no turn, as a rule.
     :ivar order: of those that begin now. Its lines are others once :meth:`fail_all` has failed what was there.
     """
 
@@ -182,7 +182,7 @@ class Driver:
                     reply.set_exception(error)
             return
         if request.type not in self.brief:
-            if request.type not in self.reads or not self._read_alone(request, reply):
+            if request.type not in self.reads or not self._read_at_once(request, reply):
                 self._call_in_turn(request, reply)
             return
         path, context = request.path, self.context
@@ -205,18 +205,20 @@ class Driver:
             physical = placed(request, home.path)
             self.members[home.ensemble].submit(physical, BriefReply(self, order, d, request, reply, context))
 
-    def _read_alone(self, request: Request, reply: Reply | None) -> bool:
-        """Where pins decide: issue a read for which one request will do, as a rule; False if it takes its turn."""
+    def _read_at_once(self, request: Request, reply: Reply | None) -> bool:
+        """Issue a read where pins decide; False if it has to take its turn."""
         context: Any = self.context
         step = one_request(context, request)
-        if step is None:
-            return False
         with self._lock:
             order = self.order
             may_start = order.claim_read(request.path)
         if may_start:
-            ensemble, physical = step
-            self.members[ensemble].submit(physical, ReadReply(self, order, request, reply, context, step))
+            answer = ReadReply(self, order, request, reply, context, step)
+            if step is None:
+                self.run_read(read(context, request), request, answer, order)
+            else:
+                ensemble, physical = step
+                self.members[ensemble].submit(physical, answer)
         return may_start
 
     def _call_in_turn(self, request: Request, reply: Reply | None) -> None:
@@ -271,7 +273,7 @@ class Driver:
             self._serial(*(run.start for run in ready), *idle)
 
     def run_read(self, operation: Operation[Any], request: Request, reply: Reply, order: Order[_Run]) -> None:
-        """Run the rest of a read, which has claimed what it needs."""
+        """Run a read, or the rest of one, that has claimed what it needs."""
         _Run(self, OTHER, request, reply, operation, order).advance(None)
 
     def run_counted(

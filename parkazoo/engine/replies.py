@@ -98,7 +98,10 @@ class BriefReply(CountReply):
 
 
 class ReadReply:
-    """The reply to a read where pins decide: to its one request and, if that is not enough, to the rest of it."""
+    """The reply to a read where pins decide: to its one request and, if that is not enough, to the rest of it.
+
+    :param step: that request; None if it begins with others.
+    """
 
     __slots__ = ("_context", "_driver", "_order", "_reply", "_request", "_step")
 
@@ -109,14 +112,14 @@ class ReadReply:
         request: Request,
         reply: Reply | None,
         context: GrownContext,
-        step: Step,
+        step: Step | None,
     ) -> None:
         self._driver = driver
         self._order = order
         self._request = request
         self._reply = reply
         self._context = context
-        self._step: Step | None = step  # until it is answered
+        self._step = step  # until it is answered
 
     def set(self, value: Any = None) -> None:
         if self._step is not None and not is_whole(self._request, value):

@@ -27,8 +27,7 @@ sent.
 
 A create or listing that trusts what the client remembers of a directory takes one request if that is right, and
 more if it is wrong. So it holds TRUST until its answer. TRUST is only counted, because many operations hold it at
-a time. So are the claims of a read that one request answers as a rule: no turn is made for it, if nothing it needs
-is claimed otherwise.
+a time. So are the claims of a read where pins decide: it takes no turn, unless a key has a queue.
 
 plans.py says which claims an operation has, and which outlast its first request.
 """
