@@ -163,6 +163,12 @@ class Driver:
         older = self._older
         return older is not self.order and older.failure is None and older.under_way > 0
 
+    @property
+    def is_failing_older(self) -> bool:
+        """Whether something has yet to end that :meth:`fail_older` has failed."""
+        older = self._older
+        return older is not self.order and older.failure is not None and older.under_way > 0
+
     def fail_older(self, failure: type[Exception]) -> None:
         """Such operations end with `failure`, those that wait for an answer or a turn when they get it."""
         if self._older is not self.order:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kazoo.exceptions import ConnectionLoss
-
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.gate import Gate
 from parkazoo.engine.ports import Runtime
@@ -27,6 +25,7 @@ class FormChange:
 
     :param gate: is shut until no thread is about to begin an operation by the older form.
     :param fail_waiting: fails the requests that wait for a connection.
+    :param fail_older: has what is under way by the older form end at its next request.
     :param begin: from now on operations begin by the newer form.
     :param end: is called when nothing of the older form sends any more.
     """
@@ -37,6 +36,7 @@ class FormChange:
         driver: Driver,
         gate: Gate,
         fail_waiting: Callable[[], None],
+        fail_older: Callable[[], None],
         begin: Callable[[], None],
         end: Callable[[], None],
     ) -> None:
@@ -44,6 +44,7 @@ class FormChange:
         self._driver = driver
         self._gate = gate
         self._fail_waiting = fail_waiting
+        self._fail_older = fail_older
         self._begin = begin
         self._end = end
         self._polls = 0
@@ -64,7 +65,7 @@ class FormChange:
         self._polls = 0
         self._begin()
         if self._is_urgent or not is_empty:  # a thread that is still there may come with an operation
-            self._driver.fail_older(ConnectionLoss)
+            self._fail_older()
         self._fail_waiting()  # nothing of the newer form is there yet
         self._gate.open()
         self._await_older()
@@ -75,6 +76,6 @@ class FormChange:
             if self._polls <= MOST_POLLS and not self._is_urgent:
                 self._runtime.call_later(POLL_S, self._await_older)
                 return
-            self._driver.fail_older(ConnectionLoss)
+            self._fail_older()
             self._fail_waiting()
         self._end()

@@ -9,7 +9,7 @@ from typing import Any
 from kazoo.exceptions import ConnectionLoss
 
 from parkazoo.engine.driver import Driver
-from parkazoo.engine.form_change import FormChange
+from parkazoo.engine.form_change import POLL_S, FormChange
 from parkazoo.engine.gate import Gate
 from parkazoo.engine.ports import MemberT, OtherSession
 from parkazoo.engine.rewatching import Rewatching
@@ -56,6 +56,7 @@ class Growing(Roster[MemberT]):
                 driver,
                 self.gate,
                 self._fail_waiting,
+                partial(self._fail_older, driver),
                 partial(self._begin_form, driver),
                 partial(self._end_older, driver, driver.context.form),
             )
@@ -71,6 +72,22 @@ class Growing(Roster[MemberT]):
                 member.fail_waiting(None)
         for port in self._unjoined():
             port.drop(ConnectionLoss)
+
+    def _fail_older(self, driver: Driver) -> None:
+        """What is under way by the older form ends at its next request.
+
+        Programs, and all watches, hear of that as if a connection were lost. Else a recipe would wait for one to
+        come back, with a watch that is gone.
+        """
+        driver.fail_older(ConnectionLoss)
+        self._await_failed(driver)
+
+    def _await_failed(self, driver: Driver) -> None:
+        is_failing = driver.is_failing_older and not self.is_stopping
+        if is_failing:
+            self._runtime.call_later(POLL_S, partial(self._await_failed, driver))
+        self._standing.is_failing = is_failing
+        self._report()
 
     def _begin_form(self, driver: Driver) -> None:
         """Operations begin by the newest form. If those of the older one cannot work beside them, they fail."""

@@ -109,6 +109,10 @@ class Roster(Generic[MemberT]):
         """Work by the newest map, and then :meth:`_acknowledge` it."""
         raise NotImplementedError
 
+    def _report(self) -> None:
+        """Tell the client its state, if that has changed."""
+        raise NotImplementedError
+
     # ---- what members ask ------------------------------------------------------------------------
 
     def recognize(self, member: MemberT, record: Any, copy: Any, server: str) -> Exception | None:

@@ -70,9 +70,11 @@ class Watching:
             watch.replace(other)
 
     def _fire_all(self, event: WatchedEvent) -> None:
+        """All at once: a watch that the same function sets meanwhile is not called, nor withdrawn."""
         for watches in list(self._armed.values()):
             for watch in list(watches):
-                self._dispatch(partial(watch.fire, event))  # each by itself: the user's may raise
+                if watch.disarm():
+                    self._dispatch(partial(watch.watcher, event))  # each by itself: the user's may raise
 
     def _look_again(self, watch: DirectoryWatch, event: WatchedEvent) -> None:
         self.driver.look(watch, OnAnswer(partial(self._have_looked, watch, event)))

@@ -221,7 +221,8 @@ class Order(Generic[TurnT]):
         if counts:
             for key in turn.claims:
                 if key in counts:
-                    lines[key] = _Line(COUNT if key[-1] == "/" else READ, counts.pop(key))
+                    is_list = key[-1] == "/" != key  # else it is a znode, perhaps the root
+                    lines[key] = _Line(COUNT if is_list else READ, counts.pop(key))
         if self._trusts:
             for key, mode in turn.claims.items():
                 if mode == WRITE and (count := self._trusts.pop(key, 0)):

@@ -12,7 +12,12 @@ MemberT = TypeVar("MemberT")
 
 
 class Standing(Generic[MemberT]):
-    """The members' states, and for which of them the client waits; :mod:`parkazoo.protocol.states` says why."""
+    """The members' states, and for which of them the client waits; :mod:`parkazoo.protocol.states` says why.
+
+    :ivar is_failing: operations fail though no connection is lost: the client is not connected meanwhile.
+    """
+
+    is_failing = False
 
     def __init__(self) -> None:
         self._states: dict[MemberT, str] = {}
@@ -63,4 +68,5 @@ class Standing(Generic[MemberT]):
     def state(self) -> str:
         """The client's KeeperState."""
         awaited = self._awaited | self._shaken
-        return states.state_of((state, member in awaited) for member, state in self._states.items())
+        state = states.state_of((state, member in awaited) for member, state in self._states.items())
+        return KeeperState.CONNECTING if self.is_failing and state in states.CONNECTED_STATES else state

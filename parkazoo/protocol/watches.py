@@ -144,6 +144,12 @@ class DirectoryWatch:
 
     def fire(self, event: WatchedEvent) -> None:
         """Call the user's watch, if it has not been called."""
-        if self._state == "armed":
-            self._withdraw(self, True)
+        if self.disarm():
             self.watcher(event)
+
+    def disarm(self) -> bool:
+        """Withdraw it, because an event has come. False if there is nothing to withdraw, nor to call."""
+        is_armed = self.is_armed
+        if is_armed:
+            self._withdraw(self, True)
+        return is_armed

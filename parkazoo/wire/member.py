@@ -208,7 +208,7 @@ class Member(KazooClient):
 
     def fail_waiting(self, error: Exception | None) -> None:
         """See :meth:`parkazoo.engine.ports.Member.fail_waiting`."""
-        self._fail(self._queue, self._state, error=error)
+        self._fail_late(len(self._queue), error)
         self._be_patient()
 
     def renew(self, why: str) -> None:
@@ -340,13 +340,13 @@ class Member(KazooClient):
             self._patience.end()
             self._patience = None
 
-    def _fail_late(self, late: int) -> None:
+    def _fail_late(self, late: int, error: Exception | None = None) -> None:
         """So many requests have waited too long."""
         requests = deque(self._queue.popleft() for _ in range(min(late, len(self._queue))))
         has_watches = any(leaves_watch(request) for request, _ in requests)
         if has_watches:
             self.owner.member_missed(self)
-        self._fail(requests, KeeperState.CONNECTING)
+        self._fail(requests, KeeperState.CONNECTING, error=error)
 
     def _go_on_renewing(self, state: str) -> None:
         """The session is being replaced: this member stays CONNECTING, whatever happens."""

@@ -162,6 +162,7 @@ class TestMember(unittest.TestCase):
         self.turn(LIMIT_S - 0.1)
         self.member.fail_waiting(error)
         self.assertEqual([each.value for each in results], [error] * 2)
+        self.assertEqual(self.owner.missed, 1)  # a watch
         late = self.wait()
         self.turn(LIMIT_S - 0.1)
         self.assertEqual(late.told, [])

@@ -114,6 +114,14 @@ class TestReads(unittest.TestCase):
         self.answer().set(LEAF)
         self.assertEqual((result.value, listed.told, self.sent), (LEAF, [], 2))
 
+    def test_of_the_root(self) -> None:
+        """The key of the znode looks like that of a list."""
+        result, made = self.issue(GetData("/", None)), self.issue(create("/x"))
+        self.answer().set((b"", LEAF))
+        self.answer().set("/x")
+        self.assertEqual(result.value, (b"", LEAF))
+        self.assert_over(made, "/x", 2)
+
     def test_the_session_ends_meanwhile(self) -> None:
         """What its answer makes necessary is not asked for."""
         result = self.issue(Exists(X, None))

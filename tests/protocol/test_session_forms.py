@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Any
 
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss
+from kazoo.protocol.states import KeeperState
 
 from parkazoo.engine.form_change import MOST_POLLS, POLL_S
 from parkazoo.engine.gate import Gate
@@ -142,7 +143,10 @@ class TestUnderWay(FormTest):
         self.assertEqual((self.epochs(client), len(listing.told)), ([2, 2], 1))
 
     def test_one_does_not_end(self) -> None:
-        """It sends nothing more, and the registration comes behind what it has sent."""
+        """It sends nothing more, and the registration comes behind what it has sent.
+
+        It would fail at its next request, and so would looks of watches: so the client is suspended.
+        """
         client = self.started("ab")
         self.change(client, Form.TOLERANT)
         client.runtime.turn()
@@ -152,11 +156,13 @@ class TestUnderWay(FormTest):
         client.runtime.turn(LIMIT_S)
         self.assertEqual((self.form(client), self.epochs(client)), (Form.GUARDED, [3, 2]))
         self.assert_read(later)
-        self.assertEqual(operation.told, [])
+        self.assertEqual((operation.told, client.states), ([], [KeeperState.CONNECTING]))
         client["b"].is_slow = False
         client["b"]._serve()
         self.assertEqual(self.epochs(client), [3, 3])
         self.assertEqual(len(operation.told), 1)
+        client.runtime.turn(POLL_S)
+        self.assertEqual(client.states, [KeeperState.CONNECTING, KeeperState.CONNECTED])
 
     def test_a_thread_is_about_to_begin_one(self) -> None:
         """It may send yet, so nothing is said on any connection before it has."""

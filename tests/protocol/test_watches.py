@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import unittest
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+from unittest import mock
 
 from kazoo.exceptions import ConnectionLoss, NoNodeError
 from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from parkazoo.engine.watching import Watching
 from parkazoo.kazoo_private import (
     Create,
     Delete,
@@ -350,6 +353,22 @@ class TestStates(unittest.TestCase):
             for events in itertools.permutations(self.EVENTS):
                 for settled in range(len(events) + 1):
                     self.check(has_succeeded, events[:settled], events[settled:])
+
+    def test_the_callbacks_are_late(self) -> None:
+        """A lost connection is told while a callback blocks; the watch that is set again meanwhile stays."""
+        told: list[WatchedEvent] = []
+        late: deque[Callable[[], None]] = deque()
+        watching = Watching([mock.Mock()], late.append, lambda: KeeperState.CONNECTED)
+        watching.driver = mock.Mock(unchroot=str)
+        first = watching.watch(children("/d1"), told.append)
+        watching.settle(first, True)
+        late.popleft()()
+        watching.drop(self.EVENTS[-1])
+        again = watching.watch(children("/d1"), told.append)
+        watching.settle(again, True)
+        while late:
+            late.popleft()()
+        self.assertEqual((told, first.is_armed, again.is_armed), ([self.EVENTS[-1]], False, True))
 
     def check(self, has_succeeded: bool, early: Any, late: Any) -> None:
         told: list[WatchedEvent] = []
