@@ -83,8 +83,9 @@ def _other_bootstrap(found: ClusterMap, name: str, state: Contents) -> ClusterMa
 def agree_with_copies(wanted: ClusterMap, states: Mapping[str, Contents]) -> ClusterMap:
     """The map to go on with where the primary is lost, and copies of its cluster are left, if they are.
 
-    Its epoch is that of the newest copy, or the next one if other servers are wanted. So no copy is newer, or
-    says something else in the same epoch.
+    Its epoch is that of the newest copy, or a later one if something else is wanted. So no copy is newer, or says
+    something else in the same epoch. What was lost may have been one form ahead of all copies: a guarded client
+    may have left pins, which a tolerant map could take back.
     """
     copies = {
         name: parse_map(state.map, MAP, state.hosts) for name, state in states.items() if state.map is not None
@@ -100,7 +101,8 @@ def agree_with_copies(wanted: ClusterMap, states: Mapping[str, Contents]) -> Clu
             f"there is no cluster map on ensemble {wanted.bootstrap}, and the copy of it on ensemble {name} "
             f"({states[name].hosts}) is another map: {differences}"
         )
-    return found.with_hosts(wanted.ensembles)
+    found = found.with_hosts(wanted.ensembles)
+    return found.with_form(Form.GUARDED) if found.form is Form.TOLERANT else found
 
 
 def same_map(wanted: ClusterMap, found: ClusterMap, path: str) -> ClusterMap:

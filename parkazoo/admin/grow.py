@@ -9,7 +9,7 @@ from typing import Any
 from parkazoo.admin.arguments import arguments_alone
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unreachable
 from parkazoo.admin.contents import DELETE_ALL, Contents
-from parkazoo.admin.identity import verify_distinct
+from parkazoo.admin.identity import is_identity, verify_distinct
 from parkazoo.admin.make import make_identity, make_structure
 from parkazoo.admin.publish import Options, change_map
 from parkazoo.admin.read import read_map
@@ -19,7 +19,7 @@ from parkazoo.admin.verify import verify_contents
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts, verify_name
 from parkazoo.protocol.epochs import Epoch, Form
-from parkazoo.protocol.placement import MIRRORS, PROBE, ROOT
+from parkazoo.protocol.placement import ENSEMBLE, MIRRORS, PROBE, ROOT
 
 Tell = Callable[[str], None]
 
@@ -127,6 +127,7 @@ def abort_growth(
     def give_up(before: ClusterMap) -> ClusterMap:
         """In one map, which goes to the ensembles that stay: the others may be away."""
         unused.update(dict.fromkeys(before.unused))
+        _verify_without_directories(before, options, timeout_s)
         is_tolerant = before.form is Form.TOLERANT
         given_up = without_unused(before.with_form(Form.PLAIN) if is_tolerant else before)
         return given_up if given_up == before else replace(given_up, epoch=before.epoch + 1)
@@ -141,7 +142,10 @@ def abort_growth(
             f"there is nothing to abort: the epochs of the map name {', '.join(after.placement)}, so directories "
             f"may be there, and its form is {after.form.word}. `parkazoo map drain` keeps new ones away"
         )
-    to_reuse = f". To use these servers for something else, delete {ROOT} there ({DELETE_ALL})"
+    to_reuse = (
+        f". To use these servers for something else, delete {ROOT} there ({DELETE_ALL}). No other ensemble gets "
+        f"the name {' or '.join(gone)}"
+    )
     return (f"published map {after.epoch} {', '.join(changes)}{to_reuse if gone else ': all copies have it'}",)
 
 
@@ -216,6 +220,7 @@ def without_unused(before: ClusterMap) -> ClusterMap:
         ensembles={name: hosts for name, hosts in before.ensembles.items() if name not in unused},
         placement=tuple(name for name in before.placement if name not in unused),
         unweighted=tuple(name for name in before.unweighted if name not in unused),
+        retired=tuple(dict.fromkeys((*before.retired, *unused))),
     )
 
 
@@ -236,6 +241,7 @@ def _prepare(
         for name, client in new.items():
             verify_contents(wanted, name, states, closed=first.is_open is False, is_made=False)
             _verify_empty(client, states[name])
+            _verify_new(client, states[name], known)
         if not dry_run:
             verify_distinct(clients, options, timeout_s)
         tell(f"asked the servers of {_listed(new)}: they are empty, and of no other cluster")
@@ -261,6 +267,30 @@ def _verify_empty(client: AdminClient, state: Contents) -> None:
         raise ClusterMapError(
             f"{client} has znodes below {MIRRORS}, though the map does not name it: use other servers"
         )
+
+
+def _verify_new(client: AdminClient, state: Contents, known: ClusterMap) -> None:
+    """It is no other ensemble than the one that had its name, if one had: clients may still be connected there."""
+    if client.name in known.retired and (state.record is None or state.map is None):
+        raise ClusterMapError(
+            f"`parkazoo map abort` has taken an ensemble {client.name} out of this map, and {client} is not that "
+            "one, or has lost its data. Clients may still use the old one by its name: give the new one another"
+        )
+
+
+def _verify_without_directories(before: ClusterMap, options: Options, timeout_s: float) -> None:
+    """None of those that no epoch names has children of a directory, as far as they can be asked.
+
+    If one has, a map whose epochs named it was lost.
+    """
+    with connect_to({name: before.ensembles[name] for name in before.unused}, options, timeout_s) as (clients, _):
+        for name, client in clients.items():
+            is_it = is_identity(client.read(ENSEMBLE) or b"", before, name)
+            if is_it and client.children(MIRRORS):
+                raise ClusterMapError(
+                    f"{client} has children of directories, below {MIRRORS}, so it cannot be taken out: a newer "
+                    "map named it, and was lost. Run `parkazoo map grow` again"
+                )
 
 
 def _listed(names: Mapping[str, Any]) -> str:

@@ -45,7 +45,7 @@ def agree_with_znodes(cluster_map: ClusterMap, clients: Mapping[str, AdminClient
     :param is_told: whether a copy or draft tells its format; otherwise it is that by which the znodes were placed.
     """
     _verify_all_are_given(cluster_map, clients)
-    if cluster_map.form is Form.GROWN:  # pins say where all is, but for the children of /
+    if cluster_map.form >= Form.GUARDED:  # pins say where all is, but for the children of /
         _verify_root(cluster_map, clients)
         return cluster_map
     strays = _all_strays(cluster_map, clients)

@@ -20,6 +20,7 @@ from parkazoo.protocol.context import Context
 from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.reading import READS, look, one_request, read
+from parkazoo.protocol.holdings import leaves_watch
 from parkazoo.protocol.operations import look_again
 from parkazoo.protocol.order import READ, Claims, Order, Turn, with_prefixes
 from parkazoo.protocol.placement import Directory
@@ -35,7 +36,7 @@ OF_ENSEMBLE = " (ensemble "  # between path and name in a member's errors
 class _Run(Turn):
     """An operation on its way. It is the reply to its own step if it has sent a single request."""
 
-    __slots__ = ("_context", "_driver", "_generator", "_plan", "_reply", "_request", "order")
+    __slots__ = ("_context", "_driver", "_generator", "_plan", "_reply", "order", "request")
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class _Run(Turn):
         self.order = driver.order if order is None else order
         self._context = driver.context
         self._plan = plan
-        self._request = request
+        self.request = request
         self._reply = reply
         self._generator: Operation[Any] = operation or plan.operation(driver.context, request)
 
@@ -62,7 +63,7 @@ class _Run(Turn):
         One of an older form keeps them, so that it is known when it has ended.
         """
         is_older = self.order is not self._driver.order
-        lasting = self._plan.lasting(self._context, self._request) if self.claims and not is_older else None
+        lasting = self._plan.lasting(self._context, self.request) if self.claims and not is_older else None
         self.advance(None)
         if lasting is not None and self.claims:
             self._driver.leave(self, with_prefixes(lasting))
@@ -84,7 +85,7 @@ class _Run(Turn):
                 self._end()
         except Exception as error:
             if self._reply is not None:
-                self._reply.set_exception(self._driver.told(error, self._request))
+                self._reply.set_exception(self._driver.told(error, self.request))
             if self.claims:
                 self._end()
         else:
@@ -114,13 +115,14 @@ class Driver:
     :param make_lock: :meth:`Runtime.make_lock`.
     :param unchroot: the user's name for a path.
     :ivar plans: how operations run. :ivar brief: the types of those that need no generator, as a rule.
-    :ivar reads: where pins decide, the types of those that take no turn, as a rule.
+    :ivar reads: the types of those that take no turn, as a rule. :ivar on_miss: called when a watch is not left.
     :ivar order: of those that begin now. Its lines are others once :meth:`fail_all` has failed what was there.
     """
 
     plans = PLANS
     brief = BRIEF
     reads: Collection[int] = ()
+    on_miss: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(
         self,
@@ -319,7 +321,7 @@ class Driver:
             order, context = self.order, self.context
             order.hold()
         again = look(context, watch) if isinstance(context, GrownContext) else look_again(context, watch)
-        self._run_held(again, reply, None, order)
+        self._run_held(again, reply, watch, order)
 
     def _run_held(
         self, operation: Operation[Any], reply: Reply, request: Request | None, order: Order[_Run]
@@ -341,6 +343,8 @@ class Driver:
 
     def send(self, steps: tuple[Step, ...], run: _Run) -> None:
         if run.order.failure is not None:
+            if leaves_watch(run.request):
+                self.on_miss()
             run.fail(run.order.failure())
             return
         gather = Gather(len(steps), self._lock, run.advance)

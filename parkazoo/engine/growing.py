@@ -74,19 +74,25 @@ class Growing(Roster[MemberT]):
             port.drop(ConnectionLoss)
 
     def _fail_older(self, driver: Driver) -> None:
-        """What is under way by the older form ends at its next request.
-
-        Programs, and all watches, hear of that as if a connection were lost. Else a recipe would wait for one to
-        come back, with a watch that is gone.
-        """
+        """What is under way by the older form ends at its next request."""
+        driver.on_miss = partial(self._runtime.call, partial(self._have_missed, driver))
         driver.fail_older(ConnectionLoss)
-        self._await_failed(driver)
+
+    def _have_missed(self, driver: Driver) -> None:
+        """A watch was to be left, or to look again. So a connection seems to be lost.
+
+        Else a recipe would wait for one to come back, with a watch that is gone.
+        """
+        if not self._standing.is_failing:
+            self._standing.is_failing = True
+            self._report()
+            self._runtime.call_later(POLL_S, partial(self._await_failed, driver))
 
     def _await_failed(self, driver: Driver) -> None:
-        is_failing = driver.is_failing_older and not self.is_stopping
-        if is_failing:
+        if driver.is_failing_older and not self.is_stopping:
             self._runtime.call_later(POLL_S, partial(self._await_failed, driver))
-        self._standing.is_failing = is_failing
+            return
+        self._standing.is_failing = False
         self._report()
 
     def _begin_form(self, driver: Driver) -> None:

@@ -58,7 +58,7 @@ HASHES = {1: MODULO, FORMAT: "rendezvous-sha256"}  # by format
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 FIRST = "the servers of hosts"  # in place of an ensemble's name, until a client knows which one it is
 HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[\w.-]+)):(?P<port>[0-9]{1,5})")
-KEYS = frozenset({"format", "epoch", "cluster", "bootstrap", "ensembles", "hash", "placement"})
+KEYS = frozenset({"format", "epoch", "cluster", "bootstrap", "ensembles", "hash", "placement", "retired"})
 KEYS_OF = {1: KEYS, FORMAT: KEYS | {"form", "epochs"}}
 
 # By their parameters, as long as a client uses them. Each remembers 65,536 paths, which is tens of MB.
@@ -122,6 +122,7 @@ class ClusterMap:
     :param form: what clients may take for granted of each other.
     :param later: the epochs behind the first, which is made of `weights`; only maps of form GROWN have them.
     :param had_format_1: the hash of the first epoch is that of format 1.
+    :param retired: names of ensembles that were taken out. Clients may still use these by them.
     :raises ClusterMapError: if an invariant does not hold.
     """
 
@@ -136,6 +137,7 @@ class ClusterMap:
     form: Form = field(default=Form.PLAIN)
     later: tuple[Epoch, ...] = field(default=())
     had_format_1: bool = field(default=False)
+    retired: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
         if not self.cluster:
@@ -309,6 +311,8 @@ class ClusterMap:
             if self.had_format_1:
                 first["hash"] = MODULO
             document |= {"form": self.form.word, "epochs": [first, *later]}
+        if self.retired:
+            document["retired"] = list(self.retired)
         return json.dumps(document, indent=2).encode()
 
     @classmethod
@@ -328,15 +332,16 @@ class ClusterMap:
             raise ClusterMapError(f"it has format {number}; this ParKazoo reads up to {FORMAT}: {UPGRADE}")
         if number < 1:
             raise ClusterMapError(f"it is damaged (format {number})")
+        document.setdefault("retired", [])
         verify_keys(document, KEYS_OF[number])
         if document["hash"] != HASHES[number]:
             raise ClusterMapError(
                 f"it asks for hash {quoted(document['hash'])}; in format {number} ParKazoo knows {HASHES[number]}"
             )
         ensembles = typed(document, "ensembles", dict)
-        placement = typed(document, "placement", list)
-        if not all(isinstance(each, str) for each in (*ensembles.values(), *placement)):
-            raise ClusterMapError("it is damaged (ensembles and placement must hold strings)")
+        placement, retired = typed(document, "placement", list), typed(document, "retired", list)
+        if not all(isinstance(each, str) for each in (*ensembles.values(), *placement, *retired)):
+            raise ClusterMapError("it is damaged (ensembles, placement and 'retired' must hold strings)")
         epoch = typed(document, "epoch", int)
         if epoch < 1:
             raise ClusterMapError(f"it is damaged (epoch {epoch})")
@@ -361,6 +366,7 @@ class ClusterMap:
             form=epochs.form,
             later=epochs.later,
             had_format_1=epochs.is_modulo,
+            retired=tuple(retired),
         )
 
 

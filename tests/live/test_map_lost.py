@@ -8,7 +8,7 @@ import re
 from kazoo.security import CREATOR_ALL_ACL
 
 from parkazoo import ParKazooClient
-from parkazoo.admin import Loss, check_map, grow_map, init_map, read_map
+from parkazoo.admin import Loss, abort_growth, check_map, grow_map, init_map, read_map
 from parkazoo.admin.contents import DRAFT
 from parkazoo.protocol.cluster_map import ClusterMap, no_map_error
 from parkazoo.protocol.epochs import Form
@@ -71,8 +71,8 @@ class LostTest(MapCase):
         self.assertEqual(self.replace("b"), self.made)  # again: there is nothing to give up
         self.assertEqual(self.told, [loss])
 
-    def replace_on_the_way(self, form: Form, name: str) -> None:
-        """It holds the growth up, which goes on when it is replaced."""
+    def rise_to(self, form: Form) -> ClusterMap:
+        """The command ends there."""
 
         def crash(step: str) -> None:
             if f"of form {form.word}" in step:
@@ -82,6 +82,11 @@ class LostTest(MapCase):
             grow_map(self.a, {}, strangers_gone=True, tell=crash)
         rising = read_map(self.a)
         self.assertIs(rising.form, form)
+        return rising
+
+    def replace_on_the_way(self, form: Form, name: str) -> None:
+        """It holds the growth up, which goes on when it is replaced."""
+        rising = self.rise_to(form)
         loss = self.lose(name)
         with self.refused(f"--replace {name}$"):
             init_map(self.a, self.all)
@@ -99,6 +104,30 @@ class LostTest(MapCase):
 
     def test_bootstrap_while_guarded(self) -> None:
         self.replace_on_the_way(Form.GUARDED, "a")
+
+    def test_pins_of_a_guarded_client(self) -> None:
+        """Of directories that are below their homes: they are where such a client leaves them."""
+        rising = self.rise_to(Form.GUARDED)
+        with contextlib.closing(ParKazooClient(self.a)) as client:
+            client.start(30)
+            for number in range(8):
+                client.create(f"/new{number}/child", makepath=True)
+            client.stop()
+        self.lose("a")
+        with self.refused("--replace a$"):
+            init_map(self.a, self.all)
+        self.assertEqual(self.replace("a"), rising)
+        self.assertIs(grow_map(self.a, {}, strangers_gone=True).form, Form.GROWN)
+        self.assertEqual(check_map(self.a), [])
+
+    def test_bootstrap_while_tolerant(self) -> None:
+        """What is lost may have been guarded: the copies are brought up before the next form is published."""
+        rising = self.rise_to(Form.TOLERANT)
+        self.lose("a")
+        self.assertEqual(self.replace("a"), rising.with_form(Form.GUARDED))
+        self.assertEqual(check_map(self.a), [])
+        with self.refused("nothing to abort"):
+            abort_growth(self.a)
 
     def test_top_level(self) -> None:
         """The ensemble of / is lost: so are the directories in it, whose children others have."""

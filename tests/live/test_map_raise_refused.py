@@ -11,17 +11,17 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss
 from kazoo.security import READ_ACL_UNSAFE
 
-from parkazoo.admin import Waiting, abort_growth, grow_map, init_map, list_clients, read_map
+from parkazoo.admin import Waiting, abort_growth, check_map, grow_map, init_map, list_clients, read_map
 from parkazoo.admin.clients import AdminClient
 from parkazoo.admin.registrations import Registrations, read_sessions
 from parkazoo.cli.behind import describe
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.placement import CLIENTS
+from parkazoo.protocol.placement import CLIENTS, MIRRORS, escape
 from parkazoo.protocol.registration import format_session
 from tests.live.copies_case import CrashError
-from tests.live.map_case import run_command
+from tests.live.map_case import run_command, wipe
 from tests.live.test_map_raise import RaiseCase
 from tests.live.world import DEADLINE_S, LiveTest, wait_until
 
@@ -228,6 +228,49 @@ class CommandTest(RaiseCase):
         status, out, _ = run_command(*init)  # it was made plain
         self.assertEqual(status, 0)
         self.assertIn(f"form {form.word}", " ".join(out.split()))
+
+
+class TakenOutTest(RaiseCase):
+    """An ensemble that `parkazoo map abort` has taken out. Clients may be connected there."""
+
+    def test_its_name(self) -> None:
+        """None but the same ensemble gets it."""
+        with contextlib.suppress(CrashError):
+            self.rise("b", tell=self.crash_when("names b"))
+        abort_growth(self.a)
+        for dry_run in (True, False):
+            with self.assertRaisesRegex(
+                ClusterMapError, "has taken an ensemble b out .* give the new one another"
+            ):
+                grow_map(self.a, {"b": self.c}, strangers_gone=True, dry_run=dry_run)
+        self.assertEqual(self.plain[2].get_children("/"), ["zookeeper"])
+        self.rise("b")
+        self.assert_grown("ab")
+
+    def test_its_name_without_its_data(self) -> None:
+        with contextlib.suppress(CrashError):
+            self.rise("b", tell=self.crash_when("names b"))
+        abort_growth(self.a)
+        wipe(self.plain[1])
+        with self.assertRaisesRegex(ClusterMapError, "or has lost its data"):
+            self.rise("b")
+        grow_map(self.a, {"c": self.b}, strangers_gone=True)
+        self.assertEqual(check_map(self.a), [])
+
+    def test_with_directories(self) -> None:
+        """By a map that was lost."""
+        with contextlib.suppress(CrashError):
+            self.rise("b", tell=self.crash_when("names b"))
+        self.plain[1].create(f"{MIRRORS}/{escape('/d')}")
+        with self.assertRaisesRegex(ClusterMapError, "has children of directories.* `parkazoo map grow` again"):
+            abort_growth(self.a)
+
+    def crash_when(self, words: str) -> Callable[[str], None]:
+        def step(told: str) -> None:
+            if words in told:
+                raise CrashError
+
+        return step
 
 
 class UnregisteredTest(LiveTest):

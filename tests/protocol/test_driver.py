@@ -21,6 +21,7 @@ from kazoo.exceptions import (
     NotEmptyError,
     SessionExpiredError,
 )
+from kazoo.protocol.states import ZnodeStat
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Permissions
 
 from parkazoo.engine.driver import Driver
@@ -407,6 +408,19 @@ class TestFailAll(unittest.TestCase):
         self.take().set(D + "/s0000000000")
         self.assertEqual(new.value, D + "/s0000000000")
         self.assertFalse(self.driver.order)
+
+    def test_a_watch_of_an_older_form(self) -> None:
+        """It is told before the operation fails, if that was to leave a watch."""
+        for watch, told in ((None, []), (print, [0])):
+            self.setUp()
+            result = Result()
+            self.driver.call(GetData(D, watch), result)
+            self.driver.begin_grown(make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT))))
+            heard: list[int] = []
+            self.driver.on_miss = lambda heard=heard, result=result: heard.append(len(result.told))  # type: ignore[misc]
+            self.driver.fail_older(ConnectionLoss)
+            self.take().set((b"", ZnodeStat(*[1] * len(ZnodeStat._fields))._replace(ephemeralOwner=0)))
+            self.assertEqual((type(result.value), heard), (ConnectionLoss, told))
 
     def test_what_starts_late_by_an_older_form(self) -> None:
         """It has one request, and nothing waits for its answer but the change of form."""

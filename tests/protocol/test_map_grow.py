@@ -44,7 +44,7 @@ class TestAbort(unittest.TestCase):
         self.assertEqual((GROWN.unused, NAMED.unused, PLACED.unused), ((), ("c",), ()))
         self.assertIs(without_unused(PLACED), PLACED)
         more = PLACED.with_ensembles({"d": "h4:1"})
-        self.assertEqual(without_unused(more), replace(PLACED, epoch=more.epoch + 1))
+        self.assertEqual(without_unused(more), replace(PLACED, epoch=more.epoch + 1, retired=("d",)))
 
     def test_clients_take_it(self) -> None:
         """Also those that have missed the map between, and if another ensemble comes, or the same one again."""

@@ -167,7 +167,7 @@ def _check_state(world: World, index: int) -> None:
     if not now.was_open:
         return
     present = [e for e, port in enumerate(now.ports) if port.phase == OPEN and is_present(world, index, e)]
-    is_connected = bool(present) and not ledger.awaited
+    is_connected = bool(present) and not ledger.awaited and not now.is_failing
     if is_connected != (now.state == KeeperState.CONNECTED):
         where = ", ".join(map(str, sorted(ledger.awaited))) or "nothing"
         raise Violation(f"the client is {now.state}; it waits for {where}, and is connected to {present}")

@@ -11,7 +11,7 @@ from parkazoo.kazoo_private import Close, Create, Create2, Delete, GetData, Tran
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import MAP, Placement, logical
-from tests.explore.sessions.client import OPEN, Accept, Input, Lose, Tell, Wait
+from tests.explore.sessions.client import OPEN, Accept, Hurry, Input, Lose, Tell, Wait
 from tests.explore.sessions.world import ClientState, Ledger, Position, World, replaced
 from tests.explore.znodes import EPHEMERAL, SEQUENCE, Answer, Request, has_watch, path_of
 
@@ -38,6 +38,9 @@ def noted(placement: Placement, before: World, world: World, index: int, item: I
     if now.losts > old.losts:
         nothing = (frozenset[str](),) * len(ledger.held)
         ledger = ledger._replace(awaited=frozenset(), held=nothing, made=frozenset())
+    if now.form is not old.form or isinstance(item, Hurry):
+        missed = {e for e, port in enumerate(old.ports) if port.phase != OPEN and any(map(has_watch, port.queue))}
+        ledger = ledger._replace(awaited=ledger.awaited | missed)
     present = {e for e, port in enumerate(now.ports) if port.phase == OPEN and is_present(world, index, e)}
     ledger = ledger._replace(awaited=ledger.awaited - present)
     if now.state == KeeperState.CONNECTED:

@@ -84,6 +84,7 @@ class Positions:
             client.may_give_up,
             client.form,
             client.is_changing,
+            client.session._standing.is_failing,
             client.has_right_hosts(),
         )
 

@@ -83,6 +83,7 @@ class Position(NamedTuple):
     :param ensembles: how many its map has.
     :param counts: how many answers each operation got. :param has_claims: whether the driver keeps any.
     :param form: by which operations begin. :param is_changing: whether it goes from that to the next.
+    :param is_failing: whether a watch has failed to be left, by a form before, and others may yet.
     """
 
     ports: tuple[Port, ...]
@@ -103,6 +104,7 @@ class Position(NamedTuple):
     may_give_up: bool
     form: Form
     is_changing: bool
+    is_failing: bool
     has_right_hosts: bool
 
 
