@@ -8,7 +8,7 @@ from typing import Any
 from parkazoo.admin.arguments import arguments_alone
 from parkazoo.admin.clients import TIMEOUT_S, Auth, connect_to
 from parkazoo.admin.grow import Tell, describe_epoch, verify_grown
-from parkazoo.admin.publish import change_map
+from parkazoo.admin.publish import change_map, verify_size
 from parkazoo.admin.read import read_map
 from parkazoo.admin.verify import verify_names
 from parkazoo.errors import ClusterMapError
@@ -95,7 +95,8 @@ def remove_rule(
 ) -> ClusterMap:
     """Have no rule for this prefix any more. Arguments as for `change_weights`.
 
-    :raises ClusterMapError: no epoch has such a rule; or as `change_hosts`.
+    :raises ClusterMapError: none of the newest epochs, which the map still has, has such a rule; or as
+        `change_hosts`.
     """
 
     def change(before: ClusterMap) -> ClusterMap:
@@ -148,6 +149,8 @@ def _change(
 ) -> ClusterMap:
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     if dry_run:
-        return change(known)
+        wanted = change(known)
+        verify_size(known, wanted)
+        return wanted
     options = {**client_options, "auth_data": list(auth)}
     return change_map(known, change, options, timeout_s, lambda published: tell(describe_epoch(published)))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 from typing import Any
+from unittest import mock
 
 from parkazoo.admin import Rule, add_rule, change_weights, find_elsewhere, find_whereabouts, read_map, remove_rule
 from parkazoo.admin.whereabouts import DIRECTORIES_SHOWN, By
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import EPOCHS_KEPT
 from parkazoo.protocol.placement import MAP
 from tests.live.copies_case import CrashError, crash_at_write
 from tests.live.grow_case import GrowCase
@@ -158,6 +160,39 @@ class RuleTest(EpochCase):
             "^error: there is another rule for /x, together, on any", "map", "rule", "add", "/x", "--apart"
         )
         self.assert_refused("^error: there is no rule for '/y': there are /x$", "map", "rule", "remove", "/y")
+
+    def test_many_changes(self) -> None:
+        """The map does not grow with them, and clients follow."""
+        client, states = self.client()
+        for number in range(2 * EPOCHS_KEPT):
+            found = add_rule(self.a, Rule(f"/tenants/{number}"))
+            if number % 4 == 0:
+                self.follows(client, found)
+        self.assertEqual(remove_rule(self.a, "/tenants/0"), remove_rule(self.b, "/tenants/0"))
+        found = self.assert_published("a", "b")
+        self.follows(client, found)
+        self.assertEqual((len(found.later), found.epochs[-1].number), (EPOCHS_KEPT, 2 * EPOCHS_KEPT + 2))
+        self.assertRegex(self.command("map", "epochs"), r"(?s)│ 1 .*│ \.\.\. +│ no longer in the map .*│ 18 ")
+        self.grow()
+        self.assertEqual(self.assert_published("a", "b", "c").placement, ("a", "b", "c"))
+        self.assertEqual(states, [])
+
+    def test_too_many(self) -> None:
+        """It is refused before anything is written; less is not, so there is a way back."""
+        rules = tuple(Rule(f"/tenants/tenant-{number:05}") for number in range(18_000))
+        large = self.map.with_epoch({"a": 1, "b": 1}, rules)
+        for each in self.plain[:2]:
+            each.set(MAP, large.to_json())
+        add_rule(self.a, Rule("/one/more"))
+        words = "^(error: )?the map is not changed: with . ensembles and 18,00. rules it would have [0-9,]+ bytes"
+        with mock.patch("parkazoo.admin.publish.MOST_BYTES", len(read_map(self.a).to_json())):
+            for dry_run in ((), ("--dry-run",)):
+                self.assert_refused(words, "map", "rule", "add", "/another", *dry_run)
+                self.assert_refused(words, "map", "grow", f"--ensemble=c={self.c}", *dry_run)
+            self.command("map", "weight", "a=2")
+            self.command("map", "rule", "remove", "/one/more")
+            self.command("map", "rule", "add", "/1/more")
+        self.assert_published("a", "b")
 
     def test_chroot(self) -> None:
         run_command("map", "rule", "add", "/x", "--hosts", f"{self.a}/app")
