@@ -33,6 +33,7 @@ BYTES_KEPT = 250_000  # so large they are together, if they are several
 EACH = "/*"  # at the end of a prefix: each child of that directory
 KEYS_OF_EPOCH = frozenset({"epoch", "weights", "rules"})
 KEYS_OF_RULE = frozenset({"prefix", "together"})
+NO_RULE = "a rule cannot be for {}"
 IN_EPOCHS = " in 'epochs'"
 UPGRADE = "upgrade ParKazoo"
 
@@ -195,10 +196,11 @@ def with_epochs(document: Mapping[str, Any], epochs: Sequence[Epoch], is_modulo:
     return f'{json.dumps(document, indent=2)[:-2]},\n  "epochs": [\n    {lines}\n  ]\n}}'
 
 
-def _verify_prefix(prefix: str) -> None:
-    path = prefix[: -len(EACH)] if prefix.endswith(EACH) else prefix
+def verify_pattern(prefix: str) -> None:
+    """ClusterMapError if it is no absolute, normalised path, perhaps with EACH; whomever that belongs to."""
+    path = prefix.removesuffix(EACH)
     names = path.split("/")[1:]
-    about = f"a rule cannot be for {quoted(prefix)}"
+    about = NO_RULE.format(quoted(prefix))
     if prefix == "/":
         raise ClusterMapError(f"{about}: for the whole tree, give weights")
     if prefix[:1] == prefix[-1:] == "/" and "//" not in prefix:
@@ -207,6 +209,12 @@ def _verify_prefix(prefix: str) -> None:
         raise ClusterMapError(f"{about}: its prefix must be an absolute path like /app, or /app/* for each child")
     if "*" in path:
         raise ClusterMapError(f"{about}: a '*' can only be its last name")
+
+
+def _verify_prefix(prefix: str) -> None:
+    verify_pattern(prefix)
+    path = prefix.removesuffix(EACH)
+    about = NO_RULE.format(quoted(prefix))
     if is_of_zookeeper(path) or is_reserved(path):
         raise ClusterMapError(f"{about}, which does not belong to users")
     try:

@@ -195,8 +195,27 @@ class RuleTest(EpochCase):
         self.assert_published("a", "b")
 
     def test_chroot(self) -> None:
-        run_command("map", "rule", "add", "/x", "--hosts", f"{self.a}/app")
-        self.assertEqual([rule.prefix for rule in read_map(self.a).epochs[-1].rules], ["/app/x"])
+        """A pattern that is wrong is so behind a chroot too."""
+
+        def run(what: str, pattern: str) -> tuple[int, str, str]:
+            return run_command("map", "rule", what, pattern, "--hosts", f"{self.a}/app")
+
+        def prefixes() -> list[str]:
+            return [rule.prefix for rule in read_map(self.a).epochs[-1].rules]
+
+        for pattern in ("/x", "/*", "/zookeeper"):
+            self.assertEqual(run("add", pattern)[0], 0)
+        self.assertEqual(prefixes(), ["/app/x", "/app/*", "/app/zookeeper"])
+        for pattern in ("x", "", "*", "x/*", "//x", "/../x", "/x/", "/x*"):
+            alone = run_command("map", "rule", "add", pattern, "--hosts", self.a)
+            self.assertRegex(alone[2], "^error: a rule cannot be for '")
+            for what in ("add", "remove"):
+                self.assertEqual(run(what, pattern), alone)
+        status, _, err = run("add", "/")
+        self.assertEqual(status, 2)
+        self.assertRegex(err, "^error: a rule cannot be for '/' below a chroot: for /app itself, give that, and")
+        self.assertEqual(run("remove", "/x")[0], 0)
+        self.assertEqual(prefixes(), ["/app/*", "/app/zookeeper"])
 
     def test_at_once(self) -> None:
         prefixes = [f"/r{number}" for number in range(4)]
