@@ -13,7 +13,7 @@ from parkazoo.admin.read import read_map
 from parkazoo.admin.verify import verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.epochs import Epoch, Rule
+from parkazoo.protocol.epochs import Epoch, Rule, verify_possible
 from parkazoo.protocol.placement import MIRRORS
 
 
@@ -66,6 +66,7 @@ def add_rule(
     """
     with arguments_alone():
         Epoch(1, dict.fromkeys(rule.on, 1) or {"": 1}, (rule,))  # it verifies the rule, but for the names
+        verify_possible(rule.prefix)
 
     def change(before: ClusterMap) -> ClusterMap:
         verify_grown(before, "has rules")

@@ -164,7 +164,7 @@ def abort(
     with console.status("changing the cluster map"):
         done = abort_growth(servers, **connection_options(auth, timeout, ca, cert, key))
     for step in done:
-        console.print(step, soft_wrap=True)
+        console.print(Text(step), soft_wrap=True)
 
 
 def epochs(

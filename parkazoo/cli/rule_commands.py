@@ -80,7 +80,7 @@ def add(
     with console.status("adding a rule"):
         after = add_rule(servers, rule, dry_run=dry_run, tell=steps, **connection)
     if steps.are_none and not dry_run:
-        console.print(f"nothing to do: the map has this rule for {rule.prefix} already", soft_wrap=True)
+        console.print(Text(f"nothing to do: the map has this rule for {rule.prefix} already"), soft_wrap=True)
     if rule.together and not rule.prefix.endswith(EACH):
         goes_to = after.names[after.make_guess().of_children(rule.prefix)]
         console.print(Text(f"new directories at and below {rule.prefix}: on {goes_to}"), soft_wrap=True)

@@ -17,6 +17,7 @@ needs them: a pin has the name of its ensemble, and each epoch names all ensembl
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -33,6 +34,8 @@ BYTES_KEPT = 250_000  # so large they are together, if they are several
 EACH = "/*"  # at the end of a prefix: each child of that directory
 KEYS_OF_EPOCH = frozenset({"epoch", "weights", "rules"})
 KEYS_OF_RULE = frozenset({"prefix", "together"})
+# What ZooKeeper refuses in a path; as surrogates also what is beyond 16 bits.
+IMPOSSIBLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
 NO_RULE = "a rule cannot be for {}"
 IN_EPOCHS = " in 'epochs'"
 UPGRADE = "upgrade ParKazoo"
@@ -209,6 +212,14 @@ def verify_pattern(prefix: str) -> None:
         raise ClusterMapError(f"{about}: its prefix must be an absolute path like /app, or /app/* for each child")
     if "*" in path:
         raise ClusterMapError(f"{about}: a '*' can only be its last name")
+
+
+def verify_possible(prefix: str) -> None:
+    """ClusterMapError if servers make no znode of that name. Maps may have such a rule from before."""
+    if found := IMPOSSIBLE.search(prefix):
+        raise ClusterMapError(
+            f"{NO_RULE.format(quoted(prefix))}: ZooKeeper has no znode with {quoted(found.group())} in its path"
+        )
 
 
 def _verify_prefix(prefix: str) -> None:
