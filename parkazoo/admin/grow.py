@@ -11,7 +11,7 @@ from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unr
 from parkazoo.admin.contents import DELETE_ALL, Contents
 from parkazoo.admin.identity import is_identity, verify_distinct
 from parkazoo.admin.make import make_identity, make_structure
-from parkazoo.admin.publish import Options, change_map
+from parkazoo.admin.publish import Options, change_map, verify_size
 from parkazoo.admin.read import read_map
 from parkazoo.admin.rise import OnWait, look_ahead, raise_form
 from parkazoo.admin.strays import SHOWN
@@ -67,6 +67,7 @@ def grow_map(
         _verify_growable(before, ensembles, weights)
         wanted = before.with_ensembles({n: each for n, each in ensembles.items() if n not in before.ensembles})
         if wanted != before:
+            verify_size(before, place_them(replace(wanted, form=Form.GROWN)))
             _prepare(before, wanted, options, timeout_s, dry_run, tell)
         return wanted
 

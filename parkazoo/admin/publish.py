@@ -13,6 +13,9 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 
+MOST_BYTES = (
+    1_000_000  # of the map; servers end the connection of who sends more than jute.maxbuffer, mostly 1 MiB
+)
 Options = Mapping[str, Any]
 
 
@@ -33,6 +36,7 @@ def change_map(
     while True:
         try:
             wanted = change(known)
+            verify_size(known, wanted)
         except ClusterMapError:
             newest = _read_published(known, options, timeout_s)
             if newest in (known, None):
@@ -45,6 +49,21 @@ def change_map(
                 tell(wanted)
             return wanted
         known = published
+
+
+def verify_size(known: ClusterMap, wanted: ClusterMap) -> None:
+    """ClusterMapError if the servers may not take this change of the map: it is too large, and not less so.
+
+    Sent all the same, it would end as a ConnectionLoss, and so would each change behind it.
+    """
+    size = len(wanted.to_json())
+    if size > MOST_BYTES and size > len(known.to_json()):
+        newest = wanted.epochs[-1].rules
+        raise ClusterMapError(
+            f"the map is not changed: with {len(wanted.names):,} ensembles and {len(newest):,} rules it would "
+            f"have {size:,} bytes, and servers may not take more than {MOST_BYTES:,} (jute.maxbuffer). Have fewer "
+            "rules: one for /tenants/* is one for each child of /tenants. `parkazoo map rule remove` removes one"
+        )
 
 
 def _read_published(known: ClusterMap, options: Options, timeout_s: float) -> ClusterMap | None:

@@ -8,12 +8,12 @@ from typing import Any
 from parkazoo.admin.arguments import arguments_alone
 from parkazoo.admin.clients import TIMEOUT_S, Auth, connect_to
 from parkazoo.admin.grow import Tell, describe_epoch, verify_grown
-from parkazoo.admin.publish import change_map
+from parkazoo.admin.publish import change_map, verify_size
 from parkazoo.admin.read import read_map
 from parkazoo.admin.verify import verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.epochs import Epoch, Rule
+from parkazoo.protocol.epochs import Epoch, Rule, verify_possible
 from parkazoo.protocol.placement import MIRRORS
 
 
@@ -66,6 +66,7 @@ def add_rule(
     """
     with arguments_alone():
         Epoch(1, dict.fromkeys(rule.on, 1) or {"": 1}, (rule,))  # it verifies the rule, but for the names
+        verify_possible(rule.prefix)
 
     def change(before: ClusterMap) -> ClusterMap:
         verify_grown(before, "has rules")
@@ -95,7 +96,8 @@ def remove_rule(
 ) -> ClusterMap:
     """Have no rule for this prefix any more. Arguments as for `change_weights`.
 
-    :raises ClusterMapError: no epoch has such a rule; or as `change_hosts`.
+    :raises ClusterMapError: none of the newest epochs, which the map still has, has such a rule; or as
+        `change_hosts`.
     """
 
     def change(before: ClusterMap) -> ClusterMap:
@@ -148,6 +150,8 @@ def _change(
 ) -> ClusterMap:
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     if dry_run:
-        return change(known)
+        wanted = change(known)
+        verify_size(known, wanted)
+        return wanted
     options = {**client_options, "auth_data": list(auth)}
     return change_map(known, change, options, timeout_s, lambda published: tell(describe_epoch(published)))

@@ -164,7 +164,7 @@ def abort(
     with console.status("changing the cluster map"):
         done = abort_growth(servers, **connection_options(auth, timeout, ca, cert, key))
     for step in done:
-        console.print(step, soft_wrap=True)
+        console.print(Text(step), soft_wrap=True)
 
 
 def epochs(
@@ -190,8 +190,11 @@ def epochs(
 
 
 def _epochs_table(found: Iterable[Epoch]) -> Table:
-    table, last = Table("epoch", "weights", "rules"), None
+    table, last, before = Table("epoch", "weights", "rules"), None, 0
     for epoch in found:
+        if epoch.number > before + 1:
+            table.add_row("...", "no longer in the map", "")
+        before = epoch.number
         weights = ", ".join(f"{name} {weight}" for name, weight in epoch.weights.items())
         rules = "\n".join(f"{rule.prefix}: {describe_rule(rule)}" for rule in epoch.rules)
         if rules and epoch.rules == last:

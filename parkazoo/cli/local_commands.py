@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from parkazoo.cli.belonging import find_belonging
 from parkazoo.local import LocalClusterError, ServerStatus, start_detached, status, stop_detached
@@ -54,7 +56,7 @@ def up(
         console.print("\nThey were up already.")
     _print_clients(console, rows)
     console.print("Stop them: ", end="")
-    console.print(f"parkazoo local down{_option(data)}", style="bold", soft_wrap=True, highlight=False)
+    console.print(Text(f"parkazoo local down{_option(data)}", style="bold"), soft_wrap=True)
 
 
 def show(data: Data) -> None:
@@ -71,7 +73,8 @@ def down(data: Data) -> None:
 
 
 def _print_servers(console: Console, data: Path) -> list[ServerStatus]:
-    table = Table("ensemble", "server", "address", "pid", "role", "state", title=f"local ensembles in {data}")
+    table = Table("ensemble", "server", "address", "pid", "role", "state")
+    table.title = f"local ensembles in {escape(str(data))}"
     ensemble = ""
     rows = status(data.expanduser().absolute())
     for row in rows:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -20,7 +21,9 @@ def read(hosts: str, connection: dict[str, Any]) -> ClusterMap:
 
 
 def print_map(console: Console, cluster_map: ClusterMap) -> None:
-    table = Table("ensemble", "servers", "carries", title=f"cluster {cluster_map.cluster}", title_justify="left")
+    table = Table(
+        "ensemble", "servers", "carries", title=f"cluster {escape(cluster_map.cluster)}", title_justify="left"
+    )
     for name in cluster_map.names:
         carries = [*_carries(cluster_map, name), *(["the map"] if name == cluster_map.bootstrap else [])]
         servers = Text(cluster_map.ensembles[name].replace(",", "\n"), overflow="fold")

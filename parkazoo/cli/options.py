@@ -12,10 +12,12 @@ import typer
 from parkazoo.admin.arguments import arguments_alone
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import join, normpath
+from parkazoo.protocol.checked_json import quoted
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts, verify_name
 from parkazoo.protocol.placement import PIN, PROOF, ROOT, is_reserved
 
 PORT = 2181
+DIGITS = 9  # of a weight: int takes no more than some thousand
 PORTED = re.compile(r":[^\]]*$")  # not the colons of [::1]
 FILE = {"exists": True, "dir_okay": False, "readable": True}
 Hosts = Annotated[
@@ -124,8 +126,8 @@ def parse_weights(what: str, options: Iterable[str]) -> dict[str, int]:
     weights: dict[str, int] = {}
     for option in options:
         name, _, weight = option.partition("=")
-        if not weight.isascii() or not weight.isdigit():
-            raise typer.BadParameter(f"{what}must be NAME=WEIGHT with a whole number, not {option!r}")
+        if not weight.isascii() or not weight.isdigit() or len(weight) > DIGITS:
+            raise typer.BadParameter(f"{what}must be NAME=WEIGHT with a whole number, not {quoted(option)}")
         if name in weights:
             raise typer.BadParameter(f"{what}{name} is given twice")
         weights[name] = int(weight)

@@ -17,6 +17,7 @@ from parkazoo.admin import (
     find_elsewhere,
     remove_rule,
 )
+from parkazoo.admin.arguments import arguments_alone
 from parkazoo.cli.growth_commands import KNOWN_BY, DryRun
 from parkazoo.cli.map_table import read
 from parkazoo.cli.options import (
@@ -31,7 +32,8 @@ from parkazoo.cli.options import (
     verify_ensembles,
 )
 from parkazoo.cli.step_times import Steps
-from parkazoo.protocol.epochs import EACH
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.epochs import EACH, verify_pattern
 
 Pattern = Annotated[
     str,
@@ -71,14 +73,14 @@ def add(
     if several := [each for each in on or () if "," in each]:
         raise typer.BadParameter(f"give {' '.join(f'--on {name}' for name in several[0].split(','))}")
     verify_ensembles(on or ())
-    rule = Rule(chroot + pattern, tuple(on or ()), not apart)
+    rule = Rule(_prefix(pattern, chroot), tuple(on or ()), not apart)
     connection = connection_options(auth, timeout, ca, cert, key)
     console = Console()
     steps = Steps(console, dry_run)
     with console.status("adding a rule"):
         after = add_rule(servers, rule, dry_run=dry_run, tell=steps, **connection)
     if steps.are_none and not dry_run:
-        console.print(f"nothing to do: the map has this rule for {rule.prefix} already", soft_wrap=True)
+        console.print(Text(f"nothing to do: the map has this rule for {rule.prefix} already"), soft_wrap=True)
     if rule.together and not rule.prefix.endswith(EACH):
         goes_to = after.names[after.make_guess().of_children(rule.prefix)]
         console.print(Text(f"new directories at and below {rule.prefix}: on {goes_to}"), soft_wrap=True)
@@ -89,6 +91,17 @@ def add(
         console.print("dry run: nothing was written")
     elif not steps.are_none:
         console.print(KNOWN_BY, soft_wrap=True)
+
+
+@arguments_alone()
+def _prefix(pattern: str, chroot: str) -> str:
+    """What the rule is for, in the whole tree. A wrong pattern could look right behind a chroot."""
+    if chroot and pattern == "/":
+        raise ClusterMapError(
+            f"a rule cannot be for '/' below a chroot: for {chroot} itself, give that, and --hosts without it"
+        )
+    verify_pattern(pattern)
+    return chroot + pattern
 
 
 def _tell_elsewhere(console: Console, prefix: str, found: Elsewhere, *, lists: bool) -> None:
@@ -140,7 +153,7 @@ def remove(
 ) -> None:
     """Take a rule away. What it has placed stays where it is."""
     servers, chroot = split_hosts(hosts)
-    prefix = chroot + pattern
+    prefix = _prefix(pattern, chroot)
     console = Console()
     steps = Steps(console)
     with console.status("removing a rule"):

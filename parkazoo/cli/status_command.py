@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.box import SIMPLE
 from rich.console import Console, Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -78,7 +79,9 @@ def _screen(found: ClusterStatus) -> RenderableType:
 
 
 def _servers(found: ClusterStatus) -> Table:
-    table = Table(box=SIMPLE, padding=0, title=f"cluster {found.cluster_map.cluster}", title_justify="left")
+    table = Table(
+        box=SIMPLE, padding=0, title=f"cluster {escape(found.cluster_map.cluster)}", title_justify="left"
+    )
     table.add_column("ensemble", overflow="fold", min_width=len("ensemble"))
     table.add_column("server", overflow="fold")
     for name in ("role", "version"):

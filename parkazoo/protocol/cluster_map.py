@@ -42,12 +42,16 @@ from parkazoo.protocol.epochs import (
     MODULO,
     UPGRADE,
     Epoch,
-    Epochs,
     Form,
     Rule,
+    follow,
+    newest_of,
+    next_epoch,
+    no_epochs,
     read_epochs,
     verify_known,
     verify_later,
+    with_epochs,
 )
 from parkazoo.protocol.guess import Guess
 from parkazoo.protocol.placement import ENSEMBLE, MAP, Placement, modulo
@@ -120,7 +124,7 @@ class ClusterMap:
     :param unweighted: the ensembles at the end of the placement that have come since the first epoch, which gives
         them no weight.
     :param form: what clients may take for granted of each other.
-    :param later: the epochs behind the first, which is made of `weights`; only maps of form GROWN have them.
+    :param later: the newest epochs behind the first, which is made of `weights`; only maps of form GROWN have any.
     :param had_format_1: the hash of the first epoch is that of format 1.
     :param retired: names of ensembles that were taken out. Clients may still use these by them.
     :raises ClusterMapError: if an invariant does not hold.
@@ -196,14 +200,16 @@ class ClusterMap:
         """Whether it may come behind an earlier map: each directory is where it was, though more may have come.
 
         The form may be any. (Only commands change it, and :meth:`with_form` says how.) Ensembles that no epoch
-        names may have been taken out again.
+        names may have been taken out again. If no epoch is left that both have, it is not seen that others were in
+        between than those that followed; none of them moves a directory.
         """
         kept = [name for name in before.placement if name not in before.unused]
         return (
             (self.cluster, self.bootstrap) == (before.cluster, before.bootstrap)
             and [name for name in self.placement if name in kept] == kept
             and (self._weighted, self.weights) == (before._weighted, before.weights)
-            and self.later[: len(before.later)] == before.later
+            and follow(self.later, before.later)
+            and {*kept}.isdisjoint(self.unused)
             and self.format >= before.format
             # On one ensemble both hashes place all alike.
             and (self.hash == before.hash or (len(self._weighted) == 1 and self.format > before.format))
@@ -258,13 +264,13 @@ class ClusterMap:
         return replace(self._in_format_2(), epoch=self.epoch + 1, form=form)
 
     def with_epoch(self, weights: Mapping[str, int], rules: Sequence[Rule]) -> ClusterMap:
-        """The next map, with one more epoch.
+        """The next map, with one more epoch. Of those behind the first, only the newest are kept.
 
         :param weights: by name of the ensemble; one that is not named gets no directory.
         """
         verify_known(weights, self.placement)
-        epoch = Epoch(self.epochs[-1].number + 1, dict(weights), tuple(rules))
-        return replace(self, epoch=self.epoch + 1, later=(*self.later, epoch))
+        later = (*self.later, next_epoch(self.epochs, weights, rules))
+        return replace(self, epoch=self.epoch + 1, later=newest_of(later))
 
     def _in_format_2(self) -> ClusterMap:
         """The same placement. On one ensemble it is that of the newer hash too, which more clients can read."""
@@ -306,13 +312,10 @@ class ClusterMap:
             "hash": HASHES[self.format],
             "placement": list(self.placement),
         }
-        if self.format > 1:
-            first, *later = (each.to_document() for each in self.epochs)
-            if self.had_format_1:
-                first["hash"] = MODULO
-            document |= {"form": self.form.word, "epochs": [first, *later]}
         if self.retired:
             document["retired"] = list(self.retired)
+        if self.format > 1:
+            return with_epochs(document | {"form": self.form.word}, self.epochs, self.had_format_1).encode()
         return json.dumps(document, indent=2).encode()
 
     @classmethod
@@ -345,11 +348,7 @@ class ClusterMap:
         epoch = typed(document, "epoch", int)
         if epoch < 1:
             raise ClusterMapError(f"it is damaged (epoch {epoch})")
-        epochs = (
-            read_epochs(document, placement)
-            if number > 1
-            else Epochs(Form.PLAIN, dict.fromkeys(placement, 1), False, ())
-        )
+        epochs = read_epochs(document, placement) if number > 1 else no_epochs(placement)
         return cls(
             cluster=typed(document, "cluster", str),
             ensembles=ensembles,

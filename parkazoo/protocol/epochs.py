@@ -10,11 +10,14 @@
     ]
 
 The first epoch decides as the map did when it was made; it has no rules. If the map had format 1 then, it also has
-``"hash": "sha256"``.
+``"hash": "sha256"``. Of the others only the newest decides, so those before the newest few are forgotten. Nobody
+needs them: a pin has the name of its ensemble, and each epoch names all ensembles that one before it has named.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -26,9 +29,14 @@ from parkazoo.protocol.placement import is_of_zookeeper, is_reserved
 from parkazoo.protocol.rendezvous import MOST_WEIGHT
 
 MODULO = "sha256"  # the hash of maps of format 1
+EPOCHS_KEPT = 8  # behind the first: each repeats all rules, and the map has to fit into a znode
+BYTES_KEPT = 250_000  # so large they are together, if they are several
 EACH = "/*"  # at the end of a prefix: each child of that directory
 KEYS_OF_EPOCH = frozenset({"epoch", "weights", "rules"})
 KEYS_OF_RULE = frozenset({"prefix", "together"})
+# What ZooKeeper refuses in a path; as surrogates also what is beyond 16 bits.
+IMPOSSIBLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
+NO_RULE = "a rule cannot be for {}"
 IN_EPOCHS = " in 'epochs'"
 UPGRADE = "upgrade ParKazoo"
 
@@ -142,10 +150,60 @@ def verify_later(later: Sequence[Epoch], placement: Sequence[str], form: Form) -
         last = epoch.number
 
 
-def _verify_prefix(prefix: str) -> None:
-    path = prefix[: -len(EACH)] if prefix.endswith(EACH) else prefix
+def next_epoch(epochs: Sequence[Epoch], weights: Mapping[str, int], rules: Sequence[Rule]) -> Epoch:
+    """The epoch behind these. It names each ensemble that one of them names, since they may be forgotten."""
+    named = {name: 0 for each in epochs for name in each.weights}
+    return Epoch(epochs[-1].number + 1, {**named, **weights}, tuple(rules))
+
+
+def newest_of(later: Sequence[Epoch]) -> tuple[Epoch, ...]:
+    """Those of the epochs behind the first that the map keeps: the last, and the few before it that are small.
+
+    So a map whose newest epoch fits into a znode has room for another one that is no larger.
+    """
+    kept, size = [later[-1]], _size(later[-1])
+    for epoch in reversed(later[-EPOCHS_KEPT:-1]):
+        size += _size(epoch)
+        if size > BYTES_KEPT:
+            break
+        kept.append(epoch)
+    return tuple(reversed(kept))
+
+
+def _size(epoch: Epoch) -> int:
+    return len(json.dumps(epoch.to_document()))
+
+
+def follow(later: Sequence[Epoch], before: Sequence[Epoch]) -> bool:
+    """Whether a map that has had the epochs `before` behind its first one can have `later`: as many or more, of
+    which the older ones may be missing. What both have is the same.
+    """
+    if not before or not later:
+        return not before
+    kept = {each.number: each for each in later}
+    return later[-1].number >= before[-1].number and all(
+        kept.get(each.number) == each for each in before if each.number >= later[0].number
+    )
+
+
+def with_epochs(document: Mapping[str, Any], epochs: Sequence[Epoch], is_modulo: bool) -> str:
+    """A map as JSON that people can read, but with a line for each epoch: there may be thousands of rules.
+
+    :param document: the rest of the map.
+    :param is_modulo: the first one has the hash of format 1.
+    """
+    first, *later = (each.to_document() for each in epochs)
+    if is_modulo:
+        first["hash"] = MODULO
+    lines = ",\n    ".join(map(json.dumps, (first, *later)))
+    return f'{json.dumps(document, indent=2)[:-2]},\n  "epochs": [\n    {lines}\n  ]\n}}'
+
+
+def verify_pattern(prefix: str) -> None:
+    """ClusterMapError if it is no absolute, normalised path, perhaps with EACH; whomever that belongs to."""
+    path = prefix.removesuffix(EACH)
     names = path.split("/")[1:]
-    about = f"a rule cannot be for {quoted(prefix)}"
+    about = NO_RULE.format(quoted(prefix))
     if prefix == "/":
         raise ClusterMapError(f"{about}: for the whole tree, give weights")
     if prefix[:1] == prefix[-1:] == "/" and "//" not in prefix:
@@ -154,6 +212,20 @@ def _verify_prefix(prefix: str) -> None:
         raise ClusterMapError(f"{about}: its prefix must be an absolute path like /app, or /app/* for each child")
     if "*" in path:
         raise ClusterMapError(f"{about}: a '*' can only be its last name")
+
+
+def verify_possible(prefix: str) -> None:
+    """ClusterMapError if servers make no znode of that name. Maps may have such a rule from before."""
+    if found := IMPOSSIBLE.search(prefix):
+        raise ClusterMapError(
+            f"{NO_RULE.format(quoted(prefix))}: ZooKeeper has no znode with {quoted(found.group())} in its path"
+        )
+
+
+def _verify_prefix(prefix: str) -> None:
+    verify_pattern(prefix)
+    path = prefix.removesuffix(EACH)
+    about = NO_RULE.format(quoted(prefix))
     if is_of_zookeeper(path) or is_reserved(path):
         raise ClusterMapError(f"{about}, which does not belong to users")
     try:
@@ -177,6 +249,11 @@ class Epochs(NamedTuple):
     first: dict[str, Any]
     is_modulo: bool
     later: tuple[Epoch, ...]
+
+
+def no_epochs(placement: Sequence[str]) -> Epochs:
+    """What a map of format 1 says of them."""
+    return Epochs(Form.PLAIN, dict.fromkeys(placement, 1), False, ())
 
 
 def read_epochs(document: Mapping[str, Any], placement: Sequence[str]) -> Epochs:

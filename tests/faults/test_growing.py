@@ -38,7 +38,7 @@ class TestCommands(unittest.TestCase):
             found = found.with_epoch(weights, rules)
             self.assertEqual(len(found.placement), ensembles)
         self.assertEqual(len(found.placement), ENSEMBLES_OF_GROWTH)
-        self.assertEqual(len(found.epochs), len(commands(HOSTS)) + 1)
+        self.assertEqual(found.epochs[-1].number, len(commands(HOSTS)) + 1)
 
     def test_loads(self) -> None:
         self.assertLess({*NOT_OF_GROWTH}, {*all_loads()})

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 from typing import Any
+from unittest import mock
 
 from parkazoo.admin import Rule, add_rule, change_weights, find_elsewhere, find_whereabouts, read_map, remove_rule
 from parkazoo.admin.whereabouts import DIRECTORIES_SHOWN, By
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import EPOCHS_KEPT
 from parkazoo.protocol.placement import MAP
 from tests.live.copies_case import CrashError, crash_at_write
 from tests.live.grow_case import GrowCase
@@ -59,8 +61,9 @@ class WeightTest(EpochCase):
         self.assert_refused("every ensemble would have weight 0", "map", "drain", "a")
         self.assert_refused("no ensemble of the map is called 'x': there are a, b", "map", "drain", "x")
         self.assert_refused("is 101, not a whole number from 0 to 100", "map", "weight", "a=101", status=2)
-        for wrong in ("a", "a=", "a=-1", "a=x", "/=1"):
-            self.assertEqual(run_command("map", "weight", wrong, "--hosts", self.a)[0], 2)
+        for wrong in ("a", "a=", "a=-1", "a=x", "/=1", "a=[/]", f"a={'9' * 5_000}"):
+            status, _, err = run_command("map", "weight", wrong, "--hosts", self.a)
+            self.assertEqual((status, err.count("9") < 300), (2, True), err)
         change_weights(self.a, {"b": 1})
         add_rule(self.a, Rule("/x", ("b",)))
         self.assert_refused("the rule for '/x' leaves no ensemble", "map", "drain", "b")
@@ -148,7 +151,18 @@ class RuleTest(EpochCase):
         )
 
     def test_refused(self) -> None:
-        for prefix in ("/zookeeper", "/parkazoo/x", "/", "x", "/x/", "/a*b/c"):
+        for prefix in (
+            "/zookeeper",
+            "/parkazoo/x",
+            "/",
+            "x",
+            "/x/",
+            "/a*b/c",
+            "",
+            "/a\0b",
+            "/a\nb/*",
+            "/\U0001f600",
+        ):
             self.assert_refused("^error: a rule cannot be for", "map", "rule", "add", prefix, status=2)
         self.assert_refused("no ensemble of the map is called 'x'", "map", "rule", "add", "/x", "--on", "x")
         self.assert_refused("names an ensemble twice", "map", "rule", "add", "/x", "--on=a", "--on=a", status=2)
@@ -159,9 +173,72 @@ class RuleTest(EpochCase):
         )
         self.assert_refused("^error: there is no rule for '/y': there are /x$", "map", "rule", "remove", "/y")
 
+    def test_marked_up(self) -> None:
+        """A path is shown as it is."""
+        for prefix in ("/x[/]", "/x[bold]y"):
+            for _ in range(2):
+                out = self.command("map", "rule", "add", prefix)
+            self.assertIn(f"nothing to do: the map has this rule for {prefix} already\n", out)
+            self.assertIn(f" {prefix} ", self.command("map", "rule", "list"))
+        for _ in range(2):
+            out = self.command("map", "rule", "remove", "/x[/]")
+        self.assertIn("nothing to do: the map has no rule for /x[/] any more", out)
+
+    def test_many_changes(self) -> None:
+        """The map does not grow with them, and clients follow."""
+        client, states = self.client()
+        for number in range(2 * EPOCHS_KEPT):
+            found = add_rule(self.a, Rule(f"/tenants/{number}"))
+            if number % 4 == 0:
+                self.follows(client, found)
+        self.assertEqual(remove_rule(self.a, "/tenants/0"), remove_rule(self.b, "/tenants/0"))
+        found = self.assert_published("a", "b")
+        self.follows(client, found)
+        self.assertEqual((len(found.later), found.epochs[-1].number), (EPOCHS_KEPT, 2 * EPOCHS_KEPT + 2))
+        self.assertRegex(self.command("map", "epochs"), r"(?s)│ 1 .*│ \.\.\. +│ no longer in the map .*│ 18 ")
+        self.grow()
+        self.assertEqual(self.assert_published("a", "b", "c").placement, ("a", "b", "c"))
+        self.assertEqual(states, [])
+
+    def test_too_many(self) -> None:
+        """It is refused before anything is written; less is not, so there is a way back."""
+        rules = tuple(Rule(f"/tenants/tenant-{number:05}") for number in range(18_000))
+        large = self.map.with_epoch({"a": 1, "b": 1}, rules)
+        for each in self.plain[:2]:
+            each.set(MAP, large.to_json())
+        add_rule(self.a, Rule("/one/more"))
+        words = "^(error: )?the map is not changed: with . ensembles and 18,00. rules it would have [0-9,]+ bytes"
+        with mock.patch("parkazoo.admin.publish.MOST_BYTES", len(read_map(self.a).to_json())):
+            for dry_run in ((), ("--dry-run",)):
+                self.assert_refused(words, "map", "rule", "add", "/another", *dry_run)
+                self.assert_refused(words, "map", "grow", f"--ensemble=c={self.c}", *dry_run)
+            self.command("map", "weight", "a=2")
+            self.command("map", "rule", "remove", "/one/more")
+            self.command("map", "rule", "add", "/1/more")
+        self.assert_published("a", "b")
+
     def test_chroot(self) -> None:
-        run_command("map", "rule", "add", "/x", "--hosts", f"{self.a}/app")
-        self.assertEqual([rule.prefix for rule in read_map(self.a).epochs[-1].rules], ["/app/x"])
+        """A pattern that is wrong is so behind a chroot too."""
+
+        def run(what: str, pattern: str) -> tuple[int, str, str]:
+            return run_command("map", "rule", what, pattern, "--hosts", f"{self.a}/app")
+
+        def prefixes() -> list[str]:
+            return [rule.prefix for rule in read_map(self.a).epochs[-1].rules]
+
+        for pattern in ("/x", "/*", "/zookeeper"):
+            self.assertEqual(run("add", pattern)[0], 0)
+        self.assertEqual(prefixes(), ["/app/x", "/app/*", "/app/zookeeper"])
+        for pattern in ("x", "", "*", "x/*", "//x", "/../x", "/x/", "/x*"):
+            alone = run_command("map", "rule", "add", pattern, "--hosts", self.a)
+            self.assertRegex(alone[2], "^error: a rule cannot be for '")
+            for what in ("add", "remove"):
+                self.assertEqual(run(what, pattern), alone)
+        status, _, err = run("add", "/")
+        self.assertEqual(status, 2)
+        self.assertRegex(err, "^error: a rule cannot be for '/' below a chroot: for /app itself, give that, and")
+        self.assertEqual(run("remove", "/x")[0], 0)
+        self.assertEqual(prefixes(), ["/app/*", "/app/zookeeper"])
 
     def test_at_once(self) -> None:
         prefixes = [f"/r{number}" for number in range(4)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import unittest
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.atlas import newer_of
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.epochs import Epoch, Form, Rule
+from parkazoo.protocol.epochs import BYTES_KEPT, EPOCHS_KEPT, Epoch, Form, Rule
 from tests.protocol.map_documents import FORMAT_1, GOOD, OTHER_VALUES, ReadCase, encoded
 from tests.protocol.test_fuzz import JSON, PATH, TEXT, fuzzed
 
@@ -253,6 +254,68 @@ class TestChanges(unittest.TestCase):
             with self.subTest(changes):
                 self.assertFalse(replace(more, **changes).continues(before))  # type: ignore[arg-type]
 
+    def test_old_epochs_are_forgotten(self) -> None:
+        """Clients that are behind by any number of changes follow, and the numbers go on."""
+        maps = [GROWN]
+        for number in range(3 * EPOCHS_KEPT):
+            maps.append(maps[-1].with_epoch({"a": 1, "b": number}, RULES[: number % 3]))
+        last = maps[-1]
+        self.assertEqual([each.number for each in last.epochs], [1, *range(2 * EPOCHS_KEPT + 2, len(maps) + 1)])
+        self.assertEqual(last.epochs[0], GROWN.epochs[0])
+        self.assertEqual(ClusterMap.from_json(last.to_json()), last)
+        for before, after in itertools.combinations(maps, 2):
+            self.assertIs(newer_of(before, after, "h:1"), after)
+            self.assertFalse(before.continues(after))
+
+    def test_epochs_that_both_have(self) -> None:
+        """They are the same, and none between them is missing."""
+        before = GROWN.with_epoch({"a": 1, "b": 2}, RULES).with_epoch({"b": 1}, ()).with_epoch({"b": 3}, ())
+        more = before.with_epoch({"b": 4}, ())
+        second, third, fourth, fifth = more.later
+        for later in (more.later, (third, fourth, fifth), (fifth,), (fourth,), (replace(fifth, number=99),)):
+            self.assertTrue(replace(more, later=later).continues(before), later)
+        for later in (
+            (second, fourth, fifth),
+            (second, third, fifth),
+            (third,),
+            (replace(third, rules=RULES), fourth, fifth),
+            (replace(fourth, weights={"a": 0, "b": 9}), fifth),
+            (replace(fifth, number=3),),
+            (),
+        ):
+            self.assertFalse(replace(more, later=later).continues(before), later)
+
+    def test_no_ensemble_is_forgotten(self) -> None:
+        """Else it could be taken out, with the directories that are there."""
+        named = GROWN.with_ensembles({"c": "h3:1"}).with_epoch({"c": 2}, ())
+        self.assertEqual(named.later[0].weights, {"a": 0, "b": 0, "c": 2})
+        last = named
+        for number in range(2 * EPOCHS_KEPT):
+            last = last.with_epoch({"a": number + 1}, ())
+        self.assertEqual((last.unused, last.epochs[-1].weights), ((), {"a": 2 * EPOCHS_KEPT, "b": 0, "c": 0}))
+        without = replace(last, later=tuple(Epoch(each.number, {"a": 1, "b": 1}) for each in last.later))
+        self.assertEqual(without.unused, ("c",))
+        self.assertFalse(without.continues(named))
+        self.assertTrue(last.continues(named))
+
+    def test_a_line_for_each_epoch(self) -> None:
+        more = GROWN.with_epoch({"a": 1, "b": 2}, RULES).with_epoch({"a": 1, "b": 3}, RULES)
+        lines = more.to_json().decode().splitlines()
+        first = lines.index('  "epochs": [') + 1
+        self.assertEqual([json.loads(each.rstrip(","))["epoch"] for each in lines[first:-2]], [1, 2, 3])
+
+    def test_many_rules(self) -> None:
+        """Of large epochs fewer are kept: where there is room for one, there is for one more that is no larger."""
+        rules = [Rule(f"/tenants/tenant-{each:04}") for each in range(18_000)]
+        for many, epochs in ((200, EPOCHS_KEPT), (1_000, 4), (2_000, 2), (9_000, 1), (18_000, 1)):
+            found = GROWN
+            for number in range(2 * EPOCHS_KEPT):
+                found = found.with_epoch({"a": 1, "b": number}, rules[:many])
+            size = len(found.to_json())
+            self.assertEqual(len(found.later), epochs, many)
+            self.assertLess(size, max(BYTES_KEPT, 56 * many) + 1_000)
+            self.assertLess(len(found.with_epoch({"a": 1}, rules[: many - 1]).to_json()), size)
+
     def test_nothing_to_change(self) -> None:
         self.assertIs(PLAIN.with_form(Form.PLAIN), PLAIN)
         self.assertIs(PLAIN.with_ensembles({}), PLAIN)
@@ -277,7 +340,7 @@ class TestChanges(unittest.TestCase):
         refused("weight of ensemble a is 101", lambda: GROWN.with_epoch({"a": 101}, ()))
         refused("every ensemble .* weight 0", lambda: GROWN.with_epoch({"a": 0}, ()))
         refused(
-            "names ensemble 'b', which has no weight", lambda: GROWN.with_epoch({"a": 1}, [Rule("/x", ("b",))])
+            "names ensemble 'c', which has no weight", lambda: GROWN.with_epoch({"a": 1}, [Rule("/x", ("c",))])
         )
         refused("two rules for '/x'", lambda: GROWN.with_epoch({"a": 1}, [Rule("/x"), Rule("/x", ("a",))]))
 
