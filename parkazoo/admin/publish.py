@@ -13,9 +13,8 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 
-MOST_BYTES = (
-    1_000_000  # of the map; servers end the connection of who sends more than jute.maxbuffer, mostly 1 MiB
-)
+# Of the map. Servers end the connection of who sends more than jute.maxbuffer, mostly 1 MiB.
+MOST_BYTES = 1_000_000
 Options = Mapping[str, Any]
 
 

@@ -12,7 +12,8 @@ primary: a change is published when it is set there. Then it is written to the c
       "hash": "rendezvous-sha256",
       "placement": ["a", "b", "c"],                  the ensembles that carry znodes; the order counts
       "form": "plain",
-      "epochs": [{"epoch": 1, "weights": {"a": 1, "b": 1, "c": 2}, "rules": []}]
+      "epochs": [{"epoch": 1, "weights": {"a": 1, "b": 1, "c": 2}, "rules": []}],
+      "retired": ["d"]                               names that were taken out, if any were; no ensemble gets them
     }
 
 The weights are shares of the directories. Ensembles that have come since are the last of the placement, without
