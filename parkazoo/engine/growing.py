@@ -79,7 +79,7 @@ class Growing(Roster[MemberT]):
         driver.fail_older(ConnectionLoss)
 
     def _have_missed(self, driver: Driver) -> None:
-        """A watch was to be left, or to look again. So a connection seems to be lost.
+        """What was to leave a watch has failed: program and watches hear it as if a connection were lost.
 
         Else a recipe would wait for one to come back, with a watch that is gone.
         """
