@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from parkazoo.admin.contents import DELETE_ALL, DRAFT, Contents, parse_map
 from parkazoo.admin.identity import cluster_of, is_identity
@@ -48,17 +48,23 @@ def plan_map(bootstrap: str, ensembles: Mapping[str, str], form: Form = Form.PLA
     )
 
 
-def agree_on_map(wanted: ClusterMap, states: Mapping[str, Contents]) -> tuple[ClusterMap, bool]:
+def agree_on_map(
+    wanted: ClusterMap, states: Mapping[str, Contents], replaced: Collection[str]
+) -> tuple[ClusterMap, bool]:
     """The map to go on with: the one that is there, else the draft, else the one wanted; whether it is made.
 
     The one wanted is that of the cluster which the ensembles are of, if they are of one: perhaps its map is lost.
+
+    :param replaced: names of ensembles that may be on new servers.
     """
     state = states[wanted.bootstrap]
     if state.map is not None:
         found = parse_map(state.map, MAP, state.hosts)
         if _is_copy(found, state):
             raise _other_bootstrap(found, wanted.bootstrap, state)
-        return same_map(wanted, found, MAP), True
+        old = {each: found.ensembles.get(each, "") for each in replaced if states[each].record is None}
+        anew = {name: old.get(name) or hosts for name, hosts in wanted.ensembles.items()}
+        return same_map(dataclasses.replace(wanted, ensembles=anew), found, MAP), True
     if state.draft is not None:
         return same_map(wanted, parse_map(state.draft, DRAFT, state.hosts), DRAFT), False
     clusters = {cluster_of(each.record) for each in states.values() if each.record is not None}

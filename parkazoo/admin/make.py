@@ -18,6 +18,7 @@ from parkazoo.admin.contents import DRAFT, Contents, has_mirrors, missing_fences
 from parkazoo.admin.copies import update_copies
 from parkazoo.admin.identity import encode_identity, is_identity, verify_distinct
 from parkazoo.admin.loss import Loss, assess, find_lost, verify_given_up
+from parkazoo.admin.publish import change_map
 from parkazoo.admin.strays import agree_with_znodes, verify_no_strays
 from parkazoo.admin.verify import verify_contents, verify_form, verify_names
 from parkazoo.errors import ClusterMapError
@@ -56,7 +57,8 @@ def init_map(
     :param form: ``"plain"``; or ``"grown"``, of two or more ensembles: then others may come, by `grow_map`.
     :param closed: only the identities of this call may read or change ``/parkazoo``, the map included, so that
         every client needs them; otherwise anyone may.
-    :param replace: names of ensembles that are made anew if they have lost their data, which is given up.
+    :param replace: names of ensembles that are made anew if they have lost their data, which is given up; on the
+        servers that `ensembles` names, if these are empty.
     :param tell: called with the losses, before anything is written.
     :param timeout_s: seconds to wait for the connections, and for each answer.
     :param client_options: further arguments for KazooClient (TLS, SASL), apart from ``handler``.
@@ -73,7 +75,7 @@ def init_map(
         # The bootstrap ensemble last: a client marks the others only after it has written a draft there.
         first = sorted(clients.values(), key=lambda client: client.name == wanted.bootstrap)
         states = {client.name: Contents.read(client) for client in first}
-        cluster_map, is_made = agree_on_map(wanted, states)
+        cluster_map, is_made = agree_on_map(wanted, states, replace)
         for name in states:
             verify_contents(cluster_map, name, states, closed, is_made)
         if not is_made:
@@ -88,7 +90,11 @@ def init_map(
             verify_distinct(clients, options, timeout_s)
         if not is_made and not lost:
             verify_no_strays(cluster_map, clients)
-        return _write(clients, cluster_map, is_made, acl)
+        made = _write(clients, cluster_map, is_made, acl)
+    moved = {name: wanted.ensembles[name] for name in replace}
+    if made.with_hosts(moved) == made:
+        return made
+    return change_map(made, lambda before: before.with_hosts(moved), options, timeout_s)
 
 
 def _is_told(states: Mapping[str, Contents]) -> bool:

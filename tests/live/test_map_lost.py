@@ -286,3 +286,35 @@ class LostTest(MapCase):
         self.assertEqual((status, out), (1, ""))
         self.assertIn(str(loss), err)
         self.assertNotIn("delete", err)
+
+
+class GoneTest(MapCase):
+    """The machines of an ensemble are gone; others take its place."""
+
+    def test_new_machines(self) -> None:
+        old, new = {"a": self.a, "b": self.b}, {"a": self.a, "b": self.c}
+        made = init_map(self.a, old)
+        with contextlib.closing(ParKazooClient(self.a)) as client:
+            client.start(30)
+            for number in range(8):
+                client.create(f"/{number}/child", makepath=True)
+            client.stop()
+        told: list[Loss] = []
+        for replace in ((), ("a",)):
+            with self.refused("its ensemble b is .* `parkazoo map hosts` changes"):
+                init_map(self.a, new, replace=replace, tell=told.append)
+        self.assertEqual((told, read_map(self.a), self.plain[2].get_children("/")), ([], made, ["zookeeper"]))
+        moved = init_map(self.a, new, replace=["b"], tell=told.append)
+        self.assertEqual(moved, made.with_hosts({"b": self.c}))
+        self.assertEqual([loss.ensembles for loss in told], [("b",)])
+        self.assertEqual(check_map(self.a), [])
+        self.assertEqual(init_map(self.a, new, replace=["b"], tell=told.append), moved)
+        self.assertEqual(len(told), 1)
+
+    def test_it_is_not_gone(self) -> None:
+        """These servers have its data, so the map alone has to know them."""
+        made = init_map(self.a, {"a": self.a, "b": self.b})
+        self.plain[2].create(ENSEMBLE, self.plain[1].get(ENSEMBLE)[0], makepath=True)
+        with self.refused("`parkazoo map hosts` changes"):
+            init_map(self.a, {"a": self.a, "b": self.c}, replace=["b"])
+        self.assertEqual(read_map(self.a), made)
