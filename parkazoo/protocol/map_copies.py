@@ -45,7 +45,9 @@ def judge_copy(data: bytes | None, published: ClusterMap) -> Copy:
     except ClusterMapError as error:
         return Copy(CopyKind.DAMAGED, str(error))
     kind = compare(found, published)
-    if kind is CopyKind.FOREIGN:
+    if kind is CopyKind.OLDER and not published.continues(found):
+        kind, about = CopyKind.DIFFERING, f"it is map {found.epoch}, which map {published.epoch} does not follow"
+    elif kind is CopyKind.FOREIGN:
         about = f"it is of cluster {found.cluster}"
     elif kind is CopyKind.DIFFERING:
         about = f"it is map {found.epoch} too, and says something else"

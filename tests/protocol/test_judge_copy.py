@@ -7,6 +7,7 @@ import json
 import unittest
 
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.map_copies import CopyKind, judge_copy, newest
 
 PUBLISHED = ClusterMap("5d3c", {"a": "h1:1,h2:1", "b": "h3:1"}, ("a", "b"), "a", 3)
@@ -44,6 +45,17 @@ class JudgeTest(unittest.TestCase):
                 self.assertEqual((copy.kind, copy.is_wrong), (kind, is_wrong))
                 self.assertTrue(copy.about.startswith(about), copy.about)
                 self.assertEqual(copy.map is None, kind in {CopyKind.MISSING, CopyKind.DAMAGED})
+
+    def test_another_history(self) -> None:
+        """A primary that has gone back to a backup was changed, while the newer copy was away."""
+        first = dataclasses.replace(PUBLISHED, epoch=1, form=Form.GROWN)
+        away = first.with_epoch({"a": 1, "b": 9}, ())
+        published = first.with_epoch({"a": 7, "b": 1}, ()).with_epoch({"a": 8, "b": 1}, ())
+        for old in (first, first.with_epoch({"a": 7, "b": 1}, ())):
+            self.assertIs(judge_copy(old.to_json(), published).kind, CopyKind.OLDER)
+        copy = judge_copy(away.to_json(), published)
+        self.assertEqual((copy.kind, copy.is_wrong), (CopyKind.DIFFERING, True))
+        self.assertEqual(copy.about, "it is map 2, which map 3 does not follow")
 
 
 class NewestTest(unittest.TestCase):
