@@ -57,8 +57,7 @@ def init_map(
     :param form: ``"plain"``; or ``"grown"``, of two or more ensembles: then others may come, by `grow_map`.
     :param closed: only the identities of this call may read or change ``/parkazoo``, the map included, so that
         every client needs them; otherwise anyone may.
-    :param replace: names of ensembles that are made anew if they have lost their data, which is given up; on the
-        servers that `ensembles` names, if these are empty.
+    :param replace: names of ensembles that have lost their data: it is given up. They may be on new servers.
     :param tell: called with the losses, before anything is written.
     :param timeout_s: seconds to wait for the connections, and for each answer.
     :param client_options: further arguments for KazooClient (TLS, SASL), apart from ``handler``.
@@ -67,7 +66,6 @@ def init_map(
     """
     has_identity = bool(auth or client_options.get("sasl_options") or client_options.get("certfile"))
     wanted = _plan(bootstrap, ensembles, form, replace, closed, has_identity)
-    acl = CREATOR_ALL_ACL if closed else OPEN_ACL_UNSAFE
     options = {**client_options, "auth_data": list(auth)}
     with connect_to(wanted.ensembles, options, timeout_s) as (clients, absent):
         if absent:
@@ -90,11 +88,8 @@ def init_map(
             verify_distinct(clients, options, timeout_s)
         if not is_made and not lost:
             verify_no_strays(cluster_map, clients)
-        made = _write(clients, cluster_map, is_made, acl)
-    moved = {name: wanted.ensembles[name] for name in replace}
-    if made.with_hosts(moved) == made:
-        return made
-    return change_map(made, lambda before: before.with_hosts(moved), options, timeout_s)
+        made = _write(clients, cluster_map, is_made, CREATOR_ALL_ACL if closed else OPEN_ACL_UNSAFE)
+    return _with_new_servers(made, {name: wanted.ensembles[name] for name in replace}, options, timeout_s)
 
 
 def _is_told(states: Mapping[str, Contents]) -> bool:
@@ -118,6 +113,15 @@ def _plan(
     if closed and not has_identity:
         raise ClusterMapError("a closed cluster needs an identity to be closed to: give one in auth (--auth)")
     return wanted
+
+
+def _with_new_servers(
+    made: ClusterMap, replaced: Mapping[str, str], options: Mapping[str, Any], timeout_s: float
+) -> ClusterMap:
+    """The map with the hosts of ensembles that were made anew."""
+    if made.with_hosts(replaced) == made:
+        return made
+    return change_map(made, lambda before: before.with_hosts(replaced), options, timeout_s)
 
 
 def _write(clients: Mapping[str, AdminClient], cluster_map: ClusterMap, is_made: bool, acl: Any) -> ClusterMap:
