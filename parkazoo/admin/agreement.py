@@ -55,16 +55,16 @@ def agree_on_map(
 
     The one wanted is that of the cluster which the ensembles are of, if they are of one: perhaps its map is lost.
 
-    :param replaced: names of ensembles that may be on new servers.
+    :param replaced: names of ensembles that may be on other servers than the map says, if these are empty.
     """
     state = states[wanted.bootstrap]
     if state.map is not None:
         found = parse_map(state.map, MAP, state.hosts)
         if _is_copy(found, state):
             raise _other_bootstrap(found, wanted.bootstrap, state)
-        old = {each: found.ensembles.get(each, "") for each in replaced if states[each].record is None}
-        anew = {name: old.get(name) or hosts for name, hosts in wanted.ensembles.items()}
-        return same_map(dataclasses.replace(wanted, ensembles=anew), found, MAP), True
+        empty = {name for name in replaced if states[name].record is None}
+        old = {name: hosts for name, hosts in found.ensembles.items() if name in empty}
+        return same_map(dataclasses.replace(wanted, ensembles={**wanted.ensembles, **old}), found, MAP), True
     if state.draft is not None:
         return same_map(wanted, parse_map(state.draft, DRAFT, state.hosts), DRAFT), False
     clusters = {cluster_of(each.record) for each in states.values() if each.record is not None}

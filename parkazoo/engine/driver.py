@@ -17,9 +17,9 @@ from parkazoo.engine.serial import Serial
 from parkazoo.kazoo_private import Exists, Sync, Transaction
 from parkazoo.protocol.chain import ChainedBatch
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.grown.claims import GROWN_PLANS
+from parkazoo.protocol.grown.claims import GROWN_PLANS, GROWN_READS
 from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.reading import READS, look, one_request, read
+from parkazoo.protocol.grown.reading import look, one_request, read
 from parkazoo.protocol.holdings import leaves_watch
 from parkazoo.protocol.operations import look_again
 from parkazoo.protocol.order import READ, Claims, Order, Turn, with_prefixes
@@ -152,7 +152,7 @@ class Driver:
             context.places.inherit(self.context.places)
         with self._lock:
             self._older, self.order = self.order, self.order.successor()
-            self.context, self.plans, self.brief, self.reads = context, GROWN_PLANS, frozenset(), READS
+            self.context, self.plans, self.brief, self.reads = context, GROWN_PLANS, frozenset(), GROWN_READS
 
     @property
     def is_still(self) -> bool:
@@ -162,14 +162,16 @@ class Driver:
     @property
     def has_older(self) -> bool:
         """Whether anything from before :meth:`begin_grown` may send yet."""
-        older = self._older
-        return older is not self.order and older.failure is None and older.under_way > 0
+        return self._older.failure is None and self._is_older_under_way
 
     @property
     def is_failing_older(self) -> bool:
         """Whether something has yet to end that :meth:`fail_older` has failed."""
-        older = self._older
-        return older is not self.order and older.failure is not None and older.under_way > 0
+        return self._older.failure is not None and self._is_older_under_way
+
+    @property
+    def _is_older_under_way(self) -> bool:
+        return self._older is not self.order and self._older.under_way > 0
 
     def fail_older(self, failure: type[Exception]) -> None:
         """Such operations end with `failure`, those that wait for an answer or a turn when they get it."""
@@ -262,20 +264,14 @@ class Driver:
             may_start = run.order.lines is self.order.lines and run.order.claim_trust(run, path, lasting)
         return may_start  # noqa: RET504 - from within, a signal handler's exception could keep the lock
 
-    def release_count(self, path: str, order: Order[_Run]) -> None:
+    def release_count(self, path: str, order: Order[_Run], has_read: bool = False) -> None:
+        """:param has_read: whether it is of a :meth:`Order.claim_read`."""
         with self._lock:
             if order.lines is not self.order.lines:  # what waited there has failed
                 return
             ready = order.release_count(path + "/")  # as children() says
-            idle = self._take_idle() if self._when_idle else []
-        if ready or idle:
-            self._serial(*(run.start for run in ready), *idle)
-
-    def release_read(self, path: str, order: Order[_Run]) -> None:
-        with self._lock:
-            if order.lines is not self.order.lines:  # as above
-                return
-            ready = order.release_count(path, READ) + order.release_count(path + "/")
+            if has_read:
+                ready += order.release_count(path, READ)
             idle = self._take_idle() if self._when_idle else []
         if ready or idle:
             self._serial(*(run.start for run in ready), *idle)
@@ -321,7 +317,7 @@ class Driver:
             order, context = self.order, self.context
             order.hold()
         again = look(context, watch) if isinstance(context, GrownContext) else look_again(context, watch)
-        self._run_held(again, reply, watch, order)
+        self._run_held(again, reply, watch, order)  # in place of a request: it is to be left again
 
     def _run_held(
         self, operation: Operation[Any], reply: Reply, request: Request | None, order: Order[_Run]

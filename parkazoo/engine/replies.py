@@ -23,11 +23,9 @@ class Running(Protocol):
         self, operation: Operation[Any], d: Directory, request: Request, reply: Reply | None, order: Any
     ) -> None: ...
 
-    def release_count(self, path: str, order: Order[Any]) -> None: ...
+    def release_count(self, path: str, order: Order[Any], has_read: bool = False) -> None: ...
 
     def run_read(self, operation: Operation[Any], request: Request, reply: Reply, order: Any) -> None: ...
-
-    def release_read(self, path: str, order: Order[Any]) -> None: ...
 
     def told(self, error: Exception, request: Request) -> Exception: ...
 
@@ -127,7 +125,7 @@ class ReadReply:
             return
         if self._reply is not None:
             self._reply.set(value)
-        self._driver.release_read(self._request.path, self._order)
+        self._driver.release_count(self._request.path, self._order, True)
 
     def set_exception(self, exception: Exception) -> None:
         if self._step is not None and isinstance(exception, NoNodeError):
@@ -135,7 +133,7 @@ class ReadReply:
             return
         if self._reply is not None:
             self._reply.set_exception(self._driver.told(exception, self._request))
-        self._driver.release_read(self._request.path, self._order)
+        self._driver.release_count(self._request.path, self._order, True)
 
     def _go_on(self, step: Step, answer: Any) -> None:
         self._step = None

@@ -114,7 +114,8 @@ def audit_ensemble(context: Context, ensemble: int, now_ms: int, looks: Looks) -
     resolver = context.resolver
     carries = resolver.ensembles > 1 and ensemble < resolver.ensembles
     folders = (CLIENTS, MIRRORS, FENCES, DONE) if carries else (CLIENTS,)
-    inert = (MAP, ENSEMBLE) if carries else (MAP, ENSEMBLE, MIRRORS)  # a growth that was given up may leave that
+    left = (MIRRORS, FENCES, DONE) if ensemble < resolver.ensembles else ()  # perhaps by a growth given up
+    inert = (MAP, ENSEMBLE) if carries else (MAP, ENSEMBLE, *left[:1])
     parts = [(yield from _audit_root(context, ensemble, looks))]
     try:
         names = yield from ask(ensemble, GetChildren(ROOT, None))
@@ -125,7 +126,7 @@ def audit_ensemble(context: Context, ensemble: int, now_ms: int, looks: Looks) -
             parts.append(Audit([Finding(LOST_MIRRORS if path == MIRRORS else MISSING, ensemble, path)]))
         parts.append((yield from _audit_folder(context, Place(ensemble, path), now_ms, looks)))
     parts.append((yield from _audit_folder(context, Place(ensemble, DEFERRED), now_ms, looks)))
-    own = {split(path)[1] for path in (*folders, *inert, FENCES, DONE, DEFERRED)}
+    own = {split(path)[1] for path in (*folders, *left, *inert, DEFERRED)}
     strange = [name for name in names if name not in own and not name.startswith((MARKER, PROBE))]
     parts.append(Audit(foreign(Place(ensemble, ROOT), strange)))
     childless = partial(_audit_childless, Place(ensemble, ROOT))

@@ -174,7 +174,7 @@ class ClusterMap:
         first = self.epochs[0]  # which validates it
         if self.hash == MODULO and set(first.weights.values()) != {1}:
             raise ClusterMapError("a map of format 1 has no weights")
-        if self.format == 1 and (self.unweighted or self.form is not Form.PLAIN or self.had_format_1):
+        if self.format == 1 and (self.unweighted or self.retired or self.form or self.had_format_1):
             raise ClusterMapError("a map of format 1 has neither a form nor epochs")
         verify_later(self.later, self.placement, self.form)
 
@@ -201,8 +201,8 @@ class ClusterMap:
         """Whether it may come behind an earlier map: each directory is where it was, though more may have come.
 
         The form may be any. (Only commands change it, and :meth:`with_form` says how.) Ensembles that no epoch
-        names may have been taken out again. If no epoch is left that both have, it is not seen that others were in
-        between than those that followed; none of them moves a directory.
+        names may have been taken out again. If behind the first no epoch is left that both have, it is not seen
+        whether one came behind the other; no directory moves by that.
         """
         kept = [name for name in before.placement if name not in before.unused]
         return (

@@ -199,8 +199,8 @@ def with_epochs(document: Mapping[str, Any], epochs: Sequence[Epoch], is_modulo:
     return f'{json.dumps(document, indent=2)[:-2]},\n  "epochs": [\n    {lines}\n  ]\n}}'
 
 
-def verify_pattern(prefix: str) -> None:
-    """ClusterMapError if it is no absolute, normalised path, perhaps with EACH; whomever that belongs to."""
+def verify_pattern(prefix: str) -> str:
+    """The path without EACH; ClusterMapError if it is not absolute or not normalised, whomever it belongs to."""
     path = prefix.removesuffix(EACH)
     names = path.split("/")[1:]
     about = NO_RULE.format(quoted(prefix))
@@ -212,6 +212,7 @@ def verify_pattern(prefix: str) -> None:
         raise ClusterMapError(f"{about}: its prefix must be an absolute path like /app, or /app/* for each child")
     if "*" in path:
         raise ClusterMapError(f"{about}: a '*' can only be its last name")
+    return path
 
 
 def verify_possible(prefix: str) -> None:
@@ -223,8 +224,7 @@ def verify_possible(prefix: str) -> None:
 
 
 def _verify_prefix(prefix: str) -> None:
-    verify_pattern(prefix)
-    path = prefix.removesuffix(EACH)
+    path = verify_pattern(prefix)
     about = NO_RULE.format(quoted(prefix))
     if is_of_zookeeper(path) or is_reserved(path):
         raise ClusterMapError(f"{about}, which does not belong to users")

@@ -208,7 +208,7 @@ class Member(KazooClient):
 
     def fail_waiting(self, error: Exception | None) -> None:
         """See :meth:`parkazoo.engine.ports.Member.fail_waiting`."""
-        self._fail_late(len(self._queue), error)
+        self._fail_first(len(self._queue), error)
         self._be_patient()
 
     def renew(self, why: str) -> None:
@@ -333,18 +333,17 @@ class Member(KazooClient):
         """There is no connection: those that wait for one have failed, and others may come."""
         self._lose_patience()
         if self._limit_s is not None:
-            self._patience = Patience(self.runtime.loop, self._limit_s, self._queue, self._fail_late)
+            self._patience = Patience(self.runtime.loop, self._limit_s, self._queue, self._fail_first)
 
     def _lose_patience(self) -> None:
         if self._patience is not None:
             self._patience.end()
             self._patience = None
 
-    def _fail_late(self, late: int, error: Exception | None = None) -> None:
-        """So many requests have waited too long."""
-        requests = deque(self._queue.popleft() for _ in range(min(late, len(self._queue))))
-        has_watches = any(leaves_watch(request) for request, _ in requests)
-        if has_watches:
+    def _fail_first(self, count: int, error: Exception | None = None) -> None:
+        """So many of the requests that wait for a connection. Without an error they get ConnectionLoss."""
+        requests = deque(self._queue.popleft() for _ in range(min(count, len(self._queue))))
+        if any(leaves_watch(request) for request, _ in requests):
             self.owner.member_missed(self)
         self._fail(requests, KeeperState.CONNECTING, error=error)
 

@@ -70,7 +70,9 @@ class TestReads(unittest.TestCase):
         """It is not sent again, whatever the client has learned meanwhile."""
         for count, error in enumerate((ConnectionLoss, SessionExpiredError, NoAuthError), 1):
             with self.subTest(error):
-                result = self.issue(GetACL("/zookeeper/config"))
+                self.places.remember(directory(D, self.places.home(D), 1), self.places.count)
+                result = self.issue(GetACL(X))
+                self.places.drop(D)
                 self.answer().set_exception(error())
                 self.assert_over(result, error, count)
 

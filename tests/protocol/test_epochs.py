@@ -207,7 +207,7 @@ class TestFormat1(ReadCase):
         self.assert_refused(
             encoded(epochs=[{**FIRST, "hash": "sha256", "weights": {"a": 1, "b": 2}}]), "format 1 has no weights"
         )
-        for changes in ({"form": Form.GROWN}, {"unweighted": ("b",)}, {"had_format_1": True}):
+        for changes in ({"form": Form.GROWN}, {"unweighted": ("b",)}, {"retired": ("c",)}, {"had_format_1": True}):
             with self.subTest(changes), self.assertRaisesRegex(ClusterMapError, "neither a form nor epochs"):
                 replace(self.OLD, **changes)  # type: ignore[arg-type]
 

@@ -131,3 +131,5 @@ GROWN_PLANS: Mapping[int, Plan] = {
     ),
     ChainedBatch.type: _plan(chained, ChainedBatch.type, _chained_claims, _chained_lasting),
 }
+# These take no turn, unless an earlier operation is in their way.
+GROWN_READS = frozenset(kind for kind, plan in GROWN_PLANS.items() if plan.operation is read)

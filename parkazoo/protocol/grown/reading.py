@@ -9,7 +9,7 @@ from typing import Any
 from kazoo.exceptions import NoAuthError, NoNodeError, NotReadOnlyCallError
 from kazoo.protocol.states import EventType
 
-from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetChildren2, GetData, Sync
+from parkazoo.kazoo_private import Exists, GetChildren, GetChildren2, GetData, Sync
 from parkazoo.protocol.directory import help_delete
 from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.lookup import at, decided, verify_whole
@@ -21,8 +21,6 @@ from parkazoo.protocol.placement import OURS, PIN, PROOF, ROOT, Directory, Place
 from parkazoo.protocol.stats import with_mirror, with_owner
 from parkazoo.protocol.steps import Operation, Request, Step, ask, placed
 from parkazoo.protocol.watches import DirectoryWatch
-
-READS = frozenset({Exists.type, GetACL.type, GetData.type})
 
 
 def one_request(context: GrownContext, request: Request) -> Step | None:

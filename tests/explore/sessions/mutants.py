@@ -174,7 +174,10 @@ MUTANTS: Mapping[str, SessionMutant] = {
         states.matters, ["has_ephemerals or has_watches", "True"], STATE, seen_in(READ)
     ),
     "a watch that has waited in vain is not missed": SessionMutant(
-        Member._fail_late, ["if has_watches:", "if False:"], STATE, seen_in("watch both", "lep")
+        Member._fail_first,
+        ["if any(leaves_watch(request) for request, _ in requests):", "if False:"],
+        STATE,
+        seen_in("watch both", "lep"),
     ),
     "what waits is dropped at a renewal": SessionMutant(
         Member._session_callback,
