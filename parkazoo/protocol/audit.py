@@ -114,8 +114,7 @@ def audit_ensemble(context: Context, ensemble: int, now_ms: int, looks: Looks) -
     resolver = context.resolver
     carries = resolver.ensembles > 1 and ensemble < resolver.ensembles
     folders = (CLIENTS, MIRRORS, FENCES, DONE) if carries else (CLIENTS,)
-    left = (MIRRORS, FENCES, DONE) if ensemble < resolver.ensembles else ()  # perhaps by a growth given up
-    inert = (MAP, ENSEMBLE) if carries else (MAP, ENSEMBLE, *left[:1])
+    inert = (MAP, ENSEMBLE)
     parts = [(yield from _audit_root(context, ensemble, looks))]
     try:
         names = yield from ask(ensemble, GetChildren(ROOT, None))
@@ -126,7 +125,7 @@ def audit_ensemble(context: Context, ensemble: int, now_ms: int, looks: Looks) -
             parts.append(Audit([Finding(LOST_MIRRORS if path == MIRRORS else MISSING, ensemble, path)]))
         parts.append((yield from _audit_folder(context, Place(ensemble, path), now_ms, looks)))
     parts.append((yield from _audit_folder(context, Place(ensemble, DEFERRED), now_ms, looks)))
-    own = {split(path)[1] for path in (*folders, *left, *inert, DEFERRED)}
+    own = {split(path)[1] for path in (*folders, *inert, DEFERRED)}
     strange = [name for name in names if name not in own and not name.startswith((MARKER, PROBE))]
     parts.append(Audit(foreign(Place(ensemble, ROOT), strange)))
     childless = partial(_audit_childless, Place(ensemble, ROOT))
