@@ -9,11 +9,11 @@ from kazoo.exceptions import NoNodeError
 from parkazoo.engine.ports import Reply
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.reading import is_whole, read
+from parkazoo.protocol.grown.reading import is_whole, rest_of_read
 from parkazoo.protocol.operations import complete_answer, is_complete
 from parkazoo.protocol.order import Order
 from parkazoo.protocol.placement import Directory
-from parkazoo.protocol.steps import Operation, Request, Step, resumed
+from parkazoo.protocol.steps import Operation, Request, Step
 
 
 class Running(Protocol):
@@ -137,7 +137,7 @@ class ReadReply:
 
     def _go_on(self, step: Step, answer: Any) -> None:
         self._step = None
-        rest = resumed(read(self._context, self._request), step, answer)
+        rest = rest_of_read(self._context, self._request, step, answer)
         self._driver.run_read(rest, self._request, self, self._order)
 
 

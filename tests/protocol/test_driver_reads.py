@@ -22,11 +22,21 @@ LEAF = ZnodeStat(5, 5, 1, 1, 0, 0, 0, 0, 1, 0, 5)
 PARENT = LEAF._replace(numChildren=1, cversion=1)
 
 
+class Member(FailingMember):
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[Any] = []
+
+    def submit(self, request: Any, reply: Any) -> None:
+        self.asked.append(request)
+        super().submit(request, reply)
+
+
 class TestReads(unittest.TestCase):
     """The client remembers where the children of D are; of `X` it knows nothing."""
 
     def setUp(self) -> None:
-        self.members = [FailingMember() for _ in range(3)]
+        self.members = [Member() for _ in range(3)]
         self.driver = Driver(make_context(PLACEMENT), self.members, threading.Lock)
         context = make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT)))
         self.driver.begin_grown(context)
@@ -101,6 +111,24 @@ class TestReads(unittest.TestCase):
         result = self.issue(Exists(X, None))
         self.answer().set(PARENT)
         self.assertEqual((result.told, self.sent), ([], 3))
+
+    def test_a_watch_is_left_once(self) -> None:
+        """Whatever the client has learned, forgotten or changed below it meanwhile."""
+        for what in ("learned", "forgotten", "changed"):
+            with self.subTest(what):
+                self.setUp()
+                result, reply = self.issue(GetData(X, print)), self.answer()
+                if what == "learned":
+                    self.places.remember(directory(X, self.places.home(X), 2), self.places.count)
+                elif what == "forgotten":
+                    self.places.drop(D)
+                else:
+                    self.issue(create(f"{X}/y/z"))
+                reply.set((b"", PARENT))
+                asked = [request for member in self.members for request in member.asked]
+                self.assertGreater(len(asked), 1)
+                self.assertEqual(len([each for each in asked if getattr(each, "watcher", None)]), 1)
+                self.assertEqual(result.told, [])
 
     def test_a_create_waits_for_its_end(self) -> None:
         result, made = self.issue(GetData(X, None)), self.issue(create(X))

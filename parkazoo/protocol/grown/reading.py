@@ -12,14 +12,14 @@ from kazoo.protocol.states import EventType
 from parkazoo.kazoo_private import Exists, GetChildren, GetChildren2, GetData, Sync
 from parkazoo.protocol.directory import help_delete
 from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.lookup import at, decided, verify_whole
+from parkazoo.protocol.grown.lookup import at, decided, is_missing, verify_whole
 from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
 from parkazoo.protocol.grown.whole_stat import complete_stat, less_marks, of_children
 from parkazoo.protocol.operations import WITH_STAT, exists_for
 from parkazoo.protocol.order import children, node
 from parkazoo.protocol.placement import OURS, PIN, PROOF, ROOT, Directory, Place, split
 from parkazoo.protocol.stats import with_mirror, with_owner
-from parkazoo.protocol.steps import Operation, Request, Step, ask, placed
+from parkazoo.protocol.steps import Operation, Request, Step, ask, placed, resumed
 from parkazoo.protocol.watches import DirectoryWatch
 
 
@@ -36,9 +36,21 @@ def one_request(context: GrownContext, request: Request) -> Step | None:
 
 
 def is_whole(request: Request, answer: Any) -> bool:
-    """Whether the answer to that request is the result; else :func:`read` goes on with it."""
+    """Whether the answer to that request is the result; else :func:`rest_of_read` goes on with it."""
     stat = answer if isinstance(request, WITH_STAT) else answer[1]
     return stat is not None and not stat.numChildren and not stat.ephemeralOwner
+
+
+def rest_of_read(context: GrownContext, request: Request, step: Step, answer: Any) -> Operation[Any]:
+    """What a read takes beside that request. If it has found the znode it may have left a watch: once is enough.
+
+    :param step: that request. :param answer: to it; NoNodeError too.
+    """
+    if is_missing(answer):
+        return resumed(read(context, request), step, answer)
+    ensemble, physical = step
+    d = directory(request.path, Place(ensemble, physical.path), context.places.where(request.path))
+    return complete(context, d, request, answer)
 
 
 def read(context: GrownContext, request: Request) -> Operation[Any]:
