@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from parkazoo.admin.contents import DELETE_ALL, DRAFT, Contents, parse_map
 from parkazoo.admin.identity import cluster_of, is_identity
@@ -48,23 +48,17 @@ def plan_map(bootstrap: str, ensembles: Mapping[str, str], form: Form = Form.PLA
     )
 
 
-def agree_on_map(
-    wanted: ClusterMap, states: Mapping[str, Contents], replaced: Collection[str]
-) -> tuple[ClusterMap, bool]:
+def agree_on_map(wanted: ClusterMap, states: Mapping[str, Contents]) -> tuple[ClusterMap, bool]:
     """The map to go on with: the one that is there, else the draft, else the one wanted; whether it is made.
 
     The one wanted is that of the cluster which the ensembles are of, if they are of one: perhaps its map is lost.
-
-    :param replaced: names of ensembles that may be on other servers than the map says, if these are empty.
     """
     state = states[wanted.bootstrap]
     if state.map is not None:
         found = parse_map(state.map, MAP, state.hosts)
         if _is_copy(found, state):
             raise _other_bootstrap(found, wanted.bootstrap, state)
-        empty = {name for name in replaced if states[name].record is None}
-        old = {name: hosts for name, hosts in found.ensembles.items() if name in empty}
-        return same_map(dataclasses.replace(wanted, ensembles={**wanted.ensembles, **old}), found, MAP), True
+        return same_map(wanted, found, MAP), True
     if state.draft is not None:
         return same_map(wanted, parse_map(state.draft, DRAFT, state.hosts), DRAFT), False
     clusters = {cluster_of(each.record) for each in states.values() if each.record is not None}
@@ -121,7 +115,8 @@ def same_map(wanted: ClusterMap, found: ClusterMap, path: str) -> ClusterMap:
     if path == MAP:
         raise ClusterMapError(
             f"there is another cluster map at {where}: {told}. See it with `parkazoo map show`; "
-            "`parkazoo map hosts` changes servers' addresses in it"
+            "`parkazoo map hosts` changes servers' addresses in it. If an ensemble's machines are gone, let empty "
+            "ones have its old addresses, and give up its data with --replace; then change them"
         )
     raise ClusterMapError(
         f"a map with other arguments was begun and not finished at {where}: {told}. Finish it with its own "
@@ -130,13 +125,16 @@ def same_map(wanted: ClusterMap, found: ClusterMap, path: str) -> ClusterMap:
 
 
 def _other_parts(wanted: ClusterMap, found: ClusterMap) -> Iterator[str]:
-    """What differs, but for the hosts. A map on its way from plain to grown is the plain one that was made."""
+    """What differs, but for the hosts. A map on its way from plain to grown is the plain one that was made.
+
+    Where that was begun to be made again, `wanted` may be on its way too.
+    """
     if found.bootstrap != wanted.bootstrap:
         yield f"its bootstrap ensemble is {found.bootstrap}, not {wanted.bootstrap}"
     if found.placement != wanted.placement:
         yield f"its placement is {', '.join(found.placement)}, not {', '.join(wanted.placement)}"
     is_rising = Form.PLAIN < found.form < Form.GROWN
-    if found.form is not wanted.form and not (is_rising and wanted.form is Form.PLAIN):
+    if (found.form is Form.GROWN) is not (wanted.form is Form.GROWN):
         goes_on = " (`parkazoo map grow` was begun: run it again)" if is_rising else ""
         yield f"its form is {found.form.word}, not {wanted.form.word}{goes_on}"
 

@@ -274,8 +274,9 @@ def _verify_new(client: AdminClient, state: Contents, known: ClusterMap) -> None
     """It is no other ensemble than the one that had its name, if one had: clients may still be connected there."""
     if client.name in known.retired and (state.record is None or state.map is None):
         raise ClusterMapError(
-            f"`parkazoo map abort` has taken an ensemble {client.name} out of this map, and {client} is not that "
-            "one, or has lost its data. Clients may still use the old one by its name: give the new one another"
+            f"`parkazoo map abort` has taken an ensemble {client.name} out of this map, and {client} cannot prove "
+            "that it is that one: it has no copy of the map. Clients may still use the old one by its name: give "
+            f"the new one another (if {ROOT} is there, delete it first: {DELETE_ALL})"
         )
 
 

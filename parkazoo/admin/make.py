@@ -18,7 +18,6 @@ from parkazoo.admin.contents import DRAFT, Contents, has_mirrors, missing_fences
 from parkazoo.admin.copies import update_copies
 from parkazoo.admin.identity import encode_identity, is_identity, verify_distinct
 from parkazoo.admin.loss import Loss, assess, find_lost, verify_given_up
-from parkazoo.admin.publish import change_map
 from parkazoo.admin.strays import agree_with_znodes, verify_no_strays
 from parkazoo.admin.verify import verify_contents, verify_form, verify_names
 from parkazoo.errors import ClusterMapError
@@ -57,7 +56,7 @@ def init_map(
     :param form: ``"plain"``; or ``"grown"``, of two or more ensembles: then others may come, by `grow_map`.
     :param closed: only the identities of this call may read or change ``/parkazoo``, the map included, so that
         every client needs them; otherwise anyone may.
-    :param replace: names of ensembles that have lost their data: it is given up. They may be on new servers.
+    :param replace: names of ensembles that are made anew if they have lost their data, which is given up.
     :param tell: called with the losses, before anything is written.
     :param timeout_s: seconds to wait for the connections, and for each answer.
     :param client_options: further arguments for KazooClient (TLS, SASL), apart from ``handler``.
@@ -70,31 +69,41 @@ def init_map(
     with connect_to(wanted.ensembles, options, timeout_s) as (clients, absent):
         if absent:
             raise ClusterMapError(unreachable(absent))
-        # The bootstrap ensemble last: a client marks the others only after it has written a draft there.
-        first = sorted(clients.values(), key=lambda client: client.name == wanted.bootstrap)
-        states = {client.name: Contents.read(client) for client in first}
-        cluster_map, is_made = agree_on_map(wanted, states, replace)
+        states = _read_all(clients, wanted.bootstrap)
+        cluster_map, is_made = agree_on_map(wanted, states)
         for name in states:
             verify_contents(cluster_map, name, states, closed, is_made)
         if not is_made:
             cluster_map = agree_with_copies(cluster_map, states)
-        if lost := find_lost(cluster_map, states, is_made):
-            if not is_made:  # with its ensembles in another order, the error would name other losses
-                cluster_map = agree_with_znodes(cluster_map, clients, _is_told(states))
+        lost = find_lost(cluster_map, states, is_made)
+        is_anew = not is_made and (bool(lost) or _was_at_work(states))
+        if is_anew:  # with its ensembles in another order, the next error would name other losses
+            cluster_map = agree_with_znodes(cluster_map, clients, _is_told(states))
+        if lost:
             loss = assess(cluster_map, clients, lost)
             verify_given_up(cluster_map, states, loss, replace, is_made)
             tell(loss)
-        if any(state.record is None for state in states.values()):
+        if not is_made or any(state.record is None for state in states.values()):
             verify_distinct(clients, options, timeout_s)
-        if not is_made and not lost:
+        if not (is_made or is_anew):
             verify_no_strays(cluster_map, clients)
-        made = _write(clients, cluster_map, is_made, CREATOR_ALL_ACL if closed else OPEN_ACL_UNSAFE)
-    return _with_new_servers(made, {name: wanted.ensembles[name] for name in replace}, options, timeout_s)
+        return _write(clients, cluster_map, is_made, CREATOR_ALL_ACL if closed else OPEN_ACL_UNSAFE)
+
+
+def _read_all(clients: Mapping[str, AdminClient], bootstrap: str) -> dict[str, Contents]:
+    """The bootstrap ensemble last: a client marks the others only after it has written a draft there."""
+    first = sorted(clients.values(), key=lambda client: client.name == bootstrap)
+    return {client.name: Contents.read(client) for client in first}
 
 
 def _is_told(states: Mapping[str, Contents]) -> bool:
     """Whether a copy of the map or a draft is left."""
     return any(state.map is not None or state.draft is not None for state in states.values())
+
+
+def _was_at_work(states: Mapping[str, Contents]) -> bool:
+    """Whether there has been a map, which is being made again: a draft does not tell."""
+    return any(state.map is not None or state.has_mirrors for state in states.values())
 
 
 @arguments_alone()
@@ -113,15 +122,6 @@ def _plan(
     if closed and not has_identity:
         raise ClusterMapError("a closed cluster needs an identity to be closed to: give one in auth (--auth)")
     return wanted
-
-
-def _with_new_servers(
-    made: ClusterMap, replaced: Mapping[str, str], options: Mapping[str, Any], timeout_s: float
-) -> ClusterMap:
-    """The map with the hosts of ensembles that were made anew."""
-    if made.with_hosts(replaced) == made:
-        return made
-    return change_map(made, lambda before: before.with_hosts(replaced), options, timeout_s)
 
 
 def _write(clients: Mapping[str, AdminClient], cluster_map: ClusterMap, is_made: bool, acl: Any) -> ClusterMap:

@@ -119,7 +119,9 @@ def verify_identity(client: AdminClient, known: ClusterMap, name: str) -> None:
     record = client.read(ENSEMBLE)
     if record is None:
         raise ClusterMapError(
-            f"{client} is not ensemble {name} of this cluster, or has lost its data: {ENSEMBLE} is missing there"
+            f"{client} is not ensemble {name} of this cluster, or has lost its data: {ENSEMBLE} is missing there. "
+            "If its data is gone for good, let empty servers have its old addresses, and give it up: `parkazoo "
+            f"map init` with the arguments of the map and --replace {name}"
         )
     if not is_identity(record, known, name):
         raise ClusterMapError(f"{client} is {describe_record(record)}, not ensemble {name} of {known.cluster}")

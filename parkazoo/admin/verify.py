@@ -32,7 +32,7 @@ def verify_contents(
         if state.has_mirrors:
             told += f"It has znodes of that cluster below {MIRRORS}: leave {ROOT} there, and use other servers"
         else:
-            told += f"Use other servers; or, if that cluster is given up, delete {ROOT} there ({DELETE_ALL})"
+            told += f"Use other servers; or, if nothing uses these any more, delete {ROOT} there ({DELETE_ALL})"
         raise ClusterMapError(told)
     if name != cluster_map.bootstrap and state.map is not None:
         _verify_copy(judge_copy(state.map, cluster_map), where, name)

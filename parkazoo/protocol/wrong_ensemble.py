@@ -28,8 +28,9 @@ def wrong_ensemble_error(cluster_map: ClusterMap, name: str, record: bytes | Non
         if found == expected:
             return None
         told = f"is {found!r}, not {expected!r}"
+    servers = cluster_map.ensembles.get(name, f"of ensemble {name}, which was taken out,")
     return ClusterMapError(
-        f"the servers {cluster_map.ensembles[name]} are not ensemble {name} of this cluster: {ENSEMBLE} there "
+        f"the servers {servers} are not ensemble {name} of this cluster: {ENSEMBLE} there "
         f"{told}. See `parkazoo map check`"
     )
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from typing import Any
 from unittest import mock
 
-from parkazoo.admin import check_map, init_map, read_map
+from parkazoo import ParKazooClient
+from parkazoo.admin import change_weights, check_map, grow_map, init_map, read_map
 from parkazoo.admin.clients import AdminClient
 from parkazoo.admin.contents import DRAFT
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import MAP
 from tests.live.map_case import (
     COMMAND_TIMEOUT_S,
@@ -134,6 +137,42 @@ class CrashTest(MapCase):
                 if not has_crashed:
                     break
             self.assertGreater(writes, 5)
+
+    def test_replace_on_the_way_after_a_crash_at_each_step(self) -> None:
+        """The bootstrap ensemble of a map that is not plain any more: what was begun is finished."""
+        for form in (Form.TOLERANT, Form.GUARDED, Form.GROWN):
+            for writes in itertools.count(2, 3):  # each would take long
+                for client in self.plain:
+                    wipe(client)
+                self.rise_to(form)
+                wipe(self.plain[0])
+                options = {"replace": ["a"], "form": "grown" if form is Form.GROWN else "plain"}
+                has_crashed = self.crash_after(writes, **options)
+                with self.subTest(form=form.word, writes=writes):
+                    made = init_map(self.a, self.all, **options)
+                    self.assertIs(made.form, max(form, Form.GUARDED))
+                    self.assertEqual(check_map(self.a), [])
+                if not has_crashed:
+                    break
+            self.assertGreater(writes, 5)
+
+    def rise_to(self, form: Form) -> None:
+        """Make a map that rises to this form; one of form grown gets a second epoch, and directories by it."""
+
+        def crash(step: str) -> None:
+            if f"of form {form.word}" in step:
+                raise Crash
+
+        init_map(self.a, self.all)
+        with contextlib.suppress(Crash):
+            grow_map(self.a, {}, strangers_gone=True, tell=crash)
+        if form is Form.GROWN:
+            change_weights(self.a, {"a": 0, "b": 0})
+        with contextlib.closing(ParKazooClient(self.a)) as client:
+            client.start(30)
+            for number in range(4):
+                client.create(f"/{number}/child", makepath=True)
+            client.stop()
 
     def test_two_replace_at_once(self) -> None:
         made = init_map(self.a, self.all)
