@@ -295,6 +295,12 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
         WRONG,
         at_once("promotion abandoned", "native", GET_X, RMDIR),
     ),
+    "a read that has found its znode is sent again": GrownMutant(
+        reading.rest_of_read,
+        ["if is_missing(answer):", "if True:"],
+        WRONG,
+        in_case("mirrored", in_order([[GetData(D, True), GET_X]]), [SetData(D, b"new", -1)] * 2),
+    ),
     "the place of the home is not verified": GrownMutant(
         lookup.locate,
         ["if is_sure or (yield from _is_there(context, above, watch)):", "if True:"],
