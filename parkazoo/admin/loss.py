@@ -53,9 +53,11 @@ def find_lost(cluster_map: ClusterMap, states: Mapping[str, Contents], is_made: 
     """The ensembles that have lost their data.
 
     All are made and marked before the map is published, and there is a draft until then. So if there is a map, or
-    no draft and yet a mark, what is missing has been there.
+    no draft and yet a mark, what is missing has been there. A draft beside a copy of the map, or beside children
+    of directories, is of a map that is being made again.
     """
-    has_draft = states[cluster_map.bootstrap].draft is not None
+    was_at_work = any(state.map is not None or state.has_mirrors for state in states.values())
+    has_draft = states[cluster_map.bootstrap].draft is not None and not was_at_work
     if not is_made and (has_draft or all(state.record is None for state in states.values())):
         return []
     return [name for name in cluster_map.names if lost_parts(cluster_map, name, states[name].parts)]

@@ -69,41 +69,30 @@ def init_map(
     with connect_to(wanted.ensembles, options, timeout_s) as (clients, absent):
         if absent:
             raise ClusterMapError(unreachable(absent))
-        states = _read_all(clients, wanted.bootstrap)
+        # The bootstrap ensemble last: a client marks the others only after it has written a draft there.
+        first = sorted(clients.values(), key=lambda client: client.name == wanted.bootstrap)
+        states = {client.name: Contents.read(client) for client in first}
         cluster_map, is_made = agree_on_map(wanted, states)
         for name in states:
             verify_contents(cluster_map, name, states, closed, is_made)
         if not is_made:
             cluster_map = agree_with_copies(cluster_map, states)
-        lost = find_lost(cluster_map, states, is_made)
-        is_anew = not is_made and (bool(lost) or _was_at_work(states))
-        if is_anew:  # with its ensembles in another order, the next error would name other losses
-            cluster_map = agree_with_znodes(cluster_map, clients, _is_told(states))
-        if lost:
+        if lost := find_lost(cluster_map, states, is_made):
+            if not is_made:  # with its ensembles in another order, the error would name other losses
+                cluster_map = agree_with_znodes(cluster_map, clients, _is_told(states))
             loss = assess(cluster_map, clients, lost)
             verify_given_up(cluster_map, states, loss, replace, is_made)
             tell(loss)
         if not is_made or any(state.record is None for state in states.values()):
             verify_distinct(clients, options, timeout_s)
-        if not (is_made or is_anew):
+        if not is_made and not lost:
             verify_no_strays(cluster_map, clients)
         return _write(clients, cluster_map, is_made, CREATOR_ALL_ACL if closed else OPEN_ACL_UNSAFE)
-
-
-def _read_all(clients: Mapping[str, AdminClient], bootstrap: str) -> dict[str, Contents]:
-    """The bootstrap ensemble last: a client marks the others only after it has written a draft there."""
-    first = sorted(clients.values(), key=lambda client: client.name == bootstrap)
-    return {client.name: Contents.read(client) for client in first}
 
 
 def _is_told(states: Mapping[str, Contents]) -> bool:
     """Whether a copy of the map or a draft is left."""
     return any(state.map is not None or state.draft is not None for state in states.values())
-
-
-def _was_at_work(states: Mapping[str, Contents]) -> bool:
-    """Whether there has been a map, which is being made again: a draft does not tell."""
-    return any(state.map is not None or state.has_mirrors for state in states.values())
 
 
 @arguments_alone()

@@ -156,6 +156,19 @@ class CrashTest(MapCase):
                     break
             self.assertGreater(writes, 5)
 
+    def test_another_loss_before_it_is_repeated(self) -> None:
+        """What was given up is no leave to give up more, nor is the draft."""
+        init_map(self.a, self.all)
+        wipe(self.plain[0])
+        self.assertTrue(self.crash_after(12, replace=["a"]))
+        wipe(self.plain[1])
+        with self.refused("--replace a --replace b$"):
+            init_map(self.a, self.all)
+        with self.refused("--replace b$"):
+            init_map(self.a, self.all, replace=["a"])
+        init_map(self.a, self.all, replace=["a", "b"])
+        self.assertEqual(check_map(self.a), [])
+
     def rise_to(self, form: Form) -> None:
         """Make a map that rises to this form; one of form grown gets a second epoch, and directories by it."""
 
