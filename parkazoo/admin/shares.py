@@ -100,18 +100,22 @@ def remove_rule(
         `change_hosts`.
     """
 
+    is_known = False
+
     def change(before: ClusterMap) -> ClusterMap:
+        nonlocal is_known
         verify_grown(before, "has rules")
+        is_known |= any(each.prefix == prefix for epoch in before.epochs for each in epoch.rules)
         newest = before.epochs[-1]
         kept = tuple(each for each in newest.rules if each.prefix != prefix)
-        if len(kept) < len(newest.rules):
-            return before.with_epoch(newest.weights, kept)
-        if any(each.prefix == prefix for epoch in before.later for each in epoch.rules):
-            return before
-        known = f"there are {', '.join(each.prefix for each in kept)}" if kept else "there is none"
-        raise ClusterMapError(f"there is no rule for {prefix!r}: {known}")
+        return before.with_epoch(newest.weights, kept) if len(kept) < len(newest.rules) else before
 
-    return _change(hosts, change, tell, auth, timeout_s, client_options)
+    changed = _change(hosts, change, tell, auth, timeout_s, client_options)
+    if not is_known:  # an interrupted command may have removed it, so the copies come first
+        raise ClusterMapError(
+            f"there is no rule for {prefix!r}: `parkazoo map rule list` shows those that there are"
+        )
+    return changed
 
 
 def describe_rule(rule: Rule) -> str:
