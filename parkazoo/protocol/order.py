@@ -73,7 +73,7 @@ def each_child(path: str) -> str:
 
 def _siblings(path: str) -> str:
     """each_child() of the parent."""
-    return path[: path.rindex("/") + 1] + "."
+    return path.rpartition("/")[0] + "/."
 
 
 def merge(claims: Iterable[tuple[str, int]]) -> dict[str, int]:
