@@ -22,7 +22,7 @@ from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.reading import look, one_request, read
 from parkazoo.protocol.holdings import leaves_watch
 from parkazoo.protocol.operations import look_again
-from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
+from parkazoo.protocol.order import READ, Claims, Order, Turn, with_prefixes
 from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.plans import BRIEF, OTHER, PLANS, Plan
 from parkazoo.protocol.reserved import refusal
@@ -269,7 +269,9 @@ class Driver:
         with self._lock:
             if order.lines is not self.order.lines:  # what waited there has failed
                 return
-            ready = order.release_read(path) if has_read else order.release_count(path + "/")  # children()
+            ready = order.release_count(path + "/")  # as children() says
+            if has_read:
+                ready += order.release_count(path, READ)
             idle = self._take_idle() if self._when_idle else []
         if ready or idle:
             self._serial(*(run.start for run in ready), *idle)

@@ -4,7 +4,7 @@ One ensemble answers in the order in which it was asked, so a one-request operat
 But a later operation can overtake one that takes, or may take, several requests. So operations claim what they
 touch, and wait for earlier claims that conflict with theirs.
 
-A claim is a key and a mode. Three keys belong to a path: the znode itself, its list of children, and the children.
+A claim is a key and a mode. Two keys belong to a path: the znode itself, and its list of children.
 
     key                 mode      of an operation that                        conflicts with
     node(path)          READ      needs it to be there, reads its data        WRITE
@@ -15,17 +15,11 @@ A claim is a key and a mode. Three keys belong to a path: the znode itself, its 
                         ADD       creates a child                             COUNT LIST ADD OWN
                         REMOVE    deletes a child                             COUNT LIST OWN
                         OWN       makes or deletes the place they live in     COUNT LIST ADD REMOVE OWN
-    each_child(path)    READ      reads a child, where pins decide            WRITE
-                        WRITE     reads the list; until it is sent            READ WRITE
 
 ADD conflicts with ADD because sequence numbers follow the order of the creates. LIST conflicts with COUNT because
-kazoo's TreeCache asks for a znode's data, then for its children, and expects the answers in that order. It also
-asks for a child's data, and then for the list: a NoNode that is told behind that would take out a child that has
-come meanwhile. Where pins decide NoNode is proved, which takes time; so the list waits.
-
-Claims on one key are granted first come, first served. An operation starts when all of its claims are granted.
-Operations enter with all their claims at once, so the queues agree on their order, and no operations wait in a
-circle.
+kazoo's TreeCache asks for a znode's data, then for its children, and expects the answers in that order. Claims on
+one key are granted first come, first served. An operation starts when all of its claims are granted. Operations
+enter with all their claims at once, so the queues agree on their order, and no operations wait in a circle.
 
 A create with a sequence number claims node(prefix), because it does not know its znode's name yet. An operation
 that names a znode ending in ten digits may mean what an earlier create makes, so it waits until that create is
@@ -65,15 +59,6 @@ def node(path: str) -> str:
 
 def children(path: str) -> str:
     return path + "/"  # no path ends so: normalised
-
-
-def each_child(path: str) -> str:
-    return path + "/." if path != "/" else "/."  # nor so
-
-
-def _siblings(path: str) -> str:
-    """each_child() of the parent."""
-    return path.rpartition("/")[0] + "/."
 
 
 def merge(claims: Iterable[tuple[str, int]]) -> dict[str, int]:
@@ -197,27 +182,17 @@ class Order(Generic[TurnT]):
         return True
 
     def claim_read(self, path: str) -> bool:
-        """The same, but READ is held too, also among the siblings, until :meth:`release_read`.
+        """The same, but READ is held too, until both are given up by :meth:`release_count`.
 
         Not of a name with a sequence number: that claims another key besides.
         """
-        siblings = _siblings(path)
-        if path[-SEQUENCE_DIGITS:].isdecimal() or siblings in self.lines or not self.claim_count(path, True):
+        if path[-SEQUENCE_DIGITS:].isdecimal() or not self.claim_count(path, True):
             return False
-        counts = self._counts
-        counts[path] = counts.get(path, 0) + 1
-        counts[siblings] = counts.get(siblings, 0) + 1
+        self._counts[path] = self._counts.get(path, 0) + 1
         return True
 
-    def release_read(self, path: str) -> list[TurnT]:
-        """Give up what :meth:`claim_read` holds; returns the turns that can start now."""
-        ready = self.release_count(path + "/")
-        for key in (path, _siblings(path)):
-            ready += self.release_count(key, READ)
-        return ready
-
     def release_count(self, key: str, mode: int = COUNT) -> list[TurnT]:
-        """Give up what :meth:`claim_count` holds; returns the turns that can start now."""
+        """Give up what :meth:`claim_count` holds, or READ; returns the turns that can start now."""
         self.under_way -= mode == COUNT  # each operation holds one
         count = self._counts.pop(key, 0)
         if not count:  # it has got a line since then

@@ -34,33 +34,11 @@ from parkazoo.protocol.grown.multi import transaction
 from parkazoo.protocol.grown.places import is_fixed
 from parkazoo.protocol.grown.reading import get_children, read, sync
 from parkazoo.protocol.once import Calls, Once
-from parkazoo.protocol.order import (
-    ADD,
-    COUNT,
-    LIST,
-    OWN,
-    READ,
-    TRUST,
-    WRITE,
-    Claims,
-    children,
-    each_child,
-    merge,
-    node,
-)
+from parkazoo.protocol.order import ADD, OWN, READ, TRUST, WRITE, Claims, children, merge, node
 from parkazoo.protocol.placement import split
 from parkazoo.protocol.plans import NO_CLAIMS, PLANS, Plan, all_last
 from parkazoo.protocol.rights import is_secret
 from parkazoo.protocol.steps import Operation, Request
-
-
-def _read_claims(context: Context, request: Request) -> Claims:
-    parent, _ = split(request.path)
-    return merge([(node(request.path), READ), (children(request.path), COUNT), (each_child(parent), READ)])
-
-
-def _list_claims(context: Context, request: Request) -> Claims:
-    return {node(request.path): READ, children(request.path): LIST, each_child(request.path): WRITE}
 
 
 def _create_claims(context: Context, request: Request) -> Claims:
@@ -84,9 +62,7 @@ def _list_lasting(context: Context, request: Request) -> Claims | None:
         return NO_CLAIMS
     d = _places(context).known(path)
     is_one_request = not d.is_native and _places(context).is_pinned(path)
-    if is_one_request and not isinstance(request, GetChildren2):
-        return {node(path): TRUST}
-    return {node(path): READ, children(path): LIST}
+    return {node(path): TRUST} if is_one_request and not isinstance(request, GetChildren2) else None
 
 
 def _transaction_claims(context: Context, request: Request) -> Claims:
@@ -140,13 +116,13 @@ GROWN_PLANS: Mapping[int, Plan] = {
     Create.type: _plan(create, Create.type, _create_claims, _create_lasting),
     Create2.type: _plan(create, Create2.type, _create_claims, _create_lasting),
     Delete.type: _plan(delete, Delete.type),
-    Exists.type: _plan(read, Exists.type, _read_claims),
-    GetData.type: _plan(read, GetData.type, _read_claims),
-    GetACL.type: _plan(read, GetACL.type, _read_claims),
+    Exists.type: _plan(read, Exists.type),
+    GetData.type: _plan(read, GetData.type),
+    GetACL.type: _plan(read, GetACL.type),
     SetData.type: _plan(set_data, SetData.type),
     SetACL.type: _plan(set_acls, SetACL.type),
-    GetChildren.type: _plan(get_children, GetChildren.type, _list_claims, _list_lasting),
-    GetChildren2.type: _plan(get_children, GetChildren2.type, _list_claims, _list_lasting),
+    GetChildren.type: _plan(get_children, GetChildren.type, lasting=_list_lasting),
+    GetChildren2.type: _plan(get_children, GetChildren2.type, lasting=_list_lasting),
     Sync.type: _plan(sync, Sync.type, lasting=PLANS[Sync.type].lasting),
     Auth.type: PLANS[Auth.type],
     Transaction.type: _plan(transaction, Transaction.type, _transaction_claims),

@@ -25,6 +25,7 @@ class GrownContext(Context):
     :param is_joined: whether the client has joined an ensemble.
     :param take_copy: called with an ensemble and the answer to a read of its map: the client may know more
         ensembles then.
+    :ivar proofs: directories below which a child was not found, by what is proving that.
     """
 
     def __init__(
@@ -41,3 +42,4 @@ class GrownContext(Context):
         self.known = places.known
         self.is_joined = is_joined
         self.take_copy = take_copy
+        self.proofs: dict[object, str] = {}

@@ -59,7 +59,13 @@ def at(
             if is_guess and not isinstance(answers[0], Exception):
                 places.remember_found(above, since)
             return answers, d
-        if (yield from _is_there(context, above, watch)):
+        proof = object()
+        context.proofs[proof] = parent
+        try:
+            is_proved = yield from _is_there(context, above, watch)
+        finally:
+            del context.proofs[proof]
+        if is_proved:
             places.remember(above, since)
             return answers, d
         asked = above.mirror if not above.is_native else None

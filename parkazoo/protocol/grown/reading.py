@@ -135,11 +135,23 @@ def get_children(context: GrownContext, request: Request) -> Operation[Any]:
         while True:
             answer, is_left = yield from _list(context, request, watch)
             if answer is not None:
+                yield from _behind_proofs(context, request)
                 has_succeeded = is_left
                 return answer if isinstance(request, GetChildren2) else answer[0]
     finally:
         if watch:
             context.settle(watch, has_succeeded)
+
+
+def _behind_proofs(context: GrownContext, request: Request) -> Operation[None]:
+    """If a child was not found, and that is being proved, ask behind the proof: NoNode is told before the list.
+
+    kazoo's TreeCache expects that. Else it would take out, for good, a child that has come before the list.
+    """
+    if context.proofs and request.path in [*context.proofs.values()]:
+        place = context.places.known(request.path).mirror
+        with suppress(NoAuthError):
+            yield from context.ask(request.path, place.ensemble, exists_for(request)(place.path, None))
 
 
 def _list_fixed(context: GrownContext, request: Request) -> Operation[Any]:
