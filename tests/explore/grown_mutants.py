@@ -220,7 +220,7 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
     ),
     "NoNode is believed": GrownMutant(
         lookup.at,
-        ["if (yield from _is_there(context, above, watch)):", "if True:"],
+        ["is_proved = yield from _is_there(context, above, watch)", "is_proved = True"],
         WRONG,
         in_case("mirrored", [LIST], [GET_X]),
     ),
