@@ -139,7 +139,7 @@ class LostPrimaryTest(CopiesCase):
                 init_map(self.a, {name: self.all[name] for name in names}, replace=["a"])
 
     def test_a_crash(self) -> None:
-        """What was begun is finished, though it has another epoch than the copies."""
+        """What was begun is finished by the same command, though it has another epoch than the copies."""
         self.publish_without_a(self.epoch(3, a="127.0.0.1:1"))
         with (
             mock.patch("parkazoo.admin.make._publish", side_effect=KeyboardInterrupt),
@@ -147,7 +147,9 @@ class LostPrimaryTest(CopiesCase):
         ):
             init_map(self.a, self.all, replace=["a"])
         self.assertIsNone(self.plain[0].exists(MAP))
-        self.assertEqual(init_map(self.a, self.all), self.epoch(4))
+        with self.refused("--replace a$"):
+            init_map(self.a, self.all)
+        self.assertEqual(init_map(self.a, self.all, replace=["a"]), self.epoch(4))
         self.assert_stored(self.epoch(4))
 
     def publish_without_a(self, changed: ClusterMap) -> None:
