@@ -57,8 +57,8 @@ def find_lost(cluster_map: ClusterMap, states: Mapping[str, Contents], is_made: 
     of directories, is of a map that is being made again.
     """
     was_at_work = any(state.map is not None or state.has_mirrors for state in states.values())
-    has_draft = states[cluster_map.bootstrap].draft is not None and not was_at_work
-    if not is_made and (has_draft or all(state.record is None for state in states.values())):
+    is_begun = states[cluster_map.bootstrap].draft is not None and not was_at_work
+    if not is_made and (is_begun or all(state.record is None for state in states.values())):
         return []
     return [name for name in cluster_map.names if lost_parts(cluster_map, name, states[name].parts)]
 

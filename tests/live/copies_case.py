@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
-from parkazoo.admin import init_map
+from parkazoo.admin import grow_map, init_map, read_map
 from parkazoo.admin.clients import AdminClient
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import MAP
 from tests.live.map_case import MapCase
 
@@ -38,6 +39,22 @@ def crash_at_write(number: int) -> Iterator[None]:
         mock.patch.object(AdminClient, "set", make_crash(AdminClient.set)),
     ):
         yield
+
+
+def rise_to(hosts: str, form: Form) -> ClusterMap:
+    """The map of that form, whose growth ends there."""
+
+    def crash(step: str) -> None:
+        if f"of form {form.word}" in step:
+            raise CrashError
+
+    try:
+        grow_map(hosts, {}, strangers_gone=True, tell=crash)
+    except CrashError:
+        rising = read_map(hosts)
+        assert rising.form is form, rising.form
+        return rising
+    raise AssertionError(f"it has not come to form {form.word}")
 
 
 @contextlib.contextmanager

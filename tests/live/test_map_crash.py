@@ -9,13 +9,14 @@ from typing import Any
 from unittest import mock
 
 from parkazoo import ParKazooClient
-from parkazoo.admin import change_weights, check_map, grow_map, init_map, read_map
+from parkazoo.admin import change_weights, check_map, init_map, read_map
 from parkazoo.admin.clients import AdminClient
 from parkazoo.admin.contents import DRAFT
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import MAP
+from tests.live.copies_case import rise_to
 from tests.live.map_case import (
     COMMAND_TIMEOUT_S,
     FEW_FENCES,
@@ -144,7 +145,7 @@ class CrashTest(MapCase):
             for writes in itertools.count(2, 3):  # each would take long
                 for client in self.plain:
                     wipe(client)
-                self.rise_to(form)
+                self.work_at(form)
                 wipe(self.plain[0])
                 options = {"replace": ["a"], "form": "grown" if form is Form.GROWN else "plain"}
                 has_crashed = self.crash_after(writes, **options)
@@ -169,16 +170,10 @@ class CrashTest(MapCase):
         init_map(self.a, self.all, replace=["a", "b"])
         self.assertEqual(check_map(self.a), [])
 
-    def rise_to(self, form: Form) -> None:
+    def work_at(self, form: Form) -> None:
         """Make a map that rises to this form; one of form grown gets a second epoch, and directories by it."""
-
-        def crash(step: str) -> None:
-            if f"of form {form.word}" in step:
-                raise Crash
-
         init_map(self.a, self.all)
-        with contextlib.suppress(Crash):
-            grow_map(self.a, {}, strangers_gone=True, tell=crash)
+        rise_to(self.a, form)
         if form is Form.GROWN:
             change_weights(self.a, {"a": 0, "b": 0})
         with contextlib.closing(ParKazooClient(self.a)) as client:

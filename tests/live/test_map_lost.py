@@ -13,7 +13,7 @@ from parkazoo.admin.contents import DRAFT
 from parkazoo.protocol.cluster_map import ClusterMap, no_map_error
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import ENSEMBLE, FENCES, MAP, MIRRORS, Placement
-from tests.live.copies_case import CrashError
+from tests.live.copies_case import rise_to
 from tests.live.map_case import (
     MapCase,
     run_command,
@@ -71,22 +71,9 @@ class LostTest(MapCase):
         self.assertEqual(self.replace("b"), self.made)  # again: there is nothing to give up
         self.assertEqual(self.told, [loss])
 
-    def rise_to(self, form: Form) -> ClusterMap:
-        """The command ends there."""
-
-        def crash(step: str) -> None:
-            if f"of form {form.word}" in step:
-                raise CrashError
-
-        with self.assertRaises(CrashError):
-            grow_map(self.a, {}, strangers_gone=True, tell=crash)
-        rising = read_map(self.a)
-        self.assertIs(rising.form, form)
-        return rising
-
     def replace_on_the_way(self, form: Form, name: str) -> None:
         """It holds the growth up, which goes on when it is replaced."""
-        rising = self.rise_to(form)
+        rising = rise_to(self.a, form)
         loss = self.lose(name)
         with self.refused(f"--replace {name}$"):
             init_map(self.a, self.all)
@@ -107,7 +94,7 @@ class LostTest(MapCase):
 
     def test_pins_of_a_guarded_client(self) -> None:
         """Of directories that are below their homes: they are where such a client leaves them."""
-        rising = self.rise_to(Form.GUARDED)
+        rising = rise_to(self.a, Form.GUARDED)
         with contextlib.closing(ParKazooClient(self.a)) as client:
             client.start(30)
             for number in range(8):
@@ -122,7 +109,7 @@ class LostTest(MapCase):
 
     def test_bootstrap_while_tolerant(self) -> None:
         """What is lost may have been guarded: the copies are brought up before the next form is published."""
-        rising = self.rise_to(Form.TOLERANT)
+        rising = rise_to(self.a, Form.TOLERANT)
         self.lose("a")
         self.assertEqual(self.replace("a"), rising.with_form(Form.GUARDED))
         self.assertEqual(check_map(self.a), [])
