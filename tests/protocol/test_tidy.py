@@ -1,4 +1,4 @@
-"""What keeps the code small and says things once: no dead names, no constant twice, no long file or function."""
+"""What says things once: no dead names, no constant twice, no two files of one name."""
 
 from __future__ import annotations
 
@@ -18,23 +18,8 @@ FOLDERS = (*PRODUCT, "tests")
 USERS = (*FOLDERS, "recipes", "docker", "fabfile.py")
 # What users name, and this test.
 UNUSED_HERE = ("parkazoo/types/", "tests/typing/", "tests/protocol/test_tidy.py")
-MOST_LINES = 400
-MOST_FUNCTION_LINES = 60
 
 # The exceptions, each with its reason. One that is no longer needed fails, so the lists only shrink.
-LONG_FILES = {
-    "bench/hosts/agent.py": "it is sent to each host, where nothing else of bench/ is: one file",
-    "tests/live/test_calls.py": "a signal between any two instructions, of each class in turn",
-    "tests/live/test_client_session.py": "a client's life, with what each test changes of it",
-    "tests/live/test_wire_connect.py": "a server that the test plays, and what it may say",
-    "tests/live/test_wire_link.py": "a loop that the test turns by hand",
-    "tests/live/test_wire_parts.py": "the parts of the wire, one class each",
-    "tests/protocol/test_driver.py": "a driver whose members the test plays",
-}
-LONG_FUNCTIONS = {
-    "parkazoo/compat/compatible_client.py:__init__": "kazoo's parameters, each with its type",
-    "tests/faults/run.py:run": "the order in which a run of the faults begins and ends",
-}
 SAME_FILE_NAMES = {
     "client.py": "a client, and the types of its methods",
     "transaction.py": "a client's Transaction, and the protocol's part of its commit",
@@ -157,22 +142,6 @@ def repeated_constants() -> dict[str, str]:
     return repeated
 
 
-def long_files() -> dict[str, str]:
-    lines = {path: len((ROOT / path).read_text().splitlines()) for path in files(*FOLDERS)}
-    return {path: f"{count} lines" for path, count in lines.items() if count > MOST_LINES}
-
-
-def long_functions() -> dict[str, str]:
-    return {
-        f"{path}:{node.name}": f"{node.end_lineno - node.lineno + 1} lines"
-        for path, tree in files(*FOLDERS).items()
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        and node.end_lineno is not None
-        and node.end_lineno - node.lineno >= MOST_FUNCTION_LINES
-    }
-
-
 def same_file_names() -> dict[str, str]:
     found: dict[str, list[str]] = defaultdict(list)
     for path in files(*PRODUCT):
@@ -197,20 +166,6 @@ class TestTidy(unittest.TestCase):
             REPEATED,
             "These constants are equal in several files: define each in the lowest one and import it from there. "
             "If they are equal by chance, say in the name what each is for.",
-        )
-
-    def test_files_are_short(self) -> None:
-        self.check(
-            long_files(),
-            LONG_FILES,
-            f"More than {MOST_LINES} lines: find the nouns in it, and give the second one a file of its own.",
-        )
-
-    def test_functions_are_short(self) -> None:
-        self.check(
-            long_functions(),
-            LONG_FUNCTIONS,
-            f"More than {MOST_FUNCTION_LINES} lines: give its steps functions, whose names say what they do.",
         )
 
     def test_file_names_differ(self) -> None:
