@@ -25,6 +25,7 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import KazooState, KeeperState
 
+from parkazoo.admin.words import ask_server
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.wire.log import DiscreetLog
@@ -70,6 +71,14 @@ class AdminClient:
         with suppress(KazooException):  # a server that hangs does not acknowledge the end of the session
             self.zk.stop()
             self.zk.close()
+
+    def ask(self, word: str) -> str:
+        """Ask the client's server, its first if it has several, a four-letter word; return the whole answer.
+
+        :raises OSError: the server cannot be reached, or its answer does not end within `timeout_s`.
+        """
+        (server, *_) = parse_hosts(self.hosts)
+        return ask_server(word, server, self.timeout_s, make_context(self.zk) if self.zk.use_ssl else None)
 
     def call(self, method: str, path: str, *arguments: Any) -> Any:
         """What kazoo's `method` answers; NoNodeError, NodeExistsError and BadVersionError as they come."""

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeGuard
 
-from kazoo.exceptions import KazooException
-
 from parkazoo.admin.clients import AdminClient, connect_to, connect_to_all, for_each, unreachable
 from parkazoo.admin.membership import read_config
 from parkazoo.admin.publish import Options, change_map
@@ -257,8 +255,8 @@ def _all_servers(client: AdminClient) -> str:
 def _connections(form: Form, server: str, client: AdminClient) -> list[tuple[str, str]]:
     """The address and the session of each connection to a server."""
     try:
-        said = client.zk.command(b"cons")
-    except (KazooException, OSError, client.zk.handler.timeout_exception) as error:
+        said = client.ask("cons")
+    except OSError as error:
         raise _cannot_see(form, f"{server} does not answer `cons`: {error or type(error).__name__}") from error
     if found := SESSION_OF_CONNECTION.findall(said):
         return found

@@ -99,9 +99,9 @@ def _ask_servers(cluster_map: ClusterMap, connections: Connections) -> list[Serv
 
 def _ask(server: str, ensemble: str, client: AdminClient) -> ServerStatus:
     try:
-        said = client.zk.command(b"srvr")
-    except Exception as error:  # it was lost meanwhile; kazoo raises all kinds here
-        return ServerStatus(ensemble, server, serves=False, trouble=str(error) or type(error).__name__)
+        said = client.ask("srvr")
+    except OSError as error:  # it was lost meanwhile
+        return ServerStatus(ensemble, server, serves=False, trouble=error.strerror or str(error))
     mode = _line(said, "Mode")
     if mode is None:
         return ServerStatus(ensemble, server, serves=True, trouble="srvr is not in its 4lw.commands.whitelist")

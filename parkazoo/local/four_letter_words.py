@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import socket
-import time
 from typing import NamedTuple
+
+from parkazoo.admin.words import ask_server
 
 WORD_TIMEOUT_S = 2.0
 
@@ -13,19 +13,10 @@ WORD_TIMEOUT_S = 2.0
 def four_letter_word(address: str, word: str, timeout_s: float = WORD_TIMEOUT_S) -> str:
     """A server's answer to ``srvr``, ``mntr``, ...; empty if there is none within `timeout_s` seconds."""
     host, _, port = address.rpartition(":")
-    deadline = time.monotonic() + timeout_s
-    answer = b""
     try:
-        with socket.create_connection((host, int(port)), timeout_s) as connection:
-            connection.sendall(word.encode())
-            while (left := deadline - time.monotonic()) > 0:
-                connection.settimeout(left)
-                if not (part := connection.recv(1 << 16)):
-                    return answer.decode(errors="replace")
-                answer += part
+        return ask_server(word, (host, int(port)), timeout_s)
     except OSError:
-        pass
-    return ""
+        return ""
 
 
 class Role(NamedTuple):

@@ -13,6 +13,7 @@ from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
 
 from parkazoo import ParKazooClient
 from parkazoo.admin import Rule, Waiting, abort_growth, add_rule, grow_map, init_map, read_map
+from parkazoo.admin.clients import AdminClient
 from parkazoo.errors import ClusterMapError, CrossEnsembleError
 from parkazoo.fsck import check
 from parkazoo.protocol.audit import audit_ensemble
@@ -364,7 +365,7 @@ class StrangerTest(RaiseCase):
     def test_not_to_be_seen(self) -> None:
         words = "cons is not executed because it is not in the whitelist."
         with (
-            mock.patch.object(KazooClient, "command", return_value=words),
+            mock.patch.object(AdminClient, "ask", return_value=words),
             self.assertRaisesRegex(
                 ClusterMapError, "cannot be seen whether plain kazoo .* 4lw.commands.whitelist.*strangers-gone"
             ),

@@ -16,7 +16,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.security import make_acl
 
 from parkazoo import ParKazooClient
-from parkazoo.admin import check_map, init_map, read_map
+from parkazoo.admin import check_map, init_map, read_map, read_status
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CONNECTION_DROP
 from parkazoo.local import HOST, LocalCluster, LocalServer, free_ports
@@ -196,6 +196,14 @@ class TestWorks(TlsTest):
             status, out, err = run_command(*command, *tls)
             self.assertEqual((status, err), (0, ""), command)
             self.assertTrue(out)
+
+    def test_servers_are_asked_over_tls(self) -> None:
+        """What each says of itself, by a four-letter word."""
+        found = read_status(self.hosts["a"], **self.options)
+        self.assertEqual(
+            [(each.server, each.trouble) for each in found.servers], [(h, None) for h in self.hosts.values()]
+        )
+        self.assertEqual([each.role for each in found.servers], ["standalone"] * 3)
 
 
 class TestMistakes(TlsTest):
