@@ -3,6 +3,7 @@
 The generator does its reads and writes on a socket that never blocks, and yields what it waits for:
 
     READ or WRITE    until the socket is ready for it
+    NEXT_TURN        until the loop has looked at all other sockets
     a function       until a thread has called it, because it may block; the generator receives its result
     Limit(seconds)   nothing; but everything after it has to end within that time
 """
@@ -23,6 +24,7 @@ from parkazoo.wire.loop import READ, READ_BYTES, WRITE, Loop, Timer
 from parkazoo.wire.workers import BLOCKING, run_on
 
 CONNECTING = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
+NEXT_TURN = 0
 T = TypeVar("T")
 
 
@@ -96,6 +98,9 @@ class Attempt:
     def _wait(self, wish: Any) -> None:
         if callable(wish):
             run_on(BLOCKING, self._handler, partial(self._call, wish))
+            return
+        if wish == NEXT_TURN:
+            self._loop.call(partial(self._step, None))
             return
         self._loop.watch(self.sock, self._on_ready)
         self._is_watched = True
@@ -205,9 +210,11 @@ class Closed(ConnectionDropped):
 
 
 def receive(attempt: Attempt) -> Steps[bytes]:
-    """
+    """Bytes that have come: a read or two a turn of the loop, for a peer may send faster than the loop reads.
+
     :raises Closed: the server has closed the connection.
     """
+    yield NEXT_TURN
     data: bytes = yield from _until_done(partial(attempt.sock.recv, READ_BYTES), READ)
     if not data:
         raise Closed("the server has closed the connection")

@@ -338,18 +338,18 @@ class Link:
             self.wake()  # there may be room now
 
     def _receive(self) -> None:
-        while True:
-            if "select" in self._overrides and not self._is_ready([self._sock], []):
-                raise ConnectionDropped("socket time-out during read")
-            try:
-                data = self._sock.recv(READ_BYTES)
-            except WOULD_BLOCK:
-                return
-            if not data:
-                raise ConnectionDropped("socket connection broken")
-            self._take(data)
-            if not self._is_secure or self._exchange.state == ENDED or not self._sock.pending():
-                return
+        """Read once: a server may send faster than the loop reads, and others have their turn."""
+        if "select" in self._overrides and not self._is_ready([self._sock], []):
+            raise ConnectionDropped("socket time-out during read")
+        try:
+            data = self._sock.recv(READ_BYTES)
+        except WOULD_BLOCK:
+            return
+        if not data:
+            raise ConnectionDropped("socket connection broken")
+        self._take(data)
+        if self._is_secure and self._exchange.state != ENDED and self._sock.pending():
+            self._loop.call(partial(self._on_ready, READ))  # what TLS has read does not make the socket readable
 
     def _take(self, data: bytes) -> None:
         exchange = self._exchange

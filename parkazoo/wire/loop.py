@@ -59,7 +59,7 @@ class Loop:
         self._selector = importlib.import_module(SELECTORS.get(handler.name, "selectors")).DefaultSelector()
         self._selector.register(self.read_sock, READ, self._drain)
         self._calls: deque[Callable[[], None]] = deque()
-        self._last_calls: list[Callable[[], None]] = []
+        self._last_calls: deque[Callable[[], None]] = deque()
         self._timers: list[Timer] = []
         self._many_timers = MANY_TIMERS
         self._numbers = itertools.count()
@@ -76,7 +76,7 @@ class Loop:
             self._routines.append(self._handler.spawn(self._run))
 
     def call(self, call: Callable[[], None]) -> None:
-        """Make a call on the loop, soon."""
+        """Make a call on the loop, soon: what the loop itself calls, in its next turn."""
         self._calls.append(call)
         self.wake()
 
@@ -98,7 +98,7 @@ class Loop:
         return self._thread == threading.get_ident()
 
     def call_at_end(self, call: Callable[[], None]) -> None:
-        """Make a call when all that is ready now has been read."""
+        """Make a call at the end of this turn, when all that is ready now has been read."""
         self._last_calls.append(call)
 
     def call_later(self, delay_s: float, call: Callable[[], None]) -> Timer:
@@ -133,8 +133,9 @@ class Loop:
     def _run(self) -> None:
         if not self._turn.acquire(False):
             return
+        # A turn makes the calls that have been asked for before, and no more: it has to end, whatever they do.
         while self.users or self._calls:
-            timeout = 0.0 if self._calls else None
+            timeout = 0.0 if self._calls or self._last_calls else None
             if self._timers and timeout is None:
                 timeout = max(0.0, self._timers[0][0] - time.monotonic())
             self._thread = None
@@ -142,14 +143,14 @@ class Loop:
             self._thread = threading.get_ident()
             for key, events in ready:
                 self._make(key.data, events)
-            while self._calls:
+            for _ in range(len(self._calls)):
                 self._make(self._calls.popleft())
             now = time.monotonic()
             while self._timers and self._timers[0][0] <= now:
                 if (call := heapq.heappop(self._timers)[2]) is not None:
                     self._make(call)
-            while self._last_calls:
-                self._make(self._last_calls.pop())
+            for _ in range(len(self._last_calls)):
+                self._make(self._last_calls.popleft())
         self._thread = None  # its number may be another thread's next
         self._selector.close()
         self.read_sock.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import socket
 import subprocess
 import sys
 import threading
@@ -32,6 +33,7 @@ from tests.live.world import DEADLINE_S, LiveTest, wait_until
 
 EXIT_S = 60.0  # an exit that takes so long hangs
 SOON_S = 0.01
+SOME_S = 10.0
 MANY = 3000
 OTHERS = (
     "kazoo.handlers.threading.SequentialThreadingHandler",
@@ -600,6 +602,44 @@ class TestAcquire(LoopsTest):
         self.check(third)
         for loop in (*others, third):
             loops.release(loop)
+
+
+class TestTurns(LoopsTest):
+    """A turn of the loop ends, whatever its calls ask for."""
+
+    def check(self, ask: str) -> None:
+        loop = loops.acquire(Handler())
+        near, far = socket.socketpair()
+        is_read, is_late, is_over = threading.Event(), threading.Event(), threading.Event()
+
+        def again() -> None:
+            if not is_over.is_set():
+                getattr(loop, ask)(again)
+
+        def read(_: int) -> None:
+            near.recv(1)
+            is_read.set()
+
+        def begin() -> None:
+            loop.watch(near, read)
+            loop.call_later(SOON_S, is_late.set)
+            again()
+
+        loop.call(begin)
+        far.send(b"x")
+        told = is_read.wait(SOME_S), is_late.wait(SOME_S)
+        is_over.set()
+        loop.call(partial(loop.forget, near))
+        loops.release(loop)
+        wait_until(lambda: loop.read_sock.fileno() < 0, "the end of the loop")
+        near.close()
+        far.close()
+        self.assertEqual(told, (True, True))
+
+    def test_calls_that_ask_for_more(self) -> None:
+        for ask in ("call", "call_at_end"):
+            with self.subTest(ask):
+                self.check(ask)
 
 
 class TestLives(LoopsTest):

@@ -20,13 +20,14 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import KeeperState
 
-from parkazoo.kazoo_private import PING_XID, WATCH_XID, Auth, Exists, GetData, SetData, int_struct
+from parkazoo.kazoo_private import PING_XID, WATCH_XID, Auth, Connect, Exists, GetData, SetData, int_struct
 from parkazoo.protocol.placement import PIN
 from parkazoo.wire import connection as connection_module
 from parkazoo.wire import link as link_module
+from parkazoo.wire.attempt import Attempt, Steps
 from parkazoo.wire.exchange import Exchange
 from parkazoo.wire.frames import REQUEST
-from parkazoo.wire.handshake import Address, Established
+from parkazoo.wire.handshake import Address, Established, _receive_all
 from parkazoo.wire.link import READ_BYTES, Link
 from parkazoo.wire.loop import READ
 from parkazoo.wire.report import Report
@@ -238,6 +239,61 @@ class TestFrames(unittest.TestCase):
             with mock.patch.object(line.loop, "is_here", return_value=False):
                 line.get(1)
             self.assertEqual([str(end) for end in line.ends], ["a write to the socket failed"])
+
+
+class Brimming:
+    """A socket from which pongs come as fast as they are read, and TLS has read more of them already."""
+
+    MOST = 100
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.reads = 0
+        self.fileno, self.close, self.send = sock.fileno, sock.close, sock.send
+
+    def recv(self, size: int) -> bytes:
+        self.reads += 1
+        if self.reads > self.MOST:
+            raise OSError("nothing else has its turn")
+        return answer(PING_XID)
+
+    def pending(self) -> int:
+        return 1
+
+
+class TestTurns(unittest.TestCase):
+    """The loop reads once a turn from each socket, however much has come."""
+
+    def take_turns(self, loop: HandLoop, sock: Brimming) -> None:
+        for turn in range(3):
+            self.assertEqual(sock.reads, turn + 1)
+            (again,) = loop._calls
+            loop._calls.clear()
+            again()
+
+    def test_of_a_link(self) -> None:
+        with Line() as line:
+            line.begin()
+            line.link._sock = sock = Brimming(line.near)
+            line.link._is_secure = True
+            line.loop.watched[line.near](READ)
+            self.take_turns(line.loop, sock)
+
+    def test_of_a_handshake(self) -> None:
+        with Line() as line:
+            sock = Brimming(line.near)
+            exchange = Exchange(line.member, line.member._pending, line._see, line.owner.log)
+
+            def steps(attempt: Attempt) -> Steps[None]:
+                attempt.sock = sock
+                exchange.connect(Connect(0, 0, 0, 0, b"", False))
+                exchange.receive_handshake(connect_answer())
+                exchange.ask(GetData("/x", None), self.fail)
+                yield from _receive_all(attempt, exchange)
+
+            Attempt(line.loop, line.member.handler, steps, self.fail)  # type: ignore[arg-type]
+            self.assertEqual(sock.reads, 0)
+            line.loop._calls.pop()()
+            self.take_turns(line.loop, sock)
 
 
 class TestAnswers(unittest.TestCase):
