@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from parkazoo.kazoo_private import Transaction
+from parkazoo.kazoo_private import Transaction, prefix_root
 from parkazoo.types.client import TransactionRequest, TransactionResult
-from parkazoo.types.znodes import AsyncResult
+from parkazoo.types.znodes import ACLs, AsyncResult
 
 
 class RetriableTransaction(TransactionRequest):
@@ -21,6 +21,20 @@ class RetriableTransaction(TransactionRequest):
     def __init__(self, client: Any) -> None:
         super().__init__(client)
         self._is_under_way = False
+
+    def create(
+        self,
+        path: str,
+        value: bytes = b"",
+        acl: ACLs | None = None,
+        ephemeral: bool = False,
+        sequence: bool = False,
+    ) -> None:
+        """As kazoo's; but ``/dir/`` with `sequence` makes ``/dir/0000000000``, as ``client.create`` does."""
+        super().create(path, value, acl, ephemeral, sequence)
+        if sequence and path.endswith("/"):  # kazoo's drops the slash: the znode would be beside the directory
+            request = self.operations[-1]
+            self.operations[-1] = request._replace(path=prefix_root(self.client.chroot, path, True))
 
     def commit_async(self) -> AsyncResult[list[TransactionResult]]:
         """Commit the transaction asynchronously.

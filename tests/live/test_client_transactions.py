@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import unittest
 from typing import Any
 
 from kazoo.exceptions import (
@@ -15,10 +16,32 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
 )
 
-from parkazoo import CrossEnsembleError
+from parkazoo import CrossEnsembleError, ParKazooClient
 from parkazoo.protocol.placement import PIN, Placement
+from tests.live.grow_case import GrowCase
 from tests.live.test_client_tree import TreeTest
 from tests.live.world import DEADLINE_S
+
+
+def made_in_all_ways(test: unittest.TestCase, zk: ParKazooClient, path: str) -> None:
+    """Make children of a directory by a sequence without a prefix."""
+
+    def in_transaction(once: bool) -> list[Any]:
+        transaction = zk.transaction()
+        transaction.create(f"{path}/", sequence=True)
+        transaction.create(f"{path}/", b"2", sequence=True)
+        return zk.once(transaction.commit) if once else transaction.commit()
+
+    first = zk.exists(path).cversion
+    made = [
+        zk.create(f"{path}/", sequence=True),
+        zk.create_async(f"{path}/", sequence=True).get(),
+        *in_transaction(once=False),
+        zk.once(zk.create, f"{path}/", sequence=True),
+        *in_transaction(once=True),
+    ]
+    test.assertEqual(made, [f"{path}/{first + number:010d}" for number in range(len(made))])
+    test.assertLessEqual({name.rpartition("/")[2] for name in made}, {*zk.get_children(path)})
 
 
 class TestTransactions(TreeTest):
@@ -162,6 +185,16 @@ class TestTransactions(TreeTest):
             for path in paths.values():
                 again.delete(f"{path}/child")
 
+    def test_a_sequence_without_a_prefix(self) -> None:
+        """It is in the directory, whichever way it is made."""
+        clients = (self.client, ""), (self.parkazoo(self.root), self.root)
+        for is_native in (True, False):
+            path = self.directory(self.root, is_native)
+            self.client.create(path)
+            for client, chroot in clients:
+                with self.subTest(path, chroot=chroot):
+                    made_in_all_ways(self, client, path.removeprefix(chroot))
+
     def test_below_a_chroot(self) -> None:
         """Paths in the error are whole: they are what the map places."""
         client = self.parkazoo(self.root)
@@ -174,3 +207,14 @@ class TestTransactions(TreeTest):
             transaction.commit()
         for parent in parents.values():
             self.assertIn(f"{parent}/x", str(caught.exception))
+
+
+class TestTransactionsGrown(GrowCase):
+    """As on a plain map."""
+
+    def test_a_sequence_without_a_prefix(self) -> None:
+        client, _ = self.client()
+        for number in range(4):
+            client.create(f"/d{number}")
+            made_in_all_ways(self, client, f"/d{number}")
+        self.assertEqual({self.place(f"/d{number}") for number in range(4)}, {"a", "b"})
