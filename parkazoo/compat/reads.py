@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
-from parkazoo.compat.creation import Unchrooted, prefixed
+from parkazoo.compat.creation import prefixed
+from parkazoo.engine.ports import Reply
 from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetChildren2, GetData, Sync, prefix_root
 from parkazoo.types import ACL, AsyncResult, KazooClient, ZnodeStat
 from parkazoo.types.znodes import Watch
@@ -132,5 +133,22 @@ class Reads(KazooClient):
     def sync_async(self, path: str) -> AsyncResult[str]:
         """See :meth:`sync`."""
         result: AsyncResult[str] = self.handler.async_result()
-        self._call(Sync(prefix_root(self.chroot, path)), Unchrooted(self, result))  # None raises as with kazoo
+        whole = prefix_root(self.chroot, path)  # None raises as with kazoo
+        self._call(Sync(whole), Synced(super().unchroot(whole), result))
         return result
+
+
+class Synced:
+    """The reply to a sync: `reply` gets the user's path, whatever the path is that was synced."""
+
+    __slots__ = ("_path", "_reply")
+
+    def __init__(self, path: str, reply: Reply) -> None:
+        self._path = path
+        self._reply = reply
+
+    def set(self, value: Any = None) -> None:
+        self._reply.set(self._path)
+
+    def set_exception(self, exception: Exception) -> None:
+        self._reply.set_exception(exception)

@@ -294,7 +294,15 @@ class TestBadInput(LiveTest):
         client = self.parkazoo()
         root = self.hosts_root
         client.create(root + "/d/x", makepath=True)
-        reserved = ("/parkazoo", "/parkazoo/map", "/parkazoo/new", f"{root}/.parkazoo", f"{root}/d/.parkazoo/x")
+        reserved = (
+            "/parkazoo",
+            "/parkazoo/map",
+            "/parkazoo/new",
+            "/parkazoo/mirrors/x",
+            "/parkazoo/mirrors/%2Fa/x",
+            f"{root}/.parkazoo",
+            f"{root}/d/.parkazoo/x",
+        )
         for path in reserved:
             with self.subTest(path):
                 for options in ({}, {"include_data": True}, {"makepath": True}, {"ephemeral": True}):
@@ -332,6 +340,7 @@ class TestBadInput(LiveTest):
         self.assertIsNone(client.exists("/"))
         self.assertRaises(NoNodeError, client.get_children, "/")
         self.assertRaises(BadArgumentsError, client.create, "/x")
+        self.assertEqual(client.sync("/x"), "/x")
 
     def test_the_largest_value(self) -> None:
         """What kazoo can create we can, also as a directory's first child; the physical path needs some room."""
