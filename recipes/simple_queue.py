@@ -35,7 +35,7 @@ def main() -> None:
             queue.put(b"%d" % number)
         queue.put(b"0", priority=1)  # the others have 100
         first = ben.Queue("/jobs").get()
-        print("first comes", first.decode(), "which was put last, with priority 1")
+        print("first comes", first, "which was put last, with priority 1")
         expect(first == b"0", "the lowest priority number comes first")
 
         annas, bens = together(take_all, anna=anna, ben=ben)

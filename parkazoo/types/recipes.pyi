@@ -122,6 +122,8 @@ class Lock(_Lock):
     create_tried: bool
     is_acquired: bool
     cancelled: bool
+    @property
+    def state(self) -> str: ...
     def __init__(
         self,
         client: Any,
@@ -154,6 +156,8 @@ class Semaphore(_Semaphore):
     max_leases: int
     is_acquired: bool
     cancelled: bool
+    @property
+    def state(self) -> str: ...
     def __init__(self, client: Any, path: str, identifier: str | None = None, max_leases: int = 1) -> None: ...
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool: ...
     def release(self) -> bool: ...

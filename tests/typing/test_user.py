@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -11,8 +12,19 @@ import unittest
 import venv
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import kazoo
+
+import parkazoo
+from parkazoo import ParKazooClient, types
+from parkazoo.local import LocalCluster
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.recipe.buckets import Spread
+from parkazoo.structures import policies
+from parkazoo.structures.deferred import Deferred, Ticket
+from parkazoo.structures.distributed_dict import DistributedDict
+from tests.typing.test_signatures import classes, declared, public
 
 ROOT = Path(__file__).parents[2]
 USER = ROOT / "tests" / "typing" / "user.py"
@@ -44,6 +56,126 @@ def install(folder: Path) -> Path:
 def expected() -> Counter[tuple[int, str]]:
     lines = enumerate(USER.read_text().splitlines(), 1)
     return Counter((number, found[1]) for number, line in lines if (found := re.search(r"# E: ([a-z-]+)", line)))
+
+
+# What is public by its name alone: no documentation shows it, and it may move.
+INTERNAL = {
+    ParKazooClient: {
+        "abandon",
+        "check_process",
+        "describe_hosts",
+        "exactly_once",
+        "forget_deferred",
+        "give_up_after_s",
+        "has_total_order",
+        "listeners",
+        "logger_for",
+        "make_above",
+        "may_have_ephemeral",
+        "patience_s",
+        "registration",
+        "session_changed",
+        "session_number",
+        "session_timeout_s",
+    },
+    ClusterMap: {
+        "continues",
+        "from_json",
+        "had_format_1",
+        "hash",
+        "identity",
+        "later",
+        "make_guess",
+        "make_placement",
+        "retired",
+        "shares",
+        "to_json",
+        "unused",
+        "with_ensembles",
+        "with_epoch",
+        "with_form",
+        "with_hosts",
+    },
+    Deferred: {"abandon", "wait_until"},
+    DistributedDict: set(),
+    LocalCluster: {"detach"},
+    Spread: {"bucket", "describe_other", "number_of", "verify"},
+    Ticket: {"end", "number", "request", "size"},
+}
+NAMED = {  # by the variables of user.py
+    ParKazooClient: "zk",
+    ClusterMap: "cluster_map",
+    Deferred: "deferred",
+    DistributedDict: "shared",
+    LocalCluster: "cluster",
+    Spread: "spread",
+    Ticket: "ticket",
+    "Lock": "lock",
+    "Semaphore": "semaphore",
+    "Barrier": "barrier",
+    "DoubleBarrier": "double_barrier",
+    "Counter": "counter",
+    "Election": "election",
+    "Party": "party",
+    "ShallowParty": "shallow_party",
+    "Queue": "queue",
+    "LockingQueue": "locking_queue",
+    "SetPartitioner": "partitioner",
+    "NonBlockingLease": "lease",
+    "MultiNonBlockingLease": "leases",
+    "TransactionRequest": "transaction",
+}
+
+
+def names_of(kind: Any) -> set[str]:
+    """The public names of a class; those of a class of the stubs, which is given by its name."""
+    if kind is ParKazooClient:  # recipes are attributes of the client
+        return public(ParKazooClient())
+    if not isinstance(kind, str):
+        return public(kind)
+    stubs = {stub.name: declared(stub) for module in ("client", "recipes") for stub in classes(module)}
+    found = stubs[kind].keys() | ({"join", "leave", "participating"} if kind.endswith("Party") else set())
+    return {name for name in found if not name.startswith("_")}
+
+
+class TestPublicNames(unittest.TestCase):
+    """Each has a line in user.py."""
+
+    def setUp(self) -> None:
+        self.lines = [*ast.walk(ast.parse(USER.read_text()))]
+        self.used = {
+            (each.value.id, each.attr)
+            for each in self.lines
+            if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name)
+        }
+
+    def test_of_classes(self) -> None:
+        for kind, variable in NAMED.items():
+            with self.subTest(kind):
+                used = {name for owner, name in self.used if owner == variable}
+                internal = INTERNAL.get(kind, set())
+                self.assertEqual(names_of(kind) - used, internal)
+
+    def test_of_modules(self) -> None:
+        imported = {
+            (line.module, name.name)
+            for line in self.lines
+            if isinstance(line, ast.ImportFrom)
+            for name in line.names
+        }
+        imported |= {("parkazoo.types", name) for owner, name in self.used if owner == "types"}
+        policy = [name for name, each in vars(policies).items() if is_policy(each)]
+        for module, names in (
+            ("parkazoo", parkazoo.__all__),
+            ("parkazoo.types", types.__all__),
+            ("parkazoo.structures.policies", policy),
+        ):
+            with self.subTest(module):
+                self.assertEqual({(module, name) for name in names} - imported, set())
+
+
+def is_policy(each: Any) -> bool:
+    return isinstance(each, type) and issubclass(each, policies.Policy) and each is not policies.Policy
 
 
 class TestUser(unittest.TestCase):

@@ -5,6 +5,7 @@ A line that ends in ``E:`` and mypy's code is an error to both. ``assert_type`` 
 
 import datetime
 import pickle
+from collections.abc import Mapping
 from typing import Any
 
 from kazoo.client import KazooClient  # type: ignore[import-untyped]
@@ -14,9 +15,22 @@ from kazoo.retry import KazooRetry  # type: ignore[import-untyped]
 from kazoo.security import make_digest_acl  # type: ignore[import-untyped]
 from typing_extensions import assert_type
 
-from parkazoo import ParKazooClient
-from parkazoo.structures.policies import Count
-from parkazoo.types import ACL, AsyncResult, Lock, WatchedEvent, ZnodeStat
+from parkazoo import (
+    AnswerLostError,
+    ClusterMapError,
+    CrossEnsembleError,
+    DeferredError,
+    ForkError,
+    OutcomeUnknown,
+    ParKazooClient,
+    PartlyDoneError,
+    types,
+)
+from parkazoo.fsck import Report, check
+from parkazoo.local import LocalCluster
+from parkazoo.structures.policies import Always, Count, Linearizable, Time, Watch
+from parkazoo.structures.policies import Lock as LockPolicy
+from parkazoo.types import ACL, ACLs, AsyncResult, Lock, WatchedEvent, ZnodeStat
 
 # ---- options -------------------------------------------------------------------------------------
 
@@ -47,6 +61,18 @@ assert_type(zk.chroot, str)
 assert_type(zk.last_zxid, int)
 assert_type(zk.command(b"ruok"), str)
 assert_type(zk.server_version(), tuple[int, ...])
+assert_type(zk.unchroot("/chroot/a"), str)
+assert_type(zk.auth_data, set[tuple[str, str]])
+assert_type(zk.default_acl, ACLs | None)
+assert_type(zk.hosts, list[tuple[str, int]])
+assert_type(zk.randomize_hosts, bool)
+assert_type(zk.read_only, bool | None)
+assert_type((zk.use_ssl, zk.verify_certs, zk.check_hostname), tuple[bool, bool, bool])
+assert_type((zk.ca, zk.certfile), tuple[str | None, str | None])
+assert_type((zk.keyfile, zk.keyfile_password), tuple[str | None, str | None])
+zk.handler.sleep_func(0)
+zk.logger.info("text")
+print(zk.certs)  # E: attr-defined
 zk.set_hosts("h3:2181")
 zk.set_hosts(3)  # E: arg-type
 zk.command("ruok")  # E: arg-type
@@ -59,6 +85,7 @@ def listener(state: str) -> bool:
 zk.add_listener(listener)
 zk.remove_listener(listener)
 zk.add_listener(3)  # E: arg-type
+assert_type(listener in zk.state_listeners, bool)
 
 
 def take(client: KazooClient, event: KazooEvent) -> None:
@@ -134,6 +161,11 @@ assert_type(zk.get_children_async("/a"), AsyncResult[list[str]])
 assert_type(zk.set_async("/a", b"").get_nowait(), ZnodeStat)
 assert_type(zk.delete_async("/a"), AsyncResult[bool])
 assert_type(zk.sync_async("/a").get(), str)
+assert_type(zk.ensure_path_async("/a").get(), str | bool)
+assert_type(zk.get_acls_async("/a").get(), tuple[list[ACL], ZnodeStat])
+assert_type(zk.set_acls_async("/a", []).get(), ZnodeStat)
+assert_type(zk.add_auth_async("digest", "u:p").get(), bool)
+assert_type(zk.reconfig_async(None, "3", None, -1).get(), tuple[bytes, ZnodeStat])
 
 
 def completed(result: AsyncResult[tuple[bytes, ZnodeStat]]) -> None:
@@ -160,9 +192,12 @@ with zk.transaction() as transaction:
     transaction.delete("/a")
     transaction.set_data("/a", 17)  # E: arg-type
     transaction.sett("/a", b"")  # E: attr-defined
-for outcome in zk.transaction().commit():
+for outcome in transaction.commit():
     assert_type(outcome, str | bool | ZnodeStat | Exception)
+assert_type(transaction.commit_async().get(), list[str | bool | ZnodeStat | Exception])
 assert_type(transaction.committed, bool)
+assert_type(transaction.operations, list[Any])
+transaction.client.stop()
 
 # ---- recipes -------------------------------------------------------------------------------------
 
@@ -176,37 +211,97 @@ def hold(lock: Lock) -> bool:
 hold(zk.Lock("/lock", "me", extra_lock_patterns=["lock"]))
 hold(zk.ReadLock("/lock"))
 hold(zk.WriteLock("/lock"))
-assert_type(zk.Lock("/lock").contenders(), list[str])
-zk.Lock("/lock").aquire()  # E: attr-defined
-zk.Lock("/lock").acquire(timeout="3")  # E: arg-type
+lock = zk.Lock("/lock")
+assert_type(lock.state, str)
+assert_type(lock.contenders(), list[str])
+assert_type(lock.acquire(), bool)
+assert_type(lock.release(), bool)
+assert_type((lock.is_acquired, lock.cancelled, lock.create_tried), tuple[bool, bool, bool])
+assert_type(lock.path + (lock.node or ""), str)
+assert_type(zk.ReadLock("/lock").state, str)
+assert_type(zk.WriteLock("/lock").state, str)
+lock.client.stop()
+lock.cancel()
+lock.aquire()  # E: attr-defined
+lock.acquire(timeout="3")  # E: arg-type
+print(lock.stat)  # E: attr-defined
 zk.Lock(3)  # E: arg-type
 zk.Lock("/lock", identfier="me")  # E: call-arg
-assert_type(zk.Semaphore("/semaphore", max_leases=3).lease_holders(), list[str])
+semaphore = zk.Semaphore("/semaphore", max_leases=3)
+assert_type(semaphore.state, str)
+assert_type(semaphore.lease_holders(), list[str])
+assert_type(semaphore.acquire(timeout=3), bool)
+assert_type(semaphore.release(), bool)
+assert_type((semaphore.is_acquired, semaphore.cancelled, semaphore.max_leases), tuple[bool, bool, int])
+assert_type(semaphore.path + semaphore.create_path, str)
+semaphore.client.stop()
+semaphore.cancel()
 zk.Semaphore("/semaphore", leases=3)  # E: call-arg
-assert_type(zk.Barrier("/barrier").wait(timeout=3), bool)
-zk.Barrier("/barrier").wait(timeout="3")  # E: arg-type
-zk.DoubleBarrier("/barrier", 3, identifier="me").enter()
+barrier = zk.Barrier("/barrier")
+barrier.create()
+assert_type(barrier.wait(timeout=3), bool)
+assert_type(barrier.remove(), bool)
+barrier.wait(timeout="3")  # E: arg-type
+double_barrier = zk.DoubleBarrier("/barrier", 3, identifier="me")
+double_barrier.enter()
+double_barrier.leave()
+assert_type(double_barrier.participating, bool)
 zk.DoubleBarrier("/barrier").enter()  # E: call-arg
 counter = zk.Counter("/counter", default=3)
 counter += 2
+counter -= 2
 assert_type(counter.value, int)
+assert_type((counter.pre_value, counter.post_value), tuple[int | None, int | None])
 counter += "2"  # E: operator
 assert_type((zk.Counter("/counter", default=0.5) + 1.5).value, float)
-zk.Election("/election", "me").run(hold, zk.Lock("/lock"))
-zk.Election("/election").run(hold, 3)  # E: arg-type
-assert_type(list(zk.Party("/party", "me")), list[str])
-zk.ShallowParty("/party").join()
-zk.ShallowParty("/party").joins()  # E: attr-defined
-assert_type(zk.Queue("/queue").get(), bytes | None)
-zk.Queue("/queue").put("text")  # E: arg-type
-assert_type(zk.LockingQueue("/queue").get(timeout=3), bytes | None)
-zk.LockingQueue("/queue").put_all([b"1", b"2"], priority=3)
-zk.LockingQueue("/queue").put("text")  # E: arg-type
-assert_type(list(zk.SetPartitioner("/set", {1, 2})), list[int])
+election = zk.Election("/election", "me")
+election.run(hold, zk.Lock("/lock"))
+election.run(hold, 3)  # E: arg-type
+assert_type(election.contenders(), list[str])
+assert_type(election.lock.state, str)
+election.cancel()
+party = zk.Party("/party", "me")
+party.join()
+assert_type(party.leave(), bool)
+assert_type(party.participating, bool)
+assert_type(list(party), list[str])
+assert_type(len(party), int)
+shallow_party = zk.ShallowParty("/party")
+shallow_party.join()
+assert_type(shallow_party.leave(), bool)
+assert_type(shallow_party.participating, bool)
+shallow_party.joins()  # E: attr-defined
+queue = zk.Queue("/queue")
+assert_type(queue.get(), bytes | None)
+assert_type(len(queue), int)
+queue.put(b"1", priority=3)
+queue.put("text")  # E: arg-type
+locking_queue = zk.LockingQueue("/queue")
+assert_type(locking_queue.get(timeout=3), bytes | None)
+assert_type(
+    (locking_queue.holds_lock(), locking_queue.release(), locking_queue.consume()), tuple[bool, bool, bool]
+)
+assert_type((locking_queue.id, len(locking_queue)), tuple[bytes, int])
+assert_type(locking_queue.processing_element, tuple[str, bytes] | None)
+assert_type(locking_queue.structure_paths, tuple[str, ...])
+locking_queue.client.stop()
+locking_queue.put(b"1", priority=3)
+locking_queue.put_all([b"1", b"2"], priority=3)
+locking_queue.put("text")  # E: arg-type
+partitioner = zk.SetPartitioner("/set", {1, 2})
+assert_type(list(partitioner), list[int])
+assert_type((partitioner.allocating, partitioner.acquired, partitioner.release), tuple[bool, bool, bool])
+assert_type((partitioner.failed, partitioner.state, partitioner.state_id), tuple[bool, str, int])
+partitioner.state_change_event.wait(3)
+partitioner.wait_for_acquire(3)
+partitioner.release_set()
+partitioner.finish()
 zk.SetPartitioner("/set", 3)  # E: arg-type
-assert_type(zk.NonBlockingLease("/lease", datetime.timedelta(hours=1)).obtained, bool)
+lease = zk.NonBlockingLease("/lease", datetime.timedelta(hours=1))
+assert_type((lease.obtained, bool(lease)), tuple[bool, bool])
 zk.NonBlockingLease("/lease", 3600)  # E: arg-type
-zk.MultiNonBlockingLease(3, "/lease", datetime.timedelta(hours=1))
+leases = zk.MultiNonBlockingLease(3, "/lease", datetime.timedelta(hours=1))
+assert_type(leases.obtained, bool)
 
 
 @zk.DataWatch("/a")
@@ -232,24 +327,113 @@ assert_type(changed(b"", stat), bool | None)
 cluster_map = zk.cluster_map
 assert cluster_map is not None
 assert_type(cluster_map.names, tuple[str, ...])
+assert_type(cluster_map.ensembles, Mapping[str, str])
+assert_type((cluster_map.placement, cluster_map.weights), tuple[tuple[str, ...], Mapping[str, int]])
+assert_type((cluster_map.unweighted, cluster_map.bootstrap), tuple[tuple[str, ...], str])
+assert_type((cluster_map.cluster, cluster_map.epoch), tuple[str, int])
+print(cluster_map.format, cluster_map.form, cluster_map.epochs)
 assert_type(zk.members["b"].command(b"srvr"), str)
+zk.join("a", timeout=3)
+zk.join(3)  # E: arg-type
+assert_type(zk.state_of("/a"), str)
+
+assert_type(zk.once(zk.create, "/a", b"1", sequence=True), str)
+assert_type(zk.once(zk.set, "/a", b"1", 3), ZnodeStat)
+zk.once(zk.set, 3, b"1")  # E: arg-type
+
+with zk.deferred(max_pending=3, linger_s=0.1, on_error="skip", guard="/lock/me") as deferred:
+    ticket = deferred.put("/a", b"1")
+    deferred.add("/a/b")
+    deferred.drop("/a/b")
+    assert_type(deferred.pending, int)
+    deferred.barrier(timeout=3)
+    deferred.put("/a", "text")  # E: arg-type
+deferred.close(timeout=3)
+assert_type(ticket.wait(3), bool)
+assert_type(ticket.state, str)
+assert_type(ticket.error, Exception | None)
+zk.deferred(on_error="ignore")  # E: arg-type
+
+spread = zk.Spread("/spread", 16)
+assert_type(spread.create("a", b"1", ephemeral=True), str)
+assert_type(spread.get("a")[0], bytes)
+assert_type(spread.get_children(), list[str])
+assert_type((spread.count(), spread.delete("a")), tuple[int, bool])
+assert_type(spread.path_of("a"), str)
+spread.set("a", b"2")
+print(spread.exists("a"))
+zk.Spread("/spread")  # E: call-arg
 
 shared = zk.DistributedDict("/d", Count(5), serializer=pickle, shards=3)
 shared["a"] = {1: 2}
 shared[1] = 2  # E: index
 shared.update({"b": 1}, c=2)
+assert_type(shared.get("a"), Any | None)
 assert_type(shared.get_with_version("a"), tuple[Any, int])
 assert_type(shared.compare_and_set("a", None, 3), bool)
 assert_type(shared.snapshot(), dict[str, Any])
 assert_type(shared.is_stale, bool)
 assert_type(list(shared.items()), list[tuple[str, Any]])
+assert_type(list(shared.keys()) + list(shared), list[str])
+assert_type(list(shared.values()), list[Any])
+assert_type(shared.copy() | shared, dict[str, Any])
+assert_type(shared.popitem(), tuple[str, Any])
 shared.pop("a", None)
+shared.setdefault("a", 1)
+shared.refresh()
+shared.clear()
+shared.close()
 zk.DistributedDict("/d", "always")  # E: arg-type
 zk.DistributedDict("/d", serializer=3)  # E: arg-type
+for policy in (Always(), Linearizable(), Time(3), Watch(raises=True), LockPolicy()):
+    zk.DistributedDict("/d", policy)
+
+try:
+    zk.start()
+except (ClusterMapError, ForkError, AnswerLostError) as error:
+    assert_type(str(error), str)
+except CrossEnsembleError as error:
+    assert_type(error.operations, tuple[tuple[str, str, str], ...])
+except OutcomeUnknown as error:
+    assert_type(error.keys, tuple[str, ...])
+except PartlyDoneError as error:
+    assert_type((error.done, error.unknown, error.left), tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]])
+except DeferredError as error:
+    failures = error.failed + error.dropped + error.unknown
+    assert_type(failures, tuple[tuple[str, Exception], ...])
+
+with LocalCluster(ensembles=3, servers=3) as cluster:
+    assert_type(cluster.hosts, str)
+    assert_type([ensemble.name for ensemble in cluster.ensembles], list[str])
+    cluster.stop()
+    cluster.start()
+    assert_type(check(cluster.hosts), Report)
 
 
 @shared.on_change
 def told(key: str, old: Any, new: Any, version: int | None) -> None: ...
+
+
+def annotated(
+    znode: types.Id | types.ACL,
+    client: types.KazooClient,
+    retry: types.KazooRetry,
+    transaction: types.TransactionRequest,
+    barriers: types.Barrier | types.DoubleBarrier,
+    counter: types.Counter[int],
+    elected: types.Election,
+    leased: types.NonBlockingLease | types.MultiNonBlockingLease,
+    held: types.Lock | types.ReadLock | types.WriteLock | types.Semaphore,
+    parties: types.Party | types.ShallowParty,
+    partitioner: types.SetPartitioner[str],
+    queues: types.Queue | types.LockingQueue,
+    watches: types.DataWatch | types.ChildrenWatch,
+    result: types.AsyncResult[types.ZnodeStat],
+    event: types.WatchedEvent,
+    acls: types.ACLs,
+) -> None:
+    retry(client.restart)
+    print(acls)
 
 
 class Client(ParKazooClient):
