@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from os.path import split
 from typing import Any, Literal, overload
 
 from parkazoo.compat.creation import Creation, checked_acl, ensure_path, prefixed
@@ -165,10 +164,7 @@ class Calls(Reads):
             return result
         flags = (EPHEMERAL if ephemeral else 0) | (SEQUENCE if sequence else 0)
         request = (Create2 if include_data else Create)(physical, value, acl, flags)
-        parent = None
-        if makepath:
-            parent = path.rstrip("/") if sequence and path.endswith("/") else split(path)[0]
-        Creation(self, request, parent, result).begin()
+        Creation(self, request, result, makes_above=makepath).begin()
         return result
 
     def ensure_path(self, path: str, acl: ACLs | None = None) -> str | bool:
@@ -183,7 +179,7 @@ class Calls(Reads):
         """See :meth:`ensure_path`."""
         check_path(path)
         result: AsyncResult[str | bool] = self.handler.async_result()
-        ensure_path(self, path, acl).pass_on(result)
+        ensure_path(self, prefixed(self.chroot, path), acl).pass_on(result)
         return result
 
     def set(self, path: str, value: bytes | None, version: int = -1) -> ZnodeStat:

@@ -10,8 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from parkazoo.compat.calls import Calls
+from parkazoo.compat.creation import ensure_path
 from parkazoo.compat.internals import Connections, Watchers, child_places, data_places
 from parkazoo.compat.listeners import Listeners
+from parkazoo.protocol.placement import split
 from parkazoo.recipe.buckets import Spread as _Spread
 from parkazoo.recipe.counter import Counter
 from parkazoo.recipe.exactly_once import ExactlyOnce
@@ -157,6 +159,12 @@ class CompatibleClient(Calls):
         """
         result: T = self.exactly_once(func, args, kwargs)
         return result
+
+    def make_above(self, request: Any, acl: ACLs | None) -> None:
+        """Make what is missing above the znode of a create, above the chroot too."""
+        result: Any = self.handler.async_result()
+        ensure_path(self, split(request.path)[0], acl).pass_on(result)
+        result.get()
 
     # ---- what programs and recipes reach for --------------------------------------------------
 

@@ -16,6 +16,7 @@ from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
 from parkazoo.engine.ports import Reply
 from parkazoo.kazoo_private import Create, Exists, prefix_root
+from parkazoo.protocol.placement import above, split
 from parkazoo.protocol.steps import Request
 
 
@@ -69,15 +70,15 @@ class Unchrooted:
 class Creation(Unchrooted):
     """A create, and the reply to its request.
 
-    :param parent: made first if it is missing; None: a missing parent is an error.
+    :param makes_above: all that is missing above it is made first; otherwise that is an error.
     """
 
-    __slots__ = ("_parent", "_request")
+    __slots__ = ("_makes_above", "_request")
 
-    def __init__(self, client: Any, request: Request, parent: str | None, reply: Reply) -> None:
+    def __init__(self, client: Any, request: Request, reply: Reply, *, makes_above: bool = False) -> None:
         self._client = client
         self._request = request
-        self._parent = parent
+        self._makes_above = makes_above
         self._reply = reply
 
     def begin(self) -> None:
@@ -87,10 +88,10 @@ class Creation(Unchrooted):
             self._reply.set_exception(error)
 
     def set_exception(self, exception: Exception) -> None:
-        if self._parent is None or not isinstance(exception, NoNodeError):
-            self._reply.set_exception(exception)
+        if self._makes_above and isinstance(exception, NoNodeError):
+            ensure_path(self._client, split(self._request.path)[0], self._request.acl).rawlink(self._go_on)
         else:
-            ensure_path(self._client, self._parent, self._request.acl).rawlink(self._go_on)
+            self._reply.set_exception(exception)
 
     def _go_on(self, above: Answer) -> None:
         if above.exception is None:
@@ -102,37 +103,48 @@ class Creation(Unchrooted):
 def ensure_path(client: Any, path: str, acl: Any) -> Answer:
     """As kazoo's; but if `path` is missing, it asks for all above at once, and makes them without waiting.
 
+    What is above the chroot is looked at only if the chroot is missing.
+
+    :param path: with the chroot.
     :returns: gets the path if it has been made, True if it was there.
-    :raises ValueError: the path has `.` or `..` between slashes.
     """
     answer = Answer()
+    root = client.chroot if len(path) >= len(client.chroot) else ""
 
     def exists(each: str) -> Answer:
         found = Answer()
-        client._call(Exists(prefixed(client.chroot, each), None), found)
+        client._call(Exists(each, None), found)
         return found
 
     def create(each: str) -> Answer:
         made = Answer()
-        request = Create(prefixed(client.chroot, each), b"", checked_acl(acl or client.default_acl), 0)
-        Creation(client, request, None, made).begin()
+        Creation(client, Create(each, b"", checked_acl(acl or client.default_acl), 0), made).begin()
         return made
 
     def look_above() -> None:
         if seen.get():
             answer.set(True)
         else:
-            above = [(each, exists(each)) for each in parents_of(path)]
-            answer.after([result for _, result in above], lambda: make(above))
+            parents = [(each, exists(each)) for each in [*above(path)][::-1] if len(each) >= len(root)]
+            answer.after([result for _, result in parents], lambda: make(parents))
 
-    def make(above: list[tuple[str, Answer]]) -> None:
-        missing: list[str] = []
+    def make(parents: list[tuple[str, Answer]]) -> None:
+        missing = [path]
         # up to the first that is there: the client may have no right to read those above that
-        for each, result in reversed(above):
+        for each, result in reversed(parents):
             if result.get():
                 break
             missing.insert(0, each)
-        made = [create(each) for each in (*missing, path)]
+        if missing[0] == root:
+            higher = ensure_path(client, split(root)[0], acl)
+            answer.after([higher], lambda: make_all(missing, higher))
+        else:
+            make_all(missing)
+
+    def make_all(missing: list[str], higher: Answer | None = None) -> None:
+        if higher is not None:
+            higher.get()  # or raise what it has raised
+        made = [create(each) for each in missing]
         answer.after(made, lambda: end(made))
 
     def end(made: list[Answer]) -> None:
@@ -146,15 +158,6 @@ def ensure_path(client: Any, path: str, acl: Any) -> Answer:
     seen = exists(path)
     answer.after([seen], look_above)
     return answer
-
-
-def parents_of(path: str) -> list[str]:
-    """All above a path, from the top."""
-    parents = []
-    while path.strip("/"):
-        path = path.rstrip("/").rpartition("/")[0]
-        parents.append(path or "/")
-    return parents[::-1]
 
 
 class Answer:

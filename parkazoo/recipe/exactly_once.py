@@ -61,7 +61,7 @@ class ExactlyOnce:
         except NoNodeError:
             if not makepath:
                 raise
-        self._client.retry(self._client.ensure_path, split(path)[0], acl)
+        self._client.retry(self._client.make_above, transaction.operations[0], acl)
         return self._create(path, value, acl, ephemeral, sequence, makepath, include_data)
 
     def _set(self, path: Any, value: Any, version: Any) -> Any:

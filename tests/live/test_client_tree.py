@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import warnings
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from kazoo.exceptions import (
@@ -16,6 +19,7 @@ from kazoo.exceptions import (
 )
 from kazoo.security import READ_ACL_UNSAFE, make_acl
 
+from parkazoo import ParKazooClient
 from parkazoo.protocol.placement import escape
 from tests.live.world import DEADLINE_S, LiveTest, Seen
 
@@ -366,10 +370,50 @@ class TestWholeTrees(TreeTest):
         self.assertEqual(self.client.get_children(self.root), ["chroot"])
         client.ensure_path("/a/b")
         self.assertEqual(self.client.get_children(f"{self.root}/chroot/a"), ["b"])
-        other = self.parkazoo(f"{self.root}/one/two", start=False)
+
+    def test_a_chroot_of_which_two_levels_are_missing(self) -> None:
+        ways: dict[str, Callable[[ParKazooClient], Any]] = {
+            "ensure_path": lambda zk: zk.ensure_path("/"),
+            "ensure_path below": lambda zk: zk.ensure_path("/a/b"),
+            "makepath": lambda zk: zk.create("/a", b"1", makepath=True),
+            "makepath of the chroot": lambda zk: zk.create("/", b"1", makepath=True),
+            "makepath, a sequence": lambda zk: zk.create("/a/", makepath=True, sequence=True),
+            "once": lambda zk: zk.once(zk.create, "/a", makepath=True),
+            "once of the chroot": lambda zk: zk.once(zk.create, "/", makepath=True),
+            "Barrier": lambda zk: zk.Barrier("/a").create(),
+            "Counter": lambda zk: zk.Counter("/a").__add__(1),
+            "DistributedDict": lambda zk: zk.DistributedDict("/a").update(key=1),
+            "Election": lambda zk: zk.Election("/a").run(lambda: None),
+            "Lock": lambda zk: self.assertTrue(zk.Lock("/a").acquire(timeout=DEADLINE_S)),
+            "LockingQueue": lambda zk: zk.LockingQueue("/a").put(b"1"),
+            "NonBlockingLease": lambda zk: zk.NonBlockingLease("/a", timedelta(hours=1)),
+            "Party": lambda zk: zk.Party("/a").join(),
+            "Queue": lambda zk: zk.Queue("/a").put(b"1"),
+            "Semaphore": lambda zk: self.assertTrue(zk.Semaphore("/a").acquire(timeout=DEADLINE_S)),
+            "Spread": lambda zk: zk.Spread("/a", 2).create("x"),
+        }
+        for number, (name, use) in enumerate(ways.items()):
+            with self.subTest(name), warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # it says that there is no chroot
+                client = self.parkazoo(f"{self.root}/n{number}/one/two")
+                use(client)
+                self.assertIsNotNone(self.client.exists(f"{self.root}/n{number}/one/two"))
+                client.stop()
+
+    def test_makepath_of_a_path_that_ends_in_a_slash(self) -> None:
+        """kazoo's makes it empty, and raises NodeExistsError."""
+        made = [self.client.create(f"{self.root}/a/b/", b"1", makepath=True)]
+        made.append(self.client.once(self.client.create, f"{self.root}/c/b/", b"1", makepath=True))
+        self.assertEqual(made, [f"{self.root}/a/b", f"{self.root}/c/b"])
+        self.assertEqual([self.client.get(path)[0] for path in made], [b"1", b"1"])
+
+    def test_what_is_above_a_chroot_is_refused(self) -> None:
+        """The error is that of the znode above it."""
+        self.client.create(f"{self.root}/closed", acl=READ_ACL_UNSAFE)
         with self.assertWarnsRegex(UserWarning, "No chroot path exists"):
-            other.start(DEADLINE_S)
-        self.assertRaises(NoNodeError, other.ensure_path, "/")
+            client = self.parkazoo(f"{self.root}/closed/one/two")
+        self.assertRaises(NoAuthError, client.ensure_path, "/a")
+        self.assertRaises(NoAuthError, client.create, "/a/b", makepath=True)
 
     def test_ensure_path_refused(self) -> None:
         """It raises the first error."""
