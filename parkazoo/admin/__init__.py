@@ -20,6 +20,7 @@ from parkazoo.admin.rise import Waiting
 from parkazoo.admin.shares import add_rule, change_weights, count_left, describe_rule, remove_rule
 from parkazoo.admin.spread import Spread, read_spread
 from parkazoo.admin.status import ClusterStatus, read_status
+from parkazoo.admin.unconfirmed import UnconfirmedError
 from parkazoo.admin.whereabouts import By, Elsewhere, Whereabouts, find_elsewhere, find_whereabouts
 from parkazoo.protocol.epochs import Rule
 
@@ -35,6 +36,7 @@ __all__ = [
     "RegisteredClient",
     "Rule",
     "Spread",
+    "UnconfirmedError",
     "Waiting",
     "Whereabouts",
     "abort_growth",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from parkazoo.admin.clients import TIMEOUT_S, Auth, connect_to, connect_to_all, unreachable
@@ -10,6 +10,7 @@ from parkazoo.admin.identity import is_identity, verify_distinct
 from parkazoo.admin.membership import strangers
 from parkazoo.admin.publish import change_map, verify_identity
 from parkazoo.admin.read import read_map
+from parkazoo.admin.unconfirmed import UnconfirmedError
 from parkazoo.admin.verify import verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
@@ -21,6 +22,9 @@ def change_hosts(
     hosts: str,
     changes: Mapping[str, str],
     *,
+    fewer: bool = False,
+    dry_run: bool = False,
+    tell: Callable[[str], None] = lambda step: None,
     auth: Auth = (),
     timeout_s: float = TIMEOUT_S,
     **client_options: Any,
@@ -33,8 +37,13 @@ def change_hosts(
 
     :param hosts: servers of any ensembles of the cluster, by their old or new addresses.
     :param changes: hosts (``"h:p,h:p"``) by name of the ensemble. An ensemble that is not named keeps its own.
+    :param fewer: an ensemble may get fewer servers than it has in the map.
+    :param dry_run: write nothing; return the map that there would be. Whether the servers of an ensemble share
+        their data is not verified then: that takes a write.
+    :param tell: called by a dry run, with what would be done.
     :param auth: identities as ``(scheme, credential)``.
     :param client_options: as for `init_map`.
+    :raises UnconfirmedError: an ensemble would have fewer servers, and `fewer` does not say so.
     :raises ClusterMapError: a server is not as it must be, an ensemble cannot be reached, or a copy cannot be
         written. It says what to do.
     """
@@ -46,14 +55,55 @@ def change_hosts(
         wanted = known.with_hosts(changes)
         for name, servers in wanted.ensembles.items():
             if servers != known.ensembles[name]:
-                _verify_servers(known, name, servers, options, timeout_s)
+                _verify_servers(known, name, servers, options, timeout_s, dry_run)
+        if not fewer and not dry_run and (losses := [*_losses(known, wanted)]):
+            raise UnconfirmedError(
+                f"{'; '.join(losses)}: clients would not go on by a server that is left out when the others are "
+                "away",
+                "fewer",
+            )
         return wanted
 
-    return change_map(known, change, options, timeout_s)
+    if not dry_run:
+        return change_map(known, change, options, timeout_s)
+    wanted = change(known)
+    _tell_changes(known, wanted, options, timeout_s, tell)
+    return wanted
+
+
+def _losses(known: ClusterMap, wanted: ClusterMap) -> Iterator[str]:
+    """For each ensemble that would have fewer servers: which would be left out."""
+    for name, hosts in wanted.ensembles.items():
+        old, new = parse_hosts(known.ensembles[name]), parse_hosts(hosts)
+        if len(new) < len(old):
+            left_out = format_hosts([server for server in old if server not in new])
+            many = "1 server" if len(new) == 1 else f"{len(new)} servers"
+            yield f"ensemble {name} would have {many} instead of {len(old)}, without {left_out}"
+
+
+def _tell_changes(
+    known: ClusterMap,
+    wanted: ClusterMap,
+    options: Mapping[str, Any],
+    timeout_s: float,
+    tell: Callable[[str], None],
+) -> None:
+    """:raises ClusterMapError: the change would be refused: an ensemble is away."""
+    if wanted == known:
+        return
+    with connect_to(wanted.ensembles, options, timeout_s) as (_, absent):
+        if absent:
+            raise ClusterMapError(f"the map would not be changed: {unreachable(absent)}")
+    for name, hosts in wanted.ensembles.items():
+        if hosts != known.ensembles[name]:
+            tell(f"would give ensemble {name} {hosts}, instead of {known.ensembles[name]}")
+    for loss in _losses(known, wanted):
+        tell(f"{loss}: that needs --fewer")
+    tell(f"would publish map {wanted.epoch}")
 
 
 def _verify_servers(
-    known: ClusterMap, name: str, hosts: str, options: Mapping[str, Any], timeout_s: float
+    known: ClusterMap, name: str, hosts: str, options: Mapping[str, Any], timeout_s: float, dry_run: bool
 ) -> None:
     """Each of `hosts` answers, and is in one ensemble with the others and with those that the map names now.
 
@@ -86,4 +136,6 @@ def _verify_servers(
     with connect_to({name: ",".join(members)}, options, timeout_s) as (clients, absent):
         if absent:
             raise ClusterMapError(unreachable(absent))
+        if dry_run:
+            return
         verify_distinct(clients, options, timeout_s)

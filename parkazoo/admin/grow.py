@@ -15,6 +15,7 @@ from parkazoo.admin.publish import Options, change_map, verify_size
 from parkazoo.admin.read import read_map
 from parkazoo.admin.rise import OnWait, look_ahead, raise_form
 from parkazoo.admin.strays import SHOWN
+from parkazoo.admin.unconfirmed import UnconfirmedError
 from parkazoo.admin.verify import verify_contents
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts, verify_name
@@ -29,6 +30,7 @@ def grow_map(
     ensembles: Mapping[str, str],
     weights: Mapping[str, int] | None = None,
     *,
+    form: bool = False,
     dry_run: bool = False,
     strangers_gone: bool = False,
     tell: Tell = lambda step: None,
@@ -47,6 +49,7 @@ def grow_map(
     :param hosts: servers of any ensembles of the cluster.
     :param ensembles: hosts (``"h:p,h:p"``) by name, of the new ones. Without any the form alone rises.
     :param weights: of the new ensembles, by name; 1 for one that is not named.
+    :param form: let the form rise, for good, though no ensemble comes.
     :param dry_run: write nothing; return the map that there would be. Whether the new servers of one ensemble
         share their data is not verified then: that takes a write.
     :param strangers_gone: no plain kazoo program uses the znodes any more, and no client that could not register:
@@ -55,6 +58,7 @@ def grow_map(
     :param on_wait: called twice a second while clients have not followed; by a dry run once, with all clients, if
         any would be waited for.
     :param client_options: as for `init_map`.
+    :raises UnconfirmedError: the form alone would rise, and `form` does not say so.
     :raises ClusterMapError: the map cannot gain ensembles, a server is not as it must be, an ensemble cannot be
         reached, or a copy cannot be written. It says what to do.
     """
@@ -65,6 +69,12 @@ def grow_map(
 
     def name_them(before: ClusterMap) -> ClusterMap:
         _verify_growable(before, ensembles, weights)
+        if not (ensembles or form or dry_run or before.form is Form.GROWN):
+            raise UnconfirmedError(
+                f"no ensemble comes, and the form of the map would rise from {before.form.word} to grown, for "
+                "good: no command brings it back, and plain kazoo programs must not write there any more",
+                "form",
+            )
         wanted = before.with_ensembles({n: each for n, each in ensembles.items() if n not in before.ensembles})
         if wanted != before:
             verify_size(before, place_them(replace(wanted, form=Form.GROWN)))
@@ -100,7 +110,10 @@ def _would_be(
     if grown != named:
         forms = ", ".join(form.word for form in Form if form > named.form)
         added = f"; the last with {epoch}" if epoch else ""
-        tell(f"would publish maps of form {forms}, each when all clients have followed{added}")
+        tell(
+            f"would publish maps of form {forms}, each when all clients have followed{added}. From guarded on, no "
+            "command takes the form back"
+        )
     elif epoch:
         tell(f"would publish a map with {epoch}")
     return placed
@@ -154,8 +167,8 @@ def verify_grown(cluster_map: ClusterMap, does: str) -> None:
     """:param does: what other maps do not, as "gains ensembles"."""
     if cluster_map.form is not Form.GROWN:
         raise ClusterMapError(
-            f"the map has form {cluster_map.form.word}: only a map of form grown {does}. `parkazoo map grow` "
-            "makes it one, while clients work"
+            f"the map has form {cluster_map.form.word}: only a map of form grown {does}. `parkazoo map grow "
+            "--form` makes it one for good, while clients work"
         )
 
 

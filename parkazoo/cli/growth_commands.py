@@ -23,11 +23,13 @@ from parkazoo.admin import (
     read_spread,
 )
 from parkazoo.cli.behind import CLIENTS_SHOWN, Behind, WouldWait
+from parkazoo.cli.consent import with_consent
 from parkazoo.cli.map_table import shares_table
 from parkazoo.cli.options import (
     Auth,
     Ca,
     Cert,
+    DryRun,
     Hosts,
     Key,
     Timeout,
@@ -39,10 +41,10 @@ from parkazoo.cli.options import (
     with_ports,
 )
 from parkazoo.cli.step_times import Steps
+from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Epoch
 
 KNOWN_BY = "`parkazoo map epochs` shows which clients know of it"
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and write nothing.")]
 
 
 def register(group: typer.Typer) -> None:
@@ -62,6 +64,9 @@ def grow(
         list[str] | None,
         typer.Option(metavar="NAME=WEIGHT", help="Its share of new directories: 0 to 100, else 1. Repeatable."),
     ] = None,
+    form: Annotated[
+        bool, typer.Option("--form", help="Bring the map to form grown for good, without a new ensemble.")
+    ] = False,
     strangers_gone: Annotated[
         bool,
         typer.Option("--strangers-gone", help="No plain kazoo program writes any more: do not look for some."),
@@ -73,23 +78,32 @@ def grow(
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """Add ensembles to the map while clients work, and first bring it to form grown. Safe to repeat."""
+    """Add ensembles to the map while clients work, and first bring it to form grown. Safe to repeat.
+
+    Without --ensemble only the form rises, for good: it asks first; without a terminal it wants --form.
+    """
     servers, _ = split_hosts(hosts)
     ensembles = {name: with_ports(each) for name, each in parse_ensembles("--ensemble ", ensemble or ()).items()}
     weights = parse_weights("--weight ", weight or ())
+    connection = connection_options(auth, timeout, ca, cert, key)
     console = Console()
     steps = Steps(console, dry_run)
-    with console.status("changing the cluster map") as status:
-        after = grow_map(
-            servers,
-            ensembles,
-            weights,
-            dry_run=dry_run,
-            strangers_gone=strangers_gone,
-            tell=steps,
-            on_wait=WouldWait(console) if dry_run else Behind(console, status),
-            **connection_options(auth, timeout, ca, cert, key),
-        )
+
+    def run(agrees: bool) -> ClusterMap:
+        with console.status("changing the cluster map") as status:
+            return grow_map(
+                servers,
+                ensembles,
+                weights,
+                form=agrees,
+                dry_run=dry_run,
+                strangers_gone=strangers_gone,
+                tell=steps,
+                on_wait=WouldWait(console) if dry_run else Behind(console, status),
+                **connection,
+            )
+
+    after = with_consent(run, form)
     if steps.are_none:
         has = f"has {', '.join(ensembles)}" if ensembles else "can gain ensembles"
         console.print(f"nothing to do: the map {has} already", soft_wrap=True)

@@ -13,6 +13,7 @@ from rich.text import Text
 from parkazoo.admin import TIMEOUT_S, Loss, change_hosts, check_map, init_map
 from parkazoo.admin.arguments import arguments_alone
 from parkazoo.cli import growth_commands, rule_commands
+from parkazoo.cli.consent import with_consent
 from parkazoo.cli.findings_table import findings_table, is_wrong
 from parkazoo.cli.map_table import print_map, read
 from parkazoo.cli.options import (
@@ -20,6 +21,7 @@ from parkazoo.cli.options import (
     Auth,
     Ca,
     Cert,
+    DryRun,
     Hosts,
     Key,
     Timeout,
@@ -28,8 +30,10 @@ from parkazoo.cli.options import (
     split_hosts,
     with_ports,
 )
+from parkazoo.cli.step_times import Steps
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.checked_json import unique_keys
+from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import ROOT
 
@@ -153,19 +157,34 @@ def change(
         list[str], typer.Argument(metavar="NAME=H:P,H:P", help="An ensemble, and all its servers from now on.")
     ],
     hosts: Hosts,
+    fewer: Annotated[bool, typer.Option("--fewer", help="An ensemble may get fewer servers than it has.")] = False,
+    dry_run: DryRun = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
     ca: Ca = None,
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """Change the addresses of ensembles in the map. Each server must run, in that ensemble. Safe to repeat."""
+    """Change the addresses of ensembles in the map. Each server must run, in that ensemble. Safe to repeat.
+
+    It asks before an ensemble gets fewer servers; without a terminal it wants --fewer.
+    """
     servers, _ = split_hosts(hosts)
     changes = {name: with_ports(each) for name, each in parse_ensembles("", ensemble).items()}
+    connection = connection_options(auth, timeout, ca, cert, key)
     console = Console()
-    with console.status("changing the cluster map"):
-        cluster_map = change_hosts(servers, changes, **connection_options(auth, timeout, ca, cert, key))
+    steps = Steps(console, dry_run)
+
+    def run(agrees: bool) -> ClusterMap:
+        with console.status("changing the cluster map"):
+            return change_hosts(servers, changes, fewer=agrees, dry_run=dry_run, tell=steps, **connection)
+
+    cluster_map = with_consent(run, fewer)
+    if dry_run and steps.are_none:
+        console.print("nothing to do: the map has these servers already")
     print_map(console, cluster_map)
+    if dry_run:
+        console.print("dry run: nothing was written")
 
 
 @arguments_alone()

@@ -18,12 +18,13 @@ from parkazoo.admin import (
     remove_rule,
 )
 from parkazoo.admin.arguments import arguments_alone
-from parkazoo.cli.growth_commands import KNOWN_BY, DryRun
+from parkazoo.cli.growth_commands import KNOWN_BY
 from parkazoo.cli.map_table import read
 from parkazoo.cli.options import (
     Auth,
     Ca,
     Cert,
+    DryRun,
     Hosts,
     Key,
     Timeout,

@@ -49,7 +49,7 @@ def rise_to(hosts: str, form: Form) -> ClusterMap:
             raise CrashError
 
     try:
-        grow_map(hosts, {}, strangers_gone=True, tell=crash)
+        grow_map(hosts, {}, form=True, strangers_gone=True, tell=crash)
     except CrashError:
         rising = read_map(hosts)
         assert rising.form is form, rising.form

@@ -6,7 +6,9 @@ import atexit
 import contextlib
 import io
 import os
+import pty
 import socket
+import subprocess
 import sys
 import unittest
 from collections.abc import Iterator
@@ -110,6 +112,29 @@ def run_command(*arguments: str, **environment: str) -> tuple[int, str, str]:
             status = end.code
     assert isinstance(status, int)
     return status, out.getvalue(), err.getvalue()
+
+
+def run_on_a_terminal(typed: str, *arguments: str) -> str:
+    """What ``parkazoo`` shows on a terminal on which that is typed, in a process of its own."""
+    ours, its = pty.openpty()
+    with os.fdopen(ours, "r+b", buffering=0) as terminal:
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "parkazoo", *arguments],
+                stdin=its,
+                stdout=its,
+                stderr=its,
+                env={**os.environ, "COLUMNS": "200", "TERM": "dumb"},
+            )
+        finally:
+            os.close(its)
+        terminal.write(typed.encode())
+        shown = b""
+        with contextlib.suppress(OSError):  # so Linux says that nobody has the other end any more
+            while part := terminal.read(1 << 16):
+                shown += part
+        process.wait(COMMAND_TIMEOUT_S)
+    return shown.decode().replace("\r\n", "\n")
 
 
 def free_port() -> int:

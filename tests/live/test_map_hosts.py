@@ -23,6 +23,7 @@ from tests.live.map_case import (
     free_port,
     other_spelling,
     run_command,
+    run_on_a_terminal,
     wipe,
 )
 
@@ -235,7 +236,7 @@ class ChangeTest(CopiesCase):
 
     def test_another_ensemble_has_an_old_address(self) -> None:
         self.publish(self.epoch(1, b=f"{self.b},{other_spelling(self.c)}"))
-        self.assertEqual(self.change(b=self.b), self.epoch(2))
+        self.assertEqual(change_hosts(self.a, {"b": self.b}, fewer=True), self.epoch(2))
 
     def test_closed(self) -> None:
         for client in self.plain:
@@ -260,3 +261,48 @@ class ChangeTest(CopiesCase):
         status, _, err = run_command("map", "hosts", f"x={self.b}", "--hosts", self.a)
         self.assertEqual(status, 1)
         self.assertRegex(err, "^error: no ensemble of the map is called 'x'")
+
+
+class FewerTest(CopiesCase):
+    """Ensemble b has two servers, which are one by two names; it would lose one."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.both = f"{self.b},{other_spelling(self.b)}"
+        self.publish(self.epoch(1, b=self.both))
+        self.command = ("map", "hosts", f"b={self.b}", "--hosts", self.a)
+
+    def test_a_word(self) -> None:
+        loss = f"ensemble b would have 1 server instead of 2, without {other_spelling(self.b)}"
+        with self.refused(rf"^{loss}: .*\. If that is meant, give fewer \(--fewer\)$"):
+            change_hosts(self.a, {"b": self.b})
+        status, _, err = run_command(*self.command)
+        self.assertEqual(status, 1)
+        self.assertIn(loss, err)
+        self.assert_stored(self.epoch(1, b=self.both))
+        self.assertEqual(run_command(*self.command, "--fewer")[0], 0)
+        self.assert_stored(self.epoch(2))
+
+    def test_what_would_be(self) -> None:
+        before = [dump(client) for client in self.plain]
+        status, out, err = run_command(*self.command, "--dry-run")
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn(f"would give ensemble b {self.b}, instead of {self.both}\n", out)
+        self.assertRegex(out, "(?s)without .*: that needs --fewer\n.*would publish map 2\n.*dry run: nothing was")
+        status, out, _ = run_command("map", "hosts", f"b={self.both}", "--hosts", self.a, "--dry-run")
+        self.assertEqual(status, 0)
+        self.assertRegex(out, "^nothing to do: the map has these servers already")
+        self.assertEqual([dump(client) for client in self.plain], before)
+        closed_port = f"127.0.0.1:{free_port()}"
+        self.publish(self.epoch(1, b=self.both, c=closed_port))
+        status, _, err = run_command(*self.command, "--dry-run", "--timeout", "2")
+        self.assertEqual(status, 1)
+        self.assertRegex(err, f"(?s)the map would not be changed: .*ensemble c: {closed_port}: Connection refused")
+
+    def test_on_a_terminal_it_asks(self) -> None:
+        for answer, said, epoch in (("n", "nothing was changed", 1), ("y", "map 2, format", 2)):
+            with self.subTest(answer):
+                out = run_on_a_terminal(f"{answer}\n", *self.command)
+                self.assertIn("ensemble b would have 1 server instead of 2", out)
+                self.assertRegex(out, rf"(?s)Go on\? \[y/N\]: .*{said}")
+                self.assertEqual(read_map(self.a).epoch, epoch)

@@ -24,7 +24,15 @@ from parkazoo.protocol.registration import encode_registration
 from parkazoo.structures.deferred import Ticket
 from tests.live.copies_case import CrashError
 from tests.live.grow_case import GrowCase, crash_after
-from tests.live.map_case import COMMAND_TIMEOUT_S, UNREACHABLE_TIMEOUT_S, MapCase, free_port, run_command
+from tests.live.map_case import (
+    COMMAND_TIMEOUT_S,
+    UNREACHABLE_TIMEOUT_S,
+    MapCase,
+    free_port,
+    run_command,
+    run_on_a_terminal,
+    wipe,
+)
 from tests.live.world import Seen, wait_until
 
 NEW_DIRECTORIES = 40
@@ -43,7 +51,8 @@ class RaiseCase(GrowCase):
 
     def rise(self, *names: str, **options: Any) -> ClusterMap:
         """The sessions of the tests' own plain clients are no programs that write."""
-        return grow_map(self.a, {name: self.all[name] for name in names}, strangers_gone=True, **options)
+        ensembles = {name: self.all[name] for name in names}
+        return grow_map(self.a, ensembles, form=True, strangers_gone=True, **options)
 
     def stay_behind(self, ensemble: int = 0) -> Callable[[], None]:
         """A registration of a client that does not follow; call what this returns to have it end."""
@@ -399,3 +408,21 @@ class CommandTest(RaiseCase):
         status, _, err = run_command("map", "grow", "--hosts", self.a)
         self.assertEqual(status, 1)
         self.assertIn("the map has one ensemble: give at least one new one", err)
+
+    def test_the_form_alone(self) -> None:
+        """It stays for good, so somebody must say so: by --form, or on the terminal."""
+        wipe(self.plain[0])
+        init_map(self.a, {"a": self.a, "b": self.b})
+        command = ("map", "grow", "--hosts", self.a, "--strangers-gone")
+        with self.refused(r"would rise from plain to grown, for good: .* give form \(--form\)$"):
+            grow_map(self.a, {})
+        status, _, err = run_command(*command)
+        self.assertEqual((status, "for good: no command brings it back" in err), (1, True), err)
+        self.assertIn("nothing was changed", run_on_a_terminal("\n", *command))
+        self.assertEqual(read_map(self.a).epoch, 1)
+        status, out, _ = run_command(*command, "--dry-run")
+        self.assertEqual(status, 0)
+        self.assertIn("From guarded on, no command takes the form back", out)
+        self.assertIn("published map 4 of form grown", run_on_a_terminal("y\n", *command))
+        self.assert_grown("ab")
+        self.assertRegex(run_command(*command)[1], "^nothing to do: the map can gain ensembles already")
