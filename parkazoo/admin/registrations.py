@@ -26,7 +26,7 @@ class RegisteredClient(NamedTuple):
     :param host: where it runs, as it says.
     :param pid: its process there.
     :param version: of ParKazoo.
-    :param epoch: of the cluster map by which it works.
+    :param map: the number of the cluster map by which it works.
     :param since: when the client's session began, in UTC.
     :param sessions: the id of its session on each ensemble.
     """
@@ -35,7 +35,7 @@ class RegisteredClient(NamedTuple):
     host: Any
     pid: Any
     version: Any
-    epoch: Any
+    map: Any
     since: Any
     sessions: Mapping[str, str]
 
@@ -109,7 +109,7 @@ def _describe(key: Any, sessions: Mapping[str, tuple[str, Mapping[str, Any]]]) -
         host=about("host"),
         pid=about("pid"),
         version=about("version"),
-        epoch=about("epoch"),
+        map=about("epoch"),
         since=about("since"),
         sessions={name: session for name, (session, _) in sessions.items()},
     )

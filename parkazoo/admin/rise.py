@@ -100,7 +100,7 @@ def look_ahead(
     with connect_to(known.ensembles, options, timeout_s) as (clients, absent):
         if absent:
             raise ClusterMapError(f"it is not seen which clients would be waited for: {unreachable(absent)}")
-        found = sorted(read_registrations(clients), key=lambda each: each.epoch if _is_epoch(each.epoch) else 0)
+        found = sorted(read_registrations(clients), key=lambda each: each.map if _is_number(each.map) else 0)
         on_wait(Waiting(known.form, found, sum(len(each.sessions) for each in found)))
         if not strangers_gone and (strangers := find_strangers(known.form, clients, options, timeout_s)):
             tell(f"would be refused before the next form: {describe_strangers(strangers)}")
@@ -182,10 +182,10 @@ def _behind(sessions: Registrations, epoch: int) -> Registrations:
 
 def _says(said: Mapping[str, Any], epoch: int) -> bool:
     found = said.get("epoch")
-    return _is_epoch(found) and found >= epoch
+    return _is_number(found) and found >= epoch
 
 
-def _is_epoch(found: Any) -> TypeGuard[int]:
+def _is_number(found: Any) -> TypeGuard[int]:
     return isinstance(found, int)
 
 

@@ -49,7 +49,7 @@ class ClusterStatus(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         return {
             "cluster": self.cluster_map.cluster,
-            "epoch": self.cluster_map.epoch,
+            "map": self.cluster_map.epoch,
             "findings": [finding._asdict() for finding in self.findings],
             "servers": [server._asdict() for server in self.servers],
             "clients": [client._asdict() for client in self.clients],

@@ -65,6 +65,6 @@ def _print(console: Console, clients: Sequence[RegisteredClient]) -> None:
 def describe(client: RegisteredClient) -> str:
     """A damaged registration has no client's id, but its session's can be looked for."""
     sessions = ", ".join(client.sessions)
-    says = f"says map {client.epoch}" if client.epoch is not None else "says no map"
+    says = f"says map {client.map}" if client.map is not None else "says no map"
     who = client.client or f"session {', '.join(client.sessions.values())}"
     return f"{who} on {client.host}, pid {client.pid}, since {client.since}: on {sessions} it {says}"

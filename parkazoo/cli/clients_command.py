@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, RegisteredClient, list_clients
+from parkazoo.cli.json_documents import print_json
 from parkazoo.cli.options import (
     Auth,
     Ca,
@@ -51,8 +51,7 @@ def clients(
     with console.status("reading the registrations"):
         found = list_clients(servers, ensemble or (), **connection_options(auth, timeout, ca, cert, key))
     if json:
-        document = {"clients": [each._asdict() for each in found.clients], "absent": found.absent}
-        typer.echo(json_format.dumps(document, indent=2))
+        print_json({"clients": [each._asdict() for each in found.clients], "absent": found.absent})
     else:
         told = (
             f"no client with a session on {' or '.join(ensemble)} is known"
@@ -76,7 +75,7 @@ def _table(found: Sequence[RegisteredClient]) -> Table:
         table.add_column(name, overflow="fold")
     for each in found:
         since = str(each.since)[:MINUTES].replace("T", " ")
-        about = (each.client, each.host, each.pid, each.version, each.epoch, since)
+        about = (each.client, each.host, each.pid, each.version, each.map, since)
         table.add_row(*(_cell(value) for value in about), Text(" ".join(each.sessions)))
     return table
 

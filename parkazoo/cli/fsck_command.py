@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 from typing import Annotated
 
 import typer
@@ -11,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S
-from parkazoo.cli.options import Auth, Ca, Cert, Hosts, Key, Timeout, connection_options, split_hosts
+from parkazoo.cli.json_documents import print_json
+from parkazoo.cli.options import Auth, Ca, Cert, Hosts, Json, Key, Timeout, connection_options, split_hosts
 from parkazoo.fsck import Report, Tally, check
 
 PLACES_SHOWN = 5
@@ -34,7 +34,7 @@ def fsck(
             "Repeatable.",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: Json = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
     ca: Ca = None,
@@ -59,7 +59,7 @@ def fsck(
             **connection_options(auth, timeout, ca, cert, key),
         )
     if json:
-        typer.echo(json_format.dumps(report.to_json(), indent=2))
+        print_json(report.to_json())
     else:
         _print(Console(), report)
     if report.is_blind or not report.is_clean:

@@ -24,6 +24,7 @@ from parkazoo.admin import (
 )
 from parkazoo.cli.behind import CLIENTS_SHOWN, Behind, WouldWait
 from parkazoo.cli.consent import with_consent
+from parkazoo.cli.json_documents import map_document, print_json
 from parkazoo.cli.map_table import shares_table
 from parkazoo.cli.options import (
     Auth,
@@ -31,6 +32,7 @@ from parkazoo.cli.options import (
     Cert,
     DryRun,
     Hosts,
+    Json,
     Key,
     Timeout,
     connection_options,
@@ -183,6 +185,7 @@ def abort(
 
 def epochs(
     hosts: Hosts,
+    json: Json = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
     ca: Ca = None,
@@ -194,13 +197,30 @@ def epochs(
     console = Console()
     with console.status("asking all ensembles"):
         found = read_spread(servers, **connection_options(auth, timeout, ca, cert, key))
+    if json:
+        print_json(_document(found))
+    else:
+        _print(console, found)
+    if found.absent:
+        raise typer.Exit(1)
+
+
+def _document(found: Spread) -> dict[str, Any]:
+    """:returns: for each copy its number, or None, and what is to be said of it."""
+    copies = {
+        name: {"map": copy.map and copy.map.epoch, "is_wrong": copy.is_wrong, "about": copy.about}
+        for name, copy in found.copies.items()
+    }
+    clients = [client._asdict() for client in found.clients]
+    return map_document(found.cluster_map) | {"copies": copies, "absent": dict(found.absent), "clients": clients}
+
+
+def _print(console: Console, found: Spread) -> None:
     console.print(_epochs_table(found.cluster_map.epochs))
     if unused := found.cluster_map.unused:
         console.print(f"no epoch names {', '.join(unused)}: `parkazoo map grow` again, or `parkazoo map abort`")
     for line in (*_copies(found), *_clients(found)):
         console.print(Text(line), soft_wrap=True)
-    if found.absent:
-        raise typer.Exit(1)
 
 
 def _epochs_table(found: Iterable[Epoch]) -> Table:
@@ -235,8 +255,8 @@ def _clients(found: Spread) -> Iterator[str]:
     by_number: dict[int, list[RegisteredClient]] = defaultdict(list)
     silent = 0
     for client in found.clients:
-        if isinstance(client.epoch, int):
-            by_number[client.epoch].append(client)
+        if isinstance(client.map, int):
+            by_number[client.map].append(client)
         else:
             silent += 1
     counts = {number: [f"{len(clients):,}"] for number, clients in by_number.items()}
@@ -246,7 +266,7 @@ def _clients(found: Spread) -> Iterator[str]:
         client for number in sorted(by_number) for client in by_number[number] if number < found.cluster_map.epoch
     ]
     for client in behind[:CLIENTS_SHOWN]:
-        yield f"  map {client.epoch}: {client.client} on {client.host}, pid {client.pid}"
+        yield f"  map {client.map}: {client.client} on {client.host}, pid {client.pid}"
     if len(behind) > CLIENTS_SHOWN:
         yield f"  and {len(behind) - CLIENTS_SHOWN:,} more: `parkazoo clients` lists them"
 

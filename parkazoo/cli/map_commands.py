@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import json as json_format
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +15,7 @@ from parkazoo.admin.arguments import arguments_alone
 from parkazoo.cli import growth_commands, rule_commands
 from parkazoo.cli.consent import with_consent
 from parkazoo.cli.findings_table import findings_table, is_wrong
+from parkazoo.cli.json_documents import map_document, print_json
 from parkazoo.cli.map_table import print_map, read
 from parkazoo.cli.options import (
     FILE,
@@ -23,6 +24,7 @@ from parkazoo.cli.options import (
     Cert,
     DryRun,
     Hosts,
+    Json,
     Key,
     Timeout,
     connection_options,
@@ -120,6 +122,7 @@ def _print_use(console: Console, hosts: str) -> None:
 
 def show(
     hosts: Hosts,
+    json: Json = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
     ca: Ca = None,
@@ -128,11 +131,16 @@ def show(
 ) -> None:
     """Print the cluster map."""
     servers, _ = split_hosts(hosts)
-    print_map(Console(), read(servers, connection_options(auth, timeout, ca, cert, key)))
+    found = read(servers, connection_options(auth, timeout, ca, cert, key))
+    if json:
+        print_json(map_document(found))
+    else:
+        print_map(Console(), found)
 
 
 def check(
     hosts: Hosts,
+    json: Json = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
     ca: Ca = None,
@@ -144,10 +152,12 @@ def check(
     console = Console()
     with console.status("asking every server"):
         findings = check_map(servers, **connection_options(auth, timeout, ca, cert, key))
-    if not findings:
+    if json:
+        print_json({"findings": [finding._asdict() for finding in findings]})
+    elif findings:
+        console.print(findings_table(findings))
+    else:
         console.print(Text("the map and the ensembles agree", style="green"))
-        return
-    console.print(findings_table(findings))
     if is_wrong(findings):
         raise typer.Exit(1)
 
@@ -190,7 +200,7 @@ def change(
 @arguments_alone()
 def _read_plan(file: Path) -> tuple[str, dict[str, str]]:
     try:
-        plan = json.loads(file.read_bytes(), object_pairs_hook=unique_keys)
+        plan = json_format.loads(file.read_bytes(), object_pairs_hook=unique_keys)
     except (OSError, ValueError, RecursionError) as error:
         raise ClusterMapError(f"{file} is not JSON: {error}") from None
     except ClusterMapError as error:

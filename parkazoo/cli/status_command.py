@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -18,7 +17,8 @@ from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, ClusterStatus, read_status
 from parkazoo.cli.findings_table import findings_table, is_wrong
-from parkazoo.cli.options import Auth, Ca, Cert, Hosts, Key, Timeout, connection_options, split_hosts
+from parkazoo.cli.json_documents import print_json
+from parkazoo.cli.options import Auth, Ca, Cert, Hosts, Json, Key, Timeout, connection_options, split_hosts
 from parkazoo.errors import ClusterMapError
 
 
@@ -31,7 +31,7 @@ def status(
     watch: Annotated[
         float | None, typer.Option(min=0.5, metavar="SECONDS", help="Ask again after so long, until ^C.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: Json = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
     ca: Ca = None,
@@ -51,7 +51,7 @@ def status(
     with console.status("asking every server"):
         found = read_status(servers, **options)
     if json:
-        typer.echo(json_format.dumps(found.to_json(), indent=2))
+        print_json(found.to_json())
     else:
         console.print(_screen(found))
     if is_wrong(found.findings):
@@ -116,7 +116,7 @@ def _clients(found: ClusterStatus) -> Text:
     if not found.clients:
         return Text("registered clients: none")
     versions = _counted(client.version for client in found.clients)
-    maps = _counted(client.epoch for client in found.clients)
+    maps = _counted(client.map for client in found.clients)
     return Text(f"registered clients: {len(found.clients)}; by version: {versions}; by map: {maps}")
 
 

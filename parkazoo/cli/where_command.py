@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
@@ -11,12 +11,14 @@ from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, By, find_whereabouts
 from parkazoo.cli.explanation import explain_children, explain_whereabouts
+from parkazoo.cli.json_documents import place_document, print_json
 from parkazoo.cli.map_table import read
 from parkazoo.cli.options import (
     Auth,
     Ca,
     Cert,
     Hosts,
+    Json,
     Key,
     Timeout,
     connection_options,
@@ -44,6 +46,7 @@ def where(
         ),
     ],
     hosts: Hosts,
+    json: Json = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
     ca: Ca = None,
@@ -56,14 +59,19 @@ def where(
     connection = connection_options(auth, timeout, ca, cert, key)
     cluster_map = read(servers, connection)
     if cluster_map.form is Form.GROWN:
-        _show_by_pins(cluster_map, znode, connection)
-        return
-    d = Resolver(cluster_map.make_placement()).known(znode)
-    kind = NATIVE if d.is_native else MIRRORED
-    _print(cluster_map, d, kind, *explain_children(cluster_map, znode))
+        found = _by_pins(cluster_map, znode, connection)
+    else:
+        d = Resolver(cluster_map.make_placement()).known(znode)
+        found = _Found(
+            cluster_map, d, NATIVE if d.is_native else MIRRORED, [*explain_children(cluster_map, znode)]
+        )
+    if json:
+        print_json(found.document())
+    else:
+        found.print(Console())
 
 
-def _show_by_pins(cluster_map: ClusterMap, znode: str, connection: dict[str, Any]) -> None:
+def _by_pins(cluster_map: ClusterMap, znode: str, connection: dict[str, Any]) -> _Found:
     """In form grown the pins decide, not the path."""
     with Console().status("reading the pins"):
         found = find_whereabouts(cluster_map, znode, **connection)
@@ -75,19 +83,33 @@ def _show_by_pins(cluster_map: ClusterMap, znode: str, connection: dict[str, Any
     else:
         is_apart = d.home.ensemble != d.mirror.ensemble
         kind = MIRRORED if is_apart else "mirrored: its children live on the same ensemble, below its mirror"
-    _print(found.cluster_map, d, kind, *explain_whereabouts(found))
+    return _Found(found.cluster_map, d, kind, [*explain_whereabouts(found)])
 
 
-def _print(cluster_map: ClusterMap, d: Directory, kind: str, *lines: str) -> None:
-    def add(what: str, place: Place) -> None:
-        table.add_row(what, cluster_map.names[place.ensemble], Text(place.path, overflow="fold"))
+class _Found(NamedTuple):
+    """:param kind: what the directory is, for people. :param lines: why its children are there."""
 
-    table = Table("", "ensemble", "physical path", title=Text(d.path), title_justify="left")
-    add("home", d.home)
-    add("children", d.mirror)
-    if not d.is_native:
-        add("pin", Place(d.home.ensemble, d.pin))
-        add("fence", Place(d.mirror.ensemble, d.fence))
-    console = Console()
-    console.print(table)
-    console.print(Text("\n".join([kind, "", *lines])), soft_wrap=True)
+    cluster_map: ClusterMap
+    d: Directory
+    kind: str
+    lines: list[str]
+
+    def places(self) -> dict[str, Place]:
+        d = self.d
+        places = {"home": d.home, "children": d.mirror}
+        if not d.is_native:
+            places |= {"pin": Place(d.home.ensemble, d.pin), "fence": Place(d.mirror.ensemble, d.fence)}
+        return places
+
+    def document(self) -> dict[str, Any]:
+        places = {what: place_document(self.cluster_map, place) for what, place in self.places().items()}
+        about = {"path": self.d.path, "is_native": self.d.is_native, "pin": None, "fence": None}
+        return {**about, **places, "kind": self.kind, "why": self.lines}
+
+    def print(self, console: Console) -> None:
+        table = Table("", "ensemble", "physical path", title=Text(self.d.path), title_justify="left")
+        for what, place in self.places().items():
+            name = self.cluster_map.names[place.ensemble]
+            table.add_row(what, name, Text(place.path, overflow="fold"))
+        console.print(table)
+        console.print(Text("\n".join([self.kind, "", *self.lines])), soft_wrap=True)

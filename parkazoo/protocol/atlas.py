@@ -51,25 +51,25 @@ def newer_of(known: ClusterMap, copy: ClusterMap, server: str) -> ClusterMap:
         raise ClusterMapError(f"{MAP} on {server} is of cluster {copy.cluster}, not {known.cluster}")
     if kind is CopyKind.DIFFERING:
         raise ClusterMapError(
-            f"{MAP} on {server} differs from the client's map, of the same epoch {known.epoch}: somebody has "
+            f"{MAP} on {server} differs from the client's map, number {known.epoch} too: somebody has "
             "changed one of them by hand. See `parkazoo map check`"
         )
     if kind is not CopyKind.NEWER:
         if copy.form < known.form - 1:
             raise ClusterMapError(
-                f"{MAP} on {server}, epoch {copy.epoch}, has form {copy.form.word}, the client's map, epoch "
+                f"{MAP} on {server}, map {copy.epoch}, has form {copy.form.word}, the client's map, number "
                 f"{known.epoch}, {known.form.word}: somebody has restored that ensemble from elsewhere. See "
                 "`parkazoo map check`"
             )
         return known
     if copy.form < known.form and known.form is not Form.TOLERANT:  # which alone may be given up
         raise ClusterMapError(
-            f"{MAP} on {server}, epoch {copy.epoch}, has form {copy.form.word} instead of {known.form.word}: "
+            f"{MAP} on {server}, map {copy.epoch}, has form {copy.form.word} instead of {known.form.word}: "
             "somebody has changed it by hand. See `parkazoo map check`"
         )
     if not copy.continues(known):
         raise ClusterMapError(
-            f"{MAP} on {server}, epoch {copy.epoch}, places znodes otherwise than the client's map, epoch "
+            f"{MAP} on {server}, map {copy.epoch}, places znodes otherwise than the client's map, number "
             f"{known.epoch}: somebody has changed it by hand. See `parkazoo map check`"
         )
     return copy

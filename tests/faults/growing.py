@@ -121,8 +121,8 @@ class Growing:
             )
         newest = found.cluster_map.epoch
         problems += [f"the copy on {name}: {copy.about}" for name, copy in found.copies.items() if copy.is_wrong]
-        behind = [each for each in found.clients if each.epoch != newest]
-        problems += [f"{each.client}, pid {each.pid}, works by map {each.epoch}" for each in behind]
+        behind = [each for each in found.clients if each.map != newest]
+        problems += [f"{each.client}, pid {each.pid}, works by map {each.map}" for each in behind]
         figures = {"map": newest, "epochs": found.cluster_map.epochs[-1].number, "clients": len(found.clients)}
         return Judgement(problems, {**figures, **self._figures})
 

@@ -45,7 +45,7 @@ class ClientsTest(MapCase):
         self.assertEqual({*found}, {format_session(client.client_id[0]) for client in clients})
         for client in clients:
             each = found[format_session(client.client_id[0])]
-            self.assertEqual((each.pid, each.version, each.epoch), (os.getpid(), parkazoo.__version__, 1))
+            self.assertEqual((each.pid, each.version, each.map), (os.getpid(), parkazoo.__version__, 1))
             sessions = {name: format_session(member.client_id[0]) for name, member in client.members.items()}
             self.assertEqual(each.sessions, sessions)
         status, out, _ = run_command("clients", "--hosts", self.a)

@@ -85,10 +85,32 @@ class CommandTest(MapCase):
 
         status, out, _ = self.run_process("map", "check", "--hosts", self.a)
         self.assertEqual((status, out), (0, "the map and the ensembles agree\n"))
+        self.assertEqual(
+            json.loads(self.run_process("map", "check", "--json", PARKAZOO_HOSTS=self.a)[1]), {"findings": []}
+        )
         self.plain[1].delete(f"{FENCES}/17")
         status, out, _ = self.run_process("map", "check", "--hosts", self.a)
         self.assertEqual(status, 1)
         self.assertRegex(out, f"b .*missing: {FENCES}/17.*map init")
+        status, out, _ = self.run_process("map", "check", "--hosts", self.a, "--json")
+        (finding,) = json.loads(out)["findings"]
+        self.assertEqual((status, finding["ensemble"], finding["is_warning"]), (1, "b", False))
+        self.assertEqual(finding["problem"], f"missing: {FENCES}/17")
+
+    def test_show_as_json(self) -> None:
+        made = init_map(self.a, self.all)
+        status, out, _ = run_command("map", "show", "--hosts", self.b, "--json")
+        about = {
+            "cluster": made.cluster,
+            "map": 1,
+            "format": 2,
+            "form": "plain",
+            "hash": made.hash,
+            "bootstrap": "a",
+        }
+        about |= {"ensembles": self.all, "placement": ["a", "b", "c"], "unused": [], "retired": []}
+        epochs = [{"epoch": 1, "weights": {"a": 1, "b": 1, "c": 1}, "rules": []}]
+        self.assertEqual((status, json.loads(out)), (0, {**about, "epochs": epochs}))
 
     def test_where(self) -> None:
         init_map(self.a, self.all)
@@ -106,6 +128,11 @@ class CommandTest(MapCase):
             for place in places:
                 self.assertRegex(out, rf"{'abc'[place.ensemble]}\W+{re.escape(place.path)}\s")
             self.assertEqual("fence" in out, path == mirrored)
+            found = json.loads(run_command("where", path, "--hosts", self.a, "--json")[1])
+            self.assertEqual((found["path"], found["is_native"]), (path, path == native))
+            there = [found[what] for what in ("home", "children", "pin", "fence") if found[what] is not None]
+            expected = [{"ensemble": "abc"[place.ensemble], "path": place.path} for place in places]
+            self.assertEqual([each for at, each in enumerate(there) if each not in there[:at]], expected)
             name = "abc"[placement.of_children(path)]
             self.assertIn(f"children: on {name}, whose bid for {path} is the highest:", out)
         relative = run_command("where", mirrored[1:], "--hosts", self.a)

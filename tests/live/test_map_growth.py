@@ -56,7 +56,7 @@ class GrowthTest(MapCase):
 
         def is_registered() -> bool:
             found = {each.client: each for each in list_clients(self.a).clients}[number]
-            return (found.epoch, sorted(found.sessions)) == (self.map.epoch, sorted(names))
+            return (found.map, sorted(found.sessions)) == (self.map.epoch, sorted(names))
 
         wait_until(is_registered, f"{number} is registered on {names}")
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from typing import Any
 from unittest import mock
 
-from parkazoo.admin import Rule, add_rule, change_weights, find_elsewhere, find_whereabouts, read_map, remove_rule
+from parkazoo.admin import (
+    Rule,
+    add_rule,
+    change_weights,
+    find_elsewhere,
+    find_whereabouts,
+    list_clients,
+    read_map,
+    remove_rule,
+)
 from parkazoo.admin.whereabouts import DIRECTORIES_SHOWN, By
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
@@ -16,6 +26,7 @@ from parkazoo.protocol.placement import MAP
 from tests.live.copies_case import CrashError, crash_at_write
 from tests.live.grow_case import GrowCase
 from tests.live.map_case import UNREACHABLE_TIMEOUT_S, dump, free_port, run_command
+from tests.live.world import wait_until
 
 
 class EpochCase(GrowCase):
@@ -54,6 +65,16 @@ class WeightTest(EpochCase):
         change_weights(self.a, {"a": 1})
         self.assertRegex(self.command("map", "weight", "a=2", "b=3"), r"(?s)epoch 6.* b .* 3 .* 50.0%")
         self.assertRegex(self.command("map", "epochs"), r"(?s)│ 1 .*a 1, b 1 .*│ 6 .*a 2, b 3, c 1")
+        self.follows(client, self.assert_published("a", "b", "c"))
+        found = json.loads(self.command("map", "epochs", "--json"))
+        self.assertEqual((found["map"], found["absent"]), (7, {}))
+        self.assertEqual(found["epochs"][-1], {"epoch": 6, "weights": {"a": 2, "b": 3, "c": 1}, "rules": []})
+        copy = {"map": 7, "is_wrong": False, "about": "it is the published one"}
+        self.assertEqual(found["copies"], dict.fromkeys("abc", copy))
+        wait_until(lambda: [each.map for each in list_clients(self.a).clients] == [7], "it is registered so")
+        self.assertEqual(
+            [each["map"] for each in json.loads(self.command("map", "epochs", "--json"))["clients"]], [7]
+        )
         self.assertEqual(states, [])
 
     def test_refused(self) -> None:
@@ -283,6 +304,9 @@ class WhereTest(EpochCase):
         ):
             with self.subTest(path):
                 self.assertRegex(self.command("where", path), words)
+                found = json.loads(self.command("where", path, "--json"))
+                self.assertEqual((found["path"], found["children"]["ensemble"]), (path, self.place(path)))
+                self.assertIn("\n".join([found["kind"], "", *found["why"], ""]), self.command("where", path))
         add_rule(self.a, Rule("/app", ("b", "c")))
         out = self.command("where", "/app/jobs")
         self.assertRegex(out, r"for /app is the highest by its rule for /app \(together, on b or c\):")

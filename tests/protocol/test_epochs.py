@@ -360,7 +360,7 @@ class TestChangeOfForm(unittest.TestCase):
     def test_no_other_form_is_given_up(self) -> None:
         for form in (Form.GUARDED, Form.GROWN):
             later = replace(PLAIN, epoch=3, form=Form(form - 1))
-            words = f"epoch 3, has form {later.form.word} instead of {form.word}: somebody has changed it by hand"
+            words = f"map 3, has form {later.form.word} instead of {form.word}: somebody has changed it by hand"
             with self.assertRaisesRegex(ClusterMapError, words):
                 newer_of(replace(PLAIN, epoch=2, form=form), later, "h:1")
 
@@ -368,6 +368,6 @@ class TestChangeOfForm(unittest.TestCase):
         """It may be one form behind."""
         grown = replace(PLAIN, epoch=4, form=Form.GROWN)
         self.assertEqual(newer_of(grown, replace(PLAIN, epoch=3, form=Form.GUARDED), "h:1"), grown)
-        words = "epoch 2, has form tolerant, the client's map, epoch 4, grown: somebody has restored that ensemble"
+        words = "map 2, has form tolerant, the client's map, number 4, grown: somebody has restored that ensemble"
         with self.assertRaisesRegex(ClusterMapError, words):
             newer_of(grown, replace(PLAIN, epoch=2, form=Form.TOLERANT), "h:1")
