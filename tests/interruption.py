@@ -33,8 +33,18 @@ def where_signals_come(frame: FrameType, event: str) -> bool:
 Where = Callable[[FrameType, str], bool]
 
 
-def interrupted(call: Callable[[], Any], point: int, files: Container[str], where: Where) -> bool:
-    """Make a call, and raise an Interruption at that point of these files; whether it came to that."""
+def raise_interruption() -> None:
+    raise Interruption
+
+
+def interrupted(
+    call: Callable[[], Any],
+    point: int,
+    files: Container[str],
+    where: Where,
+    handler: Callable[[], None] = raise_interruption,
+) -> bool:
+    """Make a call, and at that point of these files one of a signal handler; whether it came to that."""
     left = point
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
@@ -45,7 +55,7 @@ def interrupted(call: Callable[[], Any], point: int, files: Container[str], wher
         if where(frame, event):
             left -= 1
             if left == 0:
-                raise Interruption
+                handler()
         return trace
 
     before = sys.gettrace()
@@ -53,10 +63,10 @@ def interrupted(call: Callable[[], Any], point: int, files: Container[str], wher
     try:
         call()
     except Interruption:
-        return True
+        pass
     finally:
         sys.settrace(before)
-    return False
+    return left <= 0
 
 
 def each_interruption(
@@ -70,6 +80,23 @@ def each_interruption(
     check()
     point = 1
     while interrupted(prepare(), point, files, where):
+        check()
+        point += 1
+    return point - 1
+
+
+def each_handler(
+    prepare: Callable[[], Callable[[], Any]],
+    handler: Callable[[], None],
+    check: Callable[[], None],
+    files: Container[str],
+    where: Where = any_instruction,
+) -> int:
+    """Call `handler` at each point of what `prepare` returns, as a signal's; how many there are."""
+    interrupted(prepare(), sys.maxsize, files, where)
+    check()
+    point = 1
+    while interrupted(prepare(), point, files, where, handler):
         check()
         point += 1
     return point - 1

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 from parkazoo.wire.routine import end_after_fork
 from parkazoo.wire.workers import BLOCKING
@@ -52,7 +52,8 @@ class Loop:
     """:func:`acquire` makes one. All but `call`, `wake` and `is_here` is for the loop's own thread."""
 
     def __init__(self, handler: Any) -> None:
-        self.users = 0
+        self.users: list[None] = []  # one for each use
+        self._is_over = False  # nobody uses it, nor will
         self.read_sock, self.write_sock = handler.create_socket_pair()
         self.read_sock.setblocking(False)
         self.write_sock.setblocking(False)
@@ -64,11 +65,12 @@ class Loop:
         self._many_timers = MANY_TIMERS
         self._numbers = itertools.count()
         self._is_signalled = False
+        self._waker: int | None = None  # is about to send, and may be interrupted by one that calls
         self._thread: int | None = None  # while it is awake
         self._handler = handler
         self._turn = threading.Lock()  # of the one routine that runs it
         self._routines: list[Any] = []
-        _all.add(self)
+        _all[id(self)] = self
 
     def begin(self) -> None:
         """Start it; may be called again."""
@@ -81,11 +83,13 @@ class Loop:
         self.wake()
 
     def wake(self) -> None:
-        if self._is_signalled:
+        if self._is_signalled and self._waker != threading.get_ident():
             return
         try:
+            self._waker = threading.get_ident()
             self._is_signalled = True
             self.write_sock.send(b"\0")
+            self._waker = None
         except BaseException as error:
             # An error of the socket: it is full, so the loop will wake, or closed, for no client uses it any more.
             # Anything else is a signal handler's.
@@ -134,7 +138,7 @@ class Loop:
         if not self._turn.acquire(False):
             return
         # A turn makes the calls that have been asked for before, and no more: it has to end, whatever they do.
-        while self.users or self._calls:
+        while self._calls or not self._is_over:
             timeout = 0.0 if self._calls or self._last_calls else None
             if self._timers and timeout is None:
                 timeout = max(0.0, self._timers[0][0] - time.monotonic())
@@ -152,10 +156,20 @@ class Loop:
             for _ in range(len(self._last_calls)):
                 self._make(self._last_calls.popleft())
         self._thread = None  # its number may be another thread's next
+        self.close()
+        BLOCKING.let_go(self)
+
+    def end(self) -> None:
+        """End it, after the calls that have been asked for."""
+        self._is_over = True
+        self.wake()
+
+    def close(self) -> None:
+        """Close what it waits with. It does not run any more, or never did."""
+        _all.pop(id(self), None)
         self._selector.close()
         self.read_sock.close()
         self.write_sock.close()
-        BLOCKING.let_go(self)
 
     def abandon(self) -> None:
         """In a child process: what is watched is the parent's."""
@@ -180,8 +194,10 @@ def _name_of(call: Any) -> str:
 
 
 _loops: dict[Any, Loop] = {}  # by the key of what uses them
-_all: WeakSet[Loop] = WeakSet()
-_lock = threading.Lock()
+_all: WeakValueDictionary[int, Loop] = WeakValueDictionary()  # that run, or may
+
+# A signal handler, or a `__del__`, may start and stop clients in the middle of these functions, on their thread.
+# So they take no lock: each step is one call of a dict's or a list's method.
 
 
 def acquire(handler: Any) -> Loop:
@@ -190,31 +206,42 @@ def acquire(handler: Any) -> Loop:
     :raises RuntimeError: no thread can be started.
     """
     key = _key(handler)
-    with _lock:  # not while a thread is started: where threads are greenlets, that lets others run
-        loop = _loops.get(key)
-        if loop is None:
-            loop = _loops[key] = Loop(handler)
-        loop.users += 1
-    try:
-        loop.begin()
-    except BaseException:
+    while True:
+        loop = _loops.get(key) or _list(key, Loop(handler))
+        loop.users.append(None)
+        try:
+            if _loops.get(key) is loop:  # whoever ends it from now on sees this use
+                loop.begin()
+                return loop
+        except BaseException:
+            release(loop)
+            raise
         release(loop)
-        raise
+
+
+def _list(key: Any, made: Loop) -> Loop:
+    """The one that counts: `made`, or that of another who was quicker."""
+    loop = _loops.setdefault(key, made)
+    if loop is not made:
+        made.close()
     return loop
 
 
 def is_here() -> bool:
     """Whether the caller is called by a loop."""
-    return any(loop.is_here() for loop in list(_all))
+    loops = (each() for each in _all.valuerefs())
+    return any(loop is not None and loop.is_here() for loop in loops)
 
 
 def release(loop: Loop) -> None:
-    with _lock:
-        loop.users -= 1
-        if not loop.users:
-            for key in [key for key, each in _loops.items() if each is loop]:
-                del _loops[key]
-            loop.wake()
+    """End a use of a loop. It ends with the last."""
+    loop.users.pop()
+    if loop.users:
+        return
+    for key in [key for key, each in _loops.copy().items() if each is loop]:
+        _loops.pop(key, None)  # from now on nobody finds it
+    if not loop.users:
+        loop.end()
 
 
 def _key(handler: Any) -> Any:
@@ -224,10 +251,9 @@ def _key(handler: Any) -> Any:
 
 
 def _after_fork() -> None:
-    global _lock  # noqa: PLW0603 - another thread may have held it
-    _lock = threading.Lock()
-    for loop in _loops.values():
+    for loop in list(_all.values()):
         loop.abandon()
+    _all.clear()
     _loops.clear()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -14,8 +14,7 @@ from parkazoo.wire.loop import Loop
 from parkazoo.wire.workers import BLOCKING, GREEN, run_on
 
 Found = list[Address] | OSError
-_asked: dict[tuple[str, str, int], list[Callable[[Found], None]]] = {}
-_lock = threading.Lock()
+_asked: dict[tuple[str, str, int], deque[Callable[[Found], None]]] = {}  # who waits; no lock, as for the loops
 
 
 class LookUp:
@@ -78,11 +77,13 @@ def _is_numeric(host: str) -> bool:
 def _ask(loop: Loop, handler: Any, server: tuple[str, int], on_end: Callable[[Found], None]) -> None:
     """Ask, or wait for the answer to the same question."""
     key = handler.name, *server
-    with _lock:
-        waiting = _asked.setdefault(key, [])
+    mine = deque([on_end])
+    waiting = _asked.setdefault(key, mine)
+    if waiting is not mine:
         waiting.append(on_end)
-        if len(waiting) > 1:
-            return
+        if _asked.get(key) is not waiting and _has_taken_back(waiting, on_end):
+            _ask(loop, handler, server, on_end)
+        return
     try:
         if handler.name not in GREEN:
             BLOCKING.keep(loop)
@@ -108,15 +109,25 @@ def _resolve(key: tuple[str, str, int]) -> None:
 
 
 def _answer(key: tuple[str, str, int], found: Found) -> None:
-    with _lock:
-        waiting = _asked.pop(key, [])
-    for on_end in waiting:
+    waiting = _asked.pop(key, deque())
+    while True:
+        try:
+            on_end = waiting.popleft()
+        except IndexError:
+            return
         on_end(found)
 
 
+def _has_taken_back(waiting: deque[Callable[[Found], None]], on_end: Callable[[Found], None]) -> bool:
+    """Whether it came too late for the answer that the others got."""
+    try:
+        waiting.remove(on_end)
+    except ValueError:
+        return False
+    return True
+
+
 def _after_fork() -> None:
-    global _lock  # noqa: PLW0603 - another thread may have held it
-    _lock = threading.Lock()
     _asked.clear()  # no thread of the child answers
 
 

@@ -27,7 +27,7 @@ from parkazoo.wire import runtime as runtime_module
 from parkazoo.wire import workers as workers_module
 from parkazoo.wire.handler import Handler, Result, start_handler, stop_handler
 from parkazoo.wire.workers import CALLBACKS, CallQueue, Workers
-from tests.interruption import Interruption, each_interruption, where_signals_come
+from tests.interruption import Interruption, each_handler, each_interruption, where_signals_come
 from tests.live.test_wire_connect import Server, silent
 from tests.live.world import DEADLINE_S, LiveTest, wait_until
 
@@ -545,7 +545,7 @@ class TestClient(LiveTest):
 
 class LoopsTest(CallsTest):
     def setUp(self) -> None:
-        self.before = set(loops._all)
+        self.before = set(loops._all.values())
         mine = patch.dict(loops._loops, clear=True)
         mine.start()
         self.addCleanup(mine.stop)
@@ -553,9 +553,9 @@ class LoopsTest(CallsTest):
 
     def end_all(self) -> None:
         """Also those that an interrupted thread has acquired without knowing it."""
-        for loop in set(loops._all) - self.before:
+        for loop in set(loops._all.values()) - self.before:
             if loop.users:
-                loop.users = 1
+                del loop.users[1:]
                 loops.release(loop)
 
 
@@ -642,7 +642,7 @@ class TestTurns(LoopsTest):
                 self.check(ask)
 
 
-class TestLives(LoopsTest):
+class LivesTest(LoopsTest):
     """start() and stop() of a client whose server says nothing."""
 
     def setUp(self) -> None:
@@ -662,6 +662,8 @@ class TestLives(LoopsTest):
         self.assertFalse(client._session.is_leaving)
         wait_until(lambda: not client._session.first._connection._race.is_idle(), "an attempt")
 
+
+class TestLives(LivesTest):
     def check_all(self) -> None:
         """The client starts and stops, and so does another."""
         for client in (self.client, self.make_client()):
@@ -700,6 +702,60 @@ class TestLives(LoopsTest):
         with patch.object(loops.Loop, "begin", side_effect=RuntimeError("can't start new thread")):
             self.assertRaises(RuntimeError, self.client.start_async)
         self.check_all()
+
+
+class TestSignals(LivesTest):
+    """A signal handler runs a client of its own, from start to stop, wherever it comes."""
+
+    def run_another(self) -> None:
+        client = self.make_client()
+        self.start(client)
+        client.stop()
+        self.assertTrue(client._session.is_over)
+
+    def check(self) -> None:
+        """The client that was interrupted works."""
+        if not self.client._stopped.is_set():
+            wait_until(lambda: not self.client._session.first._connection._race.is_idle(), "an attempt")
+        self.client.stop()
+        self.assertTrue(self.client._session.is_over)
+        self.run_another()
+
+    def test_in_start(self) -> None:
+        def prepare() -> Callable[[], Any]:
+            return self.client.start_async
+
+        points = each_handler(prepare, self.run_another, self.check, LIFE_FILES, where_signals_come)
+        self.assertGreater(points, 50)
+
+    def test_in_stop(self) -> None:
+        def prepare() -> Callable[[], Any]:
+            self.start(self.client)
+            return self.client.stop
+
+        points = each_handler(prepare, self.run_another, self.check, LIFE_FILES, where_signals_come)
+        self.assertGreater(points, 20)
+
+    def test_in_what_all_clients_share(self) -> None:
+        """Between any two instructions: of the last use of a loop too, and of the first of the next."""
+
+        def prepare() -> Callable[[], Any]:
+            return lambda: self.use(loops.acquire(Handler()))
+
+        def use_another() -> None:
+            self.use(loops.acquire(Handler()))
+
+        points = each_handler(prepare, use_another, use_another, (loops.__file__,))
+        self.assertGreater(points, 100)
+
+    def use(self, loop: loops.Loop) -> None:
+        """It runs, and lets go of all when it has ended."""
+        is_called = threading.Event()
+        loop.call(is_called.set)
+        self.assertTrue(is_called.wait(DEADLINE_S))
+        loops.release(loop)
+        if not loop.users:
+            wait_until(lambda: loop.read_sock.fileno() < 0, "the end of the loop")
 
 
 PROGRAM = """

@@ -22,6 +22,7 @@ from kazoo.retry import ForceRetryError, KazooRetry, RetryFailedError
 from parkazoo import ParKazooClient
 from parkazoo.compat.listeners import Listeners
 from parkazoo.wire import loop as loops
+from parkazoo.wire import names
 from parkazoo.wire import report as report_module
 from parkazoo.wire import rounds as rounds_module
 from parkazoo.wire.attempt import Attempt, Steps
@@ -30,6 +31,7 @@ from parkazoo.wire.handshake import Address
 from parkazoo.wire.names import LookUp
 from parkazoo.wire.report import REPEAT_S, Report
 from parkazoo.wire.rounds import Backoff
+from tests.interruption import each_handler
 from tests.live.bare import Clock, HandLoop, Owner, make_member
 from tests.live.world import DEADLINE_S, Seen, wait_until
 
@@ -227,6 +229,27 @@ class TestLookUp(unittest.TestCase):
         self.assertEqual(addresses, [])
         self.assertIn("can't start new thread", troubles["one", 1])
         self.assertEqual(len(self.wait(self.look_up(("one", 1)))[0]), 2)
+
+    def test_an_answer_that_comes_just_then(self) -> None:
+        """In the middle of a question, for under gevent a signal handler lets other greenlets run."""
+        first: list[Any] = []
+        second: list[Any] = []
+        key = (self.handler.name, "one", 1)
+        answer = partial(names._answer, key, [])
+
+        def prepare() -> Callable[[], None]:
+            first.clear()
+            second.clear()
+            names._asked[key] = deque([first.append])
+            return partial(names._ask, self.loop, self.handler, ("one", 1), second.append)  # type: ignore[arg-type]
+
+        def check() -> None:
+            answer()
+            self.assertEqual((first, second), ([[]], [[]]))
+
+        with mock.patch.object(names, "run_on", lambda *_: answer()):
+            self.assertGreater(each_handler(prepare, answer, check, (names.__file__,)), 20)
+            check()
 
 
 class TestTalk(unittest.TestCase):
