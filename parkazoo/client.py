@@ -190,10 +190,10 @@ class ParKazooClient(Deferring, Sharing):
         start_handler(self.handler)
         self._workers = tuple(getattr(self.handler, "_workers", ()))
         number, password = self._first_session
-        self._state = KeeperState.CONNECTING
         self._runtime = Runtime(self.handler, self.listeners)
         self._session = Session(self, self._runtime, self._make_member, (number, password) if number else None)
         try:
+            self._session_callback(KeeperState.CONNECTING)
             self._reset_session()
             self.session_number += 1
             self._process = os.getpid()
@@ -239,7 +239,8 @@ class ParKazooClient(Deferring, Sharing):
             try:
                 self._safe_close(deadline_s)
             finally:
-                self._session_callback(KeeperState.CLOSED)
+                if self._state != KeeperState.CLOSED:
+                    self._session_callback(KeeperState.CLOSED)
                 self.listeners.wait(max(0.0, deadline_s - time.monotonic()))
 
     @property
@@ -284,7 +285,8 @@ class ParKazooClient(Deferring, Sharing):
             return  # stop() has not waited for the session any longer
         if state == KeeperState.EXPIRED_SESSION:
             self.session_number += 1
-        self._session_callback(state)
+        if state != self._state:  # programs that override it hear of each state once
+            self._session_callback(state)
         if state in SETTLED:
             self._settled.set()
         else:

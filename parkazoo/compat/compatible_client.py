@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from parkazoo.compat.calls import Calls
 from parkazoo.compat.creation import ensure_path
-from parkazoo.compat.internals import Connections, Watchers, child_places, data_places
+from parkazoo.compat.internals import Connections, Watchers, child_places, data_places, watched_paths
 from parkazoo.compat.listeners import Listeners
 from parkazoo.protocol.placement import split
 from parkazoo.recipe.buckets import Spread as _Spread
@@ -126,8 +126,12 @@ class CompatibleClient(Calls):
         self.give_up_after_s = give_up_after
         self.has_total_order = consistency == "total"
         self._connection: Any = Connections(self._members, self._connection.sasl_options)
-        self._data_watchers = Watchers(partial(self._places, data_places))
-        self._child_watchers = Watchers(partial(self._places, child_places))
+        self._data_watchers = Watchers(
+            partial(self._places, data_places), partial(self._watched, of_children=False)
+        )
+        self._child_watchers = Watchers(
+            partial(self._places, child_places), partial(self._watched, of_children=True)
+        )
         self._settled = self.handler.event_object()
         self._starting = self.handler.lock_object()
         self._deferring = self.handler.rlock_object()
@@ -182,6 +186,9 @@ class CompatibleClient(Calls):
         places: list[tuple[dict[str, set[Any]], str]] = find(session.driver.context, session.ports, path)
         return places
 
+    def _watched(self, of_children: bool) -> list[str]:
+        return watched_paths(self._members(), of_children)
+
     @property
     def last_zxid(self) -> int:
         """The first ensemble's; zxids of different ensembles cannot be compared."""
@@ -194,6 +201,10 @@ class CompatibleClient(Calls):
     @property
     def _pending(self) -> Any:
         return self._session.first._pending if self._session else deque()
+
+    @property
+    def _protocol_version(self) -> int | None:
+        return self._session.first._protocol_version if self._session else None
 
     @property
     def _session_id(self) -> int | None:
@@ -221,7 +232,6 @@ class CompatibleClient(Calls):
     def _reset(self) -> None:
         """Overrides kazoo's: queues, watches and session ids are the members'."""
         self._reset_session()
-        self._protocol_version = None
 
     def _reset_session(self) -> None:
         self._first_session = None, bytes(16)

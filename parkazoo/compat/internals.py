@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableSet, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableSet, Sequence
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
 from parkazoo.protocol.context import Context
+from parkazoo.protocol.placement import logical
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.wire.member import Member
 
@@ -89,14 +90,30 @@ class Sockets:
         return getattr(self._find()[0], name)
 
 
-class Watchers:
-    """Stands where ``client._data_watchers`` or ``client._child_watchers`` stands, by the user's paths."""
+class Watchers(Mapping[str, "WatcherSet"]):
+    """Stands where ``client._data_watchers`` or ``client._child_watchers`` stands. Its paths have the chroot.
 
-    def __init__(self, find: Callable[[str], list[tuple[dict[str, set[Any]], str]]]) -> None:
+    :param find: where watches on a path are left. :param watched: gives the paths that have watches.
+    """
+
+    def __init__(
+        self, find: Callable[[str], list[tuple[dict[str, set[Any]], str]]], watched: Callable[[], list[str]]
+    ) -> None:
         self._find = find
+        self._watched = watched
 
     def __getitem__(self, path: str) -> WatcherSet:
+        """As kazoo's table: of a path without a watch, an empty set."""
         return WatcherSet(self._find(path))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._watched())
+
+    def __len__(self) -> int:
+        return len(self._watched())
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._watched()
 
     def get(self, path: str, default: Any = None) -> WatcherSet:
         return self[path]
@@ -135,6 +152,21 @@ class WatcherSet(MutableSet[Any]):
 
 def _users(watcher: Any) -> Any:
     return watcher.watcher if isinstance(watcher, DirectoryWatch) else watcher
+
+
+def watched_paths(members: Sequence[Member], of_children: bool) -> list[str]:
+    """The paths that have watches, on their children or else on their data."""
+    paths: dict[str, None] = {}
+    for member in members:
+        for table in (member._data_watchers, member._child_watchers):
+            for path, watchers in list(table.items()):  # other threads may be adding to both
+                for watcher in list(watchers):
+                    if isinstance(watcher, DirectoryWatch):
+                        if watcher.is_of_children is of_children:
+                            paths[watcher.path] = None
+                    elif (table is member._child_watchers) is of_children:
+                        paths[logical(path)] = None
+    return list(paths)
 
 
 Place = tuple[dict[str, set[Any]], str]

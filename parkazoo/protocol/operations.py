@@ -14,6 +14,7 @@ from kazoo.exceptions import (
     NoNodeError,
     NotEmptyError,
     NotReadOnlyCallError,
+    UnimplementedError,
 )
 from kazoo.security import ACL
 
@@ -24,6 +25,7 @@ from parkazoo.kazoo_private import (
     GetACL,
     GetChildren,
     GetChildren2,
+    Reconfig,
     SetACL,
     SetData,
     Sync,
@@ -353,7 +355,15 @@ def set_acl_of_mirror(d: Directory, acl: Sequence[ACL], version: int) -> Operati
 
 
 def ask_bootstrap(context: Context, request: Request) -> Operation[Any]:
-    """Reconfig, and requests that we do not know: the bootstrap ensemble answers them."""
+    """Reconfig, and requests that programs have made themselves: the bootstrap ensemble answers.
+
+    :raises UnimplementedError: nobody knows which of several ensembles such a request is for.
+    """
+    if request.type != Reconfig.type and len(context.names) > 1:
+        raise UnimplementedError(
+            f"{type(request).__name__}: ParKazoo does not know this request, nor the ensemble that it is for. "
+            "Send it by client.members[name], with the physical path that `parkazoo where` shows"
+        )
     return (yield from ask(context.resolver.bootstrap, request))
 
 

@@ -20,6 +20,7 @@ from kazoo.exceptions import (
     NoNodeError,
     NotEmptyError,
     SessionExpiredError,
+    UnimplementedError,
 )
 from kazoo.protocol.states import ZnodeStat
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Permissions
@@ -34,12 +35,14 @@ from parkazoo.kazoo_private import (
     GetChildren,
     GetChildren2,
     GetData,
+    Reconfig,
     SetACL,
     SetData,
     Sync,
     Transaction,
 )
 from parkazoo.protocol.grown.places import by_first
+from parkazoo.protocol.operations import ask_bootstrap
 from parkazoo.protocol.placement import Placement
 from tests.explore.alone import find_directory, make_context, make_grown, prepared
 from tests.explore.client import Client, Result
@@ -55,6 +58,21 @@ DEADLINE_S = 60
 
 def create(path: str, data: bytes = b"", flags: int = 0) -> Create:
     return Create(path, data, OPEN_ACL_UNSAFE, flags)
+
+
+class TestOwnRequests(unittest.TestCase):
+    """Of a type that ParKazoo does not know."""
+
+    def test_of_a_client_of_one_ensemble(self) -> None:
+        request = mock.Mock(type=500)
+        asking = ask_bootstrap(make_context(Placement(1)), request)
+        self.assertEqual(next(asking), ((0, request),))
+
+    def test_of_a_client_of_several(self) -> None:
+        with self.assertRaisesRegex(UnimplementedError, "Mock: .*client.members"):
+            next(ask_bootstrap(make_context(PLACEMENT), mock.Mock(type=500)))
+        reconfig = Reconfig(None, None, None, -1)
+        self.assertEqual(next(ask_bootstrap(make_context(PLACEMENT), reconfig)), ((0, reconfig),))
 
 
 class TestPipelines(unittest.TestCase):
