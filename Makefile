@@ -1,3 +1,4 @@
+# make help          this list
 # make demo          three ensembles of three ZooKeeper servers on this machine, and what ParKazoo does on them
 # make test          every test, against real servers
 # make faults        servers and clients killed, frozen and cut off for 10 minutes; [MINUTES=30] [SEED=1] [GROW=1]
@@ -14,7 +15,10 @@
 
 PYTHON ?= python3
 
-.PHONY: demo test faults fuzz lives explore bench-client evaluate check clean
+.PHONY: help demo test faults fuzz lives explore bench-client evaluate check clean
+
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
 
 demo: .venv/has-local
 	@.venv/bin/python -m parkazoo.demo

@@ -1,4 +1,4 @@
-"""``parkazoo local up``, ``status``, ``down``: ensembles on this machine that stay until ``down``."""
+"""``parkazoo local``: ensembles on this machine that stay from ``up`` until ``down``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,17 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.cli.belonging import find_belonging
-from parkazoo.local import LocalClusterError, ServerStatus, start_detached, status, stop_detached
+from parkazoo.cli.json_documents import print_json
+from parkazoo.cli.options import Json
+from parkazoo.local import (
+    LocalClusterError,
+    ServerStatus,
+    start_detached,
+    start_named,
+    status,
+    stop_detached,
+    stop_named,
+)
 
 
 def default_data() -> Path:
@@ -24,19 +34,27 @@ def default_data() -> Path:
 STYLES = {"serving": "green", "down": "red", "no quorum": "yellow", "no answer": "yellow"}
 Data = Annotated[Path, typer.Option("--data", help="Folder of the servers' files.", default_factory=default_data)]
 
+Name = Annotated[str, typer.Argument(metavar="NAME", help="An ensemble, as b, or a server, as b2.")]
+
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Real ZooKeeper ensembles on this machine.", no_args_is_help=True)
     group.command()(up)
     group.command("status")(show)
+    group.command()(stop)
+    group.command()(start)
     group.command()(down)
     app.add_typer(group, name="local")
 
 
 def up(
     data: Data,
-    ensembles: Annotated[int, typer.Option(min=1, max=26, help="How many ensembles.")] = 3,
-    servers: Annotated[int, typer.Option(min=1, max=9, help="Servers to an ensemble.")] = 3,
+    ensembles: Annotated[
+        int | None, typer.Option(min=1, max=26, help="How many ensembles: 3, if the folder has no others.")
+    ] = None,
+    servers: Annotated[
+        int | None, typer.Option(min=1, max=9, help="Servers to an ensemble: 3, if the folder has no others.")
+    ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Make no cluster map: plain, empty ZooKeepers.")] = False,
 ) -> None:
     """Start ensembles, make their cluster map, and leave them running. Does nothing if they run already.
@@ -49,7 +67,8 @@ def up(
     rows = _print_servers(console, data)
     if lost := [row.name for row in rows if row.state != "serving"]:
         raise LocalClusterError(
-            f"they were up already, but not all of them serve: {', '.join(lost)}. To start all of them again: "
+            f"they were up already, but not all of them serve: {', '.join(lost)}. To start one that is down: "
+            f"parkazoo local start {lost[0]}{_option(data)}; to start all of them again: "
             f"parkazoo local down{_option(data)}, then up"
         )
     if not is_new:
@@ -59,9 +78,28 @@ def up(
     console.print(Text(f"parkazoo local down{_option(data)}", style="bold"), soft_wrap=True)
 
 
-def show(data: Data) -> None:
+def show(data: Data, json: Json = False) -> None:
     """Show each server: address, process, role, and whether it serves."""
-    _print_servers(Console(), data)
+    if json:
+        print_json({"servers": [row._asdict() for row in status(data.expanduser().absolute())]})
+    else:
+        _print_servers(Console(), data)
+
+
+def stop(name: Name, data: Data) -> None:
+    """Stop an ensemble or a server, to see what clients do without it."""
+    console = Console()
+    with console.status("stopping"):
+        stop_named(data.expanduser().absolute(), name)
+    _print_servers(console, data)
+
+
+def start(name: Name, data: Data) -> None:
+    """Start an ensemble or a server that was stopped, or has ended."""
+    console = Console()
+    with console.status("starting"):
+        start_named(data.expanduser().absolute(), name)
+    _print_servers(console, data)
 
 
 def down(data: Data) -> None:
@@ -103,6 +141,9 @@ def _print_clients(console: Console, rows: Sequence[ServerStatus]) -> None:
     for number, client in enumerate((*clients, *plain)):
         console.print("           " if number else "Use them:  ", end="")
         console.print(client, style="bold", soft_wrap=True, highlight=False)
+    if ours:
+        console.print("Commands:  ", end="")
+        console.print(f"export PARKAZOO_HOSTS={ours}", style="bold", soft_wrap=True, highlight=False)
 
 
 def _to_begin_with(rows: Sequence[ServerStatus]) -> list[str]:

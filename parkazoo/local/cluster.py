@@ -14,10 +14,19 @@ from types import TracebackType
 from parkazoo.admin import init_map
 from parkazoo.local.addresses import ServerPorts, choose_ports
 from parkazoo.local.cluster_error import LocalClusterError
-from parkazoo.local.folder import State, lock_folder, recall
+from parkazoo.local.folder import State, lock_folder, recall, remember_pids
 from parkazoo.local.jars import find_zookeeper
 from parkazoo.local.java import find_java
-from parkazoo.local.servers import LocalEnsemble, LocalServer, Machine, stop_all, wait_all_serving
+from parkazoo.local.servers import (
+    LocalEnsemble,
+    LocalServer,
+    Machine,
+    find_servers,
+    start_all,
+    stop_all,
+    wait_all_serving,
+    wait_if_quorum,
+)
 from parkazoo.local.settings import JVM_FLAGS, LOGBACK, ZOO_CFG, format_zoo_cfg
 from parkazoo.local.supervisor import Supervisor
 
@@ -84,15 +93,27 @@ class LocalCluster:
 
         :raises LocalClusterError: if the cluster has not been started.
         """
+        return self._running()[0].hosts
+
+    def _running(self) -> tuple[LocalEnsemble, ...]:
         if not self.ensembles:
             raise LocalClusterError("this local cluster is not running: start() it, or use it in a with statement")
-        return self.ensembles[0].hosts
+        return self.ensembles
 
-    def start(self) -> None:
+    def start(self, name: str | None = None) -> None:
         """Start every server and wait until all serve; at first make the map. On failure nothing is left behind.
 
+        :param name: of an ensemble (``"b"``) or a server (``"b2"``) of a cluster that runs: start this alone, if
+            it does not run, and wait until it serves, if a majority of its ensemble runs.
         :raises LocalClusterError: with the reason.
         """
+        if name is not None:
+            servers = find_servers(self._running(), name)
+            start_all(servers)
+            assert self._folder is not None
+            remember_pids(self._folder, {each.name: each.pid for each in servers if each.is_running})
+            wait_if_quorum(self.ensembles, servers)
+            return
         if self._supervisor is not None:
             raise LocalClusterError("this local cluster is running already")
         java = find_java()
@@ -118,8 +139,15 @@ class LocalCluster:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
 
-    def stop(self) -> None:
-        """Stop every server and wait. Does nothing if the cluster is not running."""
+    def stop(self, name: str | None = None) -> None:
+        """Stop every server and wait. Does nothing if the cluster is not running.
+
+        :param name: of an ensemble (``"b"``) or a server (``"b2"``): stop this alone.
+        :raises LocalClusterError: there is none of that name.
+        """
+        if name is not None:
+            stop_all(find_servers(self._running(), name))
+            return
         supervisor, self._supervisor = self._supervisor, None
         if supervisor is None:
             return
@@ -136,7 +164,7 @@ class LocalCluster:
         """Leave the servers running after this process; `stop_detached` ends them. Needs a folder of one's own."""
         if self._supervisor is None or self._given is None:
             raise LocalClusterError("only a running cluster with a data folder can be left running")
-        self._supervisor.detach()
+        self._supervisor.detach(self._given)
         self._supervisor = None
         self.ensembles = ()
 

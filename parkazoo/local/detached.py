@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from parkazoo.local.addresses import HOST
+from parkazoo.local.addresses import HOST, ServerPorts
 from parkazoo.local.cluster import START_TIMEOUT_S, LocalCluster
 from parkazoo.local.cluster_error import AlreadyRunningError, LocalClusterError
-from parkazoo.local.folder import LOCK, State, is_locked, verify_shape
+from parkazoo.local.folder import LOCK, State, is_locked, remember_pids, shape_of, verify_shape
 from parkazoo.local.four_letter_words import WORD_TIMEOUT_S, four_letter_word, role_of
-from parkazoo.local.servers import STOP_TIMEOUT_S
+from parkazoo.local.servers import (
+    STOP_TIMEOUT_S,
+    LocalEnsemble,
+    LocalServer,
+    Machine,
+    find_servers,
+    start_all,
+    stop_all,
+    wait_if_quorum,
+)
+from parkazoo.local.supervisor import connected
 from parkazoo.local.waiting import wait_until
 
 
@@ -40,11 +51,7 @@ def status(data: Path) -> list[ServerStatus]:
 
     :raises LocalClusterError: if none does, or it is not ready yet.
     """
-    state = State.read(data) if is_locked(data) else None
-    if state is None:
-        raise _not_running(data)
-    if not state.pids:
-        raise LocalClusterError(f"the local cluster in {data} is just starting: try again")
+    state = _running(data)
 
     def of_server(ensemble: str, index: int) -> ServerStatus:
         pid = state.pids[ensemble][index]
@@ -59,6 +66,16 @@ def status(data: Path) -> list[ServerStatus]:
             for index in range(len(pids))
         ]
         return [row.result() for row in rows]
+
+
+def _running(data: Path) -> State:
+    """:raises LocalClusterError: no cluster runs there, or it is not ready yet."""
+    state = State.read(data) if is_locked(data) else None
+    if state is None:
+        raise _not_running(data)
+    if not state.pids:
+        raise LocalClusterError(f"the local cluster in {data} is just starting: try again")
+    return state
 
 
 def _not_running(data: Path) -> LocalClusterError:
@@ -79,16 +96,25 @@ def _condition(address: str, role: str) -> str:
 
 
 def start_detached(
-    data: Path, ensembles: int, servers: int, progress: Callable[[str], None], *, make_map: bool = True
+    data: Path,
+    ensembles: int | None,
+    servers: int | None,
+    progress: Callable[[str], None],
+    *,
+    make_map: bool = True,
 ) -> bool:
     """Start a cluster in the folder `data` that stays when this process ends.
 
     If it runs already, nothing is done; if another process is just starting it, that is waited for.
 
+    :param ensembles: how many; None: as many as the cluster has that has lived in the folder, 3 if there is none.
+    :param servers: to an ensemble; the same.
     :param progress: and `make_map`, as for LocalCluster.
     :returns: whether this call has started it.
     :raises LocalClusterError: it can't be started, or the one that runs has another shape.
     """
+    lived = shape_of(data) or (3, 3)
+    ensembles, servers = ensembles or lived[0], servers or lived[1]
     cluster = LocalCluster(ensembles, servers, data, make_map=make_map, progress=progress)
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
@@ -121,6 +147,54 @@ def _is_ready(data: Path) -> bool:
         return False
     state = State.read(data)
     return state is not None and bool(state.pids)
+
+
+def stop_named(data: Path, name: str) -> None:
+    """Stop an ensemble (``"b"``) or a server (``"b2"``) of the cluster that was left running in `data`, and wait.
+
+    :raises LocalClusterError: there is none.
+    """
+    with _attached(data) as ensembles:
+        stop_all(find_servers(ensembles, name))
+
+
+def start_named(data: Path, name: str) -> None:
+    """Start what does not run of an ensemble, or a server; as `LocalCluster.start`.
+
+    :raises LocalClusterError: there is none, or it does not serve.
+    """
+    with _attached(data) as ensembles:
+        servers = find_servers(ensembles, name)
+        with _turn(data):
+            start_all(servers)
+            remember_pids(data, {each.name: each.pid for each in servers if each.is_running})
+        wait_if_quorum(ensembles, servers)
+
+
+@contextlib.contextmanager
+def _attached(data: Path) -> Iterator[list[LocalEnsemble]]:
+    """The ensembles of a cluster that was left running."""
+    state = _running(data)
+    with connected(data) as owner:
+        ensembles = []
+        for name, pids in state.pids.items():
+            servers = []
+            for number, (ports, pid) in enumerate(zip(state.ports[name], pids, strict=True), 1):
+                argv = owner.ask("command", pid)
+                folder = data / name / str(number)
+                server = LocalServer(f"{name}{number}", folder, ServerPorts(*ports), argv, Machine(), owner)
+                server.adopt(pid)
+                servers.append(server)
+            ensembles.append(LocalEnsemble(name, servers))
+        yield ensembles
+
+
+@contextlib.contextmanager
+def _turn(data: Path) -> Iterator[None]:
+    """One command at a time: two would start a server twice."""
+    with (data / "turn").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def stop_detached(data: Path) -> None:

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,6 +78,22 @@ class State(NamedTuple):
             return None
         except (ValueError, TypeError):
             raise LocalClusterError(f"{folder / STATE} is damaged: use another folder") from None
+
+
+def remember_pids(folder: Path, pids: Mapping[str, int]) -> None:
+    """:param pids: by server, of those that were started again."""
+    if state := State.read(folder):
+        found = {
+            name: [pids.get(f"{name}{number}", pid) for number, pid in enumerate(before, 1)]
+            for name, before in state.pids.items()
+        }
+        state._replace(pids=found).write(folder)
+
+
+def shape_of(folder: Path) -> tuple[int, int] | None:
+    """How many ensembles of how many servers the cluster of this folder has; None: there has been none."""
+    state = State.read(folder)
+    return (len(state.ports), len(next(iter(state.ports.values())))) if state and state.has_served else None
 
 
 def recall(folder: Path, names: str, size: int) -> dict[str, list[ServerPorts]]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from parkazoo.local.addresses import HOST, ServerPorts
 from parkazoo.local.cluster_error import LocalClusterError
 from parkazoo.local.four_letter_words import WORD_TIMEOUT_S, Role, role_of
-from parkazoo.local.supervisor import Supervisor
+from parkazoo.local.supervisor import Channel
 from parkazoo.local.waiting import POLL_S, wait_until
 
 STOP_TIMEOUT_S = 10.0
@@ -43,7 +43,7 @@ class LocalServer:
     """
 
     def __init__(
-        self, name: str, folder: Path, ports: ServerPorts, argv: Sequence[str], machine: Machine, owner: Supervisor
+        self, name: str, folder: Path, ports: ServerPorts, argv: Sequence[str], machine: Machine, owner: Channel
     ) -> None:
         self.name = name
         self._ports = ports
@@ -58,6 +58,10 @@ class LocalServer:
 
     def __repr__(self) -> str:
         return f"<LocalServer {self.name} at {self.address}>"
+
+    def adopt(self, pid: int) -> None:
+        """Take the process that the supervisor has started before for this server."""
+        self._pid = pid
 
     @property
     def pid(self) -> int:
@@ -217,6 +221,40 @@ class LocalEnsemble:
             f"{server.address} {role.name or ('does not serve' if server.is_running else 'is down')}"
             for server, role in self.roles().items()
         )
+
+
+def find_servers(ensembles: Sequence[LocalEnsemble], name: str) -> tuple[LocalServer, ...]:
+    """The servers of the ensemble of that name, or the server.
+
+    :raises LocalClusterError: there is neither.
+    """
+    for ensemble in ensembles:
+        if ensemble.name == name:
+            return ensemble.servers
+        for server in ensemble.servers:
+            if server.name == name:
+                return (server,)
+    known = ", ".join(f"{each.name} ({', '.join(server.name for server in each.servers)})" for each in ensembles)
+    raise LocalClusterError(f"no ensemble and no server is called {name!r}: there are {known}")
+
+
+def start_all(servers: Sequence[LocalServer]) -> None:
+    """Start those that do not run, without waiting until they serve."""
+    for server in servers:
+        if not server.is_running:
+            server.start()
+
+
+def wait_if_quorum(ensembles: Sequence[LocalEnsemble], servers: Sequence[LocalServer]) -> None:
+    """Wait until servers that were started serve; not for those whose ensemble has no majority that runs.
+
+    :raises LocalClusterError: one ends, or does not serve in time.
+    """
+    for ensemble in ensembles:
+        if 2 * sum(each.is_running for each in ensemble.servers) > len(ensemble.servers):
+            for server in ensemble.servers:
+                if server in servers:
+                    server.wait_serving()
 
 
 def stop_all(servers: Sequence[LocalServer]) -> None:

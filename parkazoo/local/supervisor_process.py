@@ -4,7 +4,7 @@ Run by path (``python -I -S supervisor_process.py OWNER_PID [FOLDER]``), with th
 requests, JSON lines of ``[number, method, *arguments]``, and answers each with ``[number, value, error]``. It
 ends, and all its servers with it, when its input closes, when its owner is no longer its parent (a forked child
 of the owner may hold the pipe open), or on SIGTERM; last, it removes FOLDER. After ``detach`` only SIGTERM
-ends it.
+ends it, and it takes requests from whoever connects to the socket DOOR in the cluster's folder.
 
 All servers are in its process group. A forked watchdog waits for the supervisor's own death, by SIGKILL too,
 and then kills the group; SIGKILL also ends servers that are frozen. (PR_SET_PDEATHSIG would be Linux alone.)
@@ -12,6 +12,7 @@ and then kills the group; SIGKILL also ends servers that are frozen. (PR_SET_PDE
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -20,8 +21,12 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+if TYPE_CHECKING:
+    import socket
+
+DOOR = "door"
 OWNER_CHECK_S = 0.5
 STOPPED_TIMEOUT_S = 1.0
 TERM_TIMEOUT_S = 10.0
@@ -32,6 +37,7 @@ class Servers:
 
     def __init__(self, owner: int) -> None:
         self.owner: int | None = owner
+        self.door: socket.socket | None = None
         self.servers: dict[int, subprocess.Popen[bytes]] = {}
         self.frozen: set[int] = set()
 
@@ -68,14 +74,20 @@ class Servers:
                 server.returncode = os.waitstatus_to_exitcode(status)
             time.sleep(0.001)
 
-    def detach(self) -> None:
+    def command(self, pid: int) -> Any:
+        """What a server was started with."""
+        return self.servers[pid].args
+
+    def detach(self, folder: str) -> None:
+        """Have no owner from now on, but a socket in `folder`."""
+        self.door = open_door(folder)
         self.owner = None
 
     def answer(self, line: bytes) -> bytes:
         number, name, *arguments = json.loads(line)
         try:
             value: Any = getattr(self, name)(*arguments)
-        except OSError as error:
+        except (OSError, LookupError) as error:  # LookupError: no such server
             return json.dumps([number, None, str(error)]).encode()
         return json.dumps([number, value, None]).encode()
 
@@ -94,10 +106,34 @@ class Servers:
             for line in lines:
                 os.write(1, self.answer(line) + b"\n")
         let_go_of_pipes()
+        assert self.door is not None
+        self.serve_at(self.door)
+
+    def serve_at(self, door: socket.socket) -> NoReturn:
+        """Answer whoever connects."""
+        rests: dict[socket.socket, bytes] = {}
         while True:
             for server in self.servers.values():
                 server.poll()
-            time.sleep(OWNER_CHECK_S)
+            for ready in select.select([door, *rests], [], [], OWNER_CHECK_S)[0]:
+                if ready is door:
+                    rests[door.accept()[0]] = b""
+                elif (rest := self.answer_at(ready, rests[ready])) is not None:
+                    rests[ready] = rest
+                else:
+                    del rests[ready]
+                    ready.close()
+
+    def answer_at(self, connection: socket.socket, rest: bytes) -> bytes | None:
+        """Answer what has come; return the rest of it, None if the connection has ended."""
+        try:
+            part = connection.recv(1 << 16)
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                connection.sendall(self.answer(line) + b"\n")
+        except OSError:
+            return None
+        return rest if part else None
 
     def end(self, timeout_s: float) -> None:
         """SIGTERM and up to `timeout_s` seconds to comply, then SIGKILL."""
@@ -112,6 +148,24 @@ class Servers:
             except subprocess.TimeoutExpired:  # noqa: PERF203 - few turns
                 server.kill()
                 server.wait()
+
+
+def open_door(folder: str) -> socket.socket:
+    """Listen at the socket DOOR in a folder, whose path may be too long for a socket's."""
+    import socket  # noqa: PLC0415 - takes time, and only who detaches needs it
+
+    os.chdir(folder)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(DOOR)  # noqa: PTH108 - pathlib would double the start-up time
+        door = socket.socket(socket.AF_UNIX)
+        before = os.umask(0o177)  # nobody else may ask
+        door.bind(DOOR)
+        os.umask(before)
+        door.listen()
+    finally:
+        os.chdir("/")
+    return door
 
 
 def let_go_of_pipes() -> None:

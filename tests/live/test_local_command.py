@@ -136,11 +136,14 @@ class TestCommand(LocalCase):
             [(each.ensemble, each.role, each.state) for each in servers],
             [("a", "standalone", "serving"), ("b", "standalone", "serving")],
         )
-        again = self.command("local", "up", "--ensembles", "2", "--servers", "1", **home)
+        self.assertIn(f"export PARKAZOO_HOSTS={servers[0].address},{servers[1].address}\n", said)
+        again = self.command("local", "up", **home)  # the folder knows how many
         self.assertIn("They were up already.", again)
         self.assertEqual(again.replace("They were up already.\n\n", ""), said)
-        said = self.command("local", "up", status=1, **home)
-        self.assertIn("holds a cluster of 2 ensembles of 1, not of 3 of 3: ask for that (--ensembles 2 ", said)
+        said = self.command("local", "up", "--ensembles", "3", status=1, **home)
+        self.assertIn("holds a cluster of 2 ensembles of 1, not of 3 of 1: ask for that (--ensembles 2 ", said)
+        document = json.loads(self.command("local", "status", "--json", **home))
+        self.assertEqual(document, {"servers": [each._asdict() for each in servers]})
         os.kill(servers[0].pid, signal.SIGSTOP)
         os.kill(servers[1].pid, signal.SIGKILL)
         self.wait(lambda: not is_listening(servers[1].address), "killed")
@@ -152,11 +155,62 @@ class TestCommand(LocalCase):
         self.assertIn("error: they were up already, but not all of them serve: a1, b1.", said)
         self.assertIn("stopped", self.command("local", "down", **home))
         self.assertFalse(is_listening(servers[0].address))
-        self.command("local", "up", "--ensembles", "2", "--servers", "1", **home)  # map and znodes are still there
+        self.command("local", "up", **home)  # map, znodes and shape are still there
         self.assertEqual([each.address for each in local.status(folder)], [each.address for each in servers])
         os.kill(int((folder / LOCK).read_text()), signal.SIGKILL)
         self.wait(lambda: not any(is_listening(each.address) for each in servers), "they outlive their supervisor")
         self.assertIn("no local cluster is running", self.command("local", "status", status=1, **home))
+
+    def test_stop_and_start(self) -> None:
+        """Of an ensemble, and of a server, in a folder whose path is too long for a socket's."""
+        folder = self.folder / ("x" * 120)
+        self.addCleanup(self.end, folder)
+
+        def states(*arguments: str) -> list[str]:
+            if arguments:
+                self.command("local", *arguments, "--data", str(folder))
+            return [each.state for each in local.status(folder)]
+
+        self.assertEqual(states("up", "--ensembles", "2", "--servers", "1"), ["serving", "serving"])
+        before = local.status(folder)
+        self.assertEqual(states("stop", "b"), ["serving", "down"])
+        self.assertEqual(states("stop", "b1"), ["serving", "down"])  # again
+        self.assertEqual(states("start", "b1"), ["serving", "serving"])
+        self.assertEqual(states("start", "b"), ["serving", "serving"])  # again
+        after = local.status(folder)
+        self.assertEqual((after[0].pid, after[1].address), (before[0].pid, before[1].address))
+        self.assertNotEqual(after[1].pid, before[1].pid)
+        said = self.command("local", "stop", "c", "--data", str(folder), status=1)
+        self.assertIn("no ensemble and no server is called 'c': there are a (a1), b (b1)", said)
+        os.kill(after[0].pid, signal.SIGKILL)
+        self.assertEqual(states("start", "a"), ["serving", "serving"])
+        self.command("local", "down", "--data", str(folder))
+        self.wait(lambda: not any(is_listening(each.address) for each in after), "what was started again lives on")
+
+    def test_stop_of_a_cluster_that_has_an_owner(self) -> None:
+        """Its program can stop and start its servers itself."""
+        data = self.folder / "owned"
+        cluster = self.cluster(1, 3, data)
+        said = self.command("local", "stop", "a", "--data", str(data), status=1)
+        self.assertIn("takes no requests", said)
+        self.assertIn("it belongs to the program that has started it", said)
+        servers = cluster.ensembles[0].servers
+        cluster.stop("a2")
+        self.assertEqual([each.is_running for each in servers], [True, False, True])
+        cluster.start("a2")
+        self.assertEqual([each.state for each in local.status(data)], ["serving"] * 3)
+        self.assertEqual(local.status(data)[1].pid, servers[1].pid)
+        cluster.stop("a")
+        self.assertFalse(any(each.is_running for each in servers))
+        cluster.start("a3")  # without a majority it cannot serve, and is not waited for
+        self.assertEqual([each.is_running for each in servers], [False, False, True])
+        cluster.start("a")
+        self.assertEqual([each.state for each in local.status(data)], ["serving"] * 3)
+        with self.assertRaisesRegex(LocalClusterError, r"called 'x': there are a \(a1, a2, a3\)"):
+            cluster.stop("x")
+        cluster.stop()
+        with self.assertRaisesRegex(LocalClusterError, "is not running: start"):
+            cluster.start("a")
 
     def test_plain_ones_that_join_a_cluster_come_back(self) -> None:
         """Also without --plain, when the map has grown; and by themselves, before there is a map."""
