@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import ref
 
 from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNodeError, SessionExpiredError
 
@@ -56,7 +57,22 @@ class Marker:
         self._number = number
         self._acl = acl
         self._versions: dict[int, tuple[int, int]] = {}  # by ensemble: the session, and the version of its marker
+        self._in_doubt: dict[int, Attempt] = {}  # by ensemble: of a write whose caller has left
+        self._user: Callable[[], Once | None] = _nobody
         self.attempt: Attempt | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether its last write can send nothing more: it is over, or nothing refers to it."""
+        user = self._user()
+        return user is None or user.is_over
+
+    def use(self, user: Once) -> None:
+        """Serve another write. Only a free marker may."""
+        if self.attempt is not None:
+            self._in_doubt[self.attempt.ensemble] = self.attempt
+            self.attempt = None
+        self._user = ref(user)
 
     def guard(self, context: Context, ensemble: int, is_gone: bool) -> Operation[Request]:
         """The last step of a multi which goes to that ensemble now.
@@ -70,6 +86,10 @@ class Marker:
             yield from ask(ensemble, Exists(ROOT, None))
             session = context.owners.session_on(ensemble)
         path = f"{ROOT}/{MARKER}{format_session(session)}-{self._number}"
+        if (doubt := self._in_doubt.get(ensemble)) is not None:
+            if doubt.session == session:
+                yield from self._settle_doubt(doubt)
+            del self._in_doubt[ensemble]
         known, version = self._versions.get(ensemble, (0, 0))
         if known != session:
             version = yield from self._make(ensemble, path)
@@ -96,22 +116,37 @@ class Marker:
         attempt = self.attempt
         if attempt is None:
             return None
-        ensemble, session, path, version = attempt
-        if context.owners.session_on(ensemble) not in (session, 0):
+        if context.owners.session_on(attempt.ensemble) not in (attempt.session, 0):
             raise SessionExpiredError
+        try:
+            zxid = yield from self._settle(attempt)
+        except NoNodeError:
+            raise SessionExpiredError from None
+        if zxid is None:
+            self.attempt = None
+        return zxid
+
+    def _settle_doubt(self, doubt: Attempt) -> Operation[None]:
+        """Keep an earlier write's transaction from being done later than this."""
+        try:
+            yield from self._settle(doubt)
+        except NoNodeError:  # it can never be done: its marker is gone
+            self._versions.pop(doubt.ensemble, None)
+
+    def _settle(self, attempt: Attempt) -> Operation[int | None]:
+        """The zxid of a transaction that was sent; None if it has not been done, nor will be.
+
+        :raises NoNodeError: the marker is gone.
+        """
+        ensemble, session, path, version = attempt
         try:
             stat = yield from ask(ensemble, SetData(path, attempt.data(is_done=False), version))
             is_done = False
         except BadVersionError:
             data, stat = yield from ask(ensemble, GetData(path, None))
             is_done = data == attempt.data(is_done=True)
-        except NoNodeError:
-            raise SessionExpiredError from None
         self._versions[ensemble] = session, stat.version
-        if is_done:
-            return int(stat.mzxid)
-        self.attempt = None
-        return None
+        return int(stat.mzxid) if is_done else None
 
     def answered(self, *, is_done: bool) -> None:
         """The answer to the last attempt has come."""
@@ -121,19 +156,35 @@ class Marker:
         self.attempt = None
 
 
+def _nobody() -> None:
+    return None
+
+
 class Once:
     """A request for a transaction that is done once; the same again, until there is an answer.
 
+    A signal handler's exception may take its caller away at any point, while the operation goes on. So the marker
+    belongs to the request, not to the caller.
+
+    :param marker: a free one, which serves this request from now on.
     :ivar is_exact: the results are those that the transaction was answered: no stat is newer.
+    :ivar is_under_way: it was issued, and has no answer. :ivar is_left: it will not be issued again.
     """
 
-    __slots__ = ("is_exact", "marker", "operations")
+    __slots__ = ("__weakref__", "is_exact", "is_left", "is_under_way", "marker", "operations")
     type = NOT_ON_THE_WIRE
 
     def __init__(self, operations: Sequence[Request], marker: Marker) -> None:
         self.operations = operations
         self.marker = marker
         self.is_exact = True
+        self.is_under_way = self.is_left = False
+        marker.use(self)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it can send nothing more."""
+        return self.is_left and not self.is_under_way
 
 
 class Calls(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import Any
 
 from kazoo.exceptions import BadVersionError
@@ -25,11 +26,14 @@ class Counter(KazooCounter):
     def _change(self, value: Any) -> Counter:
         if not isinstance(value, self.default_type):
             raise TypeError("invalid type for value change")
-        retried(self.client, self._inner_change, value)
+        retried(self.client, self._value, partial(self._add, value))
         return self
 
-    def _inner_change(self, value: Any) -> None:
-        before, version = self._value()
+    def _add(self, value: Any, found: tuple[Any, int]) -> None:
+        """
+        :param found: the value that is there, and its version.
+        """
+        before, version = found
         after = before + value
         data = struct.pack(">i", after) if self.support_curator else repr(after).encode("ascii")
         self.pre_value, self.post_value = before, None

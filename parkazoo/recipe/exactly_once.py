@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections import deque
+import random
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, NoNodeError, SessionExpiredError
-from kazoo.retry import KazooRetry, RetryFailedError
+from kazoo.retry import ForceRetryError, KazooRetry
 
 from parkazoo.kazoo_private import Create
 from parkazoo.protocol.once import Marker, Once
@@ -18,6 +18,7 @@ from parkazoo.protocol.rights import own_acl
 from parkazoo.recipe.transaction import RetriableTransaction
 
 PAUSE_S, MOST_PAUSE_S = 0.05, 1.0
+PAUSE_SPREAD = 0.4  # of a pause
 SAFE_BYTES = 1_000_000  # servers end the connection of who sends more than jute.maxbuffer, by default 1 MiB
 TRIES_IF_LARGE = 3
 MAY_BE_DONE = "the session has ended before the answer came: it may have been done, or not"
@@ -26,13 +27,14 @@ MAY_BE_DONE = "the session has ended before the answer came: it may have been do
 class ExactlyOnce:
     """The writes of one client that are to be done once.
 
-    Each that is under way has a marker of its own, so they do not wait for each other.
+    Each that is under way has a marker of its own, so they do not wait for each other. Nobody gives a marker back:
+    whoever needs one looks for one that is free. So it does not matter where a caller was interrupted.
     """
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._free: deque[Marker] = deque()
-        self._numbers = count(1)
+        self._markers: list[Marker] = []
+        self._lock = client.handler.lock_object()
 
     def __call__(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """See :meth:`ParKazooClient.once`."""
@@ -91,52 +93,83 @@ class ExactlyOnce:
 
         :raises: as :meth:`ParKazooClient.once`; see :func:`may_be_done`.
         """
-        operations = list(transaction.operations)
-        transaction.begin_commit()
-        marker = self._free.pop() if self._free else self._new_marker()
-        request = Once(operations, marker)
-        results: list[Any] = []
+        request = self._request(list(transaction.operations))
         try:
-            again = KazooRetry(
-                max_tries=TRIES_IF_LARGE if (size := _size(operations)) > SAFE_BYTES else -1,
-                delay=PAUSE_S,
-                max_delay=MOST_PAUSE_S,
-                ignore_expire=False,
-                sleep_func=self._client.handler.sleep_func,
-            )
-            results = again(self._try, request)
-        except RetryFailedError:
-            raise ConnectionLoss(
-                f"{_paths(self._client, operations)}: the connection was lost {TRIES_IF_LARGE} times at {size:,} "
-                "bytes, which may be more than the servers take (jute.maxbuffer)"
-            ) from None
-        except (ConnectionClosedError, SessionExpiredError) as error:
-            if marker.attempt is None:  # it was not sent
-                raise
-            raise type(error)(f"{_paths(self._client, operations)}: {MAY_BE_DONE}") from None
+            transaction.begin_commit(request)
+            answer = self._until_answered(request, transaction)
+            if isinstance(answer, Exception):
+                raise self._told(request, answer)
         finally:
-            transaction.end_commit(bool(results) and not any(isinstance(each, Exception) for each in results))
-            if marker.attempt is None:
-                self._free.append(marker)
+            request.is_left = True
         named = [
             self._name(operation, result) if isinstance(result, str) else result
-            for operation, result in zip(operations, results, strict=True)
+            for operation, result in zip(request.operations, answer, strict=True)
         ]
         return named, request.is_exact
 
-    def _try(self, request: Once) -> list[Any]:
-        result = self._client.handler.async_result()
-        self._client._call(request, result)
-        results: list[Any] = result.get()
-        return results
+    def _request(self, operations: list[Any]) -> Once:
+        """With a marker that nobody uses."""
+        with self._lock:
+            marker = next((each for each in self._markers if each.is_free), None)
+            if marker is None:
+                marker = Marker(len(self._markers) + 1, own_acl(self._client.auth_data))
+                self._markers.append(marker)
+            request = Once(operations, marker)
+        return request  # noqa: RET504 - from within, a signal handler's exception could keep the lock
 
-    def _new_marker(self) -> Marker:
-        return Marker(next(self._numbers), own_acl(self._client.auth_data))
+    def _until_answered(self, request: Once, transaction: RetriableTransaction) -> Any:
+        """The answer, an error too; after each lost connection the request is issued again."""
+        pause_s, size = PAUSE_S, _size(request.operations)
+        for tries in count(1):
+            answer = self._ask(request, transaction)
+            if not isinstance(answer, KazooRetry.RETRY_EXCEPTIONS):
+                break
+            if tries == TRIES_IF_LARGE and size > SAFE_BYTES:
+                return ConnectionLoss(
+                    f"{_paths(self._client, request.operations)}: the connection was lost {TRIES_IF_LARGE} times "
+                    f"at {size:,} bytes, which may be more than the servers take (jute.maxbuffer)"
+                )
+            self._client.handler.sleep_func(pause_s * random.uniform(1 - PAUSE_SPREAD, 1 + PAUSE_SPREAD))
+            pause_s = min(2 * pause_s, MOST_PAUSE_S)
+        return answer
+
+    def _ask(self, request: Once, transaction: RetriableTransaction) -> Any:
+        """Whatever this raises is no answer: the caller was interrupted."""
+        result = self._client.handler.async_result()
+        request.is_under_way = True
+        self._client._call(request, _Reply(request, transaction, result))
+        return result.get()
+
+    def _told(self, request: Once, error: Exception) -> Exception:
+        """An error as the user hears it."""
+        is_end = isinstance(error, (ConnectionClosedError, SessionExpiredError))
+        if not is_end or request.marker.attempt is None:  # it was not sent
+            return error
+        return type(error)(f"{_paths(self._client, request.operations)}: {MAY_BE_DONE}")
 
     def _name(self, operation: Create, made: str) -> str:
         """What the user calls what was made; it may have a number."""
         prefix = split(operation.path)[1]
         return str(self._client.unchroot(operation.path)) + split(made)[1][len(prefix) :]
+
+
+class _Reply:
+    """The reply to a write. The request ends here, whether or not its caller still waits; an error is a result."""
+
+    __slots__ = ("_request", "_result", "_transaction")
+
+    def __init__(self, request: Once, transaction: RetriableTransaction, result: Any) -> None:
+        self._request = request
+        self._transaction = transaction
+        self._result = result
+
+    def set(self, value: Any = None) -> None:
+        self._transaction.answered(value)
+        self.set_exception(value)
+
+    def set_exception(self, exception: Any) -> None:
+        self._request.is_under_way = False
+        self._result.set(exception)
 
 
 def size_of(path: str, data: bytes) -> int:
@@ -157,18 +190,25 @@ def may_be_done(error: Exception) -> bool:
     return MAY_BE_DONE in str(error)
 
 
-def retried(client: Any, func: Callable[..., Any], *args: Any) -> Any:
-    """``client.retry`` of what contains a write by ``once``: that is not done again if its session has ended."""
-    ended: list[SessionExpiredError] = []
+def retried(client: Any, read: Callable[[], Any], write: Callable[[Any], Any]) -> Any:
+    """What `write` returns, which does something once, and is given what `read` returns.
+
+    ``client.retry`` of both, until `write` raises something else than ForceRetryError: it may have been done then,
+    so it is not tried again, whatever that is.
+    """
+    raised: list[BaseException] = []
 
     def call() -> Any:
+        found = read()
         try:
-            return func(*args)
-        except SessionExpiredError as error:
-            ended.append(error)
+            return write(found)
+        except ForceRetryError:
+            raise
+        except BaseException as error:
+            raised.append(error)
             return None
 
     result = client.retry(call)
-    if ended:
-        raise ended[0]
+    if raised:
+        raise raised[0]
     return result

@@ -42,10 +42,11 @@ class Queue(KazooQueue):
 
         :returns: its value; None if there is no entry.
         """
-        value: bytes | None = retried(self.client, self._inner_get)
+        value: bytes | None = retried(self.client, self._first, self._take)
         return value
 
-    def _inner_get(self) -> bytes | None:
+    def _first(self) -> tuple[str, bytes] | None:
+        """The path of the first entry, and its value."""
         self._ensure_paths()
         if not self._children:
             self._children = sorted(self.client.get_children(self.path))
@@ -53,7 +54,16 @@ class Queue(KazooQueue):
             return None
         path = f"{self.path}/{self._children[0]}"
         try:
-            value: bytes = self.client.get(path)[0]
+            return path, self.client.get(path)[0]
+        except NoNodeError:  # another client has taken it
+            self._children = []
+            raise ForceRetryError from None
+
+    def _take(self, first: tuple[str, bytes] | None) -> bytes | None:
+        if first is None:
+            return None
+        path, value = first
+        try:
             self.client.once(self.client.delete, path)
         except NoNodeError:  # another client has taken it
             self._children = []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
+from weakref import ref
 
 from parkazoo.kazoo_private import Transaction, prefix_root
 from parkazoo.types.client import TransactionRequest, TransactionResult
@@ -20,7 +21,7 @@ class RetriableTransaction(TransactionRequest):
 
     def __init__(self, client: Any) -> None:
         super().__init__(client)
-        self._is_under_way = False
+        self._last: Callable[[], Commit | None] = lambda: None
 
     def create(
         self,
@@ -43,38 +44,50 @@ class RetriableTransaction(TransactionRequest):
         :raises ValueError: it has been committed, or is just being.
         """
         result: AsyncResult[list[TransactionResult]] = self.client.handler.async_result()
-        self.begin_commit()
-        self.client._call(Transaction(list(self.operations)), _Reply(self.end_commit, result))
+        reply = _Reply(self, result)
+        self.begin_commit(reply)
+        self.client._call(Transaction(list(self.operations)), reply)
         return result
 
-    def begin_commit(self) -> None:
+    def begin_commit(self, commit: Commit) -> None:
         """
+        :param commit: whose end is the commit's. It has ended, too, when nothing refers to it.
         :raises ValueError: it has been committed, or is just being.
         """
         self._check_tx_state()
-        self._is_under_way = True
+        self._last = ref(commit)
 
-    def end_commit(self, is_done: bool) -> None:
-        self.committed = is_done
-        self._is_under_way = False
+    def answered(self, results: list[Any]) -> None:
+        self.committed = not any(isinstance(each, Exception) for each in results)
 
     def _check_tx_state(self) -> None:
         super()._check_tx_state()
-        if self._is_under_way:
+        commit = self._last()
+        if commit is not None and not commit.is_over:
             raise ValueError("Transaction is being committed")
+
+
+class Commit(Protocol):
+    """A commit of a transaction."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it can send nothing more."""
 
 
 class _Reply:
     """Updates the transaction before the caller gets the result."""
 
-    def __init__(self, end: Callable[[bool], None], result: Any) -> None:
-        self._end = end
+    def __init__(self, transaction: RetriableTransaction, result: Any) -> None:
+        self.is_over = False
+        self._transaction = transaction
         self._result = result
 
     def set(self, value: Any = None) -> None:
-        self._end(not any(isinstance(each, Exception) for each in value))
+        self._transaction.answered(value)
+        self.is_over = True
         self._result.set(value)
 
     def set_exception(self, exception: Exception) -> None:
-        self._end(False)
+        self.is_over = True
         self._result.set_exception(exception)

@@ -27,6 +27,7 @@ from parkazoo.fsck import check
 from parkazoo.kazoo_private import CONNECTION_DROP, Create, Delete, SetData, Transaction
 from parkazoo.protocol.placement import MARKER, ROOT, split
 from parkazoo.protocol.registration import format_session
+from parkazoo.structures.policies import Always
 from parkazoo.wire.member import Member
 from tests.live.world import LiveTest, wait_until
 
@@ -71,6 +72,68 @@ def lost_answer(path: str, when_lost: Callable[[], None] = lambda: None) -> Iter
         yield
     if not lost:
         raise AssertionError("nothing was lost")
+
+
+class HeldAnswers:
+    """The answers to writes of some names are held until they are released."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+        self._answers: list[Callable[[], None]] = []
+        self._is_open = False
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def __enter__(self) -> HeldAnswers:
+        submit = Member.submit
+
+        def holding(member: Member, request: Any, reply: Any) -> None:
+            if not self._is_open and reply is not None and any(writes(request, name) for name in self._names):
+                reply = HeldAnswer(self._answers, reply)
+            submit(member, request, reply)
+
+        self._patch = mock.patch.object(Member, "submit", holding)
+        self._patch.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._patch.stop()
+        self.release()
+
+    def release(self) -> None:
+        """Give all that are held, in their order; nothing is held from now on."""
+        self._is_open = True
+        while self._answers:
+            self._answers.pop(0)()
+
+
+class HeldAnswer:
+    """The reply to a request whose answer is held."""
+
+    def __init__(self, held: list[Callable[[], None]], reply: Any) -> None:
+        self._held = held
+        self._reply = reply
+
+    def set(self, value: Any = None) -> None:
+        self._held.append(partial(self._reply.set, value))
+
+    def set_exception(self, exception: Exception) -> None:
+        self._held.append(partial(self._reply.set_exception, exception))
+
+
+class TimeIsUp(BaseException):
+    """What ends a wait, as gevent.Timeout or a signal handler's exception."""
+
+
+class Impatient:
+    """An async result whose wait ends at once."""
+
+    def __init__(self, result: Any) -> None:
+        self.set, self.set_exception = result.set, result.set_exception
+
+    def get(self) -> Any:
+        raise TimeIsUp
 
 
 class OnceTest(LiveTest):
@@ -203,6 +266,130 @@ class TestOnce(OnceTest):
         self.assertTrue(any(session in name for name in names))
         zk.stop()
         self.assertFalse(any(session in name for name in self.kazoo(0).get_children(ROOT)))
+
+
+class TestInterrupted(OnceTest):
+    """A caller is interrupted, and its write goes on without it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.order = self.client._session.driver.order
+
+    def once(self, *arguments: Any) -> Any:
+        """On a thread or greenlet of its own; an async result."""
+        result = self.client.handler.async_result()
+
+        def write() -> None:
+            try:
+                result.set(self.client.once(*arguments))
+            except BaseException as error:
+                result.set(error)
+
+        self.client.handler.spawn(write)
+        return result
+
+    def interrupt(self, *arguments: Any) -> None:
+        """Issue a write, and be interrupted while it is waited for."""
+        make = self.client.handler.async_result
+        with (
+            mock.patch.object(self.client.handler, "async_result", lambda: Impatient(make())),
+            self.assertRaises(TimeIsUp),
+        ):
+            self.client.once(*arguments)
+
+    def at_once(self, *writes: tuple[Any, ...]) -> None:
+        """Writes that are under way together, so that each has a marker."""
+        names = [split(path)[1] for _, path, *_ in writes]
+        with HeldAnswers(*names) as held:
+            results = [self.once(*each) for each in writes]
+            wait_until(lambda: len(held) == len(writes), "all are under way")
+        for result in results:
+            self.assertNotIsInstance(result.get(), Exception)
+
+    def markers(self) -> list[str]:
+        session = format_session(self.member(self.client, 0).client_id[0])
+        return [name for name in self.kazoo(0).get_children(ROOT) if MARKER in name and session in name]
+
+    def test_its_marker_serves_no_other_write(self) -> None:
+        """Two writes are under way, two wait behind them, and the caller of the first of these is interrupted."""
+        zk, (p, q, r) = self.client, [f"{split(self.places[0])[0]}/{name}" for name in "pqr"]
+        for path in (p, q, r):
+            zk.create(path)
+        self.at_once(*[(zk.set, path, b"") for path in (p, q, r)])
+        with HeldAnswers("p", "q") as held:
+            results = [self.once(zk.set, path, b"1") for path in (p, q)]
+            wait_until(lambda: len(held) == 2, "two are under way")
+            self.interrupt(zk.set, p, b"2")
+            wait_until(lambda: self.order.blocked == 1, "it waits")
+            results.append(self.once(zk.set, q, b"3"))
+            wait_until(lambda: self.order.blocked == 2, "the other one waits")
+        stats = [result.get() for result in results]
+        self.assertEqual([stat.version for stat in stats], [2, 2, 3])
+        self.assertEqual([zk.get(path)[0] for path in (p, q)], [b"2", b"3"])
+
+    def test_a_dictionary_swaps_once(self) -> None:
+        """The same by a DistributedDict's compare_and_set."""
+        zk, path = self.client, f"{self.root}/values"
+        values = zk.DistributedDict(path, Always())  # no watch reads meanwhile
+        values.update(p=0, q=0, r=0)
+        self.at_once(*[(zk.set, f"{path}/{key}", b"1") for key in "pqr"])
+        swapped: list[bool] = []
+        with HeldAnswers("p", "q") as held:
+            for key in "pq":
+                self.once(zk.set, f"{path}/{key}", b"2")
+            wait_until(lambda: len(held) == 2, "two are under way")
+            self.interrupt(zk.set, f"{path}/p", b"3")
+            wait_until(lambda: self.order.blocked == 1, "it waits")
+            zk.handler.spawn(lambda: swapped.append(values.compare_and_set("q", 2, 3)))
+            wait_until(lambda: self.order.blocked == 2, "the other one waits")
+        wait_until(lambda: swapped, "the answer")
+        self.assertEqual(swapped, [True])
+        self.assertEqual((zk.get(f"{path}/q")[0], zk.exists(f"{path}/q").version), (b"3", 3))
+
+    def test_markers_come_back(self) -> None:
+        """One for each write at a time, however many callers are interrupted."""
+        zk, path = self.client, self.places[0]
+        name = split(path)[1]
+        self.at_once((zk.set, path, b""), (zk.set, self.root, b""))
+        for number in range(5):
+            with HeldAnswers(name) as held:
+                self.interrupt(zk.set, path, b"%d" % number)
+                wait_until(lambda held=held: len(held) == 1, "the answer")
+                zk.once(zk.set, self.root, b"meanwhile")
+            with lost_answer(path):
+                self.interrupt(zk.set, path, b"lost")
+                wait_until(lambda: not self.order, "the loss")
+        value, stat = zk.get(path)
+        self.assertEqual((value, stat.version), (b"lost", 11))
+        self.assertEqual(len(self.markers()), 2)
+
+    def test_an_error_that_would_be_retried(self) -> None:
+        """If the caller's wait ends by a ConnectionLoss of a signal handler, that is no answer."""
+        waits = mock.Mock(side_effect=[ConnectionLoss, TimeIsUp])
+        with mock.patch.object(Impatient, "get", waits), self.assertRaises(ConnectionLoss):
+            self.interrupt(self.client.set, self.root, b"")
+        wait_until(lambda: not self.order, "the answer")
+        self.assertEqual(self.client.exists(self.root).version, 1)
+
+    def test_a_transaction(self) -> None:
+        """It is being committed as long as it may be done."""
+        zk, path = self.client, self.places[0]
+        transaction = zk.transaction()
+        transaction.set_data(path, b"1")
+        with HeldAnswers(split(path)[1]) as held:
+            self.interrupt(transaction.commit)
+            self.assertRaisesRegex(ValueError, "being committed", transaction.commit_async)
+            self.assertFalse(transaction.committed)
+            wait_until(lambda: len(held) == 1, "the answer")
+        self.assertTrue(transaction.committed)
+        self.assertRaisesRegex(ValueError, "already committed", zk.once, transaction.commit)
+        refused = zk.transaction()
+        refused.set_data(path, b"2", version=7)
+        with HeldAnswers(split(path)[1]) as held:
+            self.interrupt(refused.commit)
+            wait_until(lambda: len(held) == 1, "the answer")
+        self.assertIsInstance(zk.once(refused.commit)[0], BadVersionError)  # it may be tried again
+        self.assertEqual(zk.get(path)[0], b"1")
 
 
 class TestConnections(OnceTest):

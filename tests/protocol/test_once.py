@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unittest
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import count, product
 from typing import Any, NamedTuple
 from unittest import mock
@@ -161,6 +162,57 @@ class TestLosses(unittest.TestCase):
             self.assertEqual(list(differences(form, 2, names)), [])
 
 
+class TestLeft(unittest.TestCase):
+    """The caller of a write has left after a lost connection. Its marker serves another write."""
+
+    def next_of(self, form: Form, loss: Loss) -> Client:
+        """A client behind both writes, the second of which must be done and answered as ever.
+
+        :raises AssertionError: it is not, or the first one is done behind it.
+        """
+        client, marker = Client(form), Marker(1, OPEN_ACL_UNSAFE)
+        plan = client.plans[Once.type]
+        left = Once([SetData(f"{D}/x", b"left", -1)], marker)
+        with suppress(ConnectionLoss):
+            client.run(plan.operation(client.context, left), loss)
+        del left
+        request = Once([SetData(f"{D}/x", b"next", -1)], marker)
+        (stat,) = client.run(plan.operation(client.context, request), None)
+        self.assertTrue(request.is_exact)
+        home = PLACEMENT.home(f"{D}/x")
+        node = client.model.nodes[home.ensemble][home.path]
+        self.assertEqual((node.data, node.version), (b"next", stat.version))
+        return client
+
+    def test_each_request_is_lost(self) -> None:
+        for form, at, how in product((Form.PLAIN, Form.GROWN), range(12), (BEFORE, AFTER, LATE)):
+            with self.subTest(form=form, at=at, how=how):
+                self.next_of(form, Loss(at, how))
+
+    def test_on_another_ensemble_nobody_asks(self) -> None:
+        """It might be away."""
+        client, marker = Client(Form.PLAIN), Marker(1, OPEN_ACL_UNSAFE)
+        plan = PLANS[Once.type]
+        with self.assertRaises(ConnectionLoss):
+            client.run(plan.operation(client.context, Once([SetData(f"{D}/x", b"", -1)], marker)), Loss(1, AFTER))
+        asked: list[int] = []
+        operation, answers = plan.operation(client.context, Once([create("/leaf")], marker)), None
+        with suppress(StopIteration):
+            while True:
+                steps = operation.send(answers)
+                asked += [ensemble for ensemble, _ in steps]
+                answers = [client.model.execute(*step) for step in steps]
+        self.assertEqual(set(asked), {PLACEMENT.home("/leaf").ensemble})
+        self.assertNotEqual(PLACEMENT.home("/leaf").ensemble, PLACEMENT.home(f"{D}/x").ensemble)
+
+    def test_a_mutant_that_does_not_settle_what_was_left(self) -> None:
+        def settle(marker: Marker, doubt: object) -> Operation[None]:
+            yield from ()
+
+        with mock.patch("parkazoo.protocol.once.Marker._settle_doubt", settle), self.assertRaises(BadVersionError):
+            self.next_of(Form.PLAIN, Loss(1, AFTER))
+
+
 class TestEnds(unittest.TestCase):
     """What is not answered as if nothing had been lost."""
 
@@ -227,6 +279,23 @@ class TestEnds(unittest.TestCase):
             (result,) = self.client.run(self.issue(Once(operations, self.marker)), None)
             self.assertEqual(isinstance(result, Exception) and type(result), error or False, operations)
         self.assertEqual(len(self.paths()), 1)
+
+    def test_it_is_free_when_its_write_is_over(self) -> None:
+        request = Once([create(f"{D}/one")], self.marker)
+        request.is_under_way = True
+        self.assertFalse(self.marker.is_free)
+        request.is_left = True
+        self.assertFalse(self.marker.is_free)
+        request.is_under_way = False
+        self.assertTrue(self.marker.is_free)
+
+    def test_it_is_free_when_nothing_refers_to_its_write(self) -> None:
+        """The call was interrupted before anybody could send it."""
+        request = Once([create(f"{D}/one")], self.marker)
+        request.is_under_way = True
+        self.assertFalse(self.marker.is_free)
+        del request
+        self.assertTrue(self.marker.is_free)
 
     def test_it_is_no_ephemeral_of_the_users(self) -> None:
         holdings = Holdings()
