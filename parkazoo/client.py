@@ -36,6 +36,8 @@ from parkazoo.protocol.steps import Request
 from parkazoo.structures.defers import Deferring
 from parkazoo.structures.distributed_dict import Sharing
 from parkazoo.version import __version__
+from parkazoo.wire import loop as loops
+from parkazoo.wire.farewell import say_farewell
 from parkazoo.wire.handler import Handler, start_handler, stop_handler
 from parkazoo.wire.member import Member
 from parkazoo.wire.routine import end_after_fork, is_current
@@ -216,12 +218,19 @@ class ParKazooClient(Deferring, Sharing):
         client starts again: then each gets the event NONE.
 
         It takes the session timeout at most, or ten seconds if that is longer. Callbacks that still run by then
-        are left to themselves.
+        are left to themselves. In a ``__del__`` at the interpreter's end it closes the sessions and does no more.
 
         :raises WriterNotClosedException: a server has not answered by then.
         """
         if self._stopped.is_set() and (self._session is None or self._session.is_stopping):
             return  # otherwise a stop() was interrupted before it could ask for the end
+        if sys.is_finalizing():
+            self._state = KeeperState.CLOSED
+            say_farewell(link for member in self._members() if (link := member._connection._link) is not None)
+            return
+        if loops.is_here():  # in a `__del__`: what it would wait for, it holds up
+            self.handler.spawn(self.stop)
+            return
         self.listeners.before_use()
         self._end_deferred()
         deadline_s = time.monotonic() + self._close_timeout_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -80,7 +81,7 @@ class Result(AsyncResult):
         raise self._exception
 
     def wait(self, timeout: float | None = None) -> bool:
-        if self._exception is _NOT_YET:
+        if self._exception is _NOT_YET and not sys.is_finalizing():  # then no thread brings an answer any more
             waiter = threading.Lock()
             waiter.acquire()
             self._waiters.append(waiter)

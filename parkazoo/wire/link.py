@@ -8,6 +8,7 @@ meanwhile. Otherwise the loop writes, many requests at a time. One thread writes
 
 from __future__ import annotations
 
+import os
 import random
 import ssl
 import threading
@@ -387,6 +388,23 @@ class Link:
             if self._sender is None or self._sender == BROKEN:
                 self._sock.close()
         self._on_end(error)
+
+    def close_alone(self) -> int | None:
+        """When no other thread runs, nor will: ask the server to close the session, with what is unsent before.
+
+        No lock is taken, for a thread that has stopped may hold it.
+
+        :returns: a descriptor of the connection, for the caller to close; None if this is not the time to send.
+        """
+        exchange = self._exchange
+        if exchange.state != OPEN or self._sender is not None:
+            return None
+        data = bytes(self._unsent) + exchange.close()
+        exchange.end()
+        with suppress(OSError):
+            if self._sock.send(data) == len(data):
+                return os.dup(self._sock.fileno())
+        return None
 
     def _is_ready(self, reading: list[Any], writing: list[Any]) -> bool:
         """The answer of a select with which a program has replaced the handler's."""

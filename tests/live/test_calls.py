@@ -789,6 +789,77 @@ threading.Thread.start = start
 """
 
 
+SERVICE = """
+from kazoo.exceptions import ConnectionClosedError
+from kazoo.handlers.threading import KazooTimeoutError
+{before}
+from parkazoo import ParKazooClient
+class Service:
+    def __init__(self):
+        self.zk = ParKazooClient({hosts!r}, timeout=60{options})
+        self.zk.start()
+        for path in {paths!r}:
+            self.zk.create(path, ephemeral=True)
+    def ask(self, error):
+        try: self.zk.get("/")
+        except error: print(error.__name__)
+    def __del__(self, NoAnswer=KazooTimeoutError, Closed=ConnectionClosedError):  # the module's names may be gone
+        if {asks}: self.ask(NoAnswer)
+        self.zk.stop()
+        self.zk.stop()
+        if {asks}: self.ask(Closed)
+        print("ends", flush=True)
+service = Service()
+"""
+
+
+class TestService(LiveTest):
+    """An object of a module, which the interpreter takes away at its end: no thread runs any more."""
+
+    def check(self, before: str = "", options: str = "", *, asks: bool = False, says: str = "") -> None:
+        client = self.parkazoo()
+        self.root = self.new_root(client)
+        paths = [f"{path}-e" for path in self.on_each(client)]
+        program = SERVICE.format(before=before, hosts=self.cluster.hosts, options=options, paths=paths, asks=asks)
+        answer = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program],
+            capture_output=True,
+            text=True,
+            timeout=EXIT_S,
+            check=False,
+        )
+        self.assertEqual((answer.stdout, answer.stderr), (f"{says}ends\n", ""))
+        for path in paths:
+            client.sync(path)
+            self.assertIsNone(client.exists(path))
+
+    def test_other_handlers(self) -> None:
+        for kind in OTHERS:
+            module, name = kind.rsplit(".", 1)
+            with self.subTest(kind=kind):
+                self.check(f"from {module} import {name}", f", handler={name}()")
+
+    def test_patched(self) -> None:
+        before = "from gevent import monkey; monkey.patch_all()\nfrom {} import {} as Handler"
+        self.check(before.format(*OTHERS[1].rsplit(".", 1)), ", handler=Handler()")
+
+    def test_threads(self) -> None:
+        """Before the session is closed no answer comes any more: an error, at once."""
+        self.check(asks=True, says="KazooTimeoutError\nConnectionClosedError\n")
+
+    def test_on_the_loop(self) -> None:
+        """Where any garbage may be collected."""
+        client, other = self.parkazoo(), self.parkazoo()
+        path = self.new_root(other)
+        client.create(f"{path}/e", ephemeral=True)
+        session, loop = client._session, client._runtime.loop
+        has_returned = threading.Event()
+        loop.call(lambda: (client.stop(), has_returned.set()))
+        self.assertTrue(has_returned.wait(SOME_S))
+        wait_until(lambda: session.is_over, "the end of the session")
+        self.assertIsNone(other.exists(f"{path}/e"))
+
+
 class TestExit(LiveTest):
     """Programs end, without a word on what they were doing to end."""
 
