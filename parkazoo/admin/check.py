@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, Connections, reasons
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, Connections, try_each
 from parkazoo.admin.contents import Contents, has_mirrors, lost_parts, missing_fences, parts_of
 from parkazoo.admin.copies import AGAIN, MEND_PRIMARY, mend_copy
 from parkazoo.admin.identity import is_identity
@@ -17,6 +17,7 @@ from parkazoo.protocol.map_copies import CopyKind, judge_copy
 from parkazoo.protocol.placement import CLIENTS, DONE, ENSEMBLE, FENCES, MAP, ROOT
 from parkazoo.protocol.server_list import CONFIG
 
+ADMIT = "see why its servers do not answer, or give the identity that they want"
 MOVED = "or put its new address into the map with `parkazoo map hosts`"
 
 
@@ -49,18 +50,44 @@ def check_map(
 
 
 def find_wrong(cluster_map: ClusterMap, connections: Connections) -> list[Finding]:
-    """What `check_map` returns."""
-    clients, remedy = connections.clients, f"start its servers, {MOVED}"
+    """What `check_map` returns. An ensemble that cannot be read is one finding, and no reason to know nothing."""
+    found, unreadable = try_each(connections.clients, lambda client: _look_at(client, cluster_map))
+    seen = connections.without(unreadable)
+    start = f"start its servers, {MOVED}"
     return [
-        *(Finding(client.name, f"cannot be reached: {reasons(client)}", remedy) for client in connections.absent),
-        *(finding for client in clients.values() for finding in _check_ensemble(client, cluster_map)),
-        *_check_forms(clients),
-        *_check_servers(connections, cluster_map),
+        *(Finding(name, f"cannot be reached: {why}", start) for name, why in seen.absent.items()),
+        *(Finding(name, f"cannot be read: {why}", ADMIT) for name, why in seen.unreadable.items()),
+        *(finding for look in found.values() for finding in look.findings),
+        *_check_forms({name: look.is_open for name, look in found.items()}),
+        *_check_servers(seen, cluster_map, found),
     ]
 
 
-def _check_ensemble(client: AdminClient, cluster_map: ClusterMap) -> Iterator[Finding]:
+class _Look(NamedTuple):
+    """What is known of an ensemble.
+
+    :param is_open: whether anyone may use ``/parkazoo``; None if it is not there.
+    :param has_record: whether it says which ensemble it is.
+    :param has_lost: whether it has lost its data.
+    """
+
+    findings: Sequence[Finding]
+    is_open: bool | None
+    has_record: bool
+    has_lost: bool
+
+
+def _look_at(client: AdminClient, cluster_map: ClusterMap) -> _Look:
     parts = parts_of(client)
+    return _Look(
+        [*_check_ensemble(client, cluster_map, parts)],
+        Contents.read(client).is_open,
+        ENSEMBLE in parts,
+        bool(lost_parts(cluster_map, client.name, parts)),
+    )
+
+
+def _check_ensemble(client: AdminClient, cluster_map: ClusterMap, parts: Collection[str]) -> Iterator[Finding]:
     if lost := lost_parts(cluster_map, client.name, parts):
         yield Finding(
             client.name,
@@ -98,39 +125,43 @@ def _missing(client: AdminClient, cluster_map: ClusterMap, parts: Collection[str
     return [path for path in (CLIENTS, FENCES, DONE) if path not in parts] or missing_fences(client)
 
 
-def _check_forms(clients: Mapping[str, AdminClient]) -> Iterator[Finding]:
-    forms = {name: Contents.read(client).is_open for name, client in clients.items()}
+def _check_forms(forms: Mapping[str, bool | None]) -> Iterator[Finding]:
     if len({*forms.values()} - {None}) > 1:
         open_ones = ", ".join(name for name, is_open in forms.items() if is_open)
         yield Finding(open_ones, f"{ROOT} is open there and closed elsewhere", f"set the ACLs of {ROOT} and below")
 
 
-def _check_servers(connections: Connections, cluster_map: ClusterMap) -> Iterator[Finding]:
+def _check_servers(
+    connections: Connections, cluster_map: ClusterMap, looks: Mapping[str, _Look]
+) -> Iterator[Finding]:
     """Of the ensembles that serve."""
-    clients = connections.clients
     wrong_server = f"start the ensemble's own server at this address, {MOVED}"
-    for server, (name, reason) in connections.failed.items():
-        if name not in clients:
+    servers = {server: client for server, (name, client) in connections.servers.items() if name in looks}
+    records, unreadable = try_each(servers, lambda client: client.read(ENSEMBLE))
+    silent = {server: (connections.servers[server][0], why) for server, why in unreadable.items()}
+    for server, (name, reason) in {**connections.failed, **silent}.items():
+        if name not in looks:
             continue
         remedy = f"start it if it does not run, see why it does not answer, {MOVED}"
-        if lost_parts(cluster_map, name, parts_of(clients[name])):
+        if looks[name].has_lost:
             remedy = (
                 "do not start it beside the emptied ones, which would overwrite its data: "
                 "see docs/operations/fsck.md"
             )
         yield Finding(name, f"server {server}: {reason}", remedy, is_warning=True)
-    for server, (name, client) in connections.servers.items():
-        if name not in clients:
-            continue
-        record = client.read(ENSEMBLE)
+    for server, record in records.items():
+        name = connections.servers[server][0]
         if record is not None and not is_identity(record, cluster_map, name):
             yield Finding(name, f"server {server} is {describe_record(record)}", wrong_server)
-        elif record is None and clients[name].read(ENSEMBLE) is not None:
+        elif record is None and looks[name].has_record:
             yield Finding(name, f"server {server} is in another ensemble", wrong_server)
-    for name in clients:
+    for name in looks:
         hosts = parse_hosts(cluster_map.ensembles[name])
-        asked = [client for of, client in connections.servers.values() if of == name]
-        own = [client for client in asked if is_identity(client.read(ENSEMBLE) or b"", cluster_map, name)]
+        own = [
+            servers[server]
+            for server, record in records.items()
+            if connections.servers[server][0] == name and is_identity(record or b"", cluster_map, name)
+        ]
         outside, members = strangers(hosts, hosts, own)
         for server in outside:
             problem = f"server {server} is no member of the ensemble: {CONFIG} has {members}"

@@ -10,18 +10,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar, cast
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
     AuthFailedError,
     BadVersionError,
     ConnectionClosedError,
+    ConnectionLoss,
     InvalidACLError,
     KazooException,
     NoAuthError,
     NodeExistsError,
     NoNodeError,
+    OperationTimeoutError,
+    SessionClosedRequireSaslError,
+    SessionExpiredError,
 )
 from kazoo.protocol.states import KazooState, KeeperState
 
@@ -35,24 +40,43 @@ from parkazoo.wire.tls import make_context
 TIMEOUT_S = 15.0
 SESSION_TIMEOUT_S = 10.0
 TCP_TIMEOUT_S = 3.0
+AGAIN_S = 0.2
+READS = frozenset({"exists", "get_acls", "get_children"})
 REFUSED = "the servers refuse the identity"
+ADMITS = "admits only clients that authenticate, by SASL or as its settings say: docs/operations/security.md"
 Auth = Sequence[tuple[str, str]]
 T = TypeVar("T")
 log = logging.getLogger(__package__)
 log.addHandler(logging.NullHandler())  # a refused connection is an error, not a line on stderr
 
 
-class NoRightError(ClusterMapError):
+class UnreadableError(ClusterMapError):
+    """An ensemble or a server does not answer, or does not answer this client."""
+
+
+class NoRightError(UnreadableError):
     """The identity may not use a znode."""
 
 
-class AdminClient:
-    """A KazooClient whose every answer comes within `timeout_s`, with errors that name the ensemble."""
+class LostError(UnreadableError):
+    """The connection was lost before the answer came."""
 
-    def __init__(self, name: str, hosts: str, options: Mapping[str, Any], timeout_s: float) -> None:
+
+class AdminClient:
+    """A KazooClient whose every answer comes within `timeout_s`, with errors that name the ensemble.
+
+    A read is sent again after a lost connection, so that an election is no error.
+
+    :param gives_up: whether a read fails at once when all its servers refuse connections.
+    """
+
+    def __init__(
+        self, name: str, hosts: str, options: Mapping[str, Any], timeout_s: float, *, gives_up: bool = False
+    ) -> None:
         self.name = name
         self.hosts = hosts
         self.timeout_s = timeout_s
+        self._gives_up = gives_up
         # kazoo also waits that long for a server that accepts connections and says nothing
         session_timeout_s = min(SESSION_TIMEOUT_S, timeout_s)
         self.zk = KazooClient(hosts=hosts, logger=DiscreetLog(log), **{"timeout": session_timeout_s, **options})
@@ -82,11 +106,32 @@ class AdminClient:
 
     def call(self, method: str, path: str, *arguments: Any) -> Any:
         """What kazoo's `method` answers; NoNodeError, NodeExistsError and BadVersionError as they come."""
-        return self.wait(path, getattr(self.zk, method + "_async")(path, *arguments))
+
+        def ask() -> Any:
+            return self.wait(path, getattr(self.zk, method + "_async")(path, *arguments))
+
+        return self.patiently(ask) if method in READS else ask()
+
+    def patiently(self, ask: Callable[[], T]) -> T:
+        """Call `ask`, which only reads; again while connections are lost, for `timeout_s` at most."""
+        deadline = time.monotonic() + self.timeout_s
+        while time.monotonic() < deadline and not self._is_refused():
+            with suppress(LostError):
+                return ask()
+            time.sleep(AGAIN_S)
+        return ask()
+
+    def _is_refused(self) -> bool:
+        """Whether to give up, because no server of the ensemble accepts a connection."""
+        return self._gives_up and not self.zk.connected and all(_refusals(self))
 
     def wait(self, path: str, answer: Any) -> Any:
+        deadline = time.monotonic() + self.timeout_s
+        while not answer.wait(min(1.0, max(0.0, deadline - time.monotonic()))):
+            if time.monotonic() > deadline or self._is_refused():
+                break
         try:
-            return answer.get(timeout=self.timeout_s)
+            return answer.get(timeout=0.0)
         except (NoNodeError, NodeExistsError, BadVersionError):
             raise
         except NoAuthError:
@@ -94,12 +139,21 @@ class AdminClient:
                 f"no right to use {path} on {self}: give the identity that has it in auth (--auth)"
             ) from None
         except (AuthFailedError, ConnectionClosedError):  # nothing else closes it while somebody waits
-            raise ClusterMapError(f"{self}: {REFUSED}") from None
+            raise UnreadableError(f"{self}: {REFUSED}") from None
+        except SessionClosedRequireSaslError:
+            raise UnreadableError(f"{self} {ADMITS}") from None
         except InvalidACLError:
             raise ClusterMapError(f"{self} knows no identity of this client: give one in auth (--auth)") from None
+        except (ConnectionLoss, OperationTimeoutError, SessionExpiredError) as error:
+            raise LostError(self._describe(path, error)) from error
         except (KazooException, self.zk.handler.timeout_exception) as error:
-            told = str(error) or type(error).__name__
-            raise ClusterMapError(f"{path} on {self}: {told}; it is safe to try again") from error
+            raise UnreadableError(self._describe(path, error)) from error
+
+    def _describe(self, path: str, error: Exception) -> str:
+        told = str(error) or type(error).__name__
+        if not self.zk.connected:
+            told += f" ({reasons(self)})"
+        return f"{path} on {self}: {told}; it is safe to try again"
 
     def read(self, path: str) -> bytes | None:
         """The data of `path`, not older than this call; None if there is no such znode."""
@@ -107,6 +161,9 @@ class AdminClient:
         return found and found[0]
 
     def read_with_version(self, path: str) -> tuple[bytes, int] | None:
+        return self.patiently(lambda: self._read_with_version(path))
+
+    def _read_with_version(self, path: str) -> tuple[bytes, int] | None:
         try:
             synced = self.zk.sync_async(path)
             found = self.zk.get_async(path)  # is answered behind it
@@ -157,13 +214,22 @@ class AdminClient:
 
 @contextmanager
 def connect_to(
-    hosts_by_name: Mapping[str, str], options: Mapping[str, Any], timeout_s: float, soon_s: float | None = None
+    hosts_by_name: Mapping[str, str],
+    options: Mapping[str, Any],
+    timeout_s: float,
+    soon_s: float | None = None,
+    *,
+    gives_up: bool = False,
 ) -> Iterator[tuple[dict[str, AdminClient], list[AdminClient]]]:
     """Clients by name, connected in parallel, and those that were not connected in time.
 
     :param soon_s: how long to wait for the others when the first is connected; by default the whole time.
+    :param gives_up: do not wait for those whose servers all refuse connections.
     """
-    clients = [AdminClient(name, hosts, options, timeout_s) for name, hosts in hosts_by_name.items()]
+    clients = [
+        AdminClient(name, hosts, options, timeout_s, gives_up=gives_up) for name, hosts in hosts_by_name.items()
+    ]
+    refused = [all(each) for each in for_each(clients, _refusals)] if gives_up else [False for _ in clients]
     deadline = time.monotonic() + timeout_s
     is_any_connected = threading.Event()
 
@@ -180,8 +246,8 @@ def connect_to(
             started.append(client)
         if soon_s is not None and is_any_connected.wait(timeout_s):
             deadline = min(deadline, time.monotonic() + soon_s)
-        for live in lives:
-            live.wait(max(0.0, deadline - time.monotonic()))
+        for live, is_refused in zip(lives, refused, strict=True):
+            live.wait(0.0 if is_refused else max(0.0, deadline - time.monotonic()))
         yield (
             {client.name: client for client, live in zip(clients, lives, strict=True) if live.is_set()},
             [client for client, live in zip(clients, lives, strict=True) if not live.is_set()],
@@ -210,22 +276,40 @@ class Connections(NamedTuple):
     """To all of a cluster.
 
     :param clients: by name, for the ensembles that serve.
-    :param absent: the others.
+    :param absent: ensembles that cannot be reached, and why.
+    :param unreadable: ensembles that serve, but do not let this client read, and why.
     """
 
     clients: Mapping[str, AdminClient]
-    absent: Sequence[AdminClient]
+    absent: Mapping[str, str]
     servers: Servers
     failed: Failures
+    unreadable: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def away(self) -> dict[str, str]:
+        """The ensembles of which nothing is known, and why."""
+        return {**self.absent, **self.unreadable}
+
+    def without(self, unreadable: Mapping[str, str]) -> Connections:
+        """The same, if these ensembles cannot be read either."""
+        clients = {name: client for name, client in self.clients.items() if name not in unreadable}
+        return self._replace(clients=clients, unreadable={**self.unreadable, **unreadable})
 
 
 @contextmanager
 def connect_to_all(
-    ensembles: Mapping[str, str], options: Mapping[str, Any], timeout_s: float, *, has_ensembles: bool = True
+    ensembles: Mapping[str, str],
+    options: Mapping[str, Any],
+    timeout_s: float,
+    *,
+    has_ensembles: bool = True,
+    gives_up: bool = False,
 ) -> Iterator[Connections]:
     """Clients for each ensemble and for each server alone, connected at the same time.
 
     :param has_ensembles: whether the ensembles' own clients are wanted.
+    :param gives_up: do not wait for ensembles whose servers all refuse connections.
     """
     servers = [(name, server) for name, hosts in ensembles.items() for server in parse_hosts(hosts)]
     any_client = AdminClient("", next(iter(ensembles.values())), options, timeout_s).zk
@@ -237,13 +321,15 @@ def connect_to_all(
         if refusal
     }
     asked = {address: address for address in ensemble_of if address not in failed}
-    with connect_to({**(ensembles if has_ensembles else {}), **asked}, options, timeout_s) as (connected, absent):
+    wanted = {**(ensembles if has_ensembles else {}), **asked}
+    with connect_to(wanted, options, timeout_s, gives_up=gives_up) as (connected, absent):
         failed |= {
             each.name: (ensemble_of[each.name], "serves no requests") for each in absent if each.name in asked
         }
+        missing = [client for client in absent if client.name in ensembles]
         yield Connections(
             {name: client for name, client in connected.items() if name in ensembles},
-            [client for client in absent if client.name in ensembles],
+            dict(zip((client.name for client in missing), for_each(missing, reasons), strict=True)),
             {name: (ensemble_of[name], client) for name, client in connected.items() if name in asked},
             failed,
         )
@@ -255,6 +341,29 @@ def for_each(items: Sequence[Any], function: Callable[[Any], T]) -> list[T]:
         return []
     with ThreadPoolExecutor(min(len(items), 32)) as pool:
         return list(pool.map(function, items))
+
+
+def try_each(
+    clients: Mapping[str, AdminClient], function: Callable[[AdminClient], T]
+) -> tuple[dict[str, T], dict[str, str]]:
+    """Call `function` for all clients in parallel; its results, and why the others could not be read, by name."""
+
+    def attempt(client: AdminClient) -> tuple[T | None, str]:
+        try:
+            return function(client), ""
+        except UnreadableError as error:
+            return None, str(error)
+
+    found = dict(zip(clients, for_each(list(clients.values()), attempt), strict=True))
+    return (
+        {name: cast(T, result) for name, (result, why) in found.items() if not why},
+        {name: why for name, (_, why) in found.items() if why},
+    )
+
+
+def _refusals(client: AdminClient) -> list[str]:
+    """For each of a client's servers: why it accepts no connection; empty if it does."""
+    return for_each(parse_hosts(client.hosts), partial(_refusal, client.zk))
 
 
 def _refusal(client: KazooClient, server: tuple[str, int]) -> str:
@@ -275,7 +384,7 @@ def reasons(client: AdminClient) -> str:
     servers = parse_hosts(client.hosts)
     return ", ".join(
         f"{format_hosts([server])}: {refusal or 'answers, but not as a ZooKeeper that serves (no quorum? TLS?)'}"
-        for server, refusal in zip(servers, for_each(servers, partial(_refusal, client.zk)), strict=True)
+        for server, refusal in zip(servers, _refusals(client), strict=True)
     )
 
 

@@ -45,6 +45,8 @@ class Report:
     :param looked_at: how many znodes.
     :param hidden: what there was no right to look at; physical paths.
     :param is_blind: whether that is ``/``, or ParKazoo's own, and not only znodes of users.
+    :param absent: ensembles that could not be asked, and why. Nothing is said of them.
+    :param undecided: what could not be judged without them; physical paths.
     """
 
     cluster: str
@@ -53,6 +55,8 @@ class Report:
     tallies: dict[Kind, Tally] = field(default_factory=lambda: {kind: Tally() for kind in KINDS})
     hidden: Tally = field(default_factory=Tally)
     is_blind: bool = False
+    absent: dict[str, str] = field(default_factory=dict)
+    undecided: Tally = field(default_factory=Tally)
 
     @property
     def is_clean(self) -> bool:
@@ -62,7 +66,7 @@ class Report:
     @property
     def is_complete(self) -> bool:
         """Whether every znode could be looked at."""
-        return not self.hidden.found
+        return not self.hidden.found and not self.absent
 
     @property
     def remaining(self) -> list[Found]:
@@ -85,6 +89,8 @@ class Report:
             "findings": {k.name: _tally_to_json(tally) for k, tally in self.tallies.items() if not k.is_note},
             "notes": {k.name: _tally_to_json(tally) for k, tally in self.tallies.items() if k.is_note},
             "hidden": _tally_to_json(self.hidden),
+            "absent": self.absent,
+            "undecided": _tally_to_json(self.undecided),
         }
 
 

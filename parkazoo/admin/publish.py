@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from parkazoo.admin.clients import AdminClient, connect_to, unreachable
+from parkazoo.admin.clients import AdminClient, connect_to, try_each, unreachable
 from parkazoo.admin.copies import read_primary, update_copies
 from parkazoo.admin.identity import is_identity
 from parkazoo.errors import ClusterMapError
@@ -24,13 +24,16 @@ def change_map(
     options: Options,
     timeout_s: float,
     tell: Callable[[ClusterMap], None] = lambda published: None,
+    warn: Callable[[str], None] | None = None,
 ) -> ClusterMap:
     """Publish what `change` makes of the map; again, with the newer one, if another command is faster.
 
     :param known: the map as it was read, perhaps not the newest.
     :param change: returns the map that it is given if there is nothing to do. Raises what is to be raised.
     :param tell: called with the map if this command has published it, when all copies have it.
-    :returns: the map that is published, which all copies have.
+    :param warn: called with the reason if a change that may go ahead has left a copy behind; by default that is an
+        error.
+    :returns: the map that is published, which all copies have, or those that could be written.
     """
     while True:
         try:
@@ -42,12 +45,15 @@ def change_map(
                 raise
             known = newest
             continue
-        published, is_done = _publish(known, wanted, options, timeout_s)
-        if is_done:
-            if wanted != known:
-                tell(wanted)
-            return wanted
-        known = published
+        published, left = _publish(known, wanted, options, timeout_s, warn is not None)
+        if left is None:
+            known = published
+            continue
+        if left and warn is not None:
+            warn(left)
+        elif wanted != known:
+            tell(wanted)
+        return wanted
 
 
 def verify_size(known: ClusterMap, wanted: ClusterMap) -> None:
@@ -75,36 +81,45 @@ def _read_published(known: ClusterMap, options: Options, timeout_s: float) -> Cl
     return None
 
 
-def _publish(known: ClusterMap, wanted: ClusterMap, options: Options, timeout_s: float) -> tuple[ClusterMap, bool]:
+def _publish(
+    known: ClusterMap,
+    wanted: ClusterMap,
+    options: Options,
+    timeout_s: float,
+    may_leave: bool,
+) -> tuple[ClusterMap, str | None]:
     """Publish `wanted`, if `known` is what is published; if they are the same, the copies alone are finished.
 
-    :returns: `wanted`, which all copies have, and True; else what is published, and nothing is changed.
+    :param may_leave: whether copies may be left behind that such a change need not wait for.
+    :returns: `wanted`, and which copies were left behind; or what is published instead, and None: nothing is
+        changed.
     :raises ClusterMapError: an ensemble cannot be reached, is another one, or a copy cannot be written.
     """
-    with connect_to(wanted.ensembles, options, timeout_s) as (clients, absent):
+    may_leave = may_leave and _may_go_ahead(known, wanted)
+    with connect_to(wanted.ensembles, options, timeout_s, gives_up=may_leave) as (connected, absent):
+        _, unreadable = try_each(connected, lambda client: verify_identity(client, known, client.name))
+        clients = {name: client for name, client in connected.items() if name not in unreadable}
+        away = "; ".join([*([unreachable(absent)] if absent else ()), *unreadable.values()])
         bootstrap = clients.get(known.bootstrap)
         if bootstrap is None:
             raise ClusterMapError(
-                f"the map is not changed: {unreachable(absent)}\nA change begins on the bootstrap ensemble, "
+                f"the map is not changed: {away}\nA change begins on the bootstrap ensemble, "
                 f"{known.bootstrap}: start it, or give its new servers too"
             )
-        for client in clients.values():
-            verify_identity(client, known, client.name)
         published = read_primary(bootstrap).map
         if published != known:
-            return published, False
+            return published, None
         if wanted != known:
-            if absent and not _may_go_ahead(known, wanted):
+            if away and not _may_go_ahead(known, wanted):
                 raise ClusterMapError(
-                    f"the map is not changed: {unreachable(absent)}\nBefore a change, each copy gets the present "
+                    f"the map is not changed: {away}\nBefore a change, each copy gets the present "
                     "map: start the ensemble, or give its new servers too"
                 )
             present = {name: client for name, client in clients.items() if name in known.ensembles}
             primary = update_copies(present, known.bootstrap)
             if primary.map != known or not bootstrap.set(MAP, wanted.to_json(), primary.version):
-                return read_primary(bootstrap).map, False
-        _finish_copies(clients, wanted, absent, wanted != known)
-        return wanted, True
+                return read_primary(bootstrap).map, None
+        return wanted, _finish_copies(clients, wanted, away, wanted != known, may_leave)
 
 
 def _may_go_ahead(known: ClusterMap, wanted: ClusterMap) -> bool:
@@ -128,19 +143,33 @@ def verify_identity(client: AdminClient, known: ClusterMap, name: str) -> None:
 
 
 def _finish_copies(
-    clients: Mapping[str, AdminClient], published: ClusterMap, absent: list[AdminClient], is_changed: bool
-) -> None:
-    """:param is_changed: whether this command has published the map."""
-    troubles = [unreachable(absent)] if absent else []
+    clients: Mapping[str, AdminClient],
+    published: ClusterMap,
+    away: str,
+    is_changed: bool,
+    may_leave: bool,
+) -> str:
+    """Bring the copies to the published map; return which are left behind, empty if none is.
+
+    :param away: why other ensembles have none; empty if there are no others.
+    :param is_changed: whether this command has published the map.
+    :param may_leave: whether it is no error that ensembles are away.
+    """
+    troubles = [away] if away else []
     try:
         update_copies(clients, published.bootstrap)
     except ClusterMapError as error:
         troubles.append(str(error))
+        may_leave = False
+    told = ""
     if troubles:
         changed = f"map {published.epoch} is published, but not every copy has it"
         unchanged = f"nothing was to change in map {published.epoch}, but not every copy could be checked"
-        raise ClusterMapError(
+        told = (
             f"{changed if is_changed else unchanged}: {'; '.join(troubles)}\nClients that see another ensemble "
             "work by it. When that is mended, the next `parkazoo map` command that changes the map finishes the "
             "copies, also if it finds nothing to change"
         )
+        if not may_leave:
+            raise ClusterMapError(told)
+    return told

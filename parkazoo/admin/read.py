@@ -15,6 +15,7 @@ from parkazoo.admin.clients import (
     connect_to_all,
     for_each,
     reasons,
+    try_each,
 )
 from parkazoo.admin.contents import parse_map
 from parkazoo.admin.identity import cluster_of
@@ -31,8 +32,8 @@ def read_map(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **cli
 
     Those count that answer with the first one, or soon after it. Other arguments as for `init_map`.
 
-    :raises ClusterMapError: if there is none, one can't be read or used, they are of several clusters, or no
-        server answers at `hosts`.
+    :raises ClusterMapError: if there is none, none can be read, one can't be used, they are of several clusters,
+        or no server answers at `hosts`.
     """
     servers = [format_hosts([server]) for server in parse_hosts(hosts)]
     options = {**client_options, "auth_data": list(auth)}
@@ -40,7 +41,9 @@ def read_map(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **cli
         if not clients:
             told = ", ".join(dict.fromkeys(for_each(absent, reasons)))
             raise ClusterMapError(f"no ZooKeeper answers within {timeout_s:g} s: {told}")
-        found = dict(zip(clients, for_each(list(clients.values()), _read), strict=True))
+        found, unreadable = try_each(clients, _read)
+        if not any(cluster_map for cluster_map, _ in found.values()) and unreadable:
+            raise ClusterMapError(next(iter(unreadable.values())))
     maps = {server: cluster_map for server, (cluster_map, _) in found.items() if cluster_map is not None}
     if not maps:
         raise no_map_error(hosts, next((record for _, record in found.values() if record is not None), None))
@@ -69,23 +72,32 @@ def _read(client: AdminClient) -> tuple[ClusterMap | None, bytes | None]:
     return found, record
 
 
+def find_away(cluster_map: ClusterMap, options: Mapping[str, Any], timeout_s: float) -> dict[str, str]:
+    """The ensembles that cannot be reached, or do not let this client read, and why."""
+    with connect_to(cluster_map.ensembles, options, timeout_s, gives_up=True) as (clients, absent):
+        _, unreadable = try_each(clients, lambda client: client.read(MAP))
+        missing = dict(zip((client.name for client in absent), for_each(absent, reasons), strict=True))
+        return {**missing, **unreadable}
+
+
 @contextmanager
 def connect_by_newest(
     cluster_map: ClusterMap, options: Mapping[str, Any], timeout_s: float
 ) -> Iterator[tuple[ClusterMap, Connections]]:
     """The newest map that an ensemble of `cluster_map` holds, and connections to the ensembles that it names.
 
-    Of two maps with the same epoch, that on the bootstrap ensemble counts.
+    Of two maps with the same epoch, that on the bootstrap ensemble counts. It does not wait for ensembles whose
+    servers all refuse connections.
     """
     seen: list[ClusterMap] = []
     latest = cluster_map
     while True:
         seen.append(latest)
-        with connect_to_all(latest.ensembles, options, timeout_s) as connections:
-            found = {name: client.read(MAP) for name, client in connections.clients.items()}
+        with connect_to_all(latest.ensembles, options, timeout_s, gives_up=True) as connections:
+            found, unreadable = try_each(connections.clients, lambda client: client.read(MAP))
             primary = judge_copy(found.get(latest.bootstrap), latest)
             first = latest if primary.map is None or primary.kind is CopyKind.FOREIGN else primary.map
             last, latest = latest, newest(first, latest.to_json(), *found.values())
             if latest in seen:  # mostly the one that led here
-                yield last, connections
+                yield last, connections.without(unreadable)
                 return

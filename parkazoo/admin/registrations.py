@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kazoo.exceptions import NoNodeError
 
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, NoRightError, connect_to, for_each, reasons
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, NoRightError, connect_to, reasons, try_each
 from parkazoo.admin.read import read_map
 from parkazoo.admin.verify import verify_names
 from parkazoo.protocol.placement import CLIENTS
@@ -42,7 +42,7 @@ class RegisteredClient(NamedTuple):
 
 class ClientList(NamedTuple):
     """:param clients: the oldest first.
-    :param absent: ensembles that cannot be reached, and why; clients may have sessions there too.
+    :param absent: ensembles that cannot be reached or read, and why; clients may have sessions there too.
     """
 
     clients: list[RegisteredClient]
@@ -61,13 +61,15 @@ def list_clients(
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **options)
     verify_names(ensembles, cluster_map)
     asked = {name: cluster_map.ensembles[name] for name in cluster_map.names if not ensembles or name in ensembles}
-    with connect_to(asked, {**options, "auth_data": list(auth)}, timeout_s) as (clients, absent):
-        return ClientList(read_registrations(clients), {client.name: reasons(client) for client in absent})
+    with connect_to(asked, {**options, "auth_data": list(auth)}, timeout_s, gives_up=True) as (clients, absent):
+        found, unreadable = read_registrations(clients)
+        return ClientList(found, {**{client.name: reasons(client) for client in absent}, **unreadable})
 
 
-def read_registrations(clients: Mapping[str, AdminClient]) -> list[RegisteredClient]:
-    """What is registered on these ensembles, by client; the oldest first."""
-    return by_client(dict(zip(clients, for_each(list(clients.values()), read_sessions), strict=True)))
+def read_registrations(clients: Mapping[str, AdminClient]) -> tuple[list[RegisteredClient], dict[str, str]]:
+    """What is registered on these ensembles, by client, the oldest first; and which cannot be read, and why."""
+    found, unreadable = try_each(clients, read_sessions)
+    return by_client(found), unreadable
 
 
 def by_client(registrations: Mapping[str, Registrations]) -> list[RegisteredClient]:
@@ -82,6 +84,10 @@ def by_client(registrations: Mapping[str, Registrations]) -> list[RegisteredClie
 
 def read_sessions(client: AdminClient) -> Registrations:
     """Each session that is registered on an ensemble, and what it says."""
+    return client.patiently(lambda: _read_sessions(client))
+
+
+def _read_sessions(client: AdminClient) -> Registrations:
     sessions = client.children(CLIENTS)
     found: Registrations = []
     for start in range(0, len(sessions), AT_ONCE):

@@ -15,7 +15,6 @@ from parkazoo.admin.registrations import (
     RegisteredClient,
     Registrations,
     by_client,
-    read_registrations,
     read_sessions,
 )
 from parkazoo.admin.strays import SHOWN
@@ -100,7 +99,8 @@ def look_ahead(
     with connect_to(known.ensembles, options, timeout_s) as (clients, absent):
         if absent:
             raise ClusterMapError(f"it is not seen which clients would be waited for: {unreachable(absent)}")
-        found = sorted(read_registrations(clients), key=lambda each: each.map if _is_number(each.map) else 0)
+        sessions = dict(zip(clients, for_each(list(clients.values()), read_sessions), strict=True))
+        found = sorted(by_client(sessions), key=lambda each: each.map if _is_number(each.map) else 0)
         on_wait(Waiting(known.form, found, sum(len(each.sessions) for each in found)))
         if not strangers_gone and (strangers := find_strangers(known.form, clients, options, timeout_s)):
             tell(f"would be refused before the next form: {describe_strangers(strangers)}")
@@ -232,17 +232,18 @@ def find_strangers(
     :raises ClusterMapError: a server does not say who is connected to it.
     """
     hosts = {name: _all_servers(client) for name, client in clients.items()}
-    with connect_to_all(hosts, options, timeout_s, has_ensembles=False) as (_, _, servers, failed):
+    with connect_to_all(hosts, options, timeout_s, has_ensembles=False) as connections:
+        servers, failed = connections.servers, connections.failed
         own = {format_session(each.zk._session_id) for each in clients.values()}
         own |= {format_session(each.zk._session_id) for _, each in servers.values()}
-        connections: dict[str, str] = {}
+        sessions: dict[str, str] = {}
         for server, (_, client) in servers.items():
             found = _connections(form, server, client)
-            connections |= {session: f"{address} on {server}" for address, session in found}
+            sessions |= {session: f"{address} on {server}" for address, session in found}
         if failed:
             raise _cannot_see(form, "; ".join(f"{server} {why}" for server, (_, why) in failed.items()))
         registered = {session for client in clients.values() for session, _ in read_sessions(client)}
-        return {session: at for session, at in connections.items() if session not in registered | own}
+        return {session: at for session, at in sessions.items() if session not in registered | own}
 
 
 def _all_servers(client: AdminClient) -> str:

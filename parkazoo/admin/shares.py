@@ -136,7 +136,7 @@ def count_left(
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     verify_names([name], known)
     options = {**client_options, "auth_data": list(auth)}
-    with connect_to({name: known.ensembles[name]}, options, timeout_s) as (clients, absent):
+    with connect_to({name: known.ensembles[name]}, options, timeout_s, gives_up=True) as (clients, absent):
         if absent:
             return None
         stat = clients[name].call("exists", MIRRORS)
@@ -158,4 +158,4 @@ def _change(
         verify_size(known, wanted)
         return wanted
     options = {**client_options, "auth_data": list(auth)}
-    return change_map(known, change, options, timeout_s, lambda published: tell(describe_epoch(published)))
+    return change_map(known, change, options, timeout_s, lambda published: tell(describe_epoch(published)), tell)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from parkazoo.admin.clients import TIMEOUT_S, Auth, for_each, reasons
+from parkazoo.admin.clients import TIMEOUT_S, Auth, try_each
 from parkazoo.admin.read import connect_by_newest, read_map
 from parkazoo.admin.registrations import RegisteredClient, read_registrations
 from parkazoo.protocol.cluster_map import ClusterMap
@@ -16,7 +16,7 @@ from parkazoo.protocol.placement import MAP
 class Spread(NamedTuple):
     """:param copies: by ensemble; that of the bootstrap ensemble is the primary.
     :param clients: those with a session on an ensemble that could be reached.
-    :param absent: ensembles that cannot be reached, and why.
+    :param absent: ensembles that cannot be reached or read, and why.
     """
 
     cluster_map: ClusterMap
@@ -33,11 +33,11 @@ def read_spread(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     options = {**client_options, "auth_data": list(auth)}
     with connect_by_newest(cluster_map, options, timeout_s) as (newest, connections):
-        clients = connections.clients
-        found = for_each(list(clients.values()), lambda client: client.read(MAP))
+        copies, unread = try_each(connections.clients, lambda client: client.read(MAP))
+        clients, unlisted = read_registrations(connections.clients)
         return Spread(
             newest,
-            {name: judge_copy(data, newest) for name, data in zip(clients, found, strict=True)},
-            read_registrations(clients),
-            {client.name: reasons(client) for client in connections.absent},
+            {name: judge_copy(data, newest) for name, data in copies.items()},
+            clients,
+            {**unlisted, **unread, **connections.away},
         )

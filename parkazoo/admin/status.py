@@ -38,7 +38,7 @@ class ServerStatus(NamedTuple):
 
 class ClusterStatus(NamedTuple):
     """:param findings: as `check_map` returns them, and those that follow from what servers say of themselves.
-    :param clients: those with a session on an ensemble that could be reached.
+    :param clients: those with a session on an ensemble that could be read.
     """
 
     cluster_map: ClusterMap
@@ -67,12 +67,9 @@ def read_status(
     options = {**client_options, "auth_data": list(auth)}
     with connect_by_newest(cluster_map, options, timeout_s) as (cluster_map, connections):
         servers = _ask_servers(cluster_map, connections)
-        return ClusterStatus(
-            cluster_map,
-            [*find_wrong(cluster_map, connections), *_leaderless(servers)],
-            servers,
-            read_registrations(connections.clients),
-        )
+        findings = [*find_wrong(cluster_map, connections), *_leaderless(servers)]
+        clients, _ = read_registrations(connections.clients)
+        return ClusterStatus(cluster_map, findings, servers, clients)
 
 
 def _leaderless(servers: Sequence[ServerStatus]) -> Iterator[Finding]:

@@ -20,12 +20,21 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from parkazoo.admin.clients import SESSION_TIMEOUT_S, TIMEOUT_S, Auth
 from parkazoo.admin.fsck_report import Found, Report
-from parkazoo.admin.read import read_map
+from parkazoo.admin.read import find_away, read_map
 from parkazoo.admin.verify import verify_names
 from parkazoo.client import ParKazooClient
 from parkazoo.engine.driver import Driver
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.audit import BY_PATH, Audit, Suspect, Unvisited, audit_ensemble, is_essential, recheck
+from parkazoo.protocol.audit import (
+    BY_PATH,
+    Audit,
+    Suspect,
+    Unvisited,
+    audit_ensemble,
+    is_essential,
+    recheck,
+    without,
+)
 from parkazoo.protocol.findings import LOST_CHILDREN, Finding
 from parkazoo.protocol.grown.auditing import BY_PINS, mend_by_pins
 from parkazoo.protocol.grown.common import GrownContext
@@ -61,7 +70,9 @@ def check(
 
     Without `repair` nothing is written.
 
-    :param hosts: hosts (``"h:p,h:p"``) of the bootstrap ensemble.
+    An ensemble that is away is left out, with all that could not be said without it: the report names it.
+
+    :param hosts: hosts (``"h:p,h:p"``) of any ensembles of the cluster.
     :param auth: identities as ``(scheme, credential)``.
     :param accept_loss: names of ensembles; with `repair`, directories that lost their children with one of them
         count as empty from then on.
@@ -69,19 +80,31 @@ def check(
     :param grace_s: seconds for which a delete or a set_acls must not have moved to count as abandoned.
     :param progress: called now and then with the znodes looked at and the faults found so far.
     :param client_options: further arguments for ParKazooClient (TLS, SASL).
-    :raises ClusterMapError: there is no map, it cannot be used, or an ensemble is not in it.
-    :raises KazooTimeoutError: an ensemble is not reached, or ceases to answer.
+    :raises ClusterMapError: there is no map, it cannot be used, or an ensemble is not in it; with `repair`, an
+        ensemble is away.
+    :raises KazooTimeoutError: an ensemble ceases to answer.
     """
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     verify_names(accept_loss, cluster_map)
+    away = find_away(cluster_map, {**client_options, "auth_data": list(auth)}, timeout_s)
+    present = [name for name in cluster_map.ensembles if name not in away]
+    told = "; ".join(f"ensemble {name}: {why}" for name, why in away.items())
+    if not present:
+        raise ClusterMapError(f"no ensemble can be read: {told}")
+    if away and repair:
+        raise ClusterMapError(
+            f"nothing is repaired while an ensemble is away: {told}. Without --repair, fsck looks at the others"
+        )
     session_timeout_s = min(SESSION_TIMEOUT_S, timeout_s)
     client = ParKazooClient(
-        hosts, **{"timeout": session_timeout_s, "auth_data": list(auth), "logger": log, **client_options}
+        ",".join(cluster_map.ensembles[name] for name in present) if away else hosts,
+        **{"timeout": session_timeout_s, "auth_data": list(auth), "logger": log, **client_options},
     )
     try:
         client.start(timeout_s)
-        client.join(timeout=session_timeout_s)  # not longer: its requests would fail, and say less
-        report = Report(cluster_map.cluster)
+        for name in present:
+            client.join(name, timeout=session_timeout_s)  # not longer: its requests would fail, and say less
+        report = Report(cluster_map.cluster, is_blind=bool(away), absent=away)
         began = time.monotonic()
         _Walk(client, report, repair, accept_loss, timeout_s, grace_s, progress).run()
         report.seconds = time.monotonic() - began
@@ -140,6 +163,7 @@ class _Walk:
         self._grace_s = grace_s
         self._progress = progress
         self._answers: queue.SimpleQueue[tuple[_Task, Any]] = queue.SimpleQueue()
+        self._away = [at for at, name in enumerate(self._context.names) if name in report.absent]
         self._stack: list[Unvisited] = []
         self._held = 0  # names in the stack
         self._suspects: deque[tuple[float, Suspect]] = deque()  # with the time at which to look again
@@ -150,7 +174,8 @@ class _Walk:
         now_ms = int(time.time() * 1000)
         looks = BY_PINS if isinstance(self._context, GrownContext) else BY_PATH
         for ensemble in range(len(self._context.names)):  # as the client knows them; more may come
-            self._start(partial(audit_ensemble, self._context, ensemble, now_ms, looks), self._take)
+            if ensemble not in self._away:
+                self._start(partial(audit_ensemble, self._context, ensemble, now_ms, looks), self._take)
         while True:
             self._start_more()
             if not self._under_way and not self._suspects:
@@ -171,7 +196,7 @@ class _Walk:
                 "the map goes from one form to the next meanwhile: run `parkazoo fsck` again when `parkazoo map "
                 "grow` has come to its end"
             )
-        return (yield from begin())
+        return (yield from without(self._away, begin()) if self._away else begin())
 
     def _start_more(self) -> None:
         while self._suspects and self._suspects[0][0] <= time.monotonic() and self._under_way < UNDER_WAY:
@@ -227,6 +252,10 @@ class _Walk:
             found = Found(self._context.names[place.ensemble], place.path, "", "no right to look")
             self._report.hidden.add(found)
             self._report.is_blind |= is_essential(place.path)
+        for place in audit.undecided:
+            self._report.undecided.add(
+                Found(self._context.names[place.ensemble], place.path, "", "an ensemble is away")
+            )
         for finding in audit.findings:
             if self._may_mend(finding):
                 self._start(partial(self._mend, finding), partial(self._mended, finding))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from rich.text import Text
 from parkazoo import __version__
 from parkazoo.admin.arguments import WrongArgumentError
 from parkazoo.cli import clients_command, fsck_command, local_commands, map_commands, status_command, where_command
+from parkazoo.cli.json_documents import print_json
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalClusterError
 
@@ -53,7 +55,10 @@ def run() -> int:
     try:
         make_app()()
     except (LocalClusterError, KazooException, KazooTimeoutError) as error:
-        Console(stderr=True).print(Text("error: ", style="bold red"), Text(str(error)), sep="", soft_wrap=True)
+        told = str(error) or type(error).__name__
+        Console(stderr=True).print(Text("error: ", style="bold red"), Text(told), sep="", soft_wrap=True)
+        if "--json" in sys.argv:
+            print_json({"error": told})
         return exit_status(error)
     return 0
 

@@ -60,7 +60,7 @@ def clients(
         )
         console.print(_table(found.clients) if found.clients else told)
         for name, why in found.absent.items():
-            told = f"ensemble {name} cannot be reached, and may have more: {why}"
+            told = f"ensemble {name} cannot be asked, and may have more: {why}"
             console.print(Text(told, style="red"), soft_wrap=True)
     if found.absent:
         raise typer.Exit(1)

@@ -77,6 +77,10 @@ def _print(console: Console, report: Report) -> None:
             table.add_row(f"{tally.found:,}", repaired, _describe(kind.about, tally), style=style)
     if report.hidden.found:
         table.add_row(f"{report.hidden.found:,}", "", _describe("could not look at", report.hidden))
+    if report.undecided.found:
+        table.add_row(f"{report.undecided.found:,}", "", _describe("not decided", report.undecided))
+    for name, why in report.absent.items():
+        console.print(Text(f"ensemble {name} was not looked at: {why}", style="red"), soft_wrap=True)
     if table.row_count:
         console.print(table)
     if not report.is_clean:

@@ -248,7 +248,7 @@ def _copies(found: Spread) -> Iterator[str]:
         if copy.map is None or copy.is_wrong:
             yield f"copy on {name}: {copy.about}; see `parkazoo map check`"
     for name, why in found.absent.items():
-        yield f"copy on {name}: cannot be reached: {why}"
+        yield f"copy on {name}: not read: {why}"
 
 
 def _clients(found: Spread) -> Iterator[str]:

@@ -11,10 +11,10 @@ No client sees several ensembles at one moment, so looks at two of them prove no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kazoo.exceptions import NoAuthError, NoNodeError
 
@@ -63,6 +63,8 @@ from parkazoo.protocol.registration import registration_path
 from parkazoo.protocol.snapshot import Snapshot, judge, observe
 from parkazoo.protocol.steps import Operation, ask, ask_synced
 
+T = TypeVar("T")
+
 
 class Suspect(NamedTuple):
     """A directory that looked wrong, and has to look the same a while later."""
@@ -79,12 +81,21 @@ class Unvisited(NamedTuple):
 
 
 class Audit(NamedTuple):
-    """The result of a look. `hidden` are znodes that this identity has no right to look at."""
+    """The result of a look.
+
+    :param hidden: znodes that this identity has no right to look at.
+    :param undecided: znodes of which nothing can be said, because an ensemble that is away would have to be asked.
+    """
 
     findings: Sequence[Finding] = ()
     suspects: Sequence[Suspect] = ()
     hidden: Sequence[Place] = ()
     unvisited: Sequence[Unvisited] = ()
+    undecided: Sequence[Place] = ()
+
+
+class AwayError(Exception):
+    """An ensemble that is away would have to be asked."""
 
 
 class Looks(NamedTuple):
@@ -100,6 +111,30 @@ Look = Callable[[int, int, str], Operation[list[Finding]]]
 
 def merge(*audits: Audit) -> Audit:
     return Audit(*(tuple(each for part in parts for each in part) for parts in zip(*audits, strict=True)))
+
+
+def without(away: Collection[int], operation: Operation[T]) -> Operation[T]:
+    """Run an operation that sends nothing to these ensembles: where it would, it gets an AwayError."""
+    try:
+        steps = next(operation)
+        while True:
+            if any(ensemble in away for ensemble, _ in steps):
+                steps = operation.throw(AwayError())
+            else:
+                steps = operation.send((yield steps))
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        operation.close()
+
+
+def judge_alone(place: Place, operation: Operation[Audit]) -> Operation[Audit]:
+    """Return what an operation finds at `place`; if it needs an ensemble that is away, that it is undecided."""
+    try:
+        return (yield from operation)
+    except AwayError:
+        return Audit(undecided=[place])
 
 
 # ---- /parkazoo ---------------------------------------------------------------------------------
@@ -234,7 +269,9 @@ def audit_znode(context: Context, parent: Place, directory: str, name: str) -> O
     if d.is_native:
         return (yield from _audit_native(context, place, path, names))
     lost = Audit([misplaced(context, place, path, each) for each in names if each != PIN])
-    return merge(lost, (yield from _audit_directory(context, d))) if PIN in names else lost
+    if PIN not in names:
+        return lost
+    return merge(lost, (yield from judge_alone(place, _audit_directory(context, d))))
 
 
 def _audit_native(context: Context, place: Place, path: str, names: list[str]) -> Operation[Audit]:
@@ -253,7 +290,7 @@ def _audit_unlisted(context: Context, place: Place, path: str) -> Operation[Audi
     d = yield from context.resolver.find(path)
     if d.is_native or not (yield from is_there(place.ensemble, d.pin)):
         return hidden
-    seen = yield from _audit_directory(context, d)
+    seen = yield from judge_alone(place, _audit_directory(context, d))
     return seen if seen.hidden else merge(hidden, seen)
 
 
@@ -345,16 +382,21 @@ def audit_mirror(context: Context, ensemble: int, name: str) -> Operation[Audit]
     if d.is_native or d.mirror != place:
         should = context.names[d.mirror.ensemble]
         return Audit([Finding(MISPLACED, *place, f"the children of {path} should be on {should}")])
-    findings: list[Finding] = []
+    seen = NOTHING
     try:
-        if not (yield from is_there(d.home.ensemble, d.pin)):
-            findings = yield from audit_without_pin(d)
+        seen = yield from judge_alone(place, _audit_its_pin(d))
         names = yield from ask(ensemble, GetChildren(place.path, None))
     except NoNodeError:
-        return Audit(findings)
+        return seen
     except NoAuthError:
-        return Audit(findings, hidden=[place])
-    return merge(Audit(findings), (yield from _audit_native(context, place, path, names)))
+        return merge(seen, Audit(hidden=[place]))
+    return merge(seen, (yield from _audit_native(context, place, path, names)))
+
+
+def _audit_its_pin(d: Directory) -> Operation[Audit]:
+    """Of a mirror that was there."""
+    is_pinned = yield from is_there(d.home.ensemble, d.pin)
+    return NOTHING if is_pinned else Audit((yield from audit_without_pin(d)))
 
 
 def mirrored_by(name: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
 from kazoo.client import KazooClient
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
@@ -80,10 +81,21 @@ class FsckCase(LiveTest):
         self.assertEqual(self.found(report), {kind: sorted(places)})
         self.assertFalse(report.is_clean)
         self.assertEqual(len(report.remaining), len(places))
+        self.is_no_less_true(report)
         report = self.check(repair=True)
         self.assertEqual(self.found(report), {kind: sorted(places)})
         self.assertTrue(report.is_clean, report.remaining)
         self.assertEqual(self.found(self.check()), {})
+
+    def is_no_less_true(self, whole: Report) -> None:
+        """What is said while one of the other ensembles cannot be asked is part of what is said with it."""
+        away = next(name for name in "abc" if name not in {found.ensemble for found in whole.remaining})
+        with mock.patch("parkazoo.admin.walk.find_away", lambda *arguments: {away: "it is away"}):
+            report = self.check()
+        seen = self.found(whole)
+        for kind, places in self.found(report).items():
+            self.assertLessEqual({*places}, {*seen[kind]})
+        self.assertEqual((report.absent, report.is_complete, report.is_blind), ({away: "it is away"}, False, True))
 
     def is_told(self, kind: str, places: Sequence[tuple[str, str]]) -> None:
         """It is found, and left, with advice."""

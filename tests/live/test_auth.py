@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import unittest
 from collections.abc import Iterator
@@ -16,7 +17,9 @@ from kazoo.security import CREATOR_ALL_ACL, make_acl
 from parkazoo import ParKazooClient
 from parkazoo.admin import check_map, init_map, read_map
 from parkazoo.errors import ClusterMapError
+from parkazoo.fsck import check
 from parkazoo.local import LocalCluster
+from tests.live.map_case import run_command
 from tests.live.secured import SecuredTest, configure
 from tests.live.world import DEADLINE_S, Seen, wait_until
 
@@ -207,3 +210,27 @@ class TestSasl(AuthTest):
         self.assertEqual(check_map(self.cluster.hosts, **options), [])
         with self.nothing_left(), self.assertRaisesRegex(ClusterMapError, "refuse the identity"):
             read_map(self.cluster.hosts, sasl_options=sasl(password="wrong"))
+
+    def test_one_ensemble_admits_no_others(self) -> None:
+        """Every command says so of that ensemble, and what it knows of the others."""
+        wanted = {"sessionRequireClientSASLAuth": "true"}
+        configure({self.servers["b"]: wanted})
+        try:
+            hosts = ",".join(each.hosts for each in self.cluster.ensembles)
+            told = "ensemble b .* admits only clients that authenticate, by SASL"
+            for command in ("status", "map check", "clients", "map epochs", "fsck"):
+                with self.subTest(command):
+                    status, out, err = run_command(*command.split(), "--hosts", hosts)
+                    self.assertEqual((status, err), (1, ""))
+                    self.assertRegex(" ".join(out.split()), told)
+            status, out, _ = run_command("status", "--json", "--hosts", hosts)
+            found = json.loads(out)
+            self.assertEqual((status, [each["ensemble"] for each in found["findings"]]), (1, ["b"]))
+            self.assertEqual([each["role"] for each in found["servers"]], ["standalone"] * 3)
+            status, out, err = run_command("status", "--json", "--hosts", self.servers["b"].address)
+            self.assertEqual(status, 1)
+            self.assertRegex(json.loads(out)["error"], "server .* admits only clients that authenticate")
+            self.assertEqual(check_map(hosts, sasl_options=sasl()), [])
+            self.assertTrue(check(hosts, sasl_options=sasl()).is_complete)
+        finally:
+            configure({self.servers["b"]: dict.fromkeys(wanted, "false")})

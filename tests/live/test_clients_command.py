@@ -73,7 +73,7 @@ class ClientsTest(MapCase):
         status, out, _ = run_command("clients", "--hosts", self.a)
         self.assertEqual(status, 1)
         self.assertIn(format_session(client.client_id[0]), out)
-        self.assertIn(f"ensemble b cannot be reached, and may have more: {closed}: Connection refused", out)
+        self.assertIn(f"ensemble b cannot be asked, and may have more: {closed}: Connection refused", out)
 
     def test_a_wrong_name(self) -> None:
         with self.assertRaisesRegex(ClusterMapError, "no ensemble of the map is called 'x': there are a, b, c"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 import signal
@@ -22,7 +23,7 @@ from parkazoo.admin import init_map
 from parkazoo.fsck import check
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.audit import audit_ensemble
-from parkazoo.protocol.placement import DONE, ENSEMBLE
+from parkazoo.protocol.placement import DONE, ENSEMBLE, Directory
 from parkazoo.protocol.rights import (
     pin_acl,
 )
@@ -144,6 +145,41 @@ class UseTest(FsckCase):
         status, out, _ = run_command("fsck", "--repair", "--json", PARKAZOO_HOSTS=self.cluster.hosts)
         self.assertEqual((status, json.loads(out)["findings"]["empty-mirrors"]["repaired"]), (0, 1))
 
+    def test_an_ensemble_is_away(self) -> None:
+        """What needs it is left out; the rest is found, also in mirrors whose directory is there."""
+        for away in (0, 1):
+            with self.subTest("abc"[away]):
+                one, other = (at for at in range(3) if at != away)
+                d, orphan = self.between(away, one), self.between(one, other)
+                self.client.create(f"{d.path}/child", makepath=True)
+                self.plain[one].create(f"{d.mirror.path}/.parkazoo")
+                self.plain[other].create(f"{orphan.mirror.path}/child", makepath=True)
+                server = self.cluster.ensembles[away].servers[0]
+                server.stop()
+                try:
+                    hosts = ",".join(each.hosts for each in self.cluster.ensembles)
+                    report = check(hosts, timeout_s=3600.0)  # an address that refuses is not waited for
+                finally:
+                    server.start()
+                    server.wait_serving()
+                    self.plain[one].delete(f"{d.mirror.path}/.parkazoo")
+                    self.plain[other].delete(orphan.mirror.path, recursive=True)
+                    wait_until(lambda: self.client.connected, "connected")
+                found = {
+                    "orphans": [(self.name(other), orphan.mirror.path)],
+                    "foreign": [(self.name(one), f"{d.mirror.path}/.parkazoo")],
+                }
+                self.assertEqual(([*report.absent], self.found(report)), ([self.name(away)], found))
+                undecided = {(found.ensemble, found.path) for found in report.undecided.paths}
+                self.assertIn((self.name(one), d.mirror.path), undecided)
+                self.assertTrue(report.is_blind)
+
+    def between(self, home: int, mirror: int) -> Directory:
+        """A directory that does not exist, by where it and its children would be."""
+        paths = (f"{self.root}/{number}/x" for number in itertools.count())
+        places = map(self.placement.directory, paths)
+        return next(d for d in places if (d.home.ensemble, d.mirror.ensemble) == (home, mirror))
+
     def test_command_interrupted(self) -> None:
         """^C while it waits to look again: one line, and the usual status."""
         d = self.mirrored()
@@ -230,7 +266,29 @@ class HostileTest(unittest.TestCase):
                 mock.patch("parkazoo.admin.walk.SESSION_TIMEOUT_S", 2.0),  # requests fail again and again
             ):
                 self.refused("no answer within 3 s", "--hosts", a, "--auth", identity)
-            self.refused(f"ensemble b \\({b}", "--hosts", a, "--auth", identity)
+            self.look_without_b(a, b, identity)
+
+    def look_without_b(self, a: str, b: str, identity: str) -> None:
+        """Of an ensemble that is down only that is said, at once; the other one is looked at."""
+        with connected(KazooClient(a, auth_data=[IDENTITY])) as plain:
+            plain.create("/parkazoo/strange")
+            options = ("--hosts", a, "--auth", identity, "--timeout", "3600")
+            status, out, err = run_command("fsck", *options)
+            self.assertEqual((status, err), (1, ""))
+            self.assertRegex(out, f"ensemble b was not looked at: {b}: Connection refused")
+            self.assertIn("/parkazoo/strange", out)
+            status, out, _ = run_command("fsck", "--json", *options)
+            found = json.loads(out)
+            self.assertEqual(
+                (status, found["absent"], found["complete"]), (1, {"b": f"{b}: Connection refused"}, False)
+            )
+            self.assertEqual(found["findings"]["foreign"]["found"], 1)
+            status, out, err = run_command("fsck", "--json", "--repair", *options)
+            self.assertEqual(status, 1)
+            for told in (json.loads(out)["error"], err):
+                self.assertIn(f"nothing is repaired while an ensemble is away: ensemble b: {b}: Conn", told)
+            plain.delete("/parkazoo/strange")
+            self.assertEqual(run_command("fsck", *options)[0], 1)
 
 
 class Worker(threading.Thread):

@@ -88,6 +88,24 @@ class StatusTest(MapCase):
         )
         self.assertIn("registered clients: none", out)
 
+    def test_an_ensemble_is_down(self) -> None:
+        """An address that refuses is not waited for, and JSON is printed whatever is wrong."""
+        closed = f"127.0.0.1:{free_port()}"
+        self.change_map(b=closed)
+        for hosts in (self.a, f"{closed},{self.c}"):
+            for command in (("status",), ("map", "check"), ("clients",), ("map", "epochs")):
+                with self.subTest(hosts=hosts, command=command):
+                    status, out, err = run_command(*command, "--hosts", hosts, "--timeout", "3600")
+                    self.assertEqual((status, err), (1, ""))
+                    self.assertIn(f"{closed}: Connection refused", out)
+        status, out, _ = run_command("status", "--json", "--hosts", self.a, "--timeout", "3600")
+        self.assertEqual((status, len(json.loads(out)["servers"])), (1, 3))
+        for command in ("status", "clients", "fsck", "map check", "map epochs", "map show"):
+            status, out, err = run_command(*command.split(), "--json", "--hosts", closed, "--timeout", "1")
+            self.assertEqual(status, 1)
+            self.assertIn(f"{closed}: Connection refused", json.loads(out)["error"])
+            self.assertIn(f"{closed}: Connection refused", err)
+
     def test_a_server_down_is_a_warning(self) -> None:
         closed = f"127.0.0.1:{free_port()}"
         self.change_map(b=f"{self.b},{closed}")

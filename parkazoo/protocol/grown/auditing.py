@@ -21,6 +21,7 @@ from parkazoo.protocol.audit import (
     audit_pinned,
     audit_without_pin,
     foreign,
+    judge_alone,
     merge,
     mirrored_by,
 )
@@ -64,7 +65,7 @@ def _audit_znode(context: GrownContext, parent: Place, parent_path: str, name: s
     found = [Finding(MISPLACED, place.ensemble, each, about) for each in strange]
     if PROOF in names:
         found.append(Finding(DIFFERING_PROOFS, place.ensemble, path, f"a proof {about}"))
-    seen = yield from audit_pinned(directory(path, place, context.names.index(on)))
+    seen = yield from judge_alone(place, audit_pinned(directory(path, place, context.names.index(on))))
     return merge(Audit(found), seen if seen.hidden else merge(hidden, seen))
 
 
@@ -104,20 +105,25 @@ def _audit_mirror(context: GrownContext, ensemble: int, name: str) -> Operation[
     place, path = Place(ensemble, join(MIRRORS, name)), mirrored_by(name)
     if path is None:
         return Audit(foreign(Place(ensemble, MIRRORS), [name]))
-    findings: list[Finding] = []
+    seen = NOTHING
     try:
-        before = yield from ask(ensemble, Exists(place.path, None))
-        findings = yield from _audit_its_directory(context, place, path)
-        if findings:
-            (after,) = yield from ask_synced(ensemble, Exists(place.path, None))
-            if before is None or after is None or before.czxid != after.czxid:
-                findings = []  # another mirror than the one that was looked for
+        seen = yield from judge_alone(place, _audit_same_mirror(context, place, path))
         names = yield from ask(ensemble, GetChildren(place.path, None))
     except NoNodeError:
-        return Audit(findings)
+        return seen
     except NoAuthError:
-        return Audit(findings, hidden=[place])
-    return merge(Audit(findings), Audit(unvisited=[Unvisited(partial(_audit_znode, context, place, path), names)]))
+        return merge(seen, Audit(hidden=[place]))
+    return merge(seen, Audit(unvisited=[Unvisited(partial(_audit_znode, context, place, path), names)]))
+
+
+def _audit_same_mirror(context: GrownContext, place: Place, path: str) -> Operation[Audit]:
+    before = yield from ask(place.ensemble, Exists(place.path, None))
+    findings = yield from _audit_its_directory(context, place, path)
+    if not findings:
+        return NOTHING
+    (after,) = yield from ask_synced(place.ensemble, Exists(place.path, None))
+    is_same = before is not None and after is not None and before.czxid == after.czxid
+    return Audit(findings) if is_same else NOTHING
 
 
 def _audit_its_directory(context: GrownContext, place: Place, path: str) -> Operation[list[Finding]]:
