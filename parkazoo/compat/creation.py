@@ -15,8 +15,9 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
 from parkazoo.engine.ports import Reply
-from parkazoo.kazoo_private import Create, Exists, prefix_root
+from parkazoo.kazoo_private import Create, prefix_root
 from parkazoo.protocol.placement import above, split
+from parkazoo.protocol.presence import Presence
 from parkazoo.protocol.steps import Request
 
 
@@ -103,7 +104,8 @@ class Creation(Unchrooted):
 def ensure_path(client: Any, path: str, acl: Any) -> Answer:
     """As kazoo's; but if `path` is missing, it asks for all above at once, and makes them without waiting.
 
-    What is above the chroot is looked at only if the chroot is missing.
+    What is above the chroot is looked at only if the chroot is missing. No ensemble is waited for whose answer is
+    not needed: that of a home if the mirror is there, or those of what is above the lowest that is there.
 
     :param path: with the chroot.
     :returns: gets the path if it has been made, True if it was there.
@@ -111,9 +113,12 @@ def ensure_path(client: Any, path: str, acl: Any) -> Answer:
     answer = Answer()
     root = client.chroot if len(path) >= len(client.chroot) else ""
 
+    unseen: list[tuple[str, Answer]] = []
+    missing = [path]
+
     def exists(each: str) -> Answer:
         found = Answer()
-        client._call(Exists(each, None), found)
+        client._call(Presence(each, None), found)
         return found
 
     def create(each: str) -> Answer:
@@ -125,23 +130,27 @@ def ensure_path(client: Any, path: str, acl: Any) -> Answer:
         if seen.get():
             answer.set(True)
         else:
-            parents = [(each, exists(each)) for each in [*above(path)][::-1] if len(each) >= len(root)]
-            answer.after([result for _, result in parents], lambda: make(parents))
+            unseen.extend([(each, exists(each)) for each in [*above(path)][::-1] if len(each) >= len(root)])
+            look_up()
 
-    def make(parents: list[tuple[str, Answer]]) -> None:
-        missing = [path]
-        # up to the first that is there: the client may have no right to read those above that
-        for each, result in reversed(parents):
-            if result.get():
+    def look_up() -> None:
+        """Up to the first that is there: the client may have no right to read those above that."""
+        while unseen:
+            each, found = unseen[-1]
+            if not found.is_ready:
+                answer.after([found], look_up)
+                return
+            unseen.pop()
+            if found.get():
                 break
             missing.insert(0, each)
         if missing[0] == root:
             higher = ensure_path(client, split(root)[0], acl)
-            answer.after([higher], lambda: make_all(missing, higher))
+            answer.after([higher], lambda: make(higher))
         else:
-            make_all(missing)
+            make()
 
-    def make_all(missing: list[str], higher: Answer | None = None) -> None:
+    def make(higher: Answer | None = None) -> None:
         if higher is not None:
             higher.get()  # or raise what it has raised
         made = [create(each) for each in missing]
@@ -166,7 +175,7 @@ class Answer:
     def __init__(self) -> None:
         self.value: Any = None
         self.exception: Exception | None = None
-        self._is_ready = False
+        self.is_ready = False
         self._callback: Callable[[Answer], None] | None = None
         self._lock = threading.Lock()
 
@@ -179,7 +188,7 @@ class Answer:
     def _end(self, value: Any, exception: Exception | None) -> None:
         with self._lock:
             self.value, self.exception = value, exception
-            self._is_ready = True
+            self.is_ready = True
             callback = self._callback
         if callback is not None:
             callback(self)
@@ -187,7 +196,7 @@ class Answer:
     def rawlink(self, callback: Callable[[Answer], None]) -> None:
         with self._lock:
             self._callback = callback
-            is_ready = self._is_ready
+            is_ready = self.is_ready
         if is_ready:
             callback(self)
 

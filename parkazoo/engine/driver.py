@@ -343,7 +343,7 @@ class Driver:
                 self.on_miss()
             run.fail(run.order.failure())
             return
-        gather = Gather(len(steps), self._lock, run.advance)
+        gather = Gather(steps, self._lock, run.advance)
         for index, (ensemble, request) in enumerate(steps):
             self.members[ensemble].submit(request, Slot(gather, index))
 

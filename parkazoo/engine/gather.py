@@ -6,24 +6,34 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from parkazoo.protocol.steps import Either, NoAnswerYet, Step
+
 
 class Gather:
-    """Collects them, each from its :class:`Slot`; they come on several threads."""
+    """Collects them, each from its :class:`Slot`; they come on several threads.
 
-    __slots__ = ("_advance", "_answers", "_lock", "_missing")
+    :param advance: called with the answers, once.
+    """
+
+    __slots__ = ("_advance", "_answers", "_is_enough", "_lock", "_missing")
 
     def __init__(
-        self, count: int, lock: AbstractContextManager[Any], advance: Callable[[list[Any]], None]
+        self, steps: tuple[Step, ...], lock: AbstractContextManager[Any], advance: Callable[[list[Any]], None]
     ) -> None:
-        self._answers: list[Any] = [None] * count
-        self._missing = count
+        self._is_enough = steps.is_enough if isinstance(steps, Either) else None
+        self._answers: list[Any] = [NoAnswerYet()] * len(steps) if self._is_enough else [None] * len(steps)
+        self._missing = len(steps)
         self._lock = lock
         self._advance = advance
 
     def take(self, index: int, answer: Any) -> None:
         with self._lock:
+            if not self._missing:  # the others were enough
+                return
             self._answers[index] = answer
             self._missing -= 1
+            if self._is_enough is not None and self._is_enough(self._answers):
+                self._missing = 0
             is_complete = not self._missing
         if is_complete:
             self._advance(self._answers)

@@ -13,10 +13,11 @@ from parkazoo.protocol.past import CATCH_UP, Past
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.registration import Owners
 from parkazoo.protocol.resolver import Resolver
-from parkazoo.protocol.steps import Operation, Request, Step
+from parkazoo.protocol.steps import Either, Operation, Request, Step
 from parkazoo.protocol.watches import DirectoryWatch
 
 REFUSED = (BadVersionError, NoAuthError, NoNodeError)  # the answers to CATCH_UP
+BEHIND = (*REFUSED, NotReadOnlyCallError)  # a server that is cut off serves what it has
 
 
 class Context:
@@ -74,9 +75,33 @@ class Context:
         for ensemble, answer in zip(behind, answers, strict=False):
             if isinstance(answer, REFUSED):
                 past.caught_up(ensemble, count)
-            elif not isinstance(answer, NotReadOnlyCallError):  # a server that is cut off serves what it has
+            elif not isinstance(answer, BEHIND):
                 raise answer
         return answers[len(behind) :]
+
+    def read_either(
+        self, path: str, steps: Sequence[Step], is_enough: Callable[[Sequence[Any]], bool]
+    ) -> Operation[list[Any]]:
+        """As :meth:`read`, but the answers need not be complete: see :class:`Either`.
+
+        A read counts as failed if the write in front of it has failed.
+        """
+        past = self.past
+        behind = [each for each in dict(steps) if past.is_behind(each, path)]
+        count = past.count
+
+        def answers_behind(answers: Sequence[Any]) -> list[Any]:
+            writes = dict(zip(behind, answers, strict=False))
+            lost = {at: answer for at, answer in writes.items() if not isinstance(answer, BEHIND)}
+            return [lost.get(at, answer) for (at, _), answer in zip(steps, answers[len(behind) :], strict=True)]
+
+        answers = yield Either.of(
+            [*((each, CATCH_UP) for each in behind), *steps], lambda answers: is_enough(answers_behind(answers))
+        )
+        for ensemble, answer in zip(behind, answers, strict=False):
+            if isinstance(answer, REFUSED):
+                past.caught_up(ensemble, count)
+        return answers_behind(answers)
 
     def ask(self, path: str, ensemble: int, request: Request) -> Operation[Any]:
         """One read of `path`, as :meth:`read`; returns its answer or raises it."""

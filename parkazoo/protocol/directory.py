@@ -29,8 +29,9 @@ from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL,
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.pin import encode_pin
 from parkazoo.protocol.placement import DONE, PIN, Directory
+from parkazoo.protocol.presence import is_proved_by, mirror_is_enough
 from parkazoo.protocol.rights import is_masked, pin_acl
-from parkazoo.protocol.steps import IMPOSSIBLE, Operation, Request, Step, ask, commit
+from parkazoo.protocol.steps import IMPOSSIBLE, Either, Operation, Request, Step, ask, commit
 
 ANY_VERSION = -1
 AGAIN = object()  # in place of a result: begin again
@@ -120,17 +121,22 @@ def _acl_of(d: Directory, known: KnownACL | None, answer: Any) -> Operation[Sequ
 
 
 def promote(
-    context: Context, d: Directory, child: Request | None = None, known: KnownACL | None = None
+    context: Context,
+    d: Directory,
+    child: Request | None = None,
+    known: KnownACL | None = None,
+    may_be_there: bool = False,
 ) -> Operation[Any]:
     """Make the mirror of `d`, and `child` (a Create with its physical path) with it.
 
     :param known: the home's ACL, if we have just set it and may not be able to read it.
+    :param may_be_there: whether the mirror may be there: then nothing waits for the home, which may be away.
     :returns: the created child's path; None without `child`, or if the mirror was there before it.
     :raises: what the create of a child raises on one ZooKeeper: NoNodeError, NoChildrenForEphemeralsError, ...
     """
     made = AGAIN
     while made is AGAIN:
-        made = yield from try_promote(context, d, child, known)
+        made = yield from try_promote(context, d, child, known, may_be_there)
     return made
 
 
@@ -139,6 +145,7 @@ def try_promote(
     d: Directory,
     child: Request | None = None,
     known: KnownACL | None = None,
+    may_be_there: bool = False,
     names_mirror: Callable[[], Operation[bool]] | None = None,
 ) -> Operation[Any]:
     """One attempt of :func:`promote`; AGAIN if the directory has changed meanwhile.
@@ -147,7 +154,15 @@ def try_promote(
     """
     home, mirror = d.home.ensemble, d.mirror.ensemble
     # The fence before the marks; if it is stale, the last step fails.
-    seen, answer = yield (mirror, Exists(d.fence, None)), _acl_request(d, known)
+    reads = (mirror, Exists(d.fence, None)), _acl_request(d, known)
+    if may_be_there:
+        there, seen, answer = yield Either.of([(mirror, Exists(d.mirror.path, None)), *reads], mirror_is_enough)
+        if is_proved_by(there):
+            return None
+        if isinstance(there, Exception):
+            raise there
+    else:
+        seen, answer = yield reads
     fence = yield from _stat_of_fence(d, seen)
     try:
         expected = yield from _acl_of(d, known, answer)
@@ -223,12 +238,16 @@ def promote_secret(context: Context, path: str, acl: Sequence[ACL], aversion: in
 def verify_may_delete_in(context: Context, parent: str) -> Operation[None]:
     """A delete in `parent` found nothing. One ZooKeeper checks the right first; without a mirror, ours cannot.
 
-    :raises NoAuthError: there is a parent, and no right to delete in it.
+    With one it has. So the home is asked as well, and not waited for if the mirror is there.
+
+    :raises NoAuthError: there is a parent, and no right to delete in it, as far as the home can be asked.
     """
     d = yield from context.resolver.find(parent)
     if not d.is_native:
-        with suppress(NoNodeError, NotEmptyError, BadVersionError):
-            yield from ask(d.home.ensemble, Delete(d.pin, IMPOSSIBLE))
+        steps = (d.mirror.ensemble, Exists(d.mirror.path, None)), (d.home.ensemble, Delete(d.pin, IMPOSSIBLE))
+        mirror, refused = yield Either.of(steps, mirror_is_enough)
+        if isinstance(refused, NoAuthError) and not is_proved_by(mirror):
+            raise refused
 
 
 def may_delete(d: Directory) -> Operation[bool]:

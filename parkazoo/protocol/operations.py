@@ -271,7 +271,8 @@ def _create_first(context: Context, request: Request, is_guess: bool) -> Operati
         physical = placed(request, join(d.mirror.path, name))
         try:
             # kazoo cannot read a Create2 inside a multi's answer
-            made = yield from promote(context, d, physical if isinstance(physical, Create) else None)
+            child = physical if isinstance(physical, Create) else None
+            made = yield from promote(context, d, child, may_be_there=is_guess)
         except UNPROMOTED:
             if not is_guess:  # else another may have promoted or deleted it since; and a bad ACL comes first
                 raise

@@ -55,6 +55,7 @@ from parkazoo.protocol.order import (
     node,
 )
 from parkazoo.protocol.placement import split
+from parkazoo.protocol.presence import Presence, is_there
 from parkazoo.protocol.rights import (
     is_secret,
 )
@@ -78,6 +79,10 @@ def no_claims(context: Context, request: Request) -> Claims:
 
 def _read_claims(context: Context, request: Request) -> Claims:
     return {node(request.path): READ, children(request.path): COUNT}
+
+
+def presence_claims(context: Context, request: Request) -> Claims:
+    return {node(request.path): READ}
 
 
 def _list_claims(context: Context, request: Request) -> Claims:
@@ -182,6 +187,7 @@ PLANS: Mapping[int, Plan] = {
     Create2.type: Plan(create, _create_claims, _create_lasting),
     Delete.type: Plan(delete, _delete_claims, _lasts_if_mirrored),
     Exists.type: Plan(read, _read_claims, _count_lasts),
+    Presence.type: Plan(is_there, presence_claims, all_last),
     GetData.type: Plan(read, _read_claims, _count_lasts),
     GetACL.type: Plan(read, _read_claims, _count_lasts),
     SetData.type: Plan(set_data, _set_claims, _count_lasts),

@@ -6,12 +6,13 @@ It receives the list of their answers, one each: what kazoo's connection would p
 exception. It returns the operation's result or raises its error. It never sees a socket, a thread or a clock, so a
 test can be its server.
 
-A lost connection is an answer too, a ConnectionLoss, and no generator catches it: it ends the operation.
+A lost connection is an answer too, a ConnectionLoss, and no generator catches it: it ends the operation. The
+exception is :class:`Either`: what one ensemble answers may make up for the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 from parkazoo.kazoo_private import Exists, RolledBackError, RuntimeInconsistency, Sync, Transaction
@@ -30,6 +31,27 @@ class ExistsForWatch(Exists):
     """
 
     __slots__ = ()
+
+
+class NoAnswerYet(Exception):
+    """In place of an answer that :class:`Either` has not waited for."""
+
+
+class Either(tuple[Step, ...]):
+    """Reads that are sent together. The operation goes on as soon as the answers so far are enough, or with all.
+
+    The other answers are dropped when they come.
+
+    :ivar is_enough: given the answers so far, in the steps' order.
+    """
+
+    is_enough: Callable[[Sequence[Any]], bool]
+
+    @classmethod
+    def of(cls, steps: Sequence[Step], is_enough: Callable[[Sequence[Any]], bool]) -> Either:
+        either = cls(steps)
+        either.is_enough = is_enough
+        return either
 
 
 def placed(request: Request, path: str) -> Request:

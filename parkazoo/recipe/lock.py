@@ -17,6 +17,8 @@ from kazoo.recipe.lock import Semaphore as KazooSemaphore
 from kazoo.recipe.lock import WriteLock as KazooWriteLock
 from kazoo.retry import ForceRetryError, KazooRetry
 
+from parkazoo.recipe.freshness import catch_up
+
 MAX_DELAY_S = 1.0
 
 
@@ -71,7 +73,7 @@ class Lock(KazooLock):
 
     def _find_node(self) -> str | None:
         """Our znode, if there is one, even if this server lags behind the one that made it."""
-        self.client.sync(self.path)
+        catch_up(self.client, self.create_path)
         name: str | None = super()._find_node()
         return name
 

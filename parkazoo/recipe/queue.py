@@ -22,6 +22,7 @@ from kazoo.retry import ForceRetryError
 from parkazoo.errors import AnswerLostError
 from parkazoo.protocol.epochs import Form
 from parkazoo.recipe.exactly_once import retried
+from parkazoo.recipe.freshness import catch_up
 
 
 class Queue(KazooQueue):
@@ -147,7 +148,7 @@ class LockingQueue(KazooLockingQueue):
         if self.processing_element is None:
             return False
         lock = self._lock_of(self.processing_element[0])
-        self.client.sync(lock)
+        catch_up(self.client, lock)
         return self._is_ours(lock)
 
     def consume(self) -> bool:

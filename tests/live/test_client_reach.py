@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import count
 from posixpath import dirname
 from typing import Any
 
-from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, KazooException
+from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, KazooException, NoNodeError
 from kazoo.protocol.states import EventType, KazooState
 
 from parkazoo import ParKazooClient
+from parkazoo.admin import init_map
+from parkazoo.local import LocalCluster
 from parkazoo.protocol.client_id import unpack_sessions
+from parkazoo.recipe.lock import Lock
 from tests.live.test_client_session import SessionTest
 from tests.live.world import DEADLINE_S, Seen, wait_until
 
@@ -289,3 +294,103 @@ class TestResume(ReachTest):
         resumed, _ = self.client(client_id=(number, password))
         self.assertNotEqual(resumed.client_id[0], number)
         resumed.create(self.znodes[AWAY] + "-2", ephemeral=True)
+
+
+class TestTheHomeIsAway(ReachTest):
+    """A directory's home is on the ensemble that is away, its children are on another one.
+
+    Requests to the ensemble that is away are not answered while a test runs: the time-out is too long for that.
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        parent = dirname(self.znodes[AWAY])
+        paths = (f"{parent}/d{number}" for number in range(1000))
+        self.folder = next(path for path in paths if self.placement.of_children(path) == HERE)
+        self.watcher.create(f"{self.folder}/x", makepath=True)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """The ensemble's only server does not answer, and nobody knows that it will not."""
+        server = self.server(AWAY)
+        server.freeze()
+        try:
+            yield
+        finally:
+            server.thaw()
+
+    def old_and_new(self, away: AbstractContextManager[None]) -> Iterator[ParKazooClient]:
+        """While the ensemble is away: a client that has used it before, and one that starts."""
+        old, states = self.client(DEADLINE_S)
+        old.get(self.folder)
+        with away:
+            yield old
+            yield self.client(DEADLINE_S)[0]
+        self.assertEqual(states, [])
+
+    def test_what_is_not_there(self) -> None:
+        for client in self.old_and_new(self.away()):
+            missing = f"{self.folder}/missing"
+            self.assertRaises(NoNodeError, client.delete, missing)
+            transaction = client.transaction()
+            transaction.delete(missing)
+            self.assertIsInstance(transaction.commit()[0], NoNodeError)
+
+    def test_ensure_path(self) -> None:
+        for client in self.old_and_new(self.away()):
+            self.assertIs(client.ensure_path(self.folder), True)
+            made = f"{self.folder}/{client.client_id[0]}/made"
+            self.assertEqual(client.ensure_path(dirname(made)), dirname(made))
+
+    def test_a_lock(self) -> None:
+        for away in (self.away(), self.frozen()):
+            for client in self.old_and_new(away):
+                self.take_in_turn(client.Lock(self.folder), self.client(DEADLINE_S)[0].Lock(self.folder))
+
+    def take_in_turn(self, lock: Lock, other: Lock) -> None:
+        self.assertTrue(lock.acquire())
+        self.assertFalse(other.acquire(blocking=False))
+        self.assertTrue(lock.release())
+        self.assertTrue(other.acquire())
+        self.assertTrue(other.release())
+
+    def test_a_lock_in_a_folder_of_ones_own(self) -> None:
+        """Its maker does not know that another client has locked there since."""
+        own = next(path for path in self.others() if self.placement.of_children(path) == HERE)
+        maker, other = self.client(DEADLINE_S)[0], self.client(DEADLINE_S)[0]
+        maker.ensure_path(own)
+        other.create(f"{own}/x")
+        with self.away():
+            self.take_in_turn(maker.Lock(own), other.Lock(own))
+
+    def others(self) -> Iterator[str]:
+        """Paths beside the folder."""
+        return (f"{dirname(self.folder)}/e{number}" for number in count())
+
+    def test_a_lock_that_was_lost(self) -> None:
+        client, states = self.client(give_up_after=1)
+        client.create(f"{dirname(self.folder)}/held", ephemeral=True)
+        lock, ends = client.Lock(self.folder), Seen()
+        lock.acquire()
+
+        def take_anew() -> None:
+            ends(lock.release())
+            ends(lock.acquire())
+
+        with self.away():
+            self.assertEqual(states.wait(3), [SUSPENDED, LOST, CONNECTED])
+            client.handler.spawn(take_anew)
+            self.assertEqual(ends.wait(2), [True, True])
+            self.assertFalse(self.client(DEADLINE_S)[0].Lock(self.folder).acquire(blocking=False))
+
+
+class TestTheHomeIsAwayGrown(TestTheHomeIsAway):
+    """The same where pins decide."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.cluster = LocalCluster(ensembles=cls.ensembles, servers=1, make_map=False)
+        cls.addClassCleanup(cls.cluster.stop)
+        cls.cluster.start()
+        ensembles = cls.cluster.ensembles
+        init_map(ensembles[0].hosts, {each.name: each.hosts for each in ensembles}, form="grown")

@@ -44,6 +44,7 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.grown.places import by_first
 from parkazoo.protocol.operations import ask_bootstrap
 from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.presence import Presence
 from tests.explore.alone import find_directory, make_context, make_grown, prepared
 from tests.explore.client import Client, Result
 from tests.explore.model import Model
@@ -110,6 +111,19 @@ class TestPipelines(unittest.TestCase):
                 client.driver.call(request, OnAnswer(note))
             client.run(dice)
             self.assertEqual(answered, ["data", "children"])
+
+    def test_an_answer_that_is_not_waited_for(self) -> None:
+        client = Client(PLACEMENT, prepared(PLACEMENT))
+        for request in (create(D), create(D + "/x")):
+            client.get(request)
+        presence = client.call(Presence(D, None))
+        mirrors = client.members[PLACEMENT.of_children(D)]
+        while mirrors.outbox or mirrors.inbox:
+            (mirrors.serve if mirrors.outbox else mirrors.deliver)()
+        self.assertEqual(presence.told, [True])
+        client.run()
+        self.assertEqual(presence.told, [True])
+        self.assertFalse(client.driver.order)
 
     def test_there_and_back(self) -> None:
         x = D + "/x"

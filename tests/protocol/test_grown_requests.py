@@ -34,6 +34,7 @@ from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.places import NATIVE, by_first, directory
 from parkazoo.protocol.placement import Place, Placement
 from parkazoo.protocol.plans import PLANS
+from parkazoo.protocol.presence import Presence
 from parkazoo.protocol.steps import Step
 from tests.explore.alone import make_context, make_grown, outcome, prepared
 from tests.explore.directories import create
@@ -104,6 +105,18 @@ class TestGrownFound(GrownTest):
     def test_in_an_adopted_directory(self) -> None:
         self.begin("adopted")
         self.expect_each(GetData(X, None), GetData(X, None))
+
+    def test_whether_it_is_there(self) -> None:
+        self.begin("mirrored")
+        self.expect(Presence(D, None), True)
+        self.expect_each(MAKE_Y)
+        self.expect(Presence(Y, None), True)
+        self.expect(Presence(Y + "/z", None), False)
+
+    def test_whether_it_is_there_with_a_wrong_guess(self) -> None:
+        self.begin("mirrored", newest=2)
+        self.expect(Presence(D, None), True)
+        self.expect(Presence(X, None), True)
 
 
 class TestGrownNotFound(GrownTest):

@@ -34,6 +34,7 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.past import CATCH_UP, PATHS_REMEMBERED
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import OTHER, PLANS
+from parkazoo.protocol.presence import Presence
 from tests.explore.alone import make_context, outcome, prepared
 from tests.explore.znodes import EPHEMERAL
 from tests.protocol.traces import MIRRORED, NATIVE, PLACEMENT, TRACES, TracedTest, read
@@ -74,6 +75,14 @@ class TestLeaf(TracedTest):
             Create2(leaf, b"", OPEN_ACL_UNSAFE, 0),
             SetACL(leaf, OPEN_ACL_UNSAFE, -1),
         ]
+
+    def test_whether_it_is_there(self) -> None:
+        self.expect(Presence(MIRRORED, None), False)
+        self.perform(create(MIRRORED))
+        self.expect(Presence(MIRRORED, None), True)
+        self.perform(create(X))
+        self.expect(Presence(MIRRORED, None), True)
+        self.expect(Presence(NATIVE, None), False)
 
     def test_what_is_not_there(self) -> None:
         self.expect(GetData(MIRRORED, None), NoNodeError)

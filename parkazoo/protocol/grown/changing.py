@@ -162,9 +162,11 @@ def _delete_mirrored(context: GrownContext, d: Directory, version: int) -> Opera
 def verify_may_delete_in(context: GrownContext, parent: str) -> Operation[None]:
     """A delete in `parent` found nothing. One ZooKeeper checks the right first; without a mirror, ours cannot.
 
+    If it is known where the children are, that has just been proved, and the right was checked there.
+
     :raises NoAuthError: there is a parent, and no right to delete in it.
     """
     d = context.places.known(parent)
-    if not d.is_native:
+    if not d.is_native and not context.places.is_known(parent):
         with suppress(NoNodeError, NotEmptyError, BadVersionError):
             yield from ask(d.home.ensemble, Delete(d.pin, IMPOSSIBLE))

@@ -32,11 +32,12 @@ from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.grown.making import create, promote_secret
 from parkazoo.protocol.grown.multi import transaction
 from parkazoo.protocol.grown.places import is_fixed
-from parkazoo.protocol.grown.reading import get_children, read, sync
+from parkazoo.protocol.grown.reading import get_children, is_there, read, sync
 from parkazoo.protocol.once import Calls, Once
 from parkazoo.protocol.order import ADD, OWN, READ, TRUST, WRITE, Claims, children, merge, node
 from parkazoo.protocol.placement import split
 from parkazoo.protocol.plans import NO_CLAIMS, PLANS, Plan, all_last
+from parkazoo.protocol.presence import Presence
 from parkazoo.protocol.rights import is_secret
 from parkazoo.protocol.steps import Operation, Request
 
@@ -117,6 +118,7 @@ GROWN_PLANS: Mapping[int, Plan] = {
     Create2.type: _plan(create, Create2.type, _create_claims, _create_lasting),
     Delete.type: _plan(delete, Delete.type),
     Exists.type: _plan(read, Exists.type),
+    Presence.type: _plan(is_there, Presence.type),
     GetData.type: _plan(read, GetData.type),
     GetACL.type: _plan(read, GetACL.type),
     SetData.type: _plan(set_data, SetData.type),

@@ -172,7 +172,7 @@ def decide(
             return d, AGAIN
         d = to_be(context, found)
         try:
-            made = yield from _make_first(context, d, child, known)
+            made = yield from _make_first(context, d, child, known, is_guess)
         except UNPROMOTED as error:
             if is_guess or isinstance(error, NoNodeError):
                 made = AGAIN  # it has been decided since, or deleted; or its home was, and the server was behind
@@ -227,14 +227,19 @@ def has_mirror(d: Directory) -> Operation[bool]:
 
 
 def _make_first(
-    context: GrownContext, d: Directory, child: Request | None, known: KnownACL | None = None
+    context: GrownContext,
+    d: Directory,
+    child: Request | None,
+    known: KnownACL | None = None,
+    may_be_there: bool = False,
 ) -> Operation[Any]:
     """What the create of the child was answered; None if it was not sent; AGAIN if the directory has changed."""
     if not d.is_native:
         physical = None
         if isinstance(child, Create):
             physical = placed(child, join(d.mirror.path, split(child.path)[1]))
-        return (yield from try_promote(context, d, physical, known, partial(names_mirror, context, d)))
+        names = partial(names_mirror, context, d)
+        return (yield from try_promote(context, d, physical, known, may_be_there, names))
     if child is None:
         return None
     if context.form < Form.GUARDED:

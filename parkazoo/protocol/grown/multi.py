@@ -249,6 +249,8 @@ class Attempt:
 
     def _look_for(self, parent: str, operation: Request, d: Directory) -> Operation[bool]:
         """A znode, or what it is to be made below, was not found."""
+        if not isinstance(operation, Create) and (yield from self._has_mirror_here(parent)):
+            return False
         found = yield from locate(self.context, parent, is_fresh=True)
         self._take_in(parent, found)
         was_there = found is not None and self.context.places.below(found.d, d.path).home == d.home
@@ -268,6 +270,11 @@ class Attempt:
                 yield from verify_may_delete_in(self.context, parent)
             return False
         return True
+
+    def _has_mirror_here(self, parent: str) -> Operation[bool]:
+        """Whether the home need not be asked: the children are where the multi was sent."""
+        d = self.context.places.known(parent)
+        return not d.is_native and d.mirror.ensemble == self.ensemble and (yield from has_mirror(d))
 
     def _is_to_decide(self, found: Located) -> bool:
         """Whether an undecided directory is to have a mirror: it has no child yet."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from kazoo.exceptions import NoAuthError, NoNodeError, NotReadOnlyCallError
+from kazoo.exceptions import ConnectionLoss, NoAuthError, NoNodeError, NotReadOnlyCallError
 from kazoo.protocol.states import EventType
 
 from parkazoo.kazoo_private import Exists, GetChildren, GetChildren2, GetData, Sync
@@ -18,6 +18,7 @@ from parkazoo.protocol.grown.whole_stat import complete_stat, less_marks, of_chi
 from parkazoo.protocol.operations import WITH_STAT, exists_for
 from parkazoo.protocol.order import children, node
 from parkazoo.protocol.placement import OURS, PIN, PROOF, ROOT, Directory, Place, split
+from parkazoo.protocol.presence import Presence, at_both, is_enough, is_proved_by
 from parkazoo.protocol.stats import with_mirror, with_owner
 from parkazoo.protocol.steps import Operation, Request, Step, ask, placed, resumed
 from parkazoo.protocol.watches import DirectoryWatch
@@ -62,6 +63,27 @@ def read(context: GrownContext, request: Request) -> Operation[Any]:
     beside = [of_children(places.known(path), exists)] if is_known else []
     answers, d = yield from at(context, request, *beside)
     return (yield from complete(context, d, request, *answers))
+
+
+def is_there(context: GrownContext, request: Presence) -> Operation[bool]:
+    """Whether a znode is there, as soon as its home or its mirror says so. Guesses are asked, and joined."""
+    path, places = request.path, context.places
+    since, d, exists = places.count, places.known(path), Exists(path, None)
+    if d.is_native:
+        looking = at(context, exists)
+    else:
+        steps = at_both(d)
+        home, mirror = yield from context.read_either(path, steps, is_enough)
+        if is_proved_by(mirror):
+            places.remember(d, since)
+            return True
+        if isinstance(home, ConnectionLoss):
+            raise home
+        looking = resumed(at(context, exists), steps[0], home)
+    (answer, *_), _ = yield from looking
+    if isinstance(answer, Exception) and not isinstance(answer, NoNodeError):
+        raise answer
+    return not is_missing(answer)
 
 
 def complete(
