@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
 from threading import get_ident
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 from kazoo.exceptions import (
@@ -48,6 +48,7 @@ from parkazoo.wire.tls import make_context, tls_options
 SETTLED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO, KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 MIN_CLOSE_TIMEOUT_S = 10  # kazoo's
 CHROOT_TIMEOUT_S = 1.0
+ClientT = TypeVar("ClientT", bound="ParKazooClient")
 
 
 class ParKazooClient(Deferring, Sharing):
@@ -71,6 +72,27 @@ class ParKazooClient(Deferring, Sharing):
     _fork_error: ForkError | None = None  # in a child process
     _since: tuple[int, str] = 0, ""  # the client's id, and when its session began
     _workers: tuple[Any, ...] = ()  # the handler's, which call watches and completion callbacks
+
+    def __repr__(self) -> str:
+        """Where it begins, its state and, once it has the map, which ensembles it has joined. Asks nobody."""
+        about = [repr(f"{self.describe_hosts()}{self.chroot}"), str(self._state)]
+        session = self._session
+        if session is not None and session.cluster_map is not None:
+            joined = ", ".join(member.name for member in session.members)
+            about.append(
+                f"on {joined} of {len(session.cluster_map.names)} in cluster {session.cluster_map.cluster}"
+            )
+        return f"<{type(self).__name__} {' '.join(about)}>"
+
+    def __enter__(self: ClientT) -> ClientT:  # typing.Self comes with Python 3.11
+        """Start, as :meth:`start` does."""
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop and close, whatever the block has raised."""
+        self.stop()
+        self.close()
 
     # ---- requests ------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from parkazoo import __version__
 from parkazoo.admin.arguments import WrongArgumentError
 from parkazoo.cli import clients_command, fsck_command, local_commands, map_commands, status_command, where_command
 from parkazoo.cli.json_documents import print_json
+from parkazoo.cli.plain_text import plain
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalClusterError
 
@@ -56,7 +57,7 @@ def run() -> int:
         make_app()()
     except (LocalClusterError, KazooException, KazooTimeoutError) as error:
         told = str(error) or type(error).__name__
-        Console(stderr=True).print(Text("error: ", style="bold red"), Text(told), sep="", soft_wrap=True)
+        Console(stderr=True).print(Text("error: ", style="bold red"), plain(told), sep="", soft_wrap=True)
         if "--json" in sys.argv:
             print_json({"error": told})
         return exit_status(error)

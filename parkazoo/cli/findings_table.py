@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.table import Table
-from rich.text import Text
 
 from parkazoo.admin import Finding
+from parkazoo.cli.plain_text import plain
 
 
 def is_wrong(findings: Sequence[Finding]) -> bool:
@@ -20,5 +20,5 @@ def findings_table(findings: Sequence[Finding]) -> Table:
     table = Table("ensemble", "problem", "what to do", title=title, title_justify="left")
     for finding in findings:
         style = "yellow" if finding.is_warning else ""
-        table.add_row(finding.ensemble, Text(finding.problem), Text(finding.remedy), style=style)
+        table.add_row(finding.ensemble, plain(finding.problem), plain(finding.remedy), style=style)
     return table

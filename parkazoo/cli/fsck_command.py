@@ -12,6 +12,7 @@ from rich.text import Text
 from parkazoo.admin import TIMEOUT_S
 from parkazoo.cli.json_documents import print_json
 from parkazoo.cli.options import Auth, Ca, Cert, Hosts, Json, Key, Timeout, connection_options, split_hosts
+from parkazoo.cli.plain_text import escaped
 from parkazoo.fsck import Report, Tally, check
 
 PLACES_SHOWN = 5
@@ -100,14 +101,14 @@ def _describe(about: str, tally: Tally) -> Text:
     remedy = ""
     for found in tally.paths[:PLACES_SHOWN]:
         if remedy and found.remains != remedy:
-            text.append(f"\n  -> {remedy}", "dim")
+            text.append(escaped(f"\n  -> {remedy}"), "dim")
         detail = f"  ({found.detail})" if found.detail else ""
-        text.append(f"\n  {found.ensemble}  {found.path}{detail}")
+        text.append(escaped(f"\n  {found.ensemble}  {found.path}{detail}"))
         remedy = found.remains
     if tally.found > PLACES_SHOWN:
         text.append(f"\n  and {tally.found - PLACES_SHOWN:,} more")
     if remedy:
-        text.append(f"\n  -> {remedy}", "dim")
+        text.append(escaped(f"\n  -> {remedy}"), "dim")
     return text
 
 

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from parkazoo.admin import (
     TIMEOUT_S,
@@ -32,6 +31,7 @@ from parkazoo.cli.options import (
     split_hosts,
     verify_ensembles,
 )
+from parkazoo.cli.plain_text import plain
 from parkazoo.cli.step_times import Steps
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.epochs import EACH, verify_pattern
@@ -81,10 +81,10 @@ def add(
     with console.status("adding a rule"):
         after = add_rule(servers, rule, dry_run=dry_run, tell=steps, **connection)
     if steps.are_none and not dry_run:
-        console.print(Text(f"nothing to do: the map has this rule for {rule.prefix} already"), soft_wrap=True)
+        console.print(plain(f"nothing to do: the map has this rule for {rule.prefix} already"), soft_wrap=True)
     if rule.together and not rule.prefix.endswith(EACH):
         goes_to = after.names[after.make_guess().of_children(rule.prefix)]
-        console.print(Text(f"new directories at and below {rule.prefix}: on {goes_to}"), soft_wrap=True)
+        console.print(plain(f"new directories at and below {rule.prefix}: on {goes_to}"), soft_wrap=True)
     with console.status("counting the directories that are elsewhere"):
         found = find_elsewhere(after, rule.prefix, **connection)
     _tell_elsewhere(console, rule.prefix, found, lists=dry_run)
@@ -109,14 +109,14 @@ def _tell_elsewhere(console: Console, prefix: str, found: Elsewhere, *, lists: b
     if found.number:
         many = "directories were" if found.number > 1 else "directory was"
         told = f"{found.number:,} {many} decided before at or below {prefix}, and stay elsewhere"
-        console.print(Text(told if found.number > 1 else told.replace("stay", "stays")), soft_wrap=True)
+        console.print(plain(told if found.number > 1 else told.replace("stay", "stays")), soft_wrap=True)
     else:
-        console.print(Text(f"no directory at or below {prefix} is elsewhere"), soft_wrap=True)
+        console.print(plain(f"no directory at or below {prefix} is elsewhere"), soft_wrap=True)
     if found.hidden:
         console.print(f"{found.hidden:,} znodes could not be looked at", soft_wrap=True)
     if lists:
         for path, name in found.shown:
-            console.print(Text(f"  {path}: on {name}"), soft_wrap=True)
+            console.print(plain(f"  {path}: on {name}"), soft_wrap=True)
         if found.number > len(found.shown):
             console.print(f"  and {found.number - len(found.shown):,} more")
 
@@ -139,7 +139,7 @@ def show(
     table = Table("path", "directories", "on", title=f"rules of epoch {newest.number}", title_justify="left")
     for rule in newest.rules:
         together = "together" if rule.together else "apart"
-        table.add_row(Text(rule.prefix, overflow="fold"), together, " ".join(rule.on) or "any ensemble")
+        table.add_row(plain(rule.prefix, folds=True), together, " ".join(rule.on) or "any ensemble")
     console.print(table)
 
 
@@ -160,4 +160,4 @@ def remove(
     with console.status("removing a rule"):
         remove_rule(servers, prefix, tell=steps, **connection_options(auth, timeout, ca, cert, key))
     told = f"nothing to do: the map has no rule for {prefix} any more" if steps.are_none else KNOWN_BY
-    console.print(Text(told), soft_wrap=True)
+    console.print(plain(told), soft_wrap=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from rich.console import Console
-from rich.text import Text
+
+from parkazoo.cli.plain_text import plain
 
 
 class Steps:
@@ -25,5 +26,5 @@ class Steps:
         self.are_none = False
         now_s = time.monotonic()
         took = "" if self._dry_run else f"{now_s - self._began_s:7.2f} s  "
-        self._console.print(Text(f"{took}{step}"), soft_wrap=True)
+        self._console.print(plain(f"{took}{step}"), soft_wrap=True)
         self._began_s = now_s

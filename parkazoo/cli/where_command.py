@@ -7,7 +7,6 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, By, find_whereabouts
 from parkazoo.cli.explanation import explain_children, explain_whereabouts
@@ -25,6 +24,7 @@ from parkazoo.cli.options import (
     normalised,
     split_hosts,
 )
+from parkazoo.cli.plain_text import plain
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import Directory, Place
@@ -107,9 +107,9 @@ class _Found(NamedTuple):
         return {**about, **places, "kind": self.kind, "why": self.lines}
 
     def print(self, console: Console) -> None:
-        table = Table("", "ensemble", "physical path", title=Text(self.d.path), title_justify="left")
+        table = Table("", "ensemble", "physical path", title=plain(self.d.path), title_justify="left")
         for what, place in self.places().items():
             name = self.cluster_map.names[place.ensemble]
-            table.add_row(what, name, Text(place.path, overflow="fold"))
+            table.add_row(what, name, plain(place.path, folds=True))
         console.print(table)
-        console.print(Text("\n".join([self.kind, "", *self.lines])), soft_wrap=True)
+        console.print(plain("\n".join([self.kind, "", *self.lines])), soft_wrap=True)

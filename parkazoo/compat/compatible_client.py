@@ -264,5 +264,6 @@ class CompatibleClient(Calls):
         try:
             if listener(state) is True:
                 self.remove_listener(listener)
-        except BaseException:  # sys.exit() too
-            self.logger.exception("Error in connection state listener")
+        except BaseException as error:
+            if not (isinstance(error, SystemExit) and self._stopped.is_set()):  # else the program is about to exit
+                self.logger.exception("Error in connection state listener")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -87,6 +88,21 @@ class TestListeners(CallbackTest):
         self.client.remove_listener(self.try_all)
         self.client.start(DEADLINE_S)
         self.check_client()
+
+    def test_one_that_exits(self) -> None:
+        """At LOST, as many do: not a word on that at a stop; a line at any other time, when nothing ends by it."""
+
+        def exits(state: str) -> None:
+            if state == LOST:
+                sys.exit()
+
+        self.client.add_listener(exits)
+        with self.assertLogs(self.client.logger, "ERROR") as logs:
+            self.expire()
+            wait_until(lambda: "Error in connection state listener" in logs.output[0], "a line in the log")
+        with self.assertNoLogs(self.client.logger, "ERROR"):
+            self.client.stop()
+        self.client.remove_listener(exits)
 
     def test_two_threads_at_the_stop(self) -> None:
         """The loop and the thread in stop() both say LOST: listeners hear it once."""

@@ -287,6 +287,22 @@ class TestNoStart(LiveTest):
 
 
 class TestThree(LiveTest):
+    def test_with(self) -> None:
+        """A block starts and stops it, whatever the block raises; its repr tells what it is at each time."""
+        client = self.parkazoo("/app", start=False)
+        self.assertEqual(repr(client), f"<ParKazooClient '{self.cluster.hosts}/app' CLOSED>")
+        with self.assertRaises(ZeroDivisionError), client as same:
+            self.assertIs(same, client)
+            client.ensure_path("/")
+            client.join()
+            assert client.cluster_map is not None
+            told = f" CONNECTED on {', '.join(client.members)} of 3 in cluster {client.cluster_map.cluster}>"
+            self.assertTrue(repr(client).endswith(told), repr(client))
+            raise ZeroDivisionError
+        self.assertEqual(client.client_state, "CLOSED")
+        with client:
+            self.assertTrue(client.connected)
+
     def test_servers_that_have_lost_what_the_client_has_seen(self) -> None:
         """ZooKeeper closes such a connection without a word: the log and the reason say what it may be."""
         client = self.joined()

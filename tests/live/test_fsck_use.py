@@ -180,6 +180,21 @@ class UseTest(FsckCase):
         places = map(self.placement.directory, paths)
         return next(d for d in places if (d.home.ensemble, d.mirror.ensemble) == (home, mirror))
 
+    def test_a_name_that_turns_what_is_shown(self) -> None:
+        """Names come from anybody: what a terminal would obey is escaped."""
+        self.root = f"{self.root}/a\u202eb\u2066"
+        self.client.create(self.root)
+        d = self.mirrored()
+        self.at_mirror(d).create(d.mirror.path)
+        status, out, _ = run_command("fsck", "--hosts", self.cluster.hosts)
+        self.assertEqual(status, 1)
+        self.assertIn("a\\u202eb\\u2066", "".join(out.split()))
+        self.assertTrue(all(each.isprintable() or each == "\n" for each in out))
+        status, out, _ = run_command("where", d.path, "--hosts", self.cluster.hosts)
+        self.assertEqual(status, 0)
+        self.assertTrue(all(each.isprintable() or each == "\n" for each in out))
+        self.at_mirror(d).delete(d.mirror.path)
+
     def test_command_interrupted(self) -> None:
         """^C while it waits to look again: one line, and the usual status."""
         d = self.mirrored()

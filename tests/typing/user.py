@@ -53,6 +53,8 @@ zk.start_async().wait(3)
 zk.restart()
 zk.stop()
 zk.close()
+with zk as started:
+    assert_type(started, ParKazooClient)
 assert_type(zk.connected, bool)
 assert_type(zk.state, str)
 assert_type(zk.client_state, str)
