@@ -272,6 +272,7 @@ class ParKazooClient(Deferring, Sharing):
             finally:
                 if self._state != KeeperState.CLOSED:
                     self._session_callback(KeeperState.CLOSED)
+                self.waits.wake()
                 self.listeners.wait(max(0.0, deadline_s - time.monotonic()))
 
     @property
@@ -318,6 +319,7 @@ class ParKazooClient(Deferring, Sharing):
             self.session_number += 1
         if state != self._state:  # programs that override it hear of each state once
             self._session_callback(state)
+        self.waits.wake()
         if state in SETTLED:
             self._settled.set()
         else:

@@ -55,6 +55,7 @@ CLIENT_ATTRIBUTES = (
     "_reset",
     "_reset_session",
     "_reset_watchers",
+    "_retry",
     "_safe_close",
     "_session_callback",
     "_session_id",

@@ -10,15 +10,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from parkazoo.compat.calls import Calls
-from parkazoo.compat.creation import ensure_path
+from parkazoo.compat.creation import ensure_path, prefixed
 from parkazoo.compat.internals import Connections, Watchers, child_places, data_places, watched_paths
 from parkazoo.compat.listeners import Listeners
 from parkazoo.protocol.placement import split
+from parkazoo.recipe.barrier import Barrier, DoubleBarrier
 from parkazoo.recipe.buckets import Spread as _Spread
 from parkazoo.recipe.counter import Counter
 from parkazoo.recipe.exactly_once import ExactlyOnce
 from parkazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
+from parkazoo.recipe.partitioner import SetPartitioner
+from parkazoo.recipe.party import Party, ShallowParty
 from parkazoo.recipe.queue import LockingQueue, Queue
+from parkazoo.recipe.waits import Waits
 from parkazoo.types import ACLs, KazooRetry, handlers
 from parkazoo.types.client import Listener
 from parkazoo.wire.handler import Handler
@@ -39,6 +43,20 @@ else:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+RECIPES: tuple[Any, ...] = (
+    Barrier,
+    Counter,
+    DoubleBarrier,
+    Lock,
+    LockingQueue,
+    Party,
+    Queue,
+    ReadLock,
+    Semaphore,
+    SetPartitioner,
+    ShallowParty,
+    WriteLock,
+)
 PATIENCE = 1 / 3  # of the session timeout: how long answers may wait for state listeners
 
 
@@ -138,7 +156,9 @@ class CompatibleClient(Calls):
         self.patience_s = self._session_timeout / 1000 * PATIENCE
         self.listeners = Listeners(self.handler, self._call_listeners, self.patience_s, self._resume)
         self.exactly_once = ExactlyOnce(self)
-        for recipe in (Lock, ReadLock, WriteLock, Semaphore, Counter, Queue, LockingQueue):
+        self.waits = Waits(self.handler)
+        self._retry = self.new_retry(self.waits.pause)
+        for recipe in RECIPES:
             setattr(self, recipe.__name__, partial(recipe, self))
 
     def Spread(self, path: str, buckets: int) -> _Spread:
@@ -171,6 +191,20 @@ class CompatibleClient(Calls):
         result.get()
 
     # ---- what programs and recipes reach for --------------------------------------------------
+
+    def new_retry(self, sleep: Callable[[float], object]) -> KazooRetry:
+        """What :meth:`retry` tries by, with other pauses."""
+        again = self._retry.copy()
+        again.sleep_func = sleep
+        return again
+
+    def withdraw_watch(self, path: str, watch: Any) -> None:
+        """Forget a watch on the data or the children of a path. An event on its way may still call it."""
+        full = prefixed(self.chroot, path)
+        for table in (self._data_watchers, self._child_watchers):
+            table[full].discard(watch)
+        if self._session is not None and self._session.watching is not None:
+            self._session.watching.withdraw(full, watch)
 
     def _members(self) -> tuple[Member, ...]:
         """All members, first the one with which the session began."""

@@ -15,6 +15,7 @@ from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer, RequestPort
+from parkazoo.protocol.order import children, node
 from parkazoo.protocol.watches import DirectoryWatch
 
 
@@ -55,6 +56,10 @@ class Watching:
         """The call that left the watch has ended: arm the watch, or drop it."""
         self._dispatch(partial(self._settle, watch, has_succeeded))
 
+    def withdraw(self, path: str, watcher: Callable[[Any], Any]) -> None:
+        """Withdraw a user's watch on a znode or on its children, soon."""
+        self._dispatch(partial(self._disarm, path, watcher))
+
     def drop(self, event: WatchedEvent) -> None:
         """Call every armed watch with this event, once, and forget it."""
         self._dispatch(partial(self._fire_all, event))
@@ -75,6 +80,12 @@ class Watching:
             for watch in list(watches):
                 if watch.disarm():
                     self._dispatch(partial(watch.watcher, event))  # each by itself: the user's may raise
+
+    def _disarm(self, path: str, watcher: Callable[[Any], Any]) -> None:
+        for key in (node(path), children(path)):
+            for watch in list(self._armed.get(key, ())):
+                if watch.watcher == watcher:
+                    watch.disarm()
 
     def _look_again(self, watch: DirectoryWatch, event: WatchedEvent) -> None:
         self.driver.look(watch, OnAnswer(partial(self._have_looked, watch, event)))

@@ -15,7 +15,8 @@ from typing import Any
 from kazoo.exceptions import NodeExistsError, NoNodeError
 from kazoo.protocol.states import EventType, WatchedEvent
 
-from parkazoo.protocol.placement import join
+from parkazoo.protocol.placement import join, split
+from parkazoo.recipe.swept import in_folder
 
 MOST_BUCKETS = 4096
 
@@ -72,9 +73,17 @@ class Spread:
                 "directory"
             )
         path = self.path_of(name)
-        self.verify(is_to_make=True)
-        made: str = self.client.create(path, value, acl, ephemeral=ephemeral, makepath=True)
+        made: str = in_folder(self._forget, self._create, path, value, acl, ephemeral)
         return made
+
+    def _create(self, path: str, value: bytes, acl: Any, ephemeral: bool) -> Any:
+        """Make what is missing of the directory and the bucket, the directory with its data."""
+        self.verify(is_to_make=True)
+        with suppress(NoNodeError):
+            return self.client.create(path, value, acl, ephemeral=ephemeral)
+        with suppress(NodeExistsError):
+            self.client.create(split(path)[0], acl=acl)
+        return self.client.create(path, value, acl, ephemeral=ephemeral)
 
     def get(self, name: str, watch: Callable[[WatchedEvent], Any] | None = None) -> tuple[bytes, Any]:
         """Data and stat of a child, as ``client.get``."""
@@ -128,6 +137,9 @@ class Spread:
         path = self.path_of(name)
         self.verify()
         return path
+
+    def _forget(self) -> None:
+        self._is_verified = False
 
     def verify(self, is_to_make: bool = False) -> None:
         """Whether the directory has so many buckets; without one there is nothing to verify, unless it is made.

@@ -6,11 +6,12 @@ import struct
 from functools import partial
 from typing import Any
 
-from kazoo.exceptions import BadVersionError
+from kazoo.exceptions import BadVersionError, NoNodeError
 from kazoo.recipe.counter import Counter as KazooCounter
 from kazoo.retry import ForceRetryError
 
 from parkazoo.recipe.exactly_once import retried
+from parkazoo.recipe.swept import in_folder
 
 
 class Counter(KazooCounter):
@@ -18,6 +19,8 @@ class Counter(KazooCounter):
 
     If the answer to a set is lost, kazoo's reads the value, which may have been added to, and adds again. Here the
     set is done by ``client.once``.
+
+    Another program may delete the znode; it is made again, and counts from the default.
 
     :raises SessionExpiredError: the session has ended before an answer came. The message says so if the value may
         have been added.
@@ -39,6 +42,13 @@ class Counter(KazooCounter):
         self.pre_value, self.post_value = before, None
         try:
             self.client.once(self.client.set, self.path, data, version)
-        except BadVersionError:
+        except (BadVersionError, NoNodeError):
             raise ForceRetryError from None
         self.post_value = after
+
+    def _value(self) -> tuple[Any, int]:
+        found: tuple[Any, int] = in_folder(self._forget_node, super()._value)
+        return found
+
+    def _forget_node(self) -> None:
+        self._ensured_path = False

@@ -129,7 +129,7 @@ class ExactlyOnce:
                     f"{_paths(self._client, request.operations)}: the connection was lost {TRIES_IF_LARGE} times "
                     f"at {size:,} bytes, which may be more than the servers take (jute.maxbuffer)"
                 )
-            self._client.handler.sleep_func(pause_s * random.uniform(1 - PAUSE_SPREAD, 1 + PAUSE_SPREAD))
+            self._client.waits.pause(pause_s * random.uniform(1 - PAUSE_SPREAD, 1 + PAUSE_SPREAD))
             pause_s = min(2 * pause_s, MOST_PAUSE_S)
         return answer
 

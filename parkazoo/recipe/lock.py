@@ -1,4 +1,4 @@
-"""kazoo's locks and semaphore, without the contenders that a lost connection makes them leave behind.
+"""kazoo's locks and semaphore, which leave no contender, watch or listener behind.
 
 A server that shuts down may say that a session has expired which its ensemble still has. So what an attempt has
 made in a session that was lost may be there for a while. It is not the next session's, and goes without a LOST.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import KazooException, LockTimeout, NoNodeError
 from kazoo.protocol.states import KazooState
 from kazoo.recipe.lock import Lock as KazooLock
 from kazoo.recipe.lock import ReadLock as KazooReadLock
@@ -18,6 +18,8 @@ from kazoo.recipe.lock import WriteLock as KazooWriteLock
 from kazoo.retry import ForceRetryError, KazooRetry
 
 from parkazoo.recipe.freshness import catch_up
+from parkazoo.recipe.swept import in_folder
+from parkazoo.recipe.waits import TimeIsOverError, Waiter
 
 MAX_DELAY_S = 1.0
 
@@ -27,12 +29,20 @@ class Lock(KazooLock):
 
     kazoo tries once to delete it. If the connection is lost just then, a contender of a living session stays and
     blocks the lock. Here both wait until the connection is back, or the session has ended.
+
+    Another program may delete the folder; the next :meth:`acquire` makes it again. The contenders go with it, that
+    of the holder too: others can have the lock then.
     """
 
     is_acquired: bool
     create_tried: bool
     _tried_in = 0  # the number of the session of the last attempt
     _is_ephemeral = True
+
+    def __init__(self, client: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(client, *args, **kwargs)
+        self._retry.sleep_func = client.waits.pause
+        self._predecessors: set[str] = set()  # that have our watch
 
     @property
     def state(self) -> str:
@@ -45,16 +55,16 @@ class Lock(KazooLock):
     def release(self) -> bool:
         """Release the lock; waits while the connection is lost.
 
-        :returns: whether it was held.
+        :returns: whether it was held. Not if another program had deleted our znode, or its folder.
         """
-        return bool(_forever(self.client)(self._inner_release))
+        return release(self)
 
     def _inner_release(self) -> bool:
         if not self.is_acquired:
             return False
-        self._withdraw()
+        was_there = self._withdraw()
         self.is_acquired = False  # the last of all: another thread may be waiting for it
-        return True
+        return was_there
 
     def _inner_acquire(self, blocking: bool, timeout: float | None, ephemeral: bool = True) -> bool:
         self._is_ephemeral = ephemeral
@@ -66,16 +76,37 @@ class Lock(KazooLock):
                     self._withdraw()
                 self._tried_in = session
             self.node = None  # an earlier attempt's: what there is of it is found by its prefix
-        is_first = bool(super()._inner_acquire(blocking, timeout, ephemeral))
+        with self.client.waits.waking(self.wake_event):
+            try:
+                is_first = in_folder(self._forget_folder, super()._inner_acquire, blocking, timeout, ephemeral)
+            finally:
+                while self._predecessors:
+                    self.client.withdraw_watch(self._predecessors.pop(), self._watch_predecessor)
         if is_first and ephemeral and self.client.session_number != session:
             raise ForceRetryError
-        return is_first
+        return bool(is_first)
+
+    def _forget_folder(self) -> None:
+        self.assured_path = False
+
+    def _get_predecessor(self, node: str) -> str | None:
+        name: str | None = super()._get_predecessor(node)
+        if name is not None:
+            self._predecessors.add(f"{self.path}/{name}")
+        return name
 
     def _find_node(self) -> str | None:
         """Our znode, if there is one, even if this server lags behind the one that made it."""
         catch_up(self.client, self.create_path)
-        name: str | None = super()._find_node()
+        name: str | None = None
+        with suppress(NoNodeError):  # of the folder
+            name = super()._find_node()
         return name
+
+    def contenders(self) -> list[str]:
+        """The identifiers of the holder and of those that wait for it, in order."""
+        found: list[str] = in_folder(self._forget_folder, super().contenders)
+        return found
 
     def _best_effort_cleanup(self) -> None:
         if self._is_ephemeral and not self.client.may_have_ephemeral(self.create_path):
@@ -84,13 +115,21 @@ class Lock(KazooLock):
         with suppress(KazooException):
             _forever(self.client)(self._withdraw)
 
-    def _withdraw(self) -> None:
+    def _withdraw(self) -> bool:
+        """Delete our znode.
+
+        :returns: whether it was there.
+        """
         node = self.node or self._find_node()
+        was_there = bool(node)
         if node:
-            with suppress(NoNodeError):
+            try:
                 self._delete_node(node)
+            except NoNodeError:
+                was_there = False
         self.node = None
         self.create_tried = False
+        return was_there
 
 
 class ReadLock(Lock, KazooReadLock):
@@ -102,7 +141,10 @@ class WriteLock(Lock, KazooWriteLock):
 
 
 class Semaphore(KazooSemaphore):
-    """kazoo's Semaphore, which leaves no lease behind when :meth:`acquire` fails, nor a listener in any case."""
+    """kazoo's Semaphore, which leaves no lease behind when :meth:`acquire` fails, and never a watch or a listener.
+
+    Another program may delete the folder; the next :meth:`acquire` makes it again. Leases go with it.
+    """
 
     _tried_in = 0  # the number of the session of the last attempt
 
@@ -118,10 +160,28 @@ class Semaphore(KazooSemaphore):
         :returns: whether it was acquired.
         :raises LockTimeout: it was not within the time.
         """
+        self.cancelled = False
+        waiter = Waiter(self.client, timeout)
         try:
-            return bool(super().acquire(blocking, timeout))
+            with self.client.waits.waking(self.wake_event):
+                self.is_acquired = waiter.retry(self._acquire_within, blocking, waiter)
+        except TimeIsOverError:
+            self._best_effort_cleanup()
+            raise LockTimeout(f"Failed to acquire semaphore on {self.path} after {timeout} seconds") from None
+        except KazooException:
+            self._best_effort_cleanup()
+            self.cancelled = False
+            raise
         finally:
             self.client.remove_listener(self._watch_session)
+            self.client.withdraw_watch(self.path, self._watch_lease_change)
+        return self.is_acquired
+
+    def _acquire_within(self, blocking: bool, waiter: Waiter) -> bool:
+        return in_folder(self._forget_folder, self._inner_acquire, blocking, waiter.left_s)
+
+    def _forget_folder(self) -> None:
+        self.assured_path = False
 
     def _inner_acquire(self, blocking: bool, timeout: float | None = None) -> bool:
         session = self.client.session_number
@@ -138,9 +198,20 @@ class Semaphore(KazooSemaphore):
     def release(self) -> bool:
         """Release the lease; waits while the connection is lost.
 
-        :returns: whether it was held.
+        :returns: whether it was held. Not if another program had deleted it, or its folder.
         """
-        return bool(_forever(self.client)(self._inner_release))
+        return release(self)
+
+    def _inner_release(self) -> bool:
+        if not self.is_acquired:
+            return False
+        was_there = True
+        try:
+            self.client.delete(self.create_path)
+        except NoNodeError:
+            was_there = False
+        self.is_acquired = False
+        return was_there
 
     def _best_effort_cleanup(self) -> None:
         if self.client.may_have_ephemeral(self.create_path):
@@ -154,5 +225,22 @@ def _state_of(recipe: Any, path: str) -> str:
     return str(recipe.client.state_of(path))
 
 
+def release(recipe: Any) -> bool:
+    """Release a lock or a lease, as often as it takes.
+
+    :returns: whether it was held. If an answer was lost, or the session has ended, one that is gone counts.
+    """
+    attempts = 0
+    was_held, is_of_session = recipe.is_acquired, recipe._tried_in == recipe.client.session_number
+
+    def attempt() -> bool:
+        nonlocal attempts
+        attempts += 1
+        return bool(recipe._inner_release())
+
+    was_there = _forever(recipe.client)(attempt)
+    return bool(was_there or (was_held and (attempts > 1 or not is_of_session)))
+
+
 def _forever(client: Any) -> Any:
-    return KazooRetry(max_tries=-1, max_delay=MAX_DELAY_S, sleep_func=client.handler.sleep_func)
+    return KazooRetry(max_tries=-1, max_delay=MAX_DELAY_S, sleep_func=client.waits.pause)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from kazoo.exceptions import (
     BadVersionError,
@@ -14,7 +14,7 @@ from kazoo.exceptions import (
     RolledBackError,
     RuntimeInconsistency,
 )
-from kazoo.protocol.states import WatchedEvent
+from kazoo.recipe.queue import BaseQueue
 from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
 from kazoo.recipe.queue import Queue as KazooQueue
 from kazoo.retry import ForceRetryError
@@ -23,9 +23,31 @@ from parkazoo.errors import AnswerLostError
 from parkazoo.protocol.epochs import Form
 from parkazoo.recipe.exactly_once import retried
 from parkazoo.recipe.freshness import catch_up
+from parkazoo.recipe.swept import in_folder
+from parkazoo.recipe.waits import Waiter
+
+T = TypeVar("T")
 
 
-class Queue(KazooQueue):
+class _Folder(BaseQueue):
+    """A queue whose folder is made again when another program has deleted it."""
+
+    def _in_folder(self, func: Callable[..., T], *args: Any) -> T:
+        return in_folder(self._forget_folder, self._behind_folder, func, *args)
+
+    def _behind_folder(self, func: Callable[..., T], *args: Any) -> T:
+        self.client.retry(self._ensure_paths)
+        return func(*args)
+
+    def _forget_folder(self) -> None:
+        self.ensured_path = False
+
+    def __len__(self) -> int:
+        """The number of entries, locked ones included."""
+        return self._in_folder(super().__len__)
+
+
+class Queue(_Folder, KazooQueue):
     """kazoo's Queue; same methods, same entries.
 
     If the answer to its delete is lost, kazoo's `get` finds that the entry is gone, and takes another one: the
@@ -48,9 +70,8 @@ class Queue(KazooQueue):
 
     def _first(self) -> tuple[str, bytes] | None:
         """The path of the first entry, and its value."""
-        self._ensure_paths()
         if not self._children:
-            self._children = sorted(self.client.get_children(self.path))
+            self._children = sorted(self._in_folder(self.client.get_children, self.path))
         if not self._children:
             return None
         path = f"{self.path}/{self._children[0]}"
@@ -79,13 +100,12 @@ class Queue(KazooQueue):
         :raises TypeError: `value` is not bytes, or `priority` no int. ValueError: it is out of that range.
         """
         self._check_put_arguments(value, priority)
-        self.client.retry(self._ensure_paths)
         path = f"{self.path}/{self.prefix}{priority:03d}-"
         with suppress(AnswerLostError):  # it was put, and another client has taken it
-            self.client.once(self.client.create, path, value, sequence=True)
+            self._in_folder(partial(self.client.once, self.client.create, path, value, sequence=True))
 
 
-class LockingQueue(KazooLockingQueue):
+class LockingQueue(_Folder, KazooLockingQueue):
     """kazoo's LockingQueue; same methods, same promises.
 
     kazoo keeps the locks in ``taken/``, beside ``entries/``, and consumes an entry by a transaction over both,
@@ -115,11 +135,54 @@ class LockingQueue(KazooLockingQueue):
             if (cluster_map := self.client.cluster_map) is None:
                 self.client.exists(self.path)  # raises what the client has: it was not started
             began_with_one = len(cluster_map.placement) - len(cluster_map.unweighted) == 1
-            self._is_kazoos = began_with_one and self.client.retry(self._make_entries) != self._OURS
-            if not self._is_kazoos:
-                self.structure_paths = (self._entries_path,)
+            self._is_kazoos = began_with_one and self._make_entries() != self._OURS
+            self.structure_paths = (
+                (self._lock_path, self._entries_path) if self._is_kazoos else (self._entries_path,)
+            )
             self._are_paths_chosen = True
         super()._ensure_paths()
+
+    def _forget_folder(self) -> None:
+        """Whoever makes it chooses the layout."""
+        super()._forget_folder()
+        self._are_paths_chosen = False
+
+    def put(self, value: bytes, priority: int = 100) -> None:
+        """Put an entry; see :meth:`Queue.put` for `priority` and errors.
+
+        :raises ConnectionLoss: as kazoo's; it may have been put.
+        """
+        self._in_folder(super().put, value, priority)
+
+    def put_all(self, values: list[bytes], priority: int = 100) -> None:
+        """Put several entries, all or none.
+
+        :raises: as :meth:`put`. kazoo's raises nothing if the servers refuse them.
+        """
+        self._in_folder(self._put_all, values, priority)
+
+    def _put_all(self, values: list[bytes], priority: int) -> None:
+        if not isinstance(values, list):
+            raise TypeError("values must be a list of byte strings")
+        self._check_put_arguments(b"", priority)
+        transaction = self.client.transaction()
+        for value in values:
+            self._check_put_arguments(value, priority)
+            transaction.create(f"{self._entries_path}/{self.entry}-{priority:03d}-", value, sequence=True)
+        if errors := _errors(transaction.commit()):
+            raise errors[0]
+
+    def get(self, timeout: float | None = None) -> bytes | None:
+        """Lock the first entry that is not locked, or return the one that is being processed.
+
+        :param timeout: seconds; it ends the wait also while the connection is lost.
+        :returns: its value; None if the time is over.
+        :raises ConnectionClosedError: the client was stopped.
+        """
+        if self.processing_element is None:
+            waiter = Waiter(self.client, timeout)
+            self.processing_element = waiter.until(partial(in_folder, self._forget_folder, self._look, waiter))
+        return None if self.processing_element is None else self.processing_element[1]
 
     def _make_entries(self) -> bytes:
         """The data of `entries`, which is made if it is not there."""
@@ -137,10 +200,7 @@ class LockingQueue(KazooLockingQueue):
 
     def __len__(self) -> int:
         """The number of entries, locked ones included."""
-        self._ensure_paths()
-        if self._is_kazoos:
-            return int(super().__len__())
-        names = self.client.retry(self.client.get_children, self._entries_path)
+        names = self._in_folder(lambda: self.client.retry(self.client.get_children, self._entries_path))
         return sum(not name.startswith(self._LOCK_PREFIX) for name in names)
 
     def holds_lock(self) -> bool:
@@ -188,29 +248,22 @@ class LockingQueue(KazooLockingQueue):
             return False
         return bool(value == self.id)
 
-    def _inner_get(self, timeout: float | None) -> bytes | None:
-        """kazoo's looks and locks in a watch: nobody hears of what is raised there, and nobody looks again."""
-        deadline_s = None if timeout is None else time.monotonic() + timeout
-        has_changed = self.client.handler.event_object()
+    def _look(self, waiter: Waiter) -> tuple[str, bytes] | None:
+        """Take the first entry that is free, if there is one.
 
-        def changed(event: WatchedEvent) -> None:
-            has_changed.set()
+        kazoo's does that in a watch: nobody hears of what is raised there, and nobody looks again.
+        """
+        self._ensure_paths()
+        while (entry := self._first_free(waiter)) is not None:
+            taken = self._take(entry)
+            if taken is not None:
+                return taken
+        return None
 
-        while True:
-            has_changed.clear()
-            entry = self._first_free(changed)
-            if entry is not None:
-                self.processing_element = self._take(entry)
-                if self.processing_element is not None:
-                    return bytes(self.processing_element[1])
-            elif not has_changed.wait(None if deadline_s is None else max(0.0, deadline_s - time.monotonic())):
-                return None
-
-    def _first_free(self, changed: Callable[[WatchedEvent], None]) -> str | None:
-        """:param changed: a watch, for when there may be another."""
-        names = self.client.retry(self.client.get_children, self._entries_path, changed)
+    def _first_free(self, waiter: Waiter) -> str | None:
+        names = waiter.watch(self.client.get_children, self._entries_path)
         if self._is_kazoos:
-            locked = {*self.client.retry(self.client.get_children, self._lock_path, changed)}
+            locked = {*waiter.watch(self.client.get_children, self._lock_path)}
             return min((name for name in names if name not in locked), default=None)
         locks = {name for name in names if name.startswith(self._LOCK_PREFIX)}
         return min(
@@ -221,7 +274,7 @@ class LockingQueue(KazooLockingQueue):
         """Lock an entry; None if another client has locked or consumed it.
 
         By a transaction, in kazoo's layout too: if entries and locks are on two ensembles, `consume` would find
-        that too late.
+        that too late. It is tried until it is clear whether we have the lock, however long that takes.
 
         :raises CrossEnsembleError: they are.
         """

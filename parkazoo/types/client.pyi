@@ -74,6 +74,7 @@ class KazooClient(_KazooClient):
     _data_watchers: Any
     _live: Any
     _protocol_version: Any
+    _retry: Any
     _session_timeout: int
     _state: str
     _stopped: Any

@@ -13,7 +13,7 @@ from kazoo.exceptions import NoNodeError
 from kazoo.security import ACL, ANYONE_ID_UNSAFE, Id, Permissions
 
 from parkazoo.protocol.placement import Placement, is_reserved, split
-from tests.fuzz.cases import ENSEMBLES, IDS, Call, Case
+from tests.fuzz.cases import ENSEMBLES, IDS, RECIPES, Call, Case
 
 PLACEMENT = Placement(ENSEMBLES)
 NO_AUTH = "raises NoAuthError"
@@ -160,6 +160,45 @@ def _lost_an_entry(difference: Difference) -> bool:
     )
 
 
+def _is_swept(difference: Difference) -> bool:
+    """Whether a recipe is called, and something of its folder may have been deleted."""
+    case, path = difference.case, difference.path
+
+    def concerns(deleted: str) -> bool:
+        return path.startswith(deleted) or deleted.startswith(path)
+
+    return difference.call.name.partition(".")[0] in RECIPES and any(
+        concerns(case.full_path(call, deleted))
+        for call in case.calls
+        if call is not difference.call
+        for deleted in _deletes(call)
+    )
+
+
+def _deletes(call: Call) -> list[str]:
+    if call.name == "delete" or call.name.endswith((".get", ".consume")):  # a folder may be another queue's entry
+        return [call.path]
+    return [path for kind, path, *_ in call.args.get("operations", ()) if kind == "delete"]
+
+
+def _makes_its_folder_again(difference: Difference) -> bool:
+    """kazoo's `put_all` does not say that there is none."""
+    method = difference.call.name.rpartition(".")[2]
+    is_told = difference.kazoo == "raises NoNodeError" != difference.parkazoo
+    makes_it = method not in ("consume", "holds_lock", "release", "leave")
+    return _is_swept(difference) and ((is_told and makes_it) or method == "put_all")
+
+
+def _was_not_held(difference: Difference) -> bool:
+    return (difference.call.name.endswith("ock.release") or difference.call.name == "Semaphore.release") and (
+        _is_swept(difference) and (difference.kazoo, difference.parkazoo) == (True, False)
+    )
+
+
+def _is_refused_put_all(difference: Difference) -> bool:
+    return difference.call.name == "LockingQueue.put_all" and _was_refused(difference)
+
+
 def _may_not_read_an_entry(difference: Difference) -> bool:
     """kazoo, which raises too, has locked that entry."""
     return difference.call.name == "LockingQueue.get" and bool(difference.parkazoo == NO_AUTH)
@@ -204,6 +243,14 @@ RULES = (
         False,
         _lost_an_entry,
     ),
+    Rule(
+        "A folder that another program deletes is made again",
+        True,
+        _makes_its_folder_again,
+        is_silent=True,
+    ),
+    Rule("`release` returns False then", False, _was_not_held),
+    Rule("`LockingQueue.put_all` raises what the servers refuse", False, _is_refused_put_all),
     Rule(
         "`LockingQueue.get` of an entry that the client may not read raises NoAuthError, and raises it again",
         True,

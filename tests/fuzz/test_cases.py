@@ -148,6 +148,21 @@ class TestRules(unittest.TestCase):
             self.assertFalse(self.allowed(call, True, False, [], expire))
         self.assertFalse(self.allowed(Call(0, "LockingQueue.get", "/a"), NO_NODE, False, [], expire))
 
+    def test_a_folder_that_was_deleted(self) -> None:
+        swept = Call(0, "delete", "/a", {"recursive": True})
+        for name in ("Lock.acquire", "Queue.get", "Party.len", "Counter.add"):
+            self.assertTrue(self.allowed(Call(0, name, "/a/b"), NO_NODE, None, [], swept))
+            self.assertFalse(self.allowed(Call(0, name, "/a/b"), None, NO_NODE, [], swept))
+            self.assertFalse(self.allowed(Call(0, name, "/a/b"), NO_NODE, None, []))
+            self.assertFalse(self.allowed(Call(0, name, "/b"), NO_NODE, None, [], swept))
+        self.assertFalse(self.allowed(Call(0, "get", "/a/b"), NO_NODE, None, [], swept))
+        self.assertTrue(self.allowed(Call(0, "LockingQueue.put_all", "/a"), None, None, [], swept))
+        self.assertTrue(self.allowed(Call(0, "LockingQueue.put_all", "/a"), None, NO_AUTH, []))
+        for name in ("Lock.release", "WriteLock.release", "Semaphore.release"):
+            self.assertTrue(self.allowed(Call(0, name, "/a"), True, False, [], swept))
+            self.assertFalse(self.allowed(Call(0, name, "/a"), False, True, [], swept))
+            self.assertFalse(self.allowed(Call(0, name, "/a"), True, False, []))
+
     def test_an_entry_that_may_not_be_read(self) -> None:
         get = Call(0, "LockingQueue.get", "/a")
         self.assertTrue(self.allowed(get, "b:x", NO_AUTH, []))

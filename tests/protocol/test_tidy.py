@@ -28,7 +28,6 @@ REPEATED = {
     "T": "each file has its type variables",
 }
 CALLED_BY_OTHERS = {
-    "_inner_get": "kazoo's LockingQueue",
     "_get_connection": "taskflow's tests",
     "_restart": "tests/fuzz/sides.py, by the name of a call",
     "emit": "logging",

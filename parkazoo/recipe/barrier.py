@@ -1,0 +1,147 @@
+"""kazoo's barriers, whose waits end: after a lost connection they look again, and stop() ends them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+
+from kazoo.exceptions import ConnectionClosedError, KazooException, NodeExistsError, NoNodeError
+from kazoo.protocol.states import EventType
+from kazoo.recipe.barrier import Barrier as KazooBarrier
+from kazoo.recipe.barrier import DoubleBarrier as KazooDoubleBarrier
+from kazoo.retry import ForceRetryError
+
+from parkazoo.recipe.swept import in_folder
+from parkazoo.recipe.waits import Waiter
+
+READY = "ready"
+
+
+class Barrier(KazooBarrier):
+    """kazoo's Barrier; same methods, same znode.
+
+    kazoo's `wait` misses a removal while the connection is lost, and waits for ever.
+    """
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the barrier is gone; a lost connection is waited for.
+
+        :param timeout: seconds.
+        :returns: whether it is gone.
+        :raises ConnectionClosedError: the client was stopped.
+        """
+        waiter = Waiter(self.client, timeout)
+        return bool(waiter.until(lambda: waiter.watch(self.client.exists, self.path) is None))
+
+
+class DoubleBarrier(KazooDoubleBarrier):
+    """kazoo's DoubleBarrier; same methods, same znodes.
+
+    kazoo's `enter` and `leave` wait for one event, which a lost connection takes away. Here each looks again. Who
+    enters late must still see that all were in, so the last to leave deletes ``ready``; kazoo's first one does.
+    """
+
+    _made_in = 0  # the number of the session that made our znode
+    _round: dict[str, int] | None = (
+        None  # what was there when we began to leave: names, and zxids of their creates
+    )
+
+    def enter(self) -> None:
+        """Wait until `num_clients` members have entered.
+
+        As with kazoo, `participating` is False if the barrier could not be entered, for lack of a right for one.
+
+        :raises ConnectionClosedError: the client was stopped.
+        """
+        waiter = Waiter(self.client)
+        self.participating = False
+        try:
+            waiter.until(partial(in_folder, self._forget_folder, self._enter, waiter))
+        except ConnectionClosedError:
+            raise
+        except KazooException:
+            self._best_effort_cleanup()
+        else:
+            self.participating = True
+
+    def leave(self) -> None:
+        """Wait until all members have left.
+
+        :raises ConnectionClosedError: the client was stopped.
+        """
+        waiter = Waiter(self.client)
+        self._round = None
+        try:
+            if self.participating:
+                waiter.until(partial(self._leave, waiter))
+            else:  # it has not entered
+                self._best_effort_cleanup()
+        except ConnectionClosedError:
+            raise
+        except KazooException:
+            self._best_effort_cleanup()
+        finally:
+            self.participating = False
+
+    def _forget_folder(self) -> None:
+        self.assured_path = False
+
+    def _enter(self, waiter: Waiter) -> bool:
+        """Look whether all have entered; we have, once this returns."""
+        if EventType.CREATED in waiter.told:
+            return True
+        session = self.client.session_number
+        if not self.assured_path:
+            self.client.ensure_path(self.path)
+            self.assured_path = True
+        if self._made_in not in (0, session):  # what is left of an earlier session goes without notice
+            with suppress(NoNodeError):
+                self.client.delete(self.create_path)
+        self._made_in = session
+        with suppress(NodeExistsError):
+            self.client.create(self.create_path, self._identifier.encode("utf-8"), ephemeral=True)
+        ready = f"{self.path}/{READY}"
+        if waiter.watch(self.client.exists, ready) is None:
+            if len({*self.client.get_children(self.path)} - {READY}) < self.num_clients:
+                return False
+            self.client.ensure_path(ready)
+        if self.client.session_number != session:
+            raise ForceRetryError
+        return True
+
+    def _leave(self, waiter: Waiter) -> bool:
+        """Look whether all have left. The first member waits for the others, and the others for the first."""
+        try:
+            names = self.client.get_children(self.path)
+        except NoNodeError:
+            return True
+        if self._round is None:
+            stats = [(name, self.client.exists_async(f"{self.path}/{name}")) for name in names]
+            found = ((name, stat.get()) for name, stat in stats)
+            self._round = {name: stat.czxid for name, stat in found if stat is not None}
+        members = sorted({*names} - {READY})
+        is_first = members[:1] == [self.node_name]
+        if not is_first and self.node_name in members:
+            self._delete(self.node_name)
+        others = [name for name in members if name != self.node_name]
+        if any(self._is_of_round(name, waiter) for name in (reversed(others) if is_first else others)):
+            return False
+        if self._is_of_round(READY):
+            self._delete(READY)
+        if is_first:
+            self._delete(self.node_name)
+        return True
+
+    def _is_of_round(self, name: str, waiter: Waiter | None = None) -> bool:
+        """Whether a znode is there and of the round that we leave: the next one may have begun."""
+        path = f"{self.path}/{name}"
+        stat = waiter.watch(self.client.exists, path) if waiter else self.client.exists(path)
+        return stat is not None and stat.czxid == (self._round or {}).get(name)
+
+    def _delete(self, name: str) -> None:
+        with suppress(NoNodeError):
+            self.client.delete(f"{self.path}/{name}")
+
+    def _best_effort_cleanup(self) -> None:
+        with suppress(KazooException):
+            super()._best_effort_cleanup()

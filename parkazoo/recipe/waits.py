@@ -1,0 +1,119 @@
+"""How a recipe waits: until a watch is called, the session changes, the client is stopped, or the time is over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from kazoo.protocol.states import WatchedEvent
+
+T = TypeVar("T")
+
+
+class Waits:
+    """The events of one client for which somebody waits.
+
+    The session sets them all at each of its changes. It does so on the loop, so no user's listener or watch, which
+    may block, holds up a waiter.
+    """
+
+    def __init__(self, handler: Any) -> None:
+        self._handler = handler
+        self._events: set[Any] = set()
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._events)
+
+    def wake(self) -> None:
+        """The session has changed, or has ended: let everybody who waits look again."""
+        for event in tuple(self._events):
+            event.set()
+
+    @contextmanager
+    def waking(self, event: Any) -> Iterator[None]:
+        """Set the event at each change of the session, during the block."""
+        self._events.add(event)
+        try:
+            yield
+        finally:
+            self._events.discard(event)
+
+    def pause(self, seconds: float) -> None:
+        """Sleep before the next attempt; a change of the session ends that."""
+        event = self._handler.event_object()
+        with self.waking(event):
+            event.wait(seconds)
+
+
+class Waiter:
+    """One wait of a recipe. It is the watch of what it looks at.
+
+    :param timeout: seconds; None for no limit. A request that is under way then ends first: if its ensemble is
+        away, that takes the session timeout.
+    :ivar told: the types of the events that its watches were called with.
+    """
+
+    def __init__(self, client: Any, timeout: float | None = None) -> None:
+        self.told: set[str] = set()
+        self._client = client
+        self._deadline_s = None if timeout is None else time.monotonic() + timeout
+        self._event = client.handler.event_object()
+        self._watched: set[str] = set()
+
+    def __call__(self, event: WatchedEvent) -> None:
+        self.told.add(event.type)
+        self._event.set()
+
+    @property
+    def left_s(self) -> float | None:
+        return None if self._deadline_s is None else max(0.0, self._deadline_s - time.monotonic())
+
+    def watch(self, request: Callable[..., T], path: str) -> T:
+        """Make a request that leaves this watch. It is withdrawn when the wait ends."""
+        self._watched.add(path)
+        return request(path, watch=self)
+
+    def until(self, look: Callable[[], T]) -> T | None:
+        """Call `look` after each change until it returns something true, and return that; None when time is over.
+
+        What it raises is retried as by ``client.retry``.
+
+        :raises ConnectionClosedError: the client was stopped.
+        """
+        with self._client.waits.waking(self._event):
+            try:
+                while True:
+                    self._event.clear()
+                    found = self.retry(look)
+                    if found:
+                        return found
+                    self._event.wait(self.left_s)
+                    if not self._event.is_set():
+                        return None
+            except TimeIsOverError:
+                return None
+            finally:
+                for path in self._watched:
+                    self._client.withdraw_watch(path, self)
+
+    def retry(self, func: Callable[..., T], *args: Any) -> T:
+        """As ``client.retry``, within the time.
+
+        :raises TimeIsOverError: no attempt has succeeded in it.
+        """
+        again = self._client.new_retry(self._pause)
+        result: T = again(func, *args)
+        return result
+
+    def _pause(self, seconds: float) -> None:
+        left_s = self.left_s
+        self._client.waits.pause(seconds if left_s is None else min(seconds, left_s))
+        if left_s is not None and not self.left_s:
+            raise TimeIsOverError
+
+
+class TimeIsOverError(Exception):
+    """The time of a wait is over, and its last attempt has failed."""
