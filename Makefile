@@ -2,7 +2,7 @@
 # make demo          three ensembles of three ZooKeeper servers on this machine, and what ParKazoo does on them
 # make test          every test, against real servers
 # make faults        servers and clients killed, frozen and cut off for 10 minutes; [MINUTES=30] [SEED=1] [GROW=1]
-# make fuzz          the same random calls on kazoo and on ParKazoo for 10 minutes; [MINUTES=30] [SEED=1]
+# make fuzz          the same random calls on kazoo and on ParKazoo for 10 minutes; [MINUTES=30] [SEED=1] [GROWN=1]
 # make lives         1,000 lost connections and 100 expired sessions of one client, and what it holds before and after
 # make explore       every pair of operations in every order, and threes at random, for 30 minutes; [MINUTES=5] [SEED=1]
 # make bench-client  ParKazooClient beside KazooClient: ratios, goals, a plot; some ten minutes; [PAIRS=15] [SEED=1]
@@ -30,7 +30,7 @@ faults: .venv/has-dev
 	@.venv/bin/python -m tests.faults $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(GROW),--grow)
 
 fuzz: .venv/has-dev
-	@.venv/bin/python -m tests.fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
+	@.venv/bin/python -m tests.fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(GROWN),--grown)
 
 lives: .venv/has-dev
 	@PARKAZOO_TEST_LIVES=1000 .venv/bin/nose2 --no-user-config tests.live.test_client_lives

@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from parkazoo.compat.calls import Calls
 from parkazoo.compat.creation import ensure_path, prefixed
-from parkazoo.compat.internals import Connections, Watchers, child_places, data_places, watched_paths
+from parkazoo.compat.internals import (
+    Connections,
+    Watchers,
+    WatcherSet,
+    child_places,
+    data_places,
+    watched_paths,
+)
 from parkazoo.compat.listeners import Listeners
+from parkazoo.protocol.order import children, node
 from parkazoo.protocol.placement import split
 from parkazoo.recipe.barrier import Barrier, DoubleBarrier
 from parkazoo.recipe.buckets import Spread as _Spread
@@ -23,6 +31,7 @@ from parkazoo.recipe.partitioner import SetPartitioner
 from parkazoo.recipe.party import Party, ShallowParty
 from parkazoo.recipe.queue import LockingQueue, Queue
 from parkazoo.recipe.waits import Waits
+from parkazoo.recipe.watchers import ChildrenWatch, DataWatch
 from parkazoo.types import ACLs, KazooRetry, handlers
 from parkazoo.types.client import Listener
 from parkazoo.wire.handler import Handler
@@ -45,7 +54,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 RECIPES: tuple[Any, ...] = (
     Barrier,
+    ChildrenWatch,
     Counter,
+    DataWatch,
     DoubleBarrier,
     Lock,
     LockingQueue,
@@ -145,10 +156,10 @@ class CompatibleClient(Calls):
         self.has_total_order = consistency == "total"
         self._connection: Any = Connections(self._members, self._connection.sasl_options)
         self._data_watchers = Watchers(
-            partial(self._places, data_places), partial(self._watched, of_children=False)
+            partial(self._watchers_on, data_places, node), partial(self._watched, of_children=False)
         )
         self._child_watchers = Watchers(
-            partial(self._places, child_places), partial(self._watched, of_children=True)
+            partial(self._watchers_on, child_places, children), partial(self._watched, of_children=True)
         )
         self._settled = self.handler.event_object()
         self._starting = self.handler.lock_object()
@@ -203,8 +214,6 @@ class CompatibleClient(Calls):
         full = prefixed(self.chroot, path)
         for table in (self._data_watchers, self._child_watchers):
             table[full].discard(watch)
-        if self._session is not None and self._session.watching is not None:
-            self._session.watching.withdraw(full, watch)
 
     def _members(self) -> tuple[Member, ...]:
         """All members, first the one with which the session began."""
@@ -213,12 +222,20 @@ class CompatibleClient(Calls):
             return ()
         return (session.first, *(member for member in session.members if member is not session.first))
 
-    def _places(self, find: Any, path: str) -> list[tuple[dict[str, set[Any]], str]]:
+    def _watchers_on(self, find: Any, key: Callable[[str], str], path: str) -> WatcherSet:
         session = self._session
         if session is None or session.driver is None:
-            return []
-        places: list[tuple[dict[str, set[Any]], str]] = find(session.driver.context, session.ports, path)
-        return places
+            return WatcherSet([], lambda watcher: None)
+        places = find(session.driver.context, session.ports, path)
+        return WatcherSet(places, partial(session.watching.leave, key(path)))
+
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        """Have the loop make a call that returns at once, later; if the client stops before, perhaps not."""
+
+        def begin() -> None:
+            self._runtime.call_later(delay_s, call)
+
+        self._runtime.call(begin)
 
     def _watched(self, of_children: bool) -> list[str]:
         return watched_paths(self._members(), of_children)

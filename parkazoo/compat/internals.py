@@ -13,6 +13,7 @@ from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.wire.member import Member
 
 Members = Callable[[], tuple[Member, ...]]
+Place = tuple[Member, dict[str, set[Any]], str]  # whose table it is, and a physical path
 _connecting: ContextVar[Callable[..., Any]] = ContextVar("connecting")
 
 
@@ -93,18 +94,16 @@ class Sockets:
 class Watchers(Mapping[str, "WatcherSet"]):
     """Stands where ``client._data_watchers`` or ``client._child_watchers`` stands. Its paths have the chroot.
 
-    :param find: where watches on a path are left. :param watched: gives the paths that have watches.
+    :param find: the watches on a path. :param watched: gives the paths that have watches.
     """
 
-    def __init__(
-        self, find: Callable[[str], list[tuple[dict[str, set[Any]], str]]], watched: Callable[[], list[str]]
-    ) -> None:
+    def __init__(self, find: Callable[[str], WatcherSet], watched: Callable[[], list[str]]) -> None:
         self._find = find
         self._watched = watched
 
     def __getitem__(self, path: str) -> WatcherSet:
         """As kazoo's table: of a path without a watch, an empty set."""
-        return WatcherSet(self._find(path))
+        return self._find(path)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._watched())
@@ -120,34 +119,36 @@ class Watchers(Mapping[str, "WatcherSet"]):
 
 
 class WatcherSet(MutableSet[Any]):
-    """The watches on one path, wherever they were left, as the functions that the user gave."""
+    """The watches on one path, wherever they were left, as the functions that the user gave.
 
-    def __init__(self, places: list[tuple[dict[str, set[Any]], str]]) -> None:
+    :param leave: forgets what stands in for a function anywhere.
+    """
+
+    def __init__(self, places: list[Place], leave: Callable[[Any], None]) -> None:
         self._places = places
-
-    def _all(self) -> Iterator[tuple[set[Any], Any]]:
-        for table, path in self._places:
-            watchers = table.get(path, set())
-            for watcher in list(watchers):
-                yield watchers, watcher
+        self._leave = leave
 
     def __iter__(self) -> Iterator[Any]:
-        return iter({_users(watcher) for _, watcher in self._all()})
+        return iter({_users(watcher) for _, table, path in self._places for watcher in list(table.get(path, ()))})
 
     def __len__(self) -> int:
-        return len({_users(watcher) for _, watcher in self._all()})
+        return len(set(self))
 
     def __contains__(self, wanted: object) -> bool:
-        return any(_users(watcher) == wanted for _, watcher in self._all())
+        return any(watcher == wanted for watcher in self)
 
     def add(self, value: Any) -> None:
-        for table, path in self._places[:1]:
+        for _, table, path in self._places[:1]:
             table.setdefault(path, set()).add(value)
 
     def discard(self, value: Any) -> None:
-        for watchers, watcher in self._all():
-            if _users(watcher) == value:
-                watchers.discard(watcher)
+        for member, table, path in self._places:
+            watchers = table.get(path, set())
+            for watcher in list(watchers):
+                if _users(watcher) == value:
+                    watchers.discard(watcher)
+                    member.tidy(path)
+        self._leave(value)
 
 
 def _users(watcher: Any) -> Any:
@@ -169,18 +170,15 @@ def watched_paths(members: Sequence[Member], of_children: bool) -> list[str]:
     return list(paths)
 
 
-Place = tuple[dict[str, set[Any]], str]
-
-
 def data_places(context: Context, members: Sequence[Any], path: str) -> list[Place]:
     """Where watches on the data of `path` are left; nowhere on an ensemble that is not joined."""
     home = context.known(path).home
     member = members[home.ensemble]
-    return [(member._data_watchers, home.path)] if isinstance(member, Member) else []
+    return [(member, member._data_watchers, home.path)] if isinstance(member, Member) else []
 
 
 def child_places(context: Context, members: Sequence[Any], path: str) -> list[Place]:
     """Where watches on the children of `path` are left: on its mirror or, while it has none, on its home."""
     d = context.known(path)
     places = [(members[place.ensemble], place.path) for place in {d.mirror, d.home}]
-    return [(member._child_watchers, path) for member, path in places if isinstance(member, Member)]
+    return [(member, member._child_watchers, path) for member, path in places if isinstance(member, Member)]

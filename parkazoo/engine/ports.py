@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from kazoo.protocol.states import WatchedEvent
+
 from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.server_list import Server
 from parkazoo.protocol.steps import Request
@@ -48,7 +50,7 @@ class RequestPort(Protocol):
         """Queue a request, in order, without blocking; `reply` takes the answer on any thread, perhaps at once."""
 
     def forget_watch(self, path: str, watch: Any) -> bool:
-        """Take a watch on a physical path out of the tables; False if it is not there."""
+        """On the loop: take a watch on a physical path out of the tables; False if it is not there."""
 
     def data_watches(self) -> list[tuple[str, Any]]:
         """The watches on data and on existence, with the physical paths."""
@@ -194,7 +196,7 @@ class Timer(Protocol):
 
 
 class Runtime(Protocol):
-    """What runs a session: a loop that makes one call at a time, and a queue for the user's watches."""
+    """What runs a session: a loop that makes one call at a time, and queues for watches."""
 
     def begin(self) -> None:
         """Have the loop run, until :meth:`end`.
@@ -211,8 +213,12 @@ class Runtime(Protocol):
     def call_later(self, delay_s: float, call: Callable[[], None]) -> Timer:
         """On the loop: make a call on it, after that time."""
 
-    def dispatch(self, call: Callable[[], None]) -> None:
-        """Make a call where the user's watches are called: one at a time, in order."""
+    def deliver(self, watch: Callable[[WatchedEvent], Any], event: WatchedEvent) -> None:
+        """On the loop: have a watch called with an event.
+
+        A :class:`DirectoryWatch` is called at once. The user's watches are called elsewhere, one at a time, in
+        order; watches of recipes need not wait for them.
+        """
 
     def make_lock(self) -> AbstractContextManager[Any]:
         """A lock that is held for a moment at a time, never across a call out of the engine."""

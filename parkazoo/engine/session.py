@@ -101,7 +101,9 @@ class Session(Growing[MemberT]):
 
     def _open(self) -> None:
         client = self._client
-        self.watching = watching = Watching(self.ports, self._runtime.dispatch, lambda: client.client_state)
+        self.watching = watching = Watching(
+            self.ports, self._soon, self._runtime.deliver, lambda: client.client_state
+        )
         context = Context(
             self._placement,
             self.names,
@@ -118,6 +120,13 @@ class Session(Growing[MemberT]):
         self.gate = gate = Gate(driver.call, self._runtime.make_lock, self.refusal)
         self._early.open(gate.call)
         self.call = gate.call
+
+    def _soon(self, call: Callable[[], None]) -> None:
+        """Make a call on the loop; here, if that does not run for this session any more."""
+        if self.is_over:
+            call()
+        else:
+            self._runtime.call(call)
 
     def _fail(self, error: Exception) -> None:
         if self.failure is None and not self.is_stopping:

@@ -15,17 +15,17 @@ from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer, RequestPort
-from parkazoo.protocol.order import children, node
 from parkazoo.protocol.watches import DirectoryWatch
 
 
 class Watching:
     """Makes the watches, arms them, looks at their directories again, and withdraws them.
 
-    Private methods run where the user's watches are called, one call at a time, so there is no lock.
+    Private methods run on the loop, so there is no lock.
 
     :param members: indexed as in the placement.
-    :param dispatch: :meth:`Runtime.dispatch`.
+    :param call: makes a call on the loop.
+    :param deliver: :meth:`Runtime.deliver`.
     :param client_state: gives the client's KeeperState.
     """
 
@@ -34,11 +34,13 @@ class Watching:
     def __init__(
         self,
         members: Sequence[RequestPort],
-        dispatch: Callable[[Callable[[], None]], None],
+        call: Callable[[Callable[[], None]], None],
+        deliver: Callable[[Callable[[WatchedEvent], Any], WatchedEvent], None],
         client_state: Callable[[], str],
     ) -> None:
         self._members = members
-        self._dispatch = dispatch
+        self._call = call
+        self._deliver = deliver
         self._client_state = client_state
         # By key, also those that are just looking again and so are in no table. Each watch holds its key's set.
         self._armed: WeakValueDictionary[str, WeakSet[DirectoryWatch]] = WeakValueDictionary()
@@ -50,19 +52,24 @@ class Watching:
     def watch(self, key: str, watcher: Callable[[Any], Any]) -> DirectoryWatch:
         """Stand in for a user's watch, until :meth:`settle` without an effect."""
         told = self.driver.unchroot(key.rstrip("/") or "/")
-        return DirectoryWatch(key, watcher, self._look_again, self._withdraw, told)
+        return DirectoryWatch(key, watcher, self._look_again, self._withdraw, told, self._deliver)
 
     def settle(self, watch: DirectoryWatch, has_succeeded: bool) -> None:
         """The call that left the watch has ended: arm the watch, or drop it."""
-        self._dispatch(partial(self._settle, watch, has_succeeded))
-
-    def withdraw(self, path: str, watcher: Callable[[Any], Any]) -> None:
-        """Withdraw a user's watch on a znode or on its children, soon."""
-        self._dispatch(partial(self._disarm, path, watcher))
+        self._call(partial(self._settle, watch, has_succeeded))
 
     def drop(self, event: WatchedEvent) -> None:
         """Call every armed watch with this event, once, and forget it."""
-        self._dispatch(partial(self._fire_all, event))
+        self._call(partial(self._fire_all, event))
+
+    def leave(self, key: str, watcher: Callable[[Any], Any]) -> None:
+        """Forget the watches of that function."""
+        self._call(partial(self._leave, key, watcher))
+
+    def _leave(self, key: str, watcher: Callable[[Any], Any]) -> None:
+        for watch in list(self._armed.get(key, ())):
+            if watch.watcher == watcher:
+                watch.leave()
 
     def _settle(self, watch: DirectoryWatch, has_succeeded: bool) -> None:
         if has_succeeded:
@@ -78,14 +85,7 @@ class Watching:
         """All at once: a watch that the same function sets meanwhile is not called, nor withdrawn."""
         for watches in list(self._armed.values()):
             for watch in list(watches):
-                if watch.disarm():
-                    self._dispatch(partial(watch.watcher, event))  # each by itself: the user's may raise
-
-    def _disarm(self, path: str, watcher: Callable[[Any], Any]) -> None:
-        for key in (node(path), children(path)):
-            for watch in list(self._armed.get(key, ())):
-                if watch.watcher == watcher:
-                    watch.disarm()
+                watch.fire(event)
 
     def _look_again(self, watch: DirectoryWatch, event: WatchedEvent) -> None:
         self.driver.look(watch, OnAnswer(partial(self._have_looked, watch, event)))
@@ -93,10 +93,11 @@ class Watching:
     def _have_looked(self, watch: DirectoryWatch, event: WatchedEvent, answer: Any) -> None:
         """:param answer: the type of the event to fire; None to watch on; or why it is not known."""
         if isinstance(answer, Exception):  # as with kazoo's watches of a lost connection
-            self._dispatch(partial(watch.fire, WatchedEvent(EventType.NONE, self._client_state(), None)))
+            event = WatchedEvent(EventType.NONE, self._client_state(), None)
+            self._call(partial(watch.fire, event))
         elif answer is not None:
             # The event may be about what is above it.
-            self._dispatch(partial(watch.fire, event._replace(type=answer, path=watch.told)))
+            self._call(partial(watch.fire, event._replace(type=answer, path=watch.told)))
 
     def _withdraw(self, watch: DirectoryWatch, has_fired: bool) -> None:
         armed = self._armed.get(watch.key, WeakSet())

@@ -21,8 +21,8 @@ from parkazoo.protocol.placement import Place
 class DirectoryWatch:
     """One user watch on the children of a directory without a mirror, or on what is not there.
 
-    It is left in kazoo's tables in the user watch's place. Every method is called on kazoo's watch
-    thread, one at a time, so there is no lock.
+    It is left in kazoo's tables in the user watch's place. Every method is called on the loop, so there is no
+    lock, and nothing waits for a callback of the user's.
 
     :param key: the path and what is watched of it, as :mod:`parkazoo.protocol.order` names them.
     :param watcher: the user's watch.
@@ -32,10 +32,12 @@ class DirectoryWatch:
     :param look: looks at the directory again, and then calls :meth:`fire` if anything has changed.
     :param withdraw: removes this watch from the members' tables, and ends it; or with True every armed watch of
         the same function on the same directory, because kazoo calls a function once for an event.
+    :param deliver: has the user's watch called with an event.
     """
 
     __slots__ = (
         "__weakref__",
+        "_deliver",
         "_early",
         "_has_heard",
         "_look",
@@ -58,6 +60,7 @@ class DirectoryWatch:
         look: Callable[[DirectoryWatch, WatchedEvent], None],
         withdraw: Callable[[DirectoryWatch, bool], None],
         told: str,
+        deliver: Callable[[Callable[[WatchedEvent], Any], WatchedEvent], None],
     ) -> None:
         self.watcher = watcher
         self.key = key
@@ -69,6 +72,7 @@ class DirectoryWatch:
         self.home_czxid = 0  # of the life of the directory that is watched
         self._look = look
         self._withdraw = withdraw
+        self._deliver = deliver
         self._state = "calling"  # calling -> armed -> ended
         self._has_heard = False  # of any event
         self._early: list[WatchedEvent] = []  # events that came before the call had succeeded
@@ -92,13 +96,21 @@ class DirectoryWatch:
     def is_armed(self) -> bool:
         return self._state == "armed"
 
+    @property
+    def has_ended(self) -> bool:
+        return self._state == "ended"
+
     def replace(self, other: DirectoryWatch) -> None:
         """Replace another watch of the same function, if both are armed and that one has no event yet.
 
         This one hears of everything from now on. So polling with a watch leaves one, as in kazoo's tables.
         """
         if self.is_armed and other.is_armed and not other._has_heard and other.watcher == self.watcher:
-            other._withdraw(other, False)
+            other.leave()
+
+    def leave(self) -> None:
+        """Withdraw it uncalled."""
+        self._withdraw(self, False)
 
     def end(self) -> None:
         self._state = "ended"
@@ -106,7 +118,8 @@ class DirectoryWatch:
     def settle(self, has_succeeded: bool) -> None:
         """The call that left the watch has ended: a watch of a failed call is never called."""
         if not has_succeeded:
-            self._withdraw(self, False)
+            self.leave()
+        if self.has_ended:
             return
         self._state = "armed"
         for event in self._early:
@@ -143,9 +156,9 @@ class DirectoryWatch:
         return bool(event.path == self.told) and not self.path.startswith(self.told + "/")
 
     def fire(self, event: WatchedEvent) -> None:
-        """Call the user's watch, if it has not been called."""
+        """Have the user's watch called, if it has not been called."""
         if self.disarm():
-            self.watcher(event)
+            self._deliver(self.watcher, event)
 
     def disarm(self) -> bool:
         """Withdraw it, because an event has come. False if there is nothing to withdraw, nor to call."""

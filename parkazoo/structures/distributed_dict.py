@@ -175,7 +175,8 @@ class DistributedDict(MutableMapping[str, Any]):
     @property
     def is_stale(self) -> bool:
         """With Watch(): whether changes may be missing: an ensemble that has entries is not connected, or has been
-        away and not all is read again. What is away elsewhere does not matter.
+        away and not all is read again; or a watch has told a change, and the client is reading it. What is away
+        elsewhere does not matter.
 
         With the other policies, whose reads ask when they are due, it is always False.
         """
@@ -200,7 +201,7 @@ class DistributedDict(MutableMapping[str, Any]):
         """One read begins: it must ask the servers itself; or the copy has been read anew, if that was due."""
         self._client.check_process()
         if self._keeper is not None:
-            if self._raises and self.is_stale:
+            if self._raises and not self._keeper.is_kept:
                 raise ConnectionLoss(f"{self.path}: the copy is stale")
             return False
         if self._is_due(time.monotonic()) or self._entries.is_behind:

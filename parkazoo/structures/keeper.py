@@ -85,11 +85,19 @@ class Keeper:
             table[prefixed(self._client.chroot, path)].discard(watch)
 
     @property
-    def is_stale(self) -> bool:
-        """Whether the copy may lack a change that the servers have told."""
+    def is_kept(self) -> bool:
+        """Whether all is read, and each ensemble is connected."""
         directories = self._entries.directories
         states = (self._client.state_of(join(directory, EMPTY)) for directory in directories)
-        return not self.is_loaded or any(state != KazooState.CONNECTED for state in states)
+        return self.is_loaded and all(state == KazooState.CONNECTED for state in states)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the copy may lack a change that the servers have told.
+
+        That is also while a change is read that a watch has told, and while answers wait for state listeners.
+        """
+        return bool(self._under_way) or self._client.listeners.is_closed or not self.is_kept
 
     # ---- loading -----------------------------------------------------------------------------------
 
@@ -218,14 +226,17 @@ class Keeper:
         if event.type in (EventType.CREATED, EventType.DELETED):
             self._identify(generation, number)
         wait_s = self._next_listing_s[number] - time.monotonic()
-        if wait_s > SHORT_S:
-            self._client.handler.spawn(self._list_later, wait_s, generation, number)
-        else:
+        if wait_s <= SHORT_S:
             self._list(generation, number)
+            return
+        with self._lock:
+            if not self._begin_step(generation):
+                return
+        self._client.call_later(wait_s, partial(self._list_now, generation, number))
 
-    def _list_later(self, wait_s: float, generation: int, number: int) -> None:
-        self._client.handler.sleep_func(wait_s)
+    def _list_now(self, generation: int, number: int) -> None:
         self._list(generation, number)
+        self._end_step(generation)
 
     def _listed(self, generation: int, number: int, ticket: int, answer: Any) -> None:
         error, keys = answer.exception, list[str]()

@@ -31,8 +31,8 @@ class Policy:
 class Watch(Policy):
     """Watches keep the copy like the servers' entries: a read costs no request. The default.
 
-    :param raises: reads raise ConnectionLoss while the copy is stale (``DistributedDict.is_stale``). Otherwise
-        they answer from the copy as it was.
+    :param raises: reads raise ConnectionLoss while an ensemble that has entries is not connected, and until all is
+        read again. Otherwise they answer from the copy as it was.
     """
 
     raises: bool = False

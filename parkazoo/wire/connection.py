@@ -371,9 +371,11 @@ class MemberConnection(ConnectionHandler):
         """Overrides kazoo's: a client that stops hears of nothing more."""
         if not self.client.owner.is_leaving:
             self.client.owner.member_told(self.client)
-            super()._read_watch_event(buffer, offset)
-            if (path := Watch.deserialize(buffer, offset)[0].path) in OWN_PATHS:
-                self.client.read_again(path)
+            told, _ = Watch.deserialize(buffer, offset)
+            self.logger.debug("Received EVENT: %s", told)
+            self.client.tell_watches(told.type, told.path)
+            if told.path in OWN_PATHS:
+                self.client.read_again(told.path)
 
     # ---- the loop: a server that can write -------------------------------------------------------
 

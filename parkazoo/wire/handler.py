@@ -16,6 +16,7 @@ from weakref import WeakSet
 from kazoo.handlers.threading import AsyncResult, KazooTimeoutError, SequentialThreadingHandler
 
 from parkazoo.wire import loop as loops
+from parkazoo.wire.own import is_own
 from parkazoo.wire.routine import has_ended
 from parkazoo.wire.workers import CALLBACKS, CallQueue
 
@@ -29,7 +30,8 @@ _NOT_YET = object()
 class Result(AsyncResult):
     """kazoo's AsyncResult without a Condition: each waiting thread brings a lock.
 
-    The handler's `completion_queue` calls each callback once, in the order in which they were linked. If the
+    The handler's `completion_queue` calls each callback once, in the order in which they were linked; what is_own
+    has a queue of its own, so that it waits for none of the user's. If the
     handler is not running, the thread that sets the result or links the callback calls it, as with kazoo; a loop
     never does. There is no lock: a thread that waits or links appends first, and then looks at
     `_exception`; a thread that sets writes `_exception` first, and then looks at what was appended.
@@ -98,7 +100,7 @@ class Result(AsyncResult):
         if callback not in self._callbacks:
             self._callbacks.append(callback)
         if self._exception is not _NOT_YET:
-            self._put(self._call_next)
+            self._put(callback)
 
     def unlink(self, callback: Callable[[Any], None]) -> None:
         if self._exception is _NOT_YET:
@@ -109,16 +111,19 @@ class Result(AsyncResult):
         """Start the callbacks, and wake the waiting threads. Done again, or too early, it does no harm."""
         if self._exception is _NOT_YET:
             return
-        for _ in self._callbacks.copy():
-            self._put(self._call_next)
+        for callback in self._callbacks.copy():
+            self._put(callback)
         for waiter in self._waiters.copy():
             _wake(waiter)
 
-    def _put(self, call: Callable[[], None]) -> None:
-        if self._handler.running or loops.is_here():
-            self._handler.completion_queue.put(call)
+    def _put(self, callback: Callable[[Any], None]) -> None:
+        """:param callback: the one that is called next, or another one that is of the same kind as a rule."""
+        if is_own(callback):
+            self._handler.own_queue.put(self._call_next)
+        elif self._handler.running or loops.is_here():
+            self._handler.completion_queue.put(self._call_next)
         else:
-            call()
+            self._call_next()
 
     def _call_next(self) -> None:
         """The callback that was linked first."""
@@ -135,6 +140,7 @@ class Handler(SequentialThreadingHandler):
         super().__init__()
         self.callback_queue = CallQueue()
         self.completion_queue = CallQueue()
+        self.own_queue = CallQueue()  # of what is_own; nothing waits for it at the end
         self._workers = [self.callback_queue, self.completion_queue]
 
     def start(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from kazoo.exceptions import (
     NotReadOnlyCallError,
     SessionExpiredError,
 )
-from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent
+from kazoo.protocol.states import EVENT_TYPE_MAP, EventType, KeeperState, WatchedEvent
 
 from parkazoo.engine.ports import OnAnswer, Owner, Reply
 from parkazoo.kazoo_private import CloseInstance, GetChildren, GetChildren2
@@ -27,6 +27,7 @@ from parkazoo.protocol.placement import directory_of_pin
 from parkazoo.protocol.server_list import CONFIG, Server
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_state
 from parkazoo.protocol.steps import Request
+from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.log import DiscreetLog
 from parkazoo.wire.own_read import OwnRead
@@ -264,6 +265,8 @@ class Member(KazooClient):
 
     def register(self, request: Request) -> None:
         """The server keeps the watch of this request: it has answered."""
+        if isinstance(request.watcher, DirectoryWatch) and request.watcher.has_ended:  # it was just looking again
+            return
         if not self._stopped.is_set() and not self.is_renewing:  # else its call has failed
             is_child = isinstance(request, (GetChildren, GetChildren2))
             (self._child_watchers if is_child else self._data_watchers)[request.path].add(request.watcher)
@@ -274,24 +277,58 @@ class Member(KazooClient):
         troubles = dict(self.troubles)  # the loop changes it
         return ", ".join(f"{format_hosts([each])}: {troubles.get(each, 'no answer yet')}" for each in servers)
 
+    def tell_watches(self, kind: int, path: str) -> None:
+        """On the loop: an event has come; have its watches called, and forget them.
+
+        :param kind: one of EVENT_TYPE_MAP.
+        """
+        if kind not in EVENT_TYPE_MAP:
+            self.logger.warning("Received unknown event %r", kind)
+            return
+        if self._stopped.is_set():
+            return
+        event = WatchedEvent(EVENT_TYPE_MAP[kind], self._state, self.unchroot(path))
+        if event.type != EventType.CHILD:
+            self._call_watches(self._data_watchers.pop(path, set()), event)
+        if event.type in (EventType.CHILD, EventType.DELETED):
+            self._call_watches(self._child_watchers.pop(path, set()), event)
+
     def drop_watches(self, state: str) -> None:
         """Call every watch with the event NONE and this KeeperState, once, and forget it."""
         tables = self._child_watchers, self._data_watchers
         self._child_watchers, self._data_watchers = defaultdict(set), defaultdict(set)
         event = WatchedEvent(EventType.NONE, state, None)
         for table in tables:
-            for watchers in table.values():
-                for watcher in watchers:
-                    self.handler.dispatch_callback(Callback("watch", watcher, (event,)))
+            for watchers in list(table.values()):
+                self._call_watches(watchers, event)
+
+    def _call_watches(self, watchers: set[Any], event: WatchedEvent) -> None:
+        """Have each function called once, although a DirectoryWatch stands in for it beside itself."""
+        for watcher in list(watchers):
+            if isinstance(watcher, DirectoryWatch) and _is_in(watcher.watcher, watchers):
+                watcher.leave()
+            else:
+                self.runtime.deliver(watcher, event)
 
     def forget_watch(self, path: str, watch: Any) -> bool:
-        """Take a watch on a physical path out of the tables; False if it is not there."""
+        """On the loop: take a watch on a physical path out of the tables; False if it is not there."""
         was_there = False
         for table in (self._child_watchers, self._data_watchers):
             watchers = table.get(path, set())
             was_there = was_there or watch in watchers
             watchers.discard(watch)
+        self._tidy(path)
         return was_there
+
+    def tidy(self, path: str) -> None:
+        """A watch on a physical path was taken out of a table."""
+        self.runtime.call(partial(self._tidy, path))
+
+    def _tidy(self, path: str) -> None:
+        """On the loop, which alone leaves watches: forget a path that has none any more."""
+        for table in (self._child_watchers, self._data_watchers):
+            if path in table and not table[path]:
+                del table[path]
 
     def data_watches(self) -> list[tuple[str, Any]]:
         """The watches on data and on existence, with the physical paths."""
@@ -395,3 +432,8 @@ class Member(KazooClient):
         self._reset_session()
         self.last_zxid = 0
         self._protocol_version = None
+
+
+def _is_in(function: Any, watchers: set[Any]) -> bool:
+    """Whether the user's function is one of the watches itself. One that has no hash cannot be."""
+    return isinstance(function, Hashable) and function in watchers

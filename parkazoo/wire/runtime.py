@@ -6,11 +6,14 @@ import secrets
 import threading
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
-from kazoo.protocol.states import Callback
+from kazoo.protocol.states import Callback, WatchedEvent
 
+from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.wire import loop as loops
+from parkazoo.wire.own import is_own, own_queue
 
 NUMBER_BITS = 63
 
@@ -32,6 +35,7 @@ class Runtime:
     def __init__(self, handler: Any, gate: Gate) -> None:
         self.gate = gate
         self._handler = handler
+        self._own_queue = own_queue(handler)
 
     def begin(self) -> None:
         self.loop = loops.acquire(self._handler)
@@ -45,8 +49,13 @@ class Runtime:
     def call_later(self, delay_s: float, call: Callable[[], None]) -> loops.Timer:
         return self.loop.call_later(delay_s, call)
 
-    def dispatch(self, call: Callable[[], None]) -> None:
-        self._handler.dispatch_callback(Callback("watch", call, ()))
+    def deliver(self, watch: Callable[[WatchedEvent], Any], event: WatchedEvent) -> None:
+        if isinstance(watch, DirectoryWatch):
+            watch(event)
+        elif is_own(watch):
+            self._own_queue.put(partial(watch, event))
+        else:
+            self._handler.dispatch_callback(Callback("watch", watch, (event,)))
 
     def make_lock(self) -> threading.Lock:
         return threading.Lock()

@@ -145,9 +145,13 @@ def run_on(workers: Workers, handler: Any, call: Callable[[], None]) -> None:
 
 
 class CallQueue:
-    """Makes calls one at a time, in order, on threads. Stands where kazoo's threading handler has a queue."""
+    """Makes calls one at a time, in order. Stands where kazoo's threading handler has a queue.
 
-    def __init__(self) -> None:
+    :param handler: on what it spawns if that is no thread; None: on threads.
+    """
+
+    def __init__(self, handler: Any = None) -> None:
+        self._handler = handler
         self.reset()
         _all.add(self)
 
@@ -161,8 +165,12 @@ class CallQueue:
 
     def put(self, call: Callable[[], None]) -> None:
         self._calls.append(call)
-        if self._thread is None:
+        if self._thread is not None:
+            return
+        if self._handler is None:
             CALLBACKS.run(self._work)
+        else:
+            run_on(CALLBACKS, self._handler, self._work)
 
     def is_current(self) -> bool:
         """Whether the caller is called by it."""

@@ -155,7 +155,9 @@ class Client:
         self.callbacks: deque[Callable[[], None]] = deque()
         self.members = [FakeMember(self, ensemble) for ensemble in range(placement.ensembles)]
         names = [f"e{ensemble}" for ensemble in range(placement.ensembles)]
-        self.watching = watching = Watching(self.members, self.callbacks.append, lambda: KeeperState.CONNECTED)
+        self.watching = watching = Watching(
+            self.members, self.callbacks.append, self._deliver, lambda: KeeperState.CONNECTED
+        )
         owners = Owners(lambda ensemble: who.owners[ensemble], lambda: who.owners[0], is_alone=len(names) == 1)
         self.context = Context(placement, names, Marks(marks), watching.watch, watching.settle, owners, Lock())
         kind = TotalDriver if has_total_order else Driver
@@ -172,6 +174,9 @@ class Client:
                 others(who, ensemble, event)
 
         model.on_event = on_event
+
+    def _deliver(self, watch: Callable[[WatchedEvent], None], event: WatchedEvent) -> None:
+        self.callbacks.append(partial(watch, event))
 
     def call(self, request: Request) -> Result:
         result = Result()

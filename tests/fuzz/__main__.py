@@ -93,13 +93,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long, %(default)g by default")
     parser.add_argument("--seed", type=int, help="by default a new one, which is printed")
+    parser.add_argument("--grown", action="store_true", help="the three ensembles' map is one that has grown")
     parser.add_argument("--repeat", metavar="CASE", help="a file of build/fuzz/, or SEED:NUMBER: that case alone")
     options = parser.parse_args()
     logging.disable()  # of connections that are meant to break
     warnings.simplefilter("ignore")  # of chroots that are not there
     seed = int.from_bytes(os.urandom(4), "big") if options.seed is None else options.seed
     try:
-        with Arena().running() as arena:
+        with Arena(form="grown" if options.grown else "plain").running() as arena:
             return repeat(arena, options.repeat) if options.repeat else int(fuzz(arena, seed, options.minutes) > 0)
     except LocalClusterError as error:
         print(f"no run: {error}")

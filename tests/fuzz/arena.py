@@ -12,11 +12,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from parkazoo import ParKazooClient
-from parkazoo.local import LocalCluster
 from parkazoo.protocol.placement import join
 from tests.fuzz.cases import ENSEMBLES, LIFE, WATCHERS, Call, Case
 from tests.fuzz.documented import Difference, identities_of, kazoos_answer, rule_for
-from tests.fuzz.sides import ZOO_CFG, Player, Side, plain, wait_until
+from tests.fuzz.sides import Player, Side, plain, wait_until
 
 PATIENCE_WATCHED_S = 10.0
 NOTHING_MORE = "NONE None"  # the event of a watch whose connection is lost
@@ -60,11 +59,12 @@ class Arena:
     """Both sides, kept for many cases.
 
     :param client_class: what stands in ParKazooClient's place.
+    :param form: of the map of the three ensembles.
     """
 
-    def __init__(self, client_class: type[KazooClient] = ParKazooClient) -> None:
-        self.kazoo = Side(KazooClient, LocalCluster(1, 1, zoo_cfg=ZOO_CFG))
-        self.parkazoo = Side(client_class, LocalCluster(ENSEMBLES, 1, zoo_cfg=ZOO_CFG))
+    def __init__(self, client_class: type[KazooClient] = ParKazooClient, form: str = "plain") -> None:
+        self.kazoo = Side(KazooClient, 1)
+        self.parkazoo = Side(client_class, ENSEMBLES, form)
         self.outcomes: Counter[str] = Counter()  # how often each call was answered how
         self.allowed: Counter[str] = Counter()  # how often which sentence of docs/reference/differences.md applied
 

@@ -16,6 +16,7 @@ from kazoo.recipe.cache import TreeCache
 from kazoo.security import make_digest_acl_credential
 
 from parkazoo import ParKazooClient
+from parkazoo.admin import init_map
 from parkazoo.kazoo_private import CONNECTION_DROP
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.placement import CLIENTS, DONE, MIRRORS, Placement, join
@@ -63,16 +64,21 @@ class Side:
     """Servers, and how clients of them are made.
 
     :param client_class: the class under test, or kazoo's.
+    :param form: of the cluster map.
     """
 
-    def __init__(self, client_class: type[KazooClient], cluster: LocalCluster) -> None:
+    def __init__(self, client_class: type[KazooClient], ensembles: int, form: str = "plain") -> None:
         self.client_class = client_class
-        self.cluster = cluster
+        self.form = form
+        self.cluster = LocalCluster(ensembles, 1, make_map=False, zoo_cfg=ZOO_CFG)
         self.ensembles: list[KazooClient] = []  # a superuser of each, who sees what is really there
 
     @contextmanager
     def running(self) -> Iterator[Side]:
         with self.cluster, ExitStack() as stack:
+            init_map(
+                self.cluster.hosts, {each.name: each.hosts for each in self.cluster.ensembles}, form=self.form
+            )
             self.ensembles = [KazooClient(each.hosts, auth_data=SUPER_AUTH) for each in self.cluster.ensembles]
             for client in self.ensembles:
                 client.start(PATIENCE_S)

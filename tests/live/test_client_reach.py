@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import count
@@ -10,12 +11,15 @@ from typing import Any
 
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, KazooException, NoNodeError
 from kazoo.protocol.states import EventType, KazooState
+from kazoo.recipe.cache import TreeCache
 
 from parkazoo import ParKazooClient
 from parkazoo.admin import init_map
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.client_id import unpack_sessions
 from parkazoo.recipe.lock import Lock
+from parkazoo.structures.policies import Always
+from tests.handlers import handler_name
 from tests.live.test_client_session import SessionTest
 from tests.live.world import DEADLINE_S, Seen, wait_until
 
@@ -217,6 +221,113 @@ class TestAnEnsembleThatIsAway(ReachTest):
             with self.assertRaisesRegex(ValueError, "give_up_after must be seconds above 0"):
                 ParKazooClient("127.0.0.1:1", give_up_after=value)
         self.assertRaises(TypeError, ParKazooClient, "127.0.0.1:1", give_up_after="x")
+
+
+class TestWatchesGoOn(ReachTest):
+    """Recipes and structures on an ensemble that is connected wait for no other ensemble, and for no callback."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.mine, self.states = self.client(timeout=DEADLINE_S)
+        self.folder = dirname(self.znodes[HERE])
+        path = f"{self.folder}/{self._name_of_a_directory(HERE)}"
+        self.watcher.create(path)
+        self.shared = self.mine.DistributedDict(path)
+        self.addCleanup(self.shared.close)
+        self.changes = Seen()
+        self.shared.on_change(lambda key, old, new, version: self.changes(new))
+        self.data, self.names = Seen(), Seen()
+        self.mine.DataWatch(self.znodes[HERE], lambda data, stat: self.data(data))
+        self.mine.ChildrenWatch(self.folder, self.names)
+        self.lock = self.watcher.Lock(f"{self.folder}/{self._name_of_a_directory(HERE, 'lock')}", "other")
+        self.lock.acquire()
+        self.holds = self.mine.handler.event_object()
+
+    def _name_of_a_directory(self, ensemble: int, prefix: str = "d") -> str:
+        names = (f"{prefix}{number}" for number in range(1000))
+        return next(name for name in names if self.placement.of_children(f"{self.folder}/{name}") == ensemble)
+
+    def queue_up(self) -> None:
+        """Contend for the lock, in the background."""
+
+        def take() -> None:
+            self.mine.Lock(self.lock.path, "mine").acquire()
+            self.holds.set()
+
+        self.mine.handler.spawn(take)
+        wait_until(lambda: len(self.watcher.get_children(self.lock.path)) == 2, "both contend")
+
+    def change(self, count: int) -> None:
+        """Others change everything; the recipes see it."""
+        other = self.watcher.DistributedDict(self.shared.path, Always())
+        for number in range(1, count + 1):
+            other["x"] = number
+        wait_until(lambda: self.shared.copy() == {"x": count}, f"{count}, it is {self.shared.copy()}")
+        wait_until(lambda: self.changes and self.changes[-1] == count, "it is told")
+        wait_until(lambda: not self.shared.is_stale, "it is kept")
+        self.watcher.set(self.znodes[HERE], b"%d" % count)
+        self.watcher.create(f"{self.folder}/new")
+        self.lock.release()
+        self.holds.wait(DEADLINE_S)
+        self.assertTrue(self.holds.is_set())
+
+    def test_watchers_of_an_ensemble_that_is_away(self) -> None:
+        there, names, plain = Seen(), Seen(), Seen()
+        self.mine.DataWatch(self.znodes[AWAY], lambda data, stat: there(data))
+        self.mine.ChildrenWatch(dirname(self.znodes[AWAY]), names)
+        with self.away():
+            self.assertEqual(self.states.wait(), [SUSPENDED])
+            self.mine.get(self.znodes[HERE], watch=plain)
+            self.queue_up()
+            self.change(24)
+            wait_until(lambda: self.data[-1] == b"24", "DataWatch has it")
+            wait_until(lambda: "new" in self.names[-1], "ChildrenWatch has it")
+            plain.wait()
+            self.assertEqual((len(there), len(names), self.mine.state), (1, 1, SUSPENDED))
+        self.assertEqual(self.states.wait(2), [SUSPENDED, CONNECTED])
+        self.watcher.set(self.znodes[AWAY], b"back")
+        self.watcher.create(self.znodes[AWAY] + "-back")
+        wait_until(lambda: there[-1] == b"back", "DataWatch goes on")
+        wait_until(lambda: len(names[-1]) == 2, "ChildrenWatch goes on")
+
+    def test_a_callback_that_blocks(self) -> None:
+        """The user's watches wait for it, as with kazoo; nothing else does."""
+        let_go, is_called = self.mine.handler.event_object(), self.mine.handler.event_object()
+
+        def block(event: Any) -> None:
+            is_called.set()
+            let_go.wait(DEADLINE_S)
+
+        self.addCleanup(let_go.set)
+        cache = TreeCache(self.mine, self.folder)
+        self.addCleanup(cache.close)
+        cache.start()
+        wait_until(lambda: cache.get_data(self.znodes[HERE]) is not None, "TreeCache has it")
+        self.mine.get(self.znodes[THERE], watch=block)
+        self.watcher.set(self.znodes[THERE], b"")
+        is_called.wait(DEADLINE_S)
+        self.queue_up()
+        self.change(24)
+        wait_until(lambda: cache.get_data(self.znodes[HERE]).data == b"24", "TreeCache has it")
+        self.assertEqual(self.data, [b""])
+        let_go.set()
+        wait_until(lambda: self.data[-1] == b"24", "DataWatch has it")
+
+    def test_a_completion_callback_that_blocks(self) -> None:
+        if handler_name() != "threading":
+            self.skipTest("with gevent, none may block")
+        let_go, is_called = threading.Event(), threading.Event()
+
+        def block(answer: Any) -> None:
+            is_called.set()
+            let_go.wait(DEADLINE_S)
+
+        self.addCleanup(let_go.set)
+        self.mine.get_async(self.znodes[THERE]).rawlink(block)
+        is_called.wait(DEADLINE_S)
+        self.queue_up()
+        self.change(24)
+        wait_until(lambda: self.data[-1] == b"24", "DataWatch has it")
 
 
 class TestASessionThatExpires(ReachTest):

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable
 from typing import Any
 
-from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
+from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError, NotEmptyError
 from kazoo.recipe.cache import TreeCache
+from kazoo.security import make_digest_acl
 
+from parkazoo.protocol.watches import DirectoryWatch
+from parkazoo.recipe.watchers import ChildrenWatch, DataWatch
 from tests.live.test_client_watches import WatchTest
 from tests.live.world import Seen, wait_until
+
+
+class Twice:
+    """A watcher's function that wants two calls."""
+
+    calls = 0
+
+    def __call__(self, *found: Any) -> bool:
+        self.calls += 1
+        return self.calls < 2
 
 
 class TestRecipes(WatchTest):
@@ -43,6 +57,35 @@ class TestRecipes(WatchTest):
             self.other.delete(path, recursive=True)
             wait_until(lambda s=seen: s[-1] is None, "deleted")
             self.assertEqual(seen, [None, b"1", b"2", None])
+
+    def test_those_that_have_ended(self) -> None:
+        """They leave nothing behind: no listener, no watch, no object."""
+        listeners = len(self.client.state_listeners)
+        secret = self.other.create(f"{self.root}/secret", acl=[make_digest_acl("u", "p", all=True)])
+        for kind, path in self.directories():
+            self.client.ChildrenWatch(path, lambda names: False)
+            for each in (path, f"{self.root}/missing-{kind}"):
+                self.client.DataWatch(each, lambda data, stat: False)
+            self.client.ChildrenWatch(f"{self.root}/missing-{kind}", Seen())
+            for watcher in (self.client.DataWatch, self.client.ChildrenWatch):
+                self.assertRaises(NoAuthError, watcher, secret, Seen())
+            data, names = Twice(), Twice()
+            self.client.DataWatch(path, data)
+            self.client.ChildrenWatch(path, names)
+            self.other.set(path, b"x")
+            self.other.create(f"{path}/x")
+            for each in (data, names):
+                wait_until(lambda each=each: each.calls == 2, "it has ended")
+        members = self.client.members.values()
+        wait_until(lambda: not any(each._data_watchers or each._child_watchers for each in members), "no watch")
+        self.assertEqual(len(self.client.state_listeners), listeners)
+        kinds = (DataWatch, ChildrenWatch, DirectoryWatch)
+
+        def are_gone() -> bool:
+            gc.collect()
+            return not any(isinstance(each, kinds) for each in gc.get_objects())
+
+        wait_until(are_gone, "no object is left")
 
     def test_tree_cache(self) -> None:
         """It follows a tree over all ensembles, and leaves no watch behind when it is closed."""

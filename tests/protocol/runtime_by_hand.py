@@ -7,6 +7,10 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+from kazoo.protocol.states import WatchedEvent
 
 
 class Timer:
@@ -48,8 +52,8 @@ class Runtime:
         heapq.heappush(self._timers, (self.now_s + delay_s, next(self._numbers), timer))
         return timer
 
-    def dispatch(self, call: Callable[[], None]) -> None:
-        self.dispatched.append(call)
+    def deliver(self, watch: Callable[[WatchedEvent], Any], event: WatchedEvent) -> None:
+        self.dispatched.append(partial(watch, event))
 
     def make_lock(self) -> nullcontext[None]:
         return nullcontext()

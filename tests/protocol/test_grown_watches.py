@@ -148,7 +148,14 @@ class TestExistsWithWatch(unittest.TestCase):
     def test_a_znode_above_the_chroot_has_its_name(self) -> None:
         told: list[WatchedEvent] = []
         looks: list[WatchedEvent] = []
-        watch = DirectoryWatch("/a/b/a", told.append, lambda w, e: looks.append(e), lambda w, fired: w.end(), "/a")
+        watch = DirectoryWatch(
+            "/a/b/a",
+            told.append,
+            lambda w, e: looks.append(e),
+            lambda w, fired: w.end(),
+            "/a",
+            lambda watcher, event: watcher(event),
+        )
         watch.settle(True)
         watch(WatchedEvent(EventType.CREATED, KeeperState.CONNECTED, "/a"))
         self.assertEqual((told, len(looks)), ([], 1))

@@ -37,7 +37,7 @@ LAYERS = {
         "parkazoo.recipe",
         "parkazoo.compat",
     ),
-    "parkazoo.recipe": (*BELOW_EVERYTHING, "parkazoo.protocol", "parkazoo.recipe"),
+    "parkazoo.recipe": (*BELOW_EVERYTHING, "parkazoo.protocol", "parkazoo.engine.ports", "parkazoo.recipe"),
     "parkazoo.structures": (*BELOW_THE_CLIENT, "parkazoo.structures"),
     "parkazoo.client": (*BELOW_THE_CLIENT, "parkazoo.structures"),
     "parkazoo.admin": (*BELOW_THE_CLIENT, "parkazoo.client", "parkazoo.admin"),

@@ -295,8 +295,7 @@ class TestWatches(StatesTest):
         events: list[WatchedEvent] = []
         watch = self.watch(client, events)
         watch(WatchedEvent(EventType.CHILD, CONNECTED, watch.key))
-        self.make_dispatched(client)
-        self.assertEqual(events, [])
+        self.assertEqual((events, list(client.runtime.dispatched)), ([], []))
         for name in "abc":
             client[name].told.clear()
         client.session.member_changed(client["b"], EXPIRED)
@@ -318,5 +317,6 @@ class TestWatches(StatesTest):
         return watch
 
     def make_dispatched(self, client: Client) -> None:
+        client.runtime.turn()
         while client.runtime.dispatched:
             client.runtime.dispatched.popleft()()

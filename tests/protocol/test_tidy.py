@@ -29,6 +29,7 @@ REPEATED = {
 }
 CALLED_BY_OTHERS = {
     "_get_connection": "taskflow's tests",
+    "_get_data": "kazoo's DataWatch",
     "_restart": "tests/fuzz/sides.py, by the name of a call",
     "emit": "logging",
     "get_logs": "kazoo's test harness",

@@ -7,6 +7,7 @@ import unittest
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -358,7 +359,12 @@ class TestStates(unittest.TestCase):
         """A lost connection is told while a callback blocks; the watch that is set again meanwhile stays."""
         told: list[WatchedEvent] = []
         late: deque[Callable[[], None]] = deque()
-        watching = Watching([mock.Mock()], late.append, lambda: KeeperState.CONNECTED)
+        watching = Watching(
+            [mock.Mock()],
+            late.append,
+            lambda watch, event: late.append(partial(watch, event)),
+            lambda: KeeperState.CONNECTED,
+        )
         watching.driver = mock.Mock(unchroot=str)
         first = watching.watch(children("/d1"), told.append)
         watching.settle(first, True)
@@ -379,6 +385,7 @@ class TestStates(unittest.TestCase):
             lambda w, event: looks.append(event),
             lambda w, has_fired: w.end(),
             "/d1",
+            lambda watcher, event: watcher(event),
         )
         for event in early:
             watch(event)

@@ -8,10 +8,11 @@ from contextlib import nullcontext
 from functools import partial
 
 from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.protocol.states import Callback
+from kazoo.protocol.states import Callback, WatchedEvent
 
 from parkazoo.engine.form_change import POLL_S
 from parkazoo.protocol.server_list import Server
+from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.wire.attempt import Attempt
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.exchange import Exchange
@@ -152,8 +153,11 @@ class Runtime:
     def cancel(self) -> None:
         self.give_up = None
 
-    def dispatch(self, call: Callable[[], None]) -> None:
-        self._handler.callbacks.append(call)
+    def deliver(self, watch: Callable[[WatchedEvent], None], event: WatchedEvent) -> None:
+        if isinstance(watch, DirectoryWatch):
+            watch(event)
+        else:
+            self._handler.callbacks.append(partial(watch, event))
 
     def make_lock(self) -> nullcontext[None]:
         return nullcontext()

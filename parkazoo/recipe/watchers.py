@@ -1,0 +1,311 @@
+"""DataWatch and ChildrenWatch: kazoo's, but for how they read at an event. No other watch waits for that."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import ConnectionClosedError, NoNodeError
+from kazoo.protocol.states import Callback, EventType, KazooState, WatchedEvent
+from kazoo.recipe.watchers import ChildrenWatch as KazooChildrenWatch
+from kazoo.recipe.watchers import DataWatch as KazooDataWatch
+from kazoo.retry import KazooRetry
+
+from parkazoo.engine.ports import OnAnswer
+from parkazoo.kazoo_private import Exists, GetChildren, GetData, prefix_root
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S, MOST_PAUSE_S = 0.1, 2.0
+RETRIED = KazooRetry().retry_exceptions  # by client.retry, with which kazoo's watchers read
+ASKING, WAITING, DUE, CALLING = "asking", "waiting", "due", "calling"
+
+
+class Turn:
+    """A watcher reads, then calls the user's function with what it has found.
+
+    :param event: which made it read; None: the client has connected.
+    :ivar stage: ASKING, WAITING to ask again, the call is DUE, or CALLING.
+    """
+
+    __slots__ = ("event", "found", "pause_s", "stage")
+
+    def __init__(self, event: WatchedEvent | None) -> None:
+        self.event = event
+        self.found: Any = None
+        self.pause_s = FIRST_PAUSE_S
+        self.stage = ASKING
+
+
+class Turns:
+    """The turns of one watcher, one at a time.
+
+    The user's function is called where all watches of the user are. Everything else returns at once, wherever it
+    is called.
+
+    :param ask: reads, and sets a watch; calls what it is given with what it has found, or with an exception.
+    :param call: calls the user's function with an event and what was found.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        ask: Callable[[Callable[[Any], None]], None],
+        call: Callable[[WatchedEvent | None, Any], None],
+    ) -> None:
+        self._client = client
+        self._ask = ask
+        self._call = call
+        self._lock = threading.Lock()
+        self._events: deque[WatchedEvent | None] = deque()
+        self._first = Turn(None)
+        self._first.stage = CALLING
+        self._turn: Turn | None = self._first
+        self._is_over = False
+
+    @contextmanager
+    def first(self, leave: Callable[[], None]) -> Iterator[Turn]:
+        """The constructor's. What closes the client ends it; anything else that cannot be read is raised.
+
+        :param leave: ends the watcher that cannot read.
+        """
+        turn = self._first
+        try:
+            yield turn
+        except ConnectionClosedError:
+            pass
+        except BaseException:
+            if turn.found is None:
+                leave()
+            raise
+        finally:
+            self._end(turn)
+
+    def end_all(self) -> None:
+        """Begin no turn any more."""
+        with self._lock:
+            self._is_over = True
+            self._events.clear()
+
+    def take(self, event: WatchedEvent | None) -> None:
+        """Have a turn for an event; None: to read again, which is done once for all that have not begun."""
+        with self._lock:
+            if self._is_over or (event is None and None in self._events):
+                return
+            self._events.append(event)
+            if self._turn is not None:
+                return
+            turn = self._next()
+        if turn is not None:
+            self._begin(turn)
+
+    def connected(self) -> None:
+        """Read again, what is to be asked again at once. A stop may have lost the call of a turn: make it now."""
+        turn = self._turn
+        if turn is None or not (self._ask_again(turn) or turn.stage == ASKING):
+            if turn is not None and turn.stage == DUE:
+                self._dispatch(turn)
+            self.take(None)
+
+    def _next(self) -> Turn | None:
+        """With the lock held."""
+        self._turn = Turn(self._events.popleft()) if self._events else None
+        return self._turn
+
+    def _begin(self, turn: Turn) -> None:
+        self._ask(partial(self._answered, turn))
+
+    def _answered(self, turn: Turn, found: Any) -> None:
+        if isinstance(found, RETRIED):
+            pause_s, turn.pause_s = turn.pause_s, min(2 * turn.pause_s, MOST_PAUSE_S)
+            turn.stage = WAITING
+            self._client.call_later(pause_s, partial(self._ask_again, turn))
+        elif isinstance(found, Exception):
+            if not (self._is_over or isinstance(found, ConnectionClosedError)):
+                log.error("A watcher cannot read: %r", found)
+            self._end(turn)
+        else:
+            turn.found, turn.stage = found, DUE
+            self._dispatch(turn)
+
+    def _ask_again(self, turn: Turn) -> bool:
+        """Whether that was due."""
+        with self._lock:
+            if turn is not self._turn or turn.stage != WAITING:
+                return False
+            turn.stage = ASKING
+        self._begin(turn)
+        return True
+
+    def _dispatch(self, turn: Turn) -> None:
+        self._client.handler.dispatch_callback(Callback("watch", self._make_call, (turn,)))
+
+    def _make_call(self, turn: Turn) -> None:
+        with self._lock:
+            if turn is not self._turn or turn.stage != DUE:
+                return
+            turn.stage = CALLING
+        try:
+            if not self._is_over:
+                self._call(turn.event, turn.found)
+        finally:
+            self._end(turn)
+
+    def _end(self, turn: Turn) -> None:
+        with self._lock:
+            if turn is not self._turn:
+                return
+            following = self._next()
+        if following is not None:
+            self._begin(following)
+
+
+class DataWatch(KazooDataWatch):
+    """kazoo's, for the constructor and for what its function is called with.
+
+    At an event it asks without waiting, so no other watch of the client waits for an ensemble that is away. It
+    ends when its function returns False, or when the constructor cannot read. It leaves no listener then, and no
+    watch.
+    """
+
+    _func: Any
+    _stopped: bool
+    _version: int | None
+
+    def __init__(self, client: Any, path: str, func: Any = None, *args: Any, **kwargs: Any) -> None:
+        self._turns = Turns(client, self._ask, self._call)
+        super().__init__(client, path, func, *args, **kwargs)
+
+    def _get_data(self, event: Any = None) -> None:
+        """Overrides kazoo's: the first time alone, in the thread of the caller."""
+        with self._turns.first(self._leave) as turn:
+            turn.found = self._read_now()
+            self._call(event, turn.found)
+
+    def _read_now(self) -> tuple[bytes | None, Any]:
+        retry = KazooRetry(max_tries=None, sleep_func=self._client.handler.sleep_func)
+        with suppress(NoNodeError):
+            found: tuple[bytes | None, Any] = retry(self._client.get, self._path, self._watcher)
+            return found
+        stat = retry(self._client.exists, self._path, self._watcher)
+        return (None, None) if stat is None else self._read_now()  # it has just come
+
+    def _ask(self, take: Callable[[Any], None]) -> None:
+        path = prefix_root(self._client.chroot, self._path)
+        self._client._call(GetData(path, self._watcher), OnAnswer(partial(self._got, path, take)))
+
+    def _got(self, path: str, take: Callable[[Any], None], answer: Any) -> None:
+        if isinstance(answer, NoNodeError):
+            self._client._call(Exists(path, self._watcher), OnAnswer(partial(self._looked, take)))
+        else:
+            take(answer)
+
+    def _looked(self, take: Callable[[Any], None], answer: Any) -> None:
+        if answer is None or isinstance(answer, Exception):
+            take(answer or (None, None))
+        else:  # it has just come
+            self._ask(take)
+
+    def _call(self, event: WatchedEvent | None, found: tuple[bytes | None, Any]) -> None:
+        data, stat = found
+        version, self._version = self._version, None if stat is None else stat.mzxid
+        if version == self._version and self._ever_called:
+            return
+        try:
+            self._log_func_exception(data, stat, event)
+        finally:
+            if self._stopped:
+                self._leave()
+
+    def _leave(self) -> None:
+        self._stopped = True
+        self._turns.end_all()
+        self._client.remove_listener(self._session_watcher)
+        self._client.withdraw_watch(self._path, self._watcher)
+
+    def _watcher(self, event: WatchedEvent) -> None:
+        self._turns.take(event)
+
+    def _session_watcher(self, state: str) -> None:
+        if state == KazooState.CONNECTED:
+            self._turns.connected()
+
+
+class ChildrenWatch(KazooChildrenWatch):
+    """kazoo's, as :class:`DataWatch`. It also ends when there is no such directory."""
+
+    _allow_session_lost: bool
+    _func: Any
+    _prior_children: list[str] | None
+    _stopped: bool
+    _watch_established: bool
+
+    def __init__(
+        self, client: Any, path: str, func: Any = None, allow_session_lost: bool = True, send_event: bool = False
+    ) -> None:
+        self._turns = Turns(client, self._ask, self._call)
+        super().__init__(client, path, func, allow_session_lost, send_event)
+
+    def _get_children(self, event: Any = None) -> None:
+        """Overrides kazoo's: the first time alone, in the thread of the caller."""
+        with self._turns.first(self._leave) as turn:
+            try:
+                children = self._client.retry(self._client.get_children, self._path, self._watcher)
+            except NoNodeError:
+                self._leave()
+            else:
+                turn.found = children, self._establish()
+                self._call(event, turn.found)
+
+    def _ask(self, take: Callable[[Any], None]) -> None:
+        path = prefix_root(self._client.chroot, self._path)
+        self._client._call(GetChildren(path, self._watcher), OnAnswer(partial(self._got, take)))
+
+    def _got(self, take: Callable[[Any], None], answer: Any) -> None:
+        if isinstance(answer, NoNodeError):
+            self._leave()
+        is_failure = isinstance(answer, Exception)
+        take(answer if is_failure else (answer, self._establish()))
+
+    def _establish(self) -> bool:
+        """The watch is set. Whether it was not: then only other children are told."""
+        was_established, self._watch_established = self._watch_established, True
+        return not was_established
+
+    def _call(self, event: WatchedEvent | None, found: tuple[list[str], bool]) -> None:
+        children, is_anew = found
+        if is_anew and self._prior_children is not None and self._prior_children == children:
+            return
+        self._prior_children = children
+        try:
+            result = self._func(children, event) if self._send_event else self._func(children)
+        except Exception as error:
+            log.exception(error)
+            raise
+        if result is False:
+            self._func = None
+            self._leave()
+
+    def _leave(self) -> None:
+        self._stopped = True
+        self._turns.end_all()
+        self._client.remove_listener(self._session_watcher)
+        self._client.withdraw_watch(self._path, self._watcher)
+
+    def _watcher(self, event: WatchedEvent) -> None:
+        if event.type != EventType.NONE:
+            self._turns.take(event)
+        elif self._allow_session_lost:  # perhaps it is another ensemble that is away
+            self._watch_established = False
+            self._turns.take(None)
+
+    def _session_watcher(self, state: str) -> None:
+        if state in (KazooState.LOST, KazooState.SUSPENDED):
+            self._watch_established = False
+        elif state == KazooState.CONNECTED and not self._watch_established:
+            self._turns.connected()
