@@ -6,6 +6,7 @@ import contextlib
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
@@ -17,12 +18,8 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.placement import DEFERRED, DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT
 from tests.kazoo_suite.certificates import make_certificates
-from tests.live.map_case import (
-    IDENTITY,
-    MapCase,
-    run_command,
-    wipe,
-)
+from tests.live.every_command import EveryCommand
+from tests.live.map_case import FEW_FENCES, IDENTITY, MapCase, wipe
 
 
 class ClosedTest(MapCase):
@@ -45,6 +42,12 @@ class ClosedTest(MapCase):
         self.assertEqual(read_map(self.a, auth=[IDENTITY]), made)
         self.assertEqual(check_map(self.a, auth=[IDENTITY]), [])
         self.assertEqual(init_map(self.a, self.all, auth=[IDENTITY], closed=True), made)
+
+    def test_every_command(self) -> None:
+        """The tests' own plain clients are strangers."""
+        connection = [f"--auth={':'.join(IDENTITY)}"]
+        hosts = {"a": self.a, "b": self.b}
+        EveryCommand(self, hosts, connection, {"auth_data": [IDENTITY]}, has_strangers=True).run()
 
     def test_markers_of_deferred_writes(self) -> None:
         """Who could set one could make a write count as done that is not."""
@@ -100,7 +103,7 @@ class ClosedTest(MapCase):
 class TlsTest(unittest.TestCase):
     """Connections by TLS, and an identity that is the client's certificate."""
 
-    def test_tls(self) -> None:
+    def test_every_command(self) -> None:
         stack = contextlib.ExitStack()
         self.addCleanup(stack.close)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -120,12 +123,9 @@ class TlsTest(unittest.TestCase):
         options |= {"certfile": str(folder / "cert.pem"), "keyfile": str(folder / "key.pem")}
         cluster = stack.enter_context(LocalCluster(ensembles=2, servers=1, make_map=False, zoo_cfg=zoo_cfg))
         hosts = {each.name: each.hosts for each in cluster.ensembles}
-        made = init_map(cluster.hosts, hosts, closed=True, **options)
-        self.assertEqual(init_map(cluster.hosts, hosts, closed=True, **options), made)
-        self.assertEqual(check_map(cluster.hosts, **options), [])
+        arguments = [f"--{name}={folder}/{name}.pem" for name in ("ca", "cert", "key")]
+        with mock.patch("parkazoo.admin.contents.FENCE_COUNT", FEW_FENCES):
+            EveryCommand(self, hosts, arguments, options, has_strangers=False).run()
         with self.assertRaisesRegex(ClusterMapError, "no right to use"):
             read_map(cluster.hosts)
-        arguments = [f"--{name}={folder}/{name}.pem" for name in ("ca", "cert", "key")]
-        status, out, err = run_command("map", "show", "--hosts", cluster.hosts, *arguments)
-        self.assertEqual((status, err), (0, ""))
-        self.assertIn(made.cluster, out)
+        self.assertEqual(check_map(cluster.hosts, **options), [])
