@@ -10,6 +10,7 @@ from kazoo.security import CREATOR_ALL_ACL
 from parkazoo import ParKazooClient
 from parkazoo.admin import Loss, abort_growth, change_hosts, check_map, grow_map, init_map, read_map
 from parkazoo.admin.contents import DRAFT
+from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, no_map_error
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import ENSEMBLE, FENCES, MAP, MIRRORS, Placement
@@ -50,6 +51,26 @@ class LostTest(MapCase):
     def lose(self, name: str) -> Loss:
         wipe(self.plain["abc".index(name)])
         return self.loss(name)
+
+    def test_clients_of_the_others(self) -> None:
+        """They start, and what needs it fails; one that begins there has no map."""
+        loss = self.lose("b")
+        with contextlib.closing(ParKazooClient(f"{self.a},{self.c}")) as client:
+            client.start(30)
+            for number in range(12):
+                path = f"/{number}"
+                if path in loss.childless:
+                    with self.assertRaisesRegex(ClusterMapError, "not ensemble b .*they have lost their data"):
+                        client.get_children(path)
+                elif path not in loss.homeless:
+                    self.assertEqual(client.get_children(path), ["child"])
+            self.assertTrue(client.connected)
+            client.stop()
+        with (
+            contextlib.closing(ParKazooClient(self.b)) as client,
+            self.assertRaisesRegex(ClusterMapError, "no cluster map at .* it has lost its data"),
+        ):
+            client.start(30)
 
     def test_refused_until_it_is_given_up(self) -> None:
         loss = self.lose("b")
