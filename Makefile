@@ -1,6 +1,7 @@
 # make help          this list
 # make demo          three ensembles of three ZooKeeper servers on this machine, and what ParKazoo does on them
 # make test          every test, against real servers
+# make quick         the tests without servers and a slice of the others, in less than two minutes
 # make faults        servers and clients killed, frozen and cut off for 10 minutes; [MINUTES=30] [SEED=1] [GROW=1]
 # make fuzz          the same random calls on kazoo and on ParKazoo for 10 minutes; [MINUTES=30] [SEED=1] [GROWN=1]
 # make lives         1,000 lost connections and 100 expired sessions of one client, and what it holds before and after
@@ -15,7 +16,7 @@
 
 PYTHON ?= python3
 
-.PHONY: help demo test faults fuzz lives explore bench-client evaluate check clean
+.PHONY: help demo test quick faults fuzz lives explore bench-client evaluate check clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -25,6 +26,9 @@ demo: .venv/has-local
 
 test: .venv/has-dev
 	@.venv/bin/python -m tests -j 2
+
+quick: .venv/has-dev
+	@.venv/bin/python -m tests -j 2 protocol slice
 
 faults: .venv/has-dev
 	@.venv/bin/python -m tests.faults $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(GROW),--grow)

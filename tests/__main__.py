@@ -24,6 +24,7 @@ from rich.table import Table
 from bench import ROOT
 from parkazoo.local import LocalClusterError, find_java, find_zookeeper, free_ports
 from parkazoo.local.addresses import PORTS_OF_A_SERVER
+from tests.progress import PartProgress, shown
 from tests.report import OUTCOMES
 
 LOGS = ROOT / "build" / "tests"
@@ -40,6 +41,10 @@ MEMORY_NEEDED = 4 << 30  # bytes
 CLIENT = ("tests/live/test_client_*.py",)
 FAULTS = ("tests/faults/test_*.py", "tests/faults/judges/test_*.py")
 SUITE = ("tests/kazoo_suite/suite.py",)
+SLICE = tuple(
+    f"tests/live/test_{name}.py"
+    for name in ("client_tree", "client_transactions", "client_queue", "errors", "map_command", "words")
+)
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,7 @@ PARTS = {
     "kazoo-plain": Part(
         "kazoo's own tests: KazooClient, the control", SUITE, {"PARKAZOO_SUITE": "plain"}, by_default=False
     ),
+    "slice": Part("some of the live tests: what breaks first", SLICE, by_default=False),
 }
 DEFAULT = [name for name, part in PARTS.items() if part.by_default]
 
@@ -168,6 +174,32 @@ def run(name: str, texts: Sequence[str], is_verbose: bool, output: Path | None, 
     return result
 
 
+def count_tests(names: Sequence[str], texts: Sequence[str]) -> dict[str, int]:
+    """How many tests each part has. Modules are loaded once, two processes at a time."""
+    settings_of = {name: tuple(PARTS[name].environment.items()) for name in names if PARTS[name].files == SUITE}
+    shared = dict.fromkeys(module for name in names if name not in settings_of for module in PARTS[name].modules)
+    halves = [list(shared)[::2], list(shared)[1::2]]
+    with ThreadPoolExecutor(2) as pool:
+        by_half = [pool.submit(_count, half, (), texts) for half in halves if half]
+        of_suite = {
+            name: pool.submit(_count, PARTS[name].modules, environment, texts)
+            for name, environment in settings_of.items()
+        }
+        by_module = {module: number for each in by_half for module, number in each.result().items()}
+        counts = {name: sum(each.result().values()) for name, each in of_suite.items()}
+    return {name: counts.get(name, sum(by_module.get(each, 0) for each in PARTS[name].modules)) for name in names}
+
+
+def _count(modules: Sequence[str], environment: Sequence[tuple[str, str]], texts: Sequence[str]) -> dict[str, int]:
+    """By module; nothing of what cannot be loaded, which a run will say."""
+    command = [sys.executable, "-m", "tests.part", *(f"-k{text}" for text in texts), *modules]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**settings(), **dict(environment)}, capture_output=True, text=True, check=False
+    )
+    found: dict[str, int] = json.loads(done.stdout or "{}")
+    return found
+
+
 class Runner:
     """Runs parts, and shows what they print: at once if it runs one at a time, else at the end of each."""
 
@@ -179,6 +211,19 @@ class Runner:
         self._showing = threading.Lock()
 
     def run(self, names: list[str]) -> dict[str, Result]:
+        counts = count_tests(names, self._texts)
+        at_a_time = min(self._at_a_time, len(names))
+        many = f"{len(names)} parts" if len(names) > 1 else "1 part"
+        self._say(f"{many}, {sum(counts.values()):,} tests, {at_a_time} at a time")
+        parts = [PartProgress.begin(LOGS / f"{name}.jsonl", counts[name]) for name in names]
+        with shown(self._console, parts if self._at_a_time > 1 else (), at_a_time):
+            results = self._run_all(names)
+        for name, result in results.items():
+            if result.stolen and len(result.stolen) <= MOST_AGAIN and min(result.stolen.values()) >= STOLEN:
+                self._run_again(name, result)
+        return results
+
+    def _run_all(self, names: list[str]) -> dict[str, Result]:
         with ThreadPoolExecutor(self._at_a_time) as pool:
             running = {name: pool.submit(self._run, name) for name in names}
             try:
@@ -186,9 +231,6 @@ class Runner:
             except KeyboardInterrupt:  # the parts that run got it too, and stop their servers
                 pool.shutdown(cancel_futures=True)
                 raise
-        for name, result in results.items():
-            if result.stolen and len(result.stolen) <= MOST_AGAIN and min(result.stolen.values()) >= STOLEN:
-                self._run_again(name, result)
         return results
 
     def _run(self, name: str) -> Result:
@@ -274,7 +316,7 @@ def print_summary(console: Console, results: dict[str, Result]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests", description=__doc__)
     parser.add_argument(
-        "parts", metavar="PART", nargs="*", help=f"of {', '.join(PARTS)}; by default all but the last"
+        "parts", metavar="PART", nargs="*", help=f"of {', '.join(PARTS)}; by default all but kazoo-plain and slice"
     )
     parser.add_argument(
         "-k", metavar="TEXT", dest="texts", action="append", default=[], help="only tests whose names hold TEXT"

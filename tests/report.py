@@ -61,9 +61,10 @@ class RecentLog(logging.Handler):
 class Report:
     """One part's results.
 
-    :param results: file for the JSON lines: one when a test begins (``running``), one when it has ended (``test``,
-        ``outcome``, ``seconds``, ``detail``, ``stolen``: the part of the machine's CPU time that its host gave to
-        others since the test before it), and a last one (``end``) when all have.
+    :param results: file for the JSON lines: a first one (``began``, a ``time.time``), one when a test begins
+        (``running``), one when it has ended (``test``, ``outcome``, ``seconds``, ``detail``, ``stolen``: the part
+        of the machine's CPU time that its host gave to others since the test before it), and a last one (``end``,
+        the seconds of the whole part) when all have.
     :param stream: where people read.
     :param limit_s: seconds after which a test counts as hanging; it never decides a test that goes on.
     """
@@ -74,6 +75,8 @@ class Report:
         self.back = "\r" if stream.isatty() else ""  # over the counts so far
         self.is_verbose = is_verbose
         self.limit_s = limit_s
+        self.run_began = time.monotonic()
+        self._write({"began": time.time()})
         self.counts: Counter[str] = Counter()
         self.group = ""
         self.group_counts: Counter[str] = Counter()
@@ -155,7 +158,7 @@ class Report:
             self._write({"test": name, "outcome": "failed", "seconds": 0, "stolen": 0, "detail": reason})
         for name, detail in self.failures:
             self._print(f"\n{'-' * 100}\nFAILED {name}\n{detail.rstrip()}")
-        self._write({"end": True})
+        self._write({"end": round(time.monotonic() - self.run_began, 2)})
 
     def wasSuccessful(self, event: Any) -> None:
         event.success = not self.counts["failed"]

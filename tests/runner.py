@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import sys
 import unittest
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from nose2.main import PluggableTestProgram
 
@@ -18,6 +20,23 @@ from tests.report import HOOKS, Report, cases_in
 
 LIMIT_S = 300.0
 KAZOO_LIMIT_S = 120.0
+
+
+class Counted:
+    """Prints how many tests each module has, as one JSON document, and runs none.
+
+    :param texts: only tests whose names hold one of them; none: all.
+    """
+
+    def __init__(self, stream: TextIO, texts: Sequence[str]) -> None:
+        self.stream = stream
+        self.texts = texts
+
+    def startTestRun(self, event: Any) -> None:
+        ids = [(type(test).__module__, str(test.id())) for test in cases_in(event.suite)]
+        chosen = (module for module, name in ids if not self.texts or any(text in name for text in self.texts))
+        print(json.dumps(Counter(chosen)), file=self.stream)
+        event.suite = unittest.TestSuite()
 
 
 class Chosen:
@@ -34,7 +53,9 @@ class Chosen:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.part", description=__doc__)
-    parser.add_argument("--results", type=Path, required=True, help="file for one JSON line per test")
+    parser.add_argument(
+        "--results", type=Path, help="file for one JSON line per test; without it they are counted"
+    )
     parser.add_argument(
         "-k", dest="texts", action="append", help="only tests whose names hold this text, or another"
     )
@@ -47,6 +68,10 @@ def main() -> None:
     os.dup2(2, 1)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=LOG_FORMAT)
 
+    if options.results is None:
+        run_program(options.modules, [("startTestRun", Counted(stream, options.texts or ()))])
+        stream.flush()
+        return
     report: Report
     if "PARKAZOO_SUITE" in os.environ:
         from tests.kazoo_suite.report import KazooReport  # noqa: PLC0415 - needs the variable
@@ -57,14 +82,18 @@ def main() -> None:
     hooks: list[tuple[str, Any]] = [(hook, report) for hook in HOOKS]
     if options.texts:
         hooks.append(("startTestRun", Chosen(report, options.texts)))
-    program = PluggableTestProgram(
-        module=None,
-        argv=["nose2", "--no-user-config", *options.modules],
-        exit=False,
-        extraHooks=hooks,
-        excludePlugins=["nose2.plugins.result"],
-    )
+    program = run_program(options.modules, hooks)
     stream.flush()
     sys.stdout.flush()
     sys.stderr.flush()
     sys.exit(not program.result.wasSuccessful())
+
+
+def run_program(modules: Sequence[str], hooks: list[tuple[str, Any]]) -> PluggableTestProgram:
+    return PluggableTestProgram(
+        module=None,
+        argv=["nose2", "--no-user-config", *modules],
+        exit=False,
+        extraHooks=hooks,
+        excludePlugins=["nose2.plugins.result"],
+    )
