@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import socket
 from collections.abc import Callable, Iterator
@@ -9,9 +10,10 @@ from typing import Any
 from unittest import mock
 
 from kazoo.exceptions import NoNodeError
-from kazoo.protocol.states import Callback, EventType, KeeperState
+from kazoo.protocol.states import Callback, EventType, KazooState, KeeperState
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from parkazoo.kazoo_private import CONNECTION_DROP
 from parkazoo.protocol.placement import PIN
 from tests.live.world import DEADLINE_S, LiveTest, Seen, seed, wait_until
 
@@ -204,6 +206,29 @@ class TestOneShot(WatchTest):
                 self.check(seen, path, CHILD)
             self.other.delete(self.root, recursive=True)
             self.other.create(self.root)
+
+    def test_twice_the_same_function_on_data(self) -> None:
+        """By `get` and by `exists`, in any order."""
+        calls = {"get": self.client.get, "exists": self.client.exists}
+        for order in itertools.product(calls, repeat=3):
+            with self.subTest(order):
+                path = self.other.create(f"{self.root}/{'-'.join(order)}")
+                for change, expected in ((lambda p=path: self.other.set(p, b"x"), CHANGED), (self._lose, NONE)):
+                    seen = Seen()
+                    for name in order:
+                        calls[name](path, watch=seen)
+                    change()
+                    seen.wait()
+                    self.settle(self.client, path)
+                    self.assertEqual([event.type for event in seen], [expected])
+
+    def _lose(self) -> None:
+        """All connections of the client."""
+        states = Seen()
+        self.client.add_listener(states)
+        self.client._call(CONNECTION_DROP, None)
+        wait_until(lambda: states[-1] == KazooState.CONNECTED, "it is back")
+        self.client.remove_listener(states)
 
     def test_several_functions(self) -> None:
         for _, path, seen in self.watched(self.leave_child_watch):

@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 from kazoo.client import KazooClient
 
 from parkazoo import ParKazooClient
+from parkazoo.admin import init_map
 from parkazoo.local import LocalCluster
+from parkazoo.protocol.grown.places import Places
 from parkazoo.protocol.placement import Place, Placement
 from tests.handlers import make_handler
 
@@ -25,18 +27,19 @@ POLL_S = 0.01
 ENSEMBLES = 3
 T = TypeVar("T")
 
-_clusters: dict[tuple[int, int], LocalCluster] = {}
+_clusters: dict[tuple[int, int, str], LocalCluster] = {}
 _sleep = make_handler().sleep_func
 
 
-def shared_cluster(ensembles: int = ENSEMBLES, servers: int = 1) -> LocalCluster:
+def shared_cluster(ensembles: int = ENSEMBLES, servers: int = 1, form: str = "plain") -> LocalCluster:
     """The process's cluster of that shape; it is started when it is first asked for."""
-    cluster = _clusters.get((ensembles, servers))
+    cluster = _clusters.get((ensembles, servers, form))
     if cluster is None:
-        cluster = LocalCluster(ensembles=ensembles, servers=servers)
+        cluster = LocalCluster(ensembles=ensembles, servers=servers, make_map=False)
         cluster.start()
         atexit.register(cluster.stop)
-        _clusters[ensembles, servers] = cluster
+        init_map(cluster.hosts, {each.name: each.hosts for each in cluster.ensembles}, form=form)
+        _clusters[ensembles, servers, form] = cluster
     return cluster
 
 
@@ -68,11 +71,12 @@ class LiveTest(unittest.TestCase):
 
     servers = 1
     ensembles = ENSEMBLES
+    form = "plain"  # of the cluster map
     root: str  # if the test makes one
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.cluster = shared_cluster(cls.ensembles, cls.servers)
+        cls.cluster = shared_cluster(cls.ensembles, cls.servers, cls.form)
 
     def setUp(self) -> None:
         self.placement = Placement(self.ensembles)
@@ -131,6 +135,9 @@ class LiveTest(unittest.TestCase):
         return next(path for path in paths if placement.is_native(path) is is_native)
 
     def home(self, path: str) -> Place:
+        """Where a znode is whose parent is as new as the cluster."""
+        if self.form == "grown":
+            return Places(self.placement, self.placement.of_children).home(path)
         return self.placement.home(path)
 
     def raises_as(self, call: Callable[[], Any]) -> type[BaseException] | None:
