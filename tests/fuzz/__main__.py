@@ -70,8 +70,9 @@ def tell_failure(arena: Arena, case: Case, failure: tuple[str, ...], name: str) 
     print(describe(case, outcome))
     if outcome.failure is None:
         print("This time it did not fail.")
-    print(f"again: python -m tests.fuzz --repeat {file.relative_to(ROOT)}")
-    print(f"whole: python -m tests.fuzz --repeat {name}\n", flush=True)
+    command = "python -m tests.fuzz" + (" --grown" if arena.parkazoo.form == "grown" else "")
+    print(f"again: {command} --repeat {file.relative_to(ROOT)}")
+    print(f"whole: {command} --repeat {name}\n", flush=True)
 
 
 def repeat(arena: Arena, what: str) -> int:

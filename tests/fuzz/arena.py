@@ -93,6 +93,7 @@ class Arena:
 class _Run:
     def __init__(self, arena: Arena, case: Case, stack: ExitStack) -> None:
         self.case = case
+        self.is_grown = arena.parkazoo.form == "grown"
         self.sides = (arena.kazoo, arena.parkazoo)
         self.superusers = [stack.enter_context(side.superuser()) for side in self.sides]
         for superuser in self.superusers:
@@ -148,7 +149,9 @@ class _Run:
             self.answers.append(answers)
             self.counts[f"{call.name}: {_kind(answers.kazoo)}"] += 1
             names = identities_of(self.identities[call.client])
-            difference = Difference(self.case, call, answers.kazoo, answers.parkazoo, names, self._acl_of)
+            difference = Difference(
+                self.case, call, answers.kazoo, answers.parkazoo, names, self._acl_of, self.is_grown
+            )
             rule = rule_for(difference)
             if rule is not None:
                 self.allowed[rule.sentence] += 1

@@ -34,6 +34,11 @@ class Difference:
     parkazoo: Any
     identities: set[Id]
     acl_of: Callable[[str], list[ACL]]
+    is_grown: bool = False
+
+    def is_native(self, path: str) -> bool:
+        """Whether a directory and its children are sure to be one to the protocol."""
+        return not self.is_grown and PLACEMENT.is_native(path)
 
     @property
     def path(self) -> str:
@@ -103,7 +108,7 @@ def _deleted(difference: Difference) -> list[str]:
 
 def _delete_needs_delete(difference: Difference) -> bool:
     return _was_refused(difference) and any(
-        not PLACEMENT.is_native(path) and not difference.may(Permissions.DELETE, path)
+        not difference.is_native(path) and not difference.may(Permissions.DELETE, path)
         for path in _deleted(difference)
     )
 
@@ -116,7 +121,7 @@ def _created(difference: Difference) -> list[str]:
 
 def _first_child_needs_acl(difference: Difference) -> bool:
     def is_hidden(directory: str) -> bool:
-        return not PLACEMENT.is_native(directory) and not difference.may(Permissions.ADMIN, directory)
+        return not difference.is_native(directory) and not difference.may(Permissions.ADMIN, directory)
 
     return _was_refused(difference) and any(is_hidden(split(path)[0]) for path in _created(difference))
 
@@ -127,7 +132,7 @@ def _stat_without_read(difference: Difference) -> bool:
     ours, theirs = without_children(difference.parkazoo), without_children(difference.kazoo)
     return bool(
         ours == theirs
-        and any(not PLACEMENT.is_native(path) and not difference.may(Permissions.READ, path) for path in paths)
+        and any(not difference.is_native(path) and not difference.may(Permissions.READ, path) for path in paths)
     )
 
 
@@ -204,6 +209,16 @@ def _may_not_read_an_entry(difference: Difference) -> bool:
     return difference.call.name == "LockingQueue.get" and bool(difference.parkazoo == NO_AUTH)
 
 
+def _has_two_reasons(difference: Difference) -> bool:
+    """ParKazoo has looked for the parent first."""
+    theirs, ours = difference.kazoo, difference.parkazoo
+    if theirs == "raises CrossEnsembleError":
+        is_other = isinstance(ours, list) and "raises NoNodeError" in ours
+    else:
+        is_other = theirs == "raises InvalidACLError" and ours in (NO_AUTH, "raises NoNodeError")
+    return difference.is_grown and is_other
+
+
 def identities_of(names: set[str]) -> set[Id]:
     return {ANYONE_ID_UNSAFE, *(IDS[name] for name in names)}
 
@@ -256,5 +271,11 @@ RULES = (
         True,
         _may_not_read_an_entry,
         is_silent=True,
+    ),
+    Rule(
+        "a call that cannot be for two reasons may raise the other one: NoNodeError or NoAuthError of the parent "
+        "comes first",
+        False,
+        _has_two_reasons,
     ),
 )

@@ -243,6 +243,10 @@ class Player:
         for _ in range(ROUNDS):
             for result in [self.client.sync_async(path) for path in self.places]:
                 result.get(timeout=PATIENCE_S)
+            if isinstance(self.client, ParKazooClient):
+                are_asking = threading.Event()  # its watchers
+                self.client.handler.own_queue.put(are_asking.set)
+                are_asking.wait(PATIENCE_S)
             is_told = threading.Event()
             self.client.handler.dispatch_callback(Callback("watch", is_told.set, ()))
             is_told.wait(PATIENCE_S)

@@ -25,6 +25,7 @@ class _Test(unittest.TestCase):
     """Both sides, for all tests of a class."""
 
     arena: Arena
+    form = "plain"
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -32,7 +33,7 @@ class _Test(unittest.TestCase):
         cls.addClassCleanup(stack.close)
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")  # of chroots that are not there
-        cls.arena = stack.enter_context(Arena().running())
+        cls.arena = stack.enter_context(Arena(form=cls.form).running())
 
 
 class TestCalls(_Test):
@@ -57,6 +58,20 @@ class TestCalls(_Test):
 
     def test_seed_2(self) -> None:
         self.check(2)
+
+
+class TestGrown(_Test):
+    """Where pins decide. Each class of errors is not to be expected in so few cases."""
+
+    form = "grown"
+
+    def test_seed_3(self) -> None:
+        for number in range(CASES):
+            case = generate(3, number)
+            outcome = self.arena.run(case)
+            again = f"python -m tests.fuzz --grown --repeat 3:{number}"
+            self.assertIsNone(outcome.failure, f"{again}\n{describe(case, outcome)}")
+        self.assertGreater(sum(self.arena.outcomes.values()), 10 * CASES)
 
 
 class TestMutants(_Test):

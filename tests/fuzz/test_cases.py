@@ -79,7 +79,9 @@ class TestRules(unittest.TestCase):
         """A path below the case's root that is native, or is not."""
         return next(f"/d{n}" for n in range(MANY) if PLACEMENT.is_native(f"/fuzz-1/d{n}") is is_native)
 
-    def allowed(self, call: Call, kazoo: Any, parkazoo: Any, acl: list[ACL], *before: Call) -> str:
+    def allowed(
+        self, call: Call, kazoo: Any, parkazoo: Any, acl: list[ACL], *before: Call, is_grown: bool = False
+    ) -> str:
         """The sentence that allows the difference, or nothing."""
 
         def acl_of(path: str) -> list[ACL]:
@@ -88,7 +90,7 @@ class TestRules(unittest.TestCase):
             return acl
 
         rule = rule_for(
-            Difference(case_of(*before, call), call, kazoo, parkazoo, identities_of({"alice"}), acl_of)
+            Difference(case_of(*before, call), call, kazoo, parkazoo, identities_of({"alice"}), acl_of, is_grown)
         )
         return rule.sentence if rule else ""
 
@@ -162,6 +164,23 @@ class TestRules(unittest.TestCase):
             self.assertTrue(self.allowed(Call(0, name, "/a"), True, False, [], swept))
             self.assertFalse(self.allowed(Call(0, name, "/a"), False, True, [], swept))
             self.assertFalse(self.allowed(Call(0, name, "/a"), True, False, []))
+
+    def test_two_reasons(self) -> None:
+        """The other one may be told where pins decide."""
+        create, transaction = Call(0, "create", "/a/b"), Call(0, "transaction", args={"operations": []})
+        for call, kazoo, parkazoo in (
+            (create, "raises InvalidACLError", NO_NODE),
+            (create, "raises InvalidACLError", NO_AUTH),
+            (transaction, "raises CrossEnsembleError", [NO_NODE, "raises RuntimeInconsistency"]),
+        ):
+            self.assertTrue(self.allowed(call, kazoo, parkazoo, [], is_grown=True))
+            self.assertFalse(self.allowed(call, kazoo, parkazoo, []))
+            self.assertFalse(self.allowed(call, parkazoo, kazoo, [], is_grown=True))
+        self.assertFalse(self.allowed(transaction, "raises CrossEnsembleError", [True], [], is_grown=True))
+
+    def test_native_directories_where_pins_decide(self) -> None:
+        path, closed = self.directory(is_native=True), [ACL(ALL & ~DELETE, ANYONE_ID_UNSAFE)]
+        self.assertTrue(self.allowed(Call(0, "delete", path), True, NO_AUTH, closed, is_grown=True))
 
     def test_an_entry_that_may_not_be_read(self) -> None:
         get = Call(0, "LockingQueue.get", "/a")
