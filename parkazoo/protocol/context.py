@@ -61,43 +61,30 @@ class Context:
 
     # ---- this client's own past ------------------------------------------------------------------
 
-    def read(self, path: str, *steps: Step) -> Operation[list[Any]]:
+    def read(
+        self, path: str, *steps: Step, is_enough: Callable[[Sequence[Any]], bool] | None = None
+    ) -> Operation[list[Any]]:
         """The answers to reads of `path`, none from before what this client has created or deleted there.
 
-        An ensemble that may be behind first gets a write that cannot succeed.
+        An ensemble that may be behind first gets a write that cannot succeed. If that is lost, so are its reads.
+
+        :param is_enough: see :class:`Either`; None: all answers are waited for.
         """
         past = self.past
-        behind = {ensemble for ensemble, _ in steps if past.is_behind(ensemble, path)}
+        behind = [ensemble for ensemble in dict(steps) if past.is_behind(ensemble, path)]
         if not behind:
-            return (yield steps)
+            return (yield steps if is_enough is None else Either.of(steps, is_enough))
         count = past.count
-        answers = yield (*((ensemble, CATCH_UP) for ensemble in behind), *steps)
-        for ensemble, answer in zip(behind, answers, strict=False):
-            if isinstance(answer, REFUSED):
-                past.caught_up(ensemble, count)
-            elif not isinstance(answer, BEHIND):
-                raise answer
-        return answers[len(behind) :]
-
-    def read_either(
-        self, path: str, steps: Sequence[Step], is_enough: Callable[[Sequence[Any]], bool]
-    ) -> Operation[list[Any]]:
-        """As :meth:`read`, but the answers need not be complete: see :class:`Either`.
-
-        A read counts as failed if the write in front of it has failed.
-        """
-        past = self.past
-        behind = [each for each in dict(steps) if past.is_behind(each, path)]
-        count = past.count
+        sent = (*((ensemble, CATCH_UP) for ensemble in behind), *steps)
 
         def answers_behind(answers: Sequence[Any]) -> list[Any]:
-            writes = dict(zip(behind, answers, strict=False))
-            lost = {at: answer for at, answer in writes.items() if not isinstance(answer, BEHIND)}
+            lost = {at: each for at, each in zip(behind, answers, strict=False) if not isinstance(each, BEHIND)}
             return [lost.get(at, answer) for (at, _), answer in zip(steps, answers[len(behind) :], strict=True)]
 
-        answers = yield Either.of(
-            [*((each, CATCH_UP) for each in behind), *steps], lambda answers: is_enough(answers_behind(answers))
-        )
+        if is_enough is None:
+            answers = yield sent
+        else:
+            answers = yield Either.of(sent, lambda answers: is_enough(answers_behind(answers)))
         for ensemble, answer in zip(behind, answers, strict=False):
             if isinstance(answer, REFUSED):
                 past.caught_up(ensemble, count)

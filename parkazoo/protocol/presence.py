@@ -27,7 +27,7 @@ def is_there(context: Context, request: Presence) -> Operation[bool]:
     d = context.known(request.path)
     if d.is_native:
         return (yield from context.ask(d.path, d.home.ensemble, Exists(d.home.path, None))) is not None
-    home, mirror = yield from context.read_either(d.path, at_both(d), is_enough)
+    home, mirror = yield from context.read(d.path, *at_both(d), is_enough=is_enough)
     if is_proved_by(mirror):
         return True
     if isinstance(home, Exception):

@@ -13,9 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kazoo.exceptions import ConnectionLoss
+
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.grown.places import Places
+from parkazoo.protocol.placement import Directory
 
 
 class GrownContext(Context):
@@ -25,6 +28,7 @@ class GrownContext(Context):
     :param is_joined: whether the client has joined an ensemble.
     :param take_copy: called with an ensemble and the answer to a read of its map: the client may know more
         ensembles then.
+    :ivar away: ensembles whose last answer to a question of where children are was a lost connection.
     :ivar proofs: directories below which a child was not found, by what is proving that.
     """
 
@@ -42,4 +46,20 @@ class GrownContext(Context):
         self.known = places.known
         self.is_joined = is_joined
         self.take_copy = take_copy
+        self.away: set[int] = set()
         self.proofs: dict[object, str] = {}
+
+    def answered(self, ensemble: int, answer: Any) -> None:
+        """An ensemble has answered a question of where children are; or its connection was lost."""
+        if isinstance(answer, ConnectionLoss):
+            self.away.add(ensemble)
+        elif self.away:
+            self.away.discard(ensemble)
+
+    def may_ask_guess(self, d: Directory) -> bool:
+        """Whether to ask first where the children of a directory would be, and not the pin.
+
+        A guess does not make the client join, unless the home is away; and that of an ensemble that is away waits.
+        """
+        guess = d.mirror.ensemble
+        return d.home.ensemble in self.away or (self.is_joined(guess) and guess not in self.away)

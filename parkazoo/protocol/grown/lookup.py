@@ -51,7 +51,7 @@ def at(
     d = places.below(above, path) if parent != path else above
     is_write = not isinstance(request, READS)
     is_guess = not places.is_known(parent) and not is_fixed(parent)
-    if not is_guess or context.is_joined(above.mirror.ensemble):  # else ask the pin, which does not make us join
+    if not is_guess or context.may_ask_guess(above):
         answers = yield from _send(context, is_write, d, request, *beside)
         if is_fixed(parent):
             return answers, d
@@ -89,9 +89,9 @@ def _send(
     watch = getattr(request, "watcher", None)
     if isinstance(watch, DirectoryWatch):
         watch.places.add(d.home)
-    if is_write:
-        return (yield (step, *beside))
-    return (yield from context.read(d.path, step, *beside))
+    answers = (yield (step, *beside)) if is_write else (yield from context.read(d.path, step, *beside))
+    context.answered(d.home.ensemble, answers[0])
+    return answers
 
 
 def _is_there(context: GrownContext, d: Directory, watch: DirectoryWatch | None) -> Operation[bool]:
@@ -138,12 +138,14 @@ def locate(
             watch.places.add(d.home)
         if is_fresh:  # a leader answers a write, even one that fails
             refused, pin, stat = yield (home, Delete(d.pin, IMPOSSIBLE)), *reads
+            context.answered(home, refused)
             if not isinstance(refused, REFUSED):
                 raise refused
         elif may_lag:
             pin, stat = yield reads
         else:
             pin, stat = yield from context.read(path, *reads)
+        context.answered(home, pin)
         if not is_missing(stat) and not isinstance(stat, Exception):
             places.remember_found(above, since)
         if not isinstance(pin, Exception):

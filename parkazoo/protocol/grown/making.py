@@ -68,6 +68,7 @@ def _create(context: GrownContext, request: Request) -> Operation[tuple[Director
                 result = yield from _create_native(d, physical, native_marks(d) if may_pin else ())
             else:
                 (result,) = yield ((d.mirror.ensemble, physical),)
+                context.answered(d.mirror.ensemble, result)
             if not isinstance(result, NoNodeError) or is_fixed(parent):
                 if may_pin:  # there is a proof now, whatever became of the child
                     places.remember(d, since)
@@ -100,7 +101,7 @@ def _is_worth_a_try(context: GrownContext, d: Directory) -> bool:
     if is_fixed(d.path):
         return True
     # A look costs the ensemble of the home less than a create in vain, behind which another one would wait.
-    is_elsewhere = d.mirror.ensemble != d.home.ensemble and context.is_joined(d.mirror.ensemble)
+    is_elsewhere = d.mirror.ensemble != d.home.ensemble and context.may_ask_guess(d)
     return (d.is_native or is_elsewhere) and not places.is_childless(d.path)
 
 

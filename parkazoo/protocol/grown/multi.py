@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from kazoo.exceptions import NoAuthError, NoChildrenForEphemeralsError, NoNodeError, NotEmptyError
+from kazoo.exceptions import ConnectionLoss, NoAuthError, NoChildrenForEphemeralsError, NoNodeError, NotEmptyError
 
 from parkazoo.errors import CrossEnsembleError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetChildren, SetData
@@ -102,7 +102,7 @@ class Attempt:
         try:
             while True:
                 multi = yield from self._multi()
-                sent = yield from send(self.ensemble, multi, self._planned, self._deletes, self._guard)
+                sent = yield from self._send(multi)
                 if sent.error is None:
                     break
                 results = sent.results
@@ -125,6 +125,13 @@ class Attempt:
             raise
         return (yield from self._complete(sent.results))
 
+    def _send(self, multi: list[list[Request]]) -> Operation[Sent]:
+        try:
+            return (yield from send(self.ensemble, multi, self._planned, self._deletes, self._guard))
+        except ConnectionLoss as lost:
+            self.context.answered(self.ensemble, lost)
+            raise
+
     def _give_up(self) -> Operation[None]:
         for d, mark, _ in self._deletes.values():
             yield from take_mark(d, mark)
@@ -142,7 +149,7 @@ class Attempt:
     def _multi(self) -> Operation[list[list[Request]]]:
         """For each operation the steps in front of it, then itself."""
         self._homes = self._place()
-        if len({d.home.ensemble for d in self._homes}) > 1:
+        if len({d.home.ensemble for d in self._homes}) > 1 or self._is_guess_away():
             yield from self._locate_all()
             self._homes = self._place()
         ensembles = {d.home.ensemble for d in self._homes} or {self.context.places.bootstrap}
@@ -179,6 +186,13 @@ class Attempt:
                 self._undone.add(index)
             multi.append([*steps, placed(operation, d.home.path)])
         return _with_each_fence_once(multi)
+
+    def _is_guess_away(self) -> bool:
+        """Whether a place is a guess, and of an ensemble that is away."""
+        places = self.context.places
+        parents = [split(operation.path)[0] for operation in self.operations]
+        guesses = [each for each in parents if not is_fixed(each) and not places.is_known(each)]
+        return any(places.known(each).mirror.ensemble in self.context.away for each in guesses)
 
     def _place(self) -> list[Directory]:
         """Where the operations' znodes are, or will be."""

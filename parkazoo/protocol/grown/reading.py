@@ -66,14 +66,16 @@ def read(context: GrownContext, request: Request) -> Operation[Any]:
 
 
 def is_there(context: GrownContext, request: Presence) -> Operation[bool]:
-    """Whether a znode is there, as soon as its home or its mirror says so. Guesses are asked, and joined."""
+    """Whether a znode is there, as soon as its home or its mirror says so. A guess of the mirror may be joined."""
     path, places = request.path, context.places
-    since, d, exists = places.count, places.known(path), Exists(path, None)
-    if d.is_native:
+    since, d, exists, parent = places.count, places.known(path), Exists(path, None), split(path)[0]
+    is_home_known = is_fixed(parent) or places.is_known(parent) or context.may_ask_guess(places.known(parent))
+    if d.is_native or not is_home_known:
         looking = at(context, exists)
     else:
         steps = at_both(d)
-        home, mirror = yield from context.read_either(path, steps, is_enough)
+        home, mirror = yield from context.read(path, *steps, is_enough=is_enough)
+        context.answered(d.home.ensemble, home)
         if is_proved_by(mirror):
             places.remember(d, since)
             return True
@@ -198,7 +200,7 @@ def _list(context: GrownContext, request: Request, watch: DirectoryWatch | None)
     since = places.count
     d = places.known(path)
     asked: Place | None = None
-    if not has_stat and not d.is_native and (places.is_known(path) or context.is_joined(d.mirror.ensemble)):
+    if not has_stat and not d.is_native and (places.is_known(path) or context.may_ask_guess(d)):
         asked = d.mirror
         names = yield from _list_mirror(context, request, d)
         if names is not None:
@@ -252,10 +254,12 @@ def _list(context: GrownContext, request: Request, watch: DirectoryWatch | None)
 def _list_mirror(context: GrownContext, request: Request, d: Directory) -> Operation[Any]:
     """What is listed below the mirror, with the user's watch; None if it is not there."""
     since = context.places.count
-    try:
-        listed = yield from context.ask(d.path, d.mirror.ensemble, placed(request, d.mirror.path))
-    except NoNodeError:
+    (listed,) = yield from context.read(d.path, (d.mirror.ensemble, placed(request, d.mirror.path)))
+    context.answered(d.mirror.ensemble, listed)
+    if isinstance(listed, NoNodeError):
         return None
+    if isinstance(listed, Exception):
+        raise listed
     context.places.remember(d, since)
     return listed
 
@@ -296,10 +300,15 @@ def _look_at_children(context: GrownContext, watch: DirectoryWatch) -> Operation
 
 
 def sync(context: GrownContext, request: Request) -> Operation[str]:
-    """The ensemble of the znode and that of its children catch up with their leaders."""
+    """The ensembles at which the znode and its children are looked for next catch up with their leaders."""
     path: str = request.path
-    d = context.places.known(path)
-    ensembles = list(dict.fromkeys((d.home.ensemble, d.mirror.ensemble)))
+    places, parent = context.places, split(path)[0]
+    d = places.known(path)
+    if not (is_fixed(parent) or places.is_known(parent)):
+        _, d = yield from at(context, Exists(path, None))
+    ensembles = [d.home.ensemble]
+    if d.mirror.ensemble != d.home.ensemble and (places.is_known(path) or context.may_ask_guess(d)):
+        ensembles.append(d.mirror.ensemble)
     pin = [] if is_fixed(path) else [(d.home.ensemble, GetData(d.pin, None))]
     *answers, said = yield (*((ensemble, Sync("/")) for ensemble in ensembles), *pin)
     if not pin:
@@ -308,6 +317,8 @@ def sync(context: GrownContext, request: Request) -> Operation[str]:
         where = yield from decided(context, d, said[0])
         if where not in (NATIVE, *ensembles):
             answers += yield ((where, Sync("/")),)
+    for ensemble, answer in zip(ensembles, answers, strict=False):
+        context.answered(ensemble, answer)
     for answer in answers:
         if isinstance(answer, Exception):
             raise answer
