@@ -6,7 +6,11 @@ made in a session that was lost may be there for a while. It is not the next ses
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
+from functools import partial
 from typing import Any
 
 from kazoo.exceptions import KazooException, LockTimeout, NoNodeError
@@ -28,7 +32,8 @@ class Lock(KazooLock):
     """kazoo's Lock, whose znode is gone after a failed :meth:`acquire` and after :meth:`release`.
 
     kazoo tries once to delete it. If the connection is lost just then, a contender of a living session stays and
-    blocks the lock. Here both wait until the connection is back, or the session has ended.
+    blocks the lock. Here both wait until the connection is back, or the session has ended. If a signal handler or
+    gevent.Timeout interrupts :meth:`acquire`, the caller does not wait: a thread or greenlet deletes the znode.
 
     Another program may delete the folder; the next :meth:`acquire` makes it again. The contenders go with it, that
     of the holder too: others can have the lock then.
@@ -38,10 +43,11 @@ class Lock(KazooLock):
     create_tried: bool
     _tried_in = 0  # the number of the session of the last attempt
     _is_ephemeral = True
+    _contends = False  # the call of acquire that is under way has a znode, perhaps
 
     def __init__(self, client: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(client, *args, **kwargs)
-        self._retry.sleep_func = client.waits.pause
+        self._retry.sleep_func = self._pause
         self._predecessors: set[str] = set()  # that have our watch
 
     @property
@@ -69,6 +75,16 @@ class Lock(KazooLock):
     def _inner_acquire(self, blocking: bool, timeout: float | None, ephemeral: bool = True) -> bool:
         self._is_ephemeral = ephemeral
         self.client.check_process()  # or a child would wait for a lock that its parent holds
+        self._contends = not self.is_acquired
+        try:
+            return self._contend(blocking, timeout, ephemeral)
+        except KazooException:
+            raise
+        except BaseException:
+            self._leave()
+            raise
+
+    def _contend(self, blocking: bool, timeout: float | None, ephemeral: bool) -> bool:
         session = self.client.session_number
         if not self.is_acquired:
             if self._tried_in != session:
@@ -95,6 +111,24 @@ class Lock(KazooLock):
             self._predecessors.add(f"{self.path}/{name}")
         return name
 
+    def _pause(self, seconds: float) -> None:
+        """Between two tries of :meth:`acquire`."""
+        try:
+            self.client.waits.pause(seconds)
+        except BaseException:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """The caller of :meth:`acquire` was interrupted: what it has made goes. The next one has another name."""
+        if self._contends:
+            self._contends = False
+            left = copy(self)
+            self.prefix = uuid.uuid4().hex + self._NODE_NAME
+            self.create_path = f"{self.path}/{self.prefix}"
+            self.node, self.create_tried = None, False
+            self.client.handler.spawn(_until_gone, self.client, left._withdraw)
+
     def _find_node(self) -> str | None:
         """Our znode, if there is one, even if this server lags behind the one that made it."""
         catch_up(self.client, self.create_path)
@@ -112,8 +146,7 @@ class Lock(KazooLock):
         if self._is_ephemeral and not self.client.may_have_ephemeral(self.create_path):
             self.node, self.create_tried = None, False
             return
-        with suppress(KazooException):
-            _forever(self.client)(self._withdraw)
+        _until_gone(self.client, self._withdraw)
 
     def _withdraw(self) -> bool:
         """Delete our znode.
@@ -146,6 +179,8 @@ class Semaphore(KazooSemaphore):
     Another program may delete the folder; the next :meth:`acquire` makes it again. Leases go with it.
     """
 
+    create_path: str
+    is_acquired: bool
     _tried_in = 0  # the number of the session of the last attempt
 
     @property
@@ -160,7 +195,7 @@ class Semaphore(KazooSemaphore):
         :returns: whether it was acquired.
         :raises LockTimeout: it was not within the time.
         """
-        self.cancelled = False
+        self.cancelled, was_acquired = False, self.is_acquired
         waiter = Waiter(self.client, timeout)
         try:
             with self.client.waits.waking(self.wake_event):
@@ -172,6 +207,10 @@ class Semaphore(KazooSemaphore):
             self._best_effort_cleanup()
             self.cancelled = False
             raise
+        except BaseException:
+            if not was_acquired:
+                self._leave()
+            raise
         finally:
             self.client.remove_listener(self._watch_session)
             self.client.withdraw_watch(self.path, self._watch_lease_change)
@@ -182,6 +221,12 @@ class Semaphore(KazooSemaphore):
 
     def _forget_folder(self) -> None:
         self.assured_path = False
+
+    def _leave(self) -> None:
+        """See :meth:`Lock._leave`."""
+        left, self.create_path = self.create_path, f"{self.path}/{uuid.uuid4().hex}"
+        self.is_acquired = False
+        self.client.handler.spawn(_until_gone, self.client, partial(self.client.delete, left))
 
     def _inner_acquire(self, blocking: bool, timeout: float | None = None) -> bool:
         session = self.client.session_number
@@ -215,8 +260,7 @@ class Semaphore(KazooSemaphore):
 
     def _best_effort_cleanup(self) -> None:
         if self.client.may_have_ephemeral(self.create_path):
-            with suppress(KazooException):
-                _forever(self.client)(self.client.delete, self.create_path)
+            _until_gone(self.client, partial(self.client.delete, self.create_path))
 
 
 def _state_of(recipe: Any, path: str) -> str:
@@ -240,6 +284,11 @@ def release(recipe: Any) -> bool:
 
     was_there = _forever(recipe.client)(attempt)
     return bool(was_there or (was_held and (attempts > 1 or not is_of_session)))
+
+
+def _until_gone(client: Any, withdraw: Callable[[], Any]) -> None:
+    with suppress(KazooException):
+        _forever(client)(withdraw)
 
 
 def _forever(client: Any) -> Any:

@@ -6,28 +6,39 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+from unittest import mock
 
 from kazoo.exceptions import CancelledError, ConnectionLoss, LockTimeout
 from kazoo.recipe.lock import Lock as KazooLock
 
 from parkazoo import ParKazooClient
 from parkazoo.admin import grow_map, init_map
-from parkazoo.kazoo_private import SESSION_EXPIRED, Create, Delete, Exists, GetChildren
+from parkazoo.kazoo_private import SESSION_EXPIRED, Create, Delete, Exists, GetChildren, GetData
 from tests.live.grow_case import GrowCase
 from tests.live.map_case import MapCase
 from tests.live.world import DEADLINE_S, LiveTest, wait_until
 
 
+class TimeIsUp(BaseException):
+    """What ends a call, as gevent.Timeout or a signal handler's exception."""
+
+
 class Lossy(ParKazooClient):
-    """Loses the connection at one request of a kind, before it is sent or after it was done."""
+    """Loses the connection at one request of a kind, before it is sent or after it was done.
+
+    :ivar is_interrupted: instead, the caller is interrupted when it has issued it.
+    """
 
     loses: Callable[[Any], bool] | None = None
-    is_sent = False
+    is_sent = is_interrupted = False
 
     def _call(self, request: Any, async_object: Any) -> Any:
         if self.loses is None or not self.loses(request):
             return super()._call(request, async_object)
         self.loses = None
+        if self.is_interrupted:
+            super()._call(request, async_object)
+            raise TimeIsUp
         if self.is_sent:
             super()._call(request, Lost(async_object))
         else:
@@ -123,6 +134,61 @@ class TestContenders(LiveTest):
             self.assertFalse(lock.is_acquired)
             with lock:
                 self.assertEqual(len(self.contenders()), 1)
+
+    def test_an_interrupted_caller(self) -> None:
+        """Of acquire, at any request: its contender goes, and the lock object works on."""
+        self.client.is_interrupted = True
+        held = self.holder.Lock(self.path)
+        held.acquire()
+        lock = self.client.Lock(self.path)
+        for kind in (Create, GetChildren, GetData):
+            self.lose(kind, self.path)
+            with self.subTest(kind), self.assertRaises(TimeIsUp):
+                lock.acquire()
+            wait_until(lambda: not self.contenders(), "only the holder's is there")
+            self.assertFalse(lock.acquire(blocking=False))
+        held.release()
+        self.lose(GetChildren, self.path)
+        self.assertRaises(TimeIsUp, lock.acquire)
+        self.assertTrue(self.holder.Lock(self.path).acquire(timeout=DEADLINE_S))
+        self.assertEqual(self.contenders(), [])
+
+    def test_a_caller_that_is_interrupted_between_two_tries(self) -> None:
+        lock = self.client.Lock(self.path)
+        self.lose(GetChildren, self.path)
+        with (
+            mock.patch.object(self.client.waits, "pause", mock.Mock(side_effect=TimeIsUp)),
+            self.assertRaises(TimeIsUp),
+        ):
+            lock.acquire()
+        wait_until(lambda: not self.contenders(), "nothing is there")
+        self.assertTrue(lock.acquire(timeout=DEADLINE_S))
+
+    def test_another_thread_of_an_interrupted_caller_keeps_the_lock(self) -> None:
+        """Both use one lock object. The interrupted one waits for the other to release it."""
+        lock = self.client.Lock(self.path)
+        self.assertTrue(lock.acquire())
+        with (
+            mock.patch.object(self.client.waits, "pause", mock.Mock(side_effect=TimeIsUp)),
+            self.assertRaises(TimeIsUp),
+        ):
+            lock.acquire()
+        self.assertTrue(lock.is_acquired)
+        self.assertFalse(self.holder.Lock(self.path).acquire(blocking=False))
+
+    def test_an_interrupted_caller_of_a_semaphore(self) -> None:
+        self.client.is_interrupted = True
+        semaphore = self.client.Semaphore(self.path, max_leases=1)
+        for kind in (Create, Exists):
+            self.lose(kind, semaphore.create_path)
+            with self.subTest(kind), self.assertRaises(TimeIsUp):
+                semaphore.acquire()
+            self.assertTrue(self.holder.Semaphore(self.path, max_leases=1).acquire(timeout=DEADLINE_S))
+            for lease in self.holder.get_children(self.path):
+                self.holder.delete(f"{self.path}/{lease}")
+        self.lose(Create, f"{self.path}-")
+        self.assertRaises(TimeIsUp, semaphore.acquire)  # as it waits for the semaphore's lock
+        self.assertTrue(self.holder.Semaphore(self.path, max_leases=1).acquire(timeout=DEADLINE_S))
 
     def test_while_the_ensemble_is_away(self) -> None:
         """It is gone once the ensemble is back, and until then no client hears that it is."""
