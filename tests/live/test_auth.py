@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from kazoo.client import KazooState
 from kazoo.exceptions import AuthFailedError, ConfigurationError, ConnectionClosedError, NoAuthError
@@ -19,13 +20,15 @@ from parkazoo.admin import check_map, init_map, read_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.fsck import check
 from parkazoo.local import LocalCluster
-from tests.live.map_case import run_command
+from tests.live.every_command import EveryCommand
+from tests.live.map_case import FEW_FENCES, run_command
 from tests.live.secured import SecuredTest, configure
 from tests.live.world import DEADLINE_S, Seen, wait_until
 
 USER, PASSWORD = "ann", "of-ann"
 DIGEST, SECOND = ("digest", "bob:of-bob"), ("digest", "cleo:of-cleo")
 ENSEMBLES = ("a", "b", "c")
+SASL_CFG = {"authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}
 JAAS = """
 Server {{
     org.apache.zookeeper.server.auth.DigestLoginModule required
@@ -57,7 +60,7 @@ class AuthTest(SecuredTest):
         cls.cluster = LocalCluster(
             3,
             1,
-            zoo_cfg={"authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"},
+            zoo_cfg=SASL_CFG,
             jvm_flags=[f"-Djava.security.auth.login.config={cls.jaas}"],
         )
         unittest.addModuleCleanup(cls.cluster.stop)
@@ -210,6 +213,19 @@ class TestSasl(AuthTest):
         self.assertEqual(check_map(self.cluster.hosts, **options), [])
         with self.nothing_left(), self.assertRaisesRegex(ClusterMapError, "refuse the identity"):
             read_map(self.cluster.hosts, sasl_options=sasl(password="wrong"))
+
+    def test_every_command(self) -> None:
+        """On servers that admit nobody else, in a closed cluster."""
+        zoo_cfg = {**SASL_CFG, "sessionRequireClientSASLAuth": "true"}
+        flags = [f"-Djava.security.auth.login.config={self.jaas}"]
+        connection = [f"--auth=sasl:{USER}:{PASSWORD}"]
+        with (
+            LocalCluster(2, 1, make_map=False, zoo_cfg=zoo_cfg, jvm_flags=flags) as cluster,
+            mock.patch("parkazoo.admin.contents.FENCE_COUNT", FEW_FENCES),
+        ):
+            hosts = {each.name: each.hosts for each in cluster.ensembles}
+            EveryCommand(self, hosts, connection, {"sasl_options": sasl()}, has_strangers=False).run()
+            self.doCleanups()
 
     def test_one_ensemble_admits_no_others(self) -> None:
         """Every command says so of that ensemble, and what it knows of the others."""
