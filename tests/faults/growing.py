@@ -23,7 +23,7 @@ from tests.faults.load import Fault, Judgement
 
 ABOUT = "One ensemble becomes five: every client follows, and no command needs more than to be repeated"
 # Their judges take it that a path tells the ensemble.
-NOT_OF_GROWTH = ("elsewhere", "ephemerals", "one_down")
+NOT_OF_GROWTH = ("elsewhere", "ephemerals", "folders", "one_down")
 KIND = "freeze client"
 FREEZE = (0.3, 2.0)  # of the session timeout
 CUT = (1.3, 2.0)  # of it too: so the client loses its session there

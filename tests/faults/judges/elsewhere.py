@@ -66,7 +66,7 @@ class Outage(NamedTuple):
 def judge(run: Run) -> Judgement:
     holders = run._replace(records=[*_holders(run)])
     judged = guarded_writes.judge(holders)
-    outages = _outages(run)
+    outages = outages_of(run)
     problems = [*judged.problems]
     untouched, answers = 0, 0
     clients = _clients(holders)
@@ -103,7 +103,8 @@ def _holders(run: Run) -> Iterator[Record]:
             yield record
 
 
-def _outages(run: Run) -> list[Outage]:
+def outages_of(run: Run) -> list[Outage]:
+    """The long ones."""
     on_servers = [each for each in run.faults if "/" not in each.target]
     faults = {
         name: Spans(
