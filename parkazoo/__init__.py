@@ -9,6 +9,7 @@ from parkazoo.errors import (
     ForkError,
     OutcomeUnknown,
     PartlyDoneError,
+    RequestTooLargeError,
 )
 from parkazoo.version import __version__ as __version__
 
@@ -21,4 +22,5 @@ __all__ = [
     "OutcomeUnknown",
     "ParKazooClient",
     "PartlyDoneError",
+    "RequestTooLargeError",
 ]

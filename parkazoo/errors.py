@@ -19,6 +19,14 @@ class AnswerLostError(KazooException):
     """A write by ``client.once`` has been done, but what it was answered is lost: the znode is gone again."""
 
 
+class RequestTooLargeError(KazooException):
+    """A request may be larger than the servers take (jute.maxbuffer): one has ended the connection over it.
+
+    It is no ConnectionLoss: sent again, the request would end the next connection. As after a ConnectionLoss, it
+    may have been done or not. A write by ``client.once`` was not done.
+    """
+
+
 TRANSACTION = (
     "a transaction must stay on one ensemble, but this one touches several",
     "keep what changes together under one parent (siblings share an ensemble), put it into the data of one znode, "

@@ -32,7 +32,9 @@ class Calls(Reads):
     * ConnectionLoss: the connection broke before the answer came. A write may have been done or not; what an
       interrupted create or delete leaves behind for other clients, the next one in that directory mends.
     * CrossEnsembleError: a transaction over several ensembles.
-    * NoAuthError: an ACL forbids it; ZookeeperError: what else servers refuse, such as a value above 1 MB.
+    * RequestTooLargeError: the request is larger than the servers take, by default about 1 MB. It is not a
+      ConnectionLoss, so ``client.retry`` raises it too.
+    * NoAuthError: an ACL forbids it; ZookeeperError: what else servers refuse.
     """
 
     # ---- writes --------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ class CompatibleClient(Calls):
             may have been done; otherwise it was not.
         :raises AnswerLostError: it was done, but the answer was lost and the znode is gone since.
         :raises TypeError: `func` is another one, or has ``include_data`` or ``recursive``.
-        :raises ConnectionLoss: the connection was lost three times at a write of more than 1 MB.
+        :raises RequestTooLargeError: it is more than the servers take; it was not done.
         :raises: what else `func` raises.
         """
         result: T = self.exactly_once(func, args, kwargs)

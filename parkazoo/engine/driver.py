@@ -23,7 +23,7 @@ from parkazoo.protocol.grown.reading import look, one_request, read
 from parkazoo.protocol.holdings import leaves_watch
 from parkazoo.protocol.operations import look_again
 from parkazoo.protocol.order import READ, Claims, Order, Turn, with_prefixes
-from parkazoo.protocol.placement import Directory
+from parkazoo.protocol.placement import Directory, shown
 from parkazoo.protocol.plans import BRIEF, OTHER, PLANS, Plan
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import Operation, Request, Step, placed
@@ -31,6 +31,7 @@ from parkazoo.protocol.watches import DirectoryWatch
 
 SEVERAL = (Transaction.type, ChainedBatch.type)  # have no path of their own
 OF_ENSEMBLE = " (ensemble "  # between path and name in a member's errors
+PATHS_NAMED = 5  # paths in an error
 
 
 class _Run(Turn):
@@ -330,12 +331,19 @@ class Driver:
             order.let_go()
 
     def told(self, error: Exception, request: Request | None) -> Exception:
-        """An error as the user hears it: about the path of the request, whichever znode a step was about."""
+        """An error as the user hears it: about the paths of the request, whichever znode a step was about."""
         own, separator, where = str(error).partition(OF_ENSEMBLE)
-        path = getattr(request, "path", None)
-        if not separator or path is None or own == (asked := self.unchroot(path)):
+        asked = self._named(request)
+        if not separator or not asked or own == asked:
             return error
         return type(error)(f"{asked}{separator}{where}")
+
+    def _named(self, request: Request | None) -> str:
+        """The user's paths in a request; some of them if there are many."""
+        operations: Any = getattr(request, "operations", (request,))
+        paths = [*dict.fromkeys(each.path for each in operations if hasattr(each, "path"))]
+        more = [f"{len(paths) - PATHS_NAMED} more"] if len(paths) > PATHS_NAMED else []
+        return ", ".join([*(shown(self.unchroot(path)) for path in paths[:PATHS_NAMED]), *more])
 
     def send(self, steps: tuple[Step, ...], run: _Run) -> None:
         if run.order.failure is not None:

@@ -15,7 +15,7 @@ from weakref import ref
 
 from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNodeError, SessionExpiredError
 
-from parkazoo.errors import AnswerLostError
+from parkazoo.errors import AnswerLostError, RequestTooLargeError
 from parkazoo.kazoo_private import Create, Exists, GetChildren, GetData, SetData
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.operations import EPHEMERAL, SEQUENCE
@@ -169,9 +169,10 @@ class Once:
     :param marker: a free one, which serves this request from now on.
     :ivar is_exact: the results are those that the transaction was answered: no stat is newer.
     :ivar is_under_way: it was issued, and has no answer. :ivar is_left: it will not be issued again.
+    :ivar too_large: why it is not sent again.
     """
 
-    __slots__ = ("__weakref__", "is_exact", "is_left", "is_under_way", "marker", "operations")
+    __slots__ = ("__weakref__", "is_exact", "is_left", "is_under_way", "marker", "operations", "too_large")
     type = NOT_ON_THE_WIRE
 
     def __init__(self, operations: Sequence[Request], marker: Marker) -> None:
@@ -179,6 +180,7 @@ class Once:
         self.marker = marker
         self.is_exact = True
         self.is_under_way = self.is_left = False
+        self.too_large: RequestTooLargeError | None = None
         marker.use(self)
 
     @property
@@ -199,15 +201,23 @@ class Calls(NamedTuple):
         """As a transaction, unless that has been done.
 
         :raises SessionExpiredError: it may have been done; the session in which it was sent has ended.
+        :raises RequestTooLargeError: it has not been done, nor will be.
         :raises AnswerLostError: it has been done, but what it was answered is not to be found any more.
         """
         marker, operations = request.marker, request.operations
         zxid = yield from marker.find_out(context)
+        results: list[Any] = []
+        if zxid is None and request.too_large is None:
+            try:
+                results = yield from self.transaction(context, Guarded(operations, partial(marker.guard, context)))
+            except RequestTooLargeError as error:
+                request.too_large = error  # the next request may lose its connection, too
+                zxid = yield from marker.find_out(context)
         if zxid is not None:
             results = yield from self._find_results(context, operations, zxid)
             request.is_exact = all(getattr(result, "mzxid", zxid) == zxid for result in results)
-        else:
-            results = yield from self.transaction(context, Guarded(operations, partial(marker.guard, context)))
+        elif request.too_large is not None:
+            raise request.too_large
         marker.answered(is_done=failure(results)[1] is None)
         return results
 

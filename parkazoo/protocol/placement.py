@@ -29,6 +29,7 @@ PROBE = "parkazoo-probe-"  # begins the names of the ephemerals of a `map init` 
 OURS = frozenset({PIN, PROOF})
 FENCE_COUNT = 1024
 PATHS_CACHED = 1 << 16
+MOST_SHOWN = 500  # letters of a path
 
 
 class Place(NamedTuple):
@@ -99,6 +100,11 @@ def logical(path: str) -> str:
     mirror, _, rest = path[len(MIRRORS) + 1 :].partition("/")
     directory = unescape(mirror)
     return join(directory, rest) if rest else directory
+
+
+def shown(path: str) -> str:
+    """A path in an error's message: not all of one that is very long."""
+    return path if len(path) <= MOST_SHOWN else f"{path[:MOST_SHOWN]}..."
 
 
 class Directory(NamedTuple):

@@ -8,6 +8,8 @@ test can be its server.
 
 A lost connection is an answer too, a ConnectionLoss, and no generator catches it: it ends the operation. The
 exception is :class:`Either`: what one ensemble answers may make up for the other.
+
+A RequestTooLargeError is one as well. Only a write that is to be done once still asks then what has become of it.
 """
 
 from __future__ import annotations

@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 import random
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
 from typing import Any
 
-from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, NoNodeError, SessionExpiredError
+from kazoo.exceptions import ConnectionClosedError, NoNodeError, SessionExpiredError
 from kazoo.retry import ForceRetryError, KazooRetry
 
 from parkazoo.kazoo_private import Create
@@ -19,8 +18,6 @@ from parkazoo.recipe.transaction import RetriableTransaction
 
 PAUSE_S, MOST_PAUSE_S = 0.05, 1.0
 PAUSE_SPREAD = 0.4  # of a pause
-SAFE_BYTES = 1_000_000  # servers end the connection of who sends more than jute.maxbuffer, by default 1 MiB
-TRIES_IF_LARGE = 3
 MAY_BE_DONE = "the session has ended before the answer came: it may have been done, or not"
 
 
@@ -119,16 +116,8 @@ class ExactlyOnce:
 
     def _until_answered(self, request: Once, transaction: RetriableTransaction) -> Any:
         """The answer, an error too; after each lost connection the request is issued again."""
-        pause_s, size = PAUSE_S, _size(request.operations)
-        for tries in count(1):
-            answer = self._ask(request, transaction)
-            if not isinstance(answer, KazooRetry.RETRY_EXCEPTIONS):
-                break
-            if tries == TRIES_IF_LARGE and size > SAFE_BYTES:
-                return ConnectionLoss(
-                    f"{_paths(self._client, request.operations)}: the connection was lost {TRIES_IF_LARGE} times "
-                    f"at {size:,} bytes, which may be more than the servers take (jute.maxbuffer)"
-                )
+        pause_s = PAUSE_S
+        while isinstance(answer := self._ask(request, transaction), KazooRetry.RETRY_EXCEPTIONS):
             self._client.waits.pause(pause_s * random.uniform(1 - PAUSE_SPREAD, 1 + PAUSE_SPREAD))
             pause_s = min(2 * pause_s, MOST_PAUSE_S)
         return answer
@@ -170,15 +159,6 @@ class _Reply:
     def set_exception(self, exception: Any) -> None:
         self._request.is_under_way = False
         self._result.set(exception)
-
-
-def size_of(path: str, data: bytes) -> int:
-    """What they take in a request, in bytes."""
-    return len(path.encode("utf-8", "surrogatepass")) + len(data)
-
-
-def _size(operations: Sequence[Any]) -> int:
-    return sum(size_of(operation.path, getattr(operation, "data", None) or b"") for operation in operations)
 
 
 def _paths(client: Any, operations: Sequence[Any]) -> str:

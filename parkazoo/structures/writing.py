@@ -9,20 +9,20 @@ from typing import Any, NamedTuple
 from kazoo.exceptions import (
     BadVersionError,
     ConnectionClosedError,
-    ConnectionLoss,
     KazooException,
     NodeExistsError,
     NoNodeError,
     SessionExpiredError,
 )
 
-from parkazoo.errors import AnswerLostError, OutcomeUnknown, PartlyDoneError
+from parkazoo.errors import AnswerLostError, OutcomeUnknown, PartlyDoneError, RequestTooLargeError
 from parkazoo.protocol.deferral import MOST_BYTES, OVERHEAD_BYTES
 from parkazoo.protocol.steps import failure
-from parkazoo.recipe.exactly_once import SAFE_BYTES, may_be_done, size_of
+from parkazoo.recipe.exactly_once import may_be_done
 from parkazoo.structures.deferred import NAMED
 from parkazoo.structures.entries import Entries, life_of
 
+SAFE_BYTES = 1_000_000  # that servers take by default, with room for what a transaction adds
 NOT_AS_KNOWN = (NoNodeError, NodeExistsError, BadVersionError)
 
 
@@ -39,7 +39,7 @@ class Writer:
     All methods wait. They raise
 
     * OutcomeUnknown: nobody knows whether it was done;
-    * SessionExpiredError, ConnectionClosedError: it was not done;
+    * SessionExpiredError, ConnectionClosedError, RequestTooLargeError: it was not done;
     * what else the servers refuse, such as NoAuthError: it was not done.
 
     :param is_ephemeral: entries end with the session of the client that has written them last.
@@ -236,9 +236,11 @@ class Writer:
             results, is_exact = self._client.exactly_once.commit(transaction)
         except AnswerLostError:  # it was done, and something of it is gone since
             return None, [], False
-        except (SessionExpiredError, ConnectionClosedError, ConnectionLoss) as error:
+        except RequestTooLargeError:
+            raise
+        except (SessionExpiredError, ConnectionClosedError) as error:
             self._entries.is_behind = True
-            if isinstance(error, ConnectionLoss) or may_be_done(error):
+            if may_be_done(error):
                 raise OutcomeUnknown(
                     f"{_some(keys)}: nobody knows whether it was written: {error}", keys
                 ) from error
@@ -292,6 +294,11 @@ class Writer:
                 self._entries.fetch_some(list(dict.fromkeys(keys)))
             except KazooException:
                 self._entries.is_behind = True
+
+
+def size_of(path: str, data: bytes) -> int:
+    """What they take in a request, in bytes."""
+    return len(path.encode("utf-8", "surrogatepass")) + len(data)
 
 
 def _some(keys: Collection[str]) -> str:

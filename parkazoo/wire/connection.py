@@ -19,7 +19,7 @@ from parkazoo.kazoo_private import ConnectionHandler, RWServerAvailable, Watch
 from parkazoo.wire.attempt import Attempt
 from parkazoo.wire.bodies import serialize
 from parkazoo.wire.handshake import Address, Established, ask_writer, programs_own
-from parkazoo.wire.link import Link
+from parkazoo.wire.link import EndedByServer, Link
 from parkazoo.wire.loop import Loop
 from parkazoo.wire.move import Move, Moved
 from parkazoo.wire.names import LookUp
@@ -302,6 +302,7 @@ class MemberConnection(ConnectionHandler):
 
     def _link_ended(self, error: Exception | None) -> None:
         self._link = None
+        self.client.note_ending(by_server=isinstance(error, EndedByServer))
         self._away_since_s = time.monotonic()
         if self._search is not None:
             self._search.cancel(NotWanted("not wanted any more"))

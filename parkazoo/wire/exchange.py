@@ -38,6 +38,7 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.holdings import CHANGING, Holdings
 from parkazoo.protocol.steps import Request
 from parkazoo.wire.frames import ANSWER, LENGTH_BYTES, REPLY, REQUEST, Frames, frame_end, request_frame
+from parkazoo.wire.sizes import NOTED_BYTES, Sizes
 
 # The states of a connection, and what may happen in each of them, with the state after it.
 CONNECTING = "CONNECTING"  # until the server accepts the session
@@ -63,6 +64,7 @@ MOST_HANDSHAKE_BYTES = 1 << 20  # of an answer in the handshake
 XID_MAX = (1 << 31) - 1
 HANDSHAKE_XID = 0  # requests have 1 and above
 ANSWER_BYTES = ANSWER.size
+HEAD_BYTES = REQUEST.size - LENGTH_BYTES  # of a request, beside its own
 AUTH_TYPE, CLOSE_TYPE, DELETE_TYPE, EXISTS_TYPE = Auth.type, Close.type, Delete.type, Exists.type
 TRANSACTION_TYPE = Transaction.type
 
@@ -79,6 +81,7 @@ class Client(Protocol):
     last_zxid: int
     last_xid: int
     holdings: Holdings
+    sizes: Sizes
 
     def describe(self, request: Request) -> str:
         """What an error says of a request."""
@@ -111,6 +114,7 @@ class Exchange:
         self._pending = pending
         self._read_event = read_event
         self._logger = logger
+        self._sizes = client.sizes
         self._is_debugging = logger.isEnabledFor(logging.DEBUG)
         self._asked: deque[tuple[Request, Callable[[Any], None]]] = deque()  # in the handshake
         self._missing = 0  # answers in the handshake, after the first
@@ -239,7 +243,10 @@ class Exchange:
         self._pending.append((request, reply, xid))
         if kind == CLOSE_TYPE:
             self._go(CLOSE)
-        return REQUEST.pack(len(body) + 8, xid, kind) + body
+        size = len(body) + HEAD_BYTES
+        if size > NOTED_BYTES:
+            self._sizes.unanswered[xid] = size
+        return REQUEST.pack(size, xid, kind) + body
 
     def close(self) -> bytes:
         """The frame that asks for the end of the session."""
@@ -297,6 +304,8 @@ class Exchange:
             raise ConnectionDropped(self._why_not_first(xid))
         request, reply, _ = self._pending.popleft()
         self.answers += 1
+        if self._sizes.unanswered:
+            self._sizes.answered(xid)
         if zxid > 0:
             self._client.last_zxid = zxid
         if code:

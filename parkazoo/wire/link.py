@@ -37,6 +37,10 @@ WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 BROKEN = -1  # stands for a thread that writes: the last write failed, so none may write after it
 
 
+class EndedByServer(ConnectionDropped):
+    """The server has closed the connection, or something between has."""
+
+
 class Link:
     """A session's connection, from the end of the handshake until it breaks or is closed.
 
@@ -240,7 +244,7 @@ class Link:
             self._end_torn()
             return
         if self._sender == BROKEN:  # before the thread that has seen it says why
-            self.end(ConnectionDropped("a write to the socket failed"))
+            self.end(EndedByServer("a write to the socket failed"))
             return
         refused: list[tuple[Any, Exception]] = []
         self._guard(partial(self._flush, refused))
@@ -347,7 +351,7 @@ class Link:
         except WOULD_BLOCK:
             return
         if not data:
-            raise ConnectionDropped("socket connection broken")
+            raise EndedByServer("socket connection broken")
         self._take(data)
         if self._is_secure and self._exchange.state != ENDED and self._sock.pending():
             self._loop.call(partial(self._on_ready, READ))  # what TLS has read does not make the socket readable
@@ -412,4 +416,6 @@ class Link:
 
 
 def _dropped(error: OSError) -> ConnectionDropped:
-    return ConnectionDropped(f"socket connection error: {error.strerror or error}")
+    is_servers = isinstance(error, (ConnectionResetError, BrokenPipeError, ssl.SSLError))
+    kind = EndedByServer if is_servers else ConnectionDropped
+    return kind(f"socket connection error: {error.strerror or error}")

@@ -19,11 +19,12 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import EVENT_TYPE_MAP, EventType, KeeperState, WatchedEvent
 
 from parkazoo.engine.ports import OnAnswer, Owner, Reply
-from parkazoo.kazoo_private import CloseInstance, GetChildren, GetChildren2
+from parkazoo.errors import RequestTooLargeError
+from parkazoo.kazoo_private import CloseInstance, GetChildren, GetChildren2, Transaction
 from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.protocol.holdings import Holdings, leaves_ephemeral, leaves_watch
-from parkazoo.protocol.placement import directory_of_pin
+from parkazoo.protocol.placement import directory_of_pin, shown
 from parkazoo.protocol.server_list import CONFIG, Server
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_state
 from parkazoo.protocol.steps import Request
@@ -33,6 +34,7 @@ from parkazoo.wire.log import DiscreetLog
 from parkazoo.wire.own_read import OwnRead
 from parkazoo.wire.patience import Patience
 from parkazoo.wire.runtime import Runtime
+from parkazoo.wire.sizes import Sizes
 
 FAILURES = {  # for earlier requests; everywhere else it is ConnectionLoss, as with kazoo
     KeeperState.AUTH_FAILED: AuthFailedError,
@@ -81,6 +83,8 @@ class Member(KazooClient):
         self.is_renewing = False
         self.holdings = Holdings()
         self.last_xid = 0
+        self.sizes = Sizes()
+        self._suspects: dict[int, int] = {}  # sizes of requests that may have been too large, by xid
         if options.get("client_id") is not None:
             self.holdings.assume()
         self._registered = 0  # the session that is
@@ -261,7 +265,9 @@ class Member(KazooClient):
         """A request in an error's message: the user's path, and the ensemble."""
         path = getattr(request, "path", None)
         where = f"ensemble {self.name}"
-        return where if path is None else f"{self.unchroot(directory_of_pin(path))} ({where})"
+        if isinstance(request, Transaction):
+            return f"transaction ({where})"
+        return where if path is None else f"{shown(self.unchroot(directory_of_pin(path)))} ({where})"
 
     def register(self, request: Request) -> None:
         """The server keeps the watch of this request: it has answered."""
@@ -419,11 +425,25 @@ class Member(KazooClient):
         kind = FAILURES.get(state, ConnectionLoss)
         while True:
             try:
-                request, reply, *_ = requests.popleft()
+                request, reply, *xid = requests.popleft()
             except IndexError:
                 return
             if reply is not None:
-                reply.set_exception(error or kind(self.describe(request)))
+                reply.set_exception(error or self._failure(kind, request, *xid))
+
+    def _failure(self, kind: type[Exception], request: Request, xid: int = 0) -> Exception:
+        """:param xid: of a request that was sent."""
+        size = self._suspects.get(xid, 0)
+        if kind is not ConnectionLoss or not size:
+            return kind(self.describe(request))
+        return RequestTooLargeError(
+            f"{self.describe(request)}: {size:,} bytes may be more than the servers take (jute.maxbuffer): one "
+            "ended the connection"
+        )
+
+    def note_ending(self, *, by_server: bool) -> None:
+        """On the loop: the connection has ended; what waits for an answer fails next."""
+        self._suspects = self.sizes.ended(by_server=by_server)
 
     def _reset(self) -> None:
         """Overrides kazoo's, at its construction: the deques stay the same for ever."""

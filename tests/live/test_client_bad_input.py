@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import unittest
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -16,9 +18,11 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import ZnodeStat
 from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, make_digest_acl
 
-from parkazoo import ParKazooClient
+from parkazoo import DeferredError, ParKazooClient, RequestTooLargeError
+from parkazoo.local import LocalCluster
 from parkazoo.protocol.placement import Placement
-from tests.live.world import LiveTest, wait_until
+from tests.handlers import make_handler
+from tests.live.world import LiveTest, connected
 
 PACKET_BYTES = 0xFFFFF  # ZooKeeper's jute.maxbuffer
 Call = Callable[[Any], Any]
@@ -121,6 +125,32 @@ ACLS: tuple[Any, ...] = (
 )
 WATCHES: tuple[Any, ...] = (1, "watch", [])
 BROKEN = (ConnectionLoss, ConnectionClosedError, SessionExpiredError)
+
+
+def _commit_two(client: Any, path: str) -> None:
+    with client.transaction() as transaction:
+        transaction.set_data(path, bytes(PACKET_BYTES // 2))
+        transaction.create(f"{path}/x", bytes(PACKET_BYTES // 2))
+
+
+LARGE = bytes(PACKET_BYTES)
+TOO_LARGE: dict[str, Callable[[Any, str], Any]] = {
+    "create": lambda c, p: c.create(f"{p}/x", LARGE),
+    "create_async": lambda c, p: c.create_async(f"{p}/x", LARGE).get(),
+    "makepath": lambda c, p: c.create(f"{p}/x/y", LARGE, makepath=True),
+    "set": lambda c, p: c.set(p, LARGE),
+    "set_async": lambda c, p: c.set_async(p, LARGE).get(),
+    "set_acls": lambda c, p: c.set_acls(p, OPEN_ACL_UNSAFE * 50_000),
+    "exists": lambda c, p: c.exists(p + "/" + "x" * PACKET_BYTES),
+    "transaction": _commit_two,
+    "once, a create": lambda c, p: c.once(c.create, f"{p}/x", LARGE),
+    "once, a set": lambda c, p: c.once(c.set, p, LARGE),
+    "Queue": lambda c, p: c.Queue(p).put(LARGE),
+    "LockingQueue": lambda c, p: c.LockingQueue(p).put(LARGE),
+    "LockingQueue.put_all": lambda c, p: c.LockingQueue(p).put_all([LARGE[: PACKET_BYTES // 2]] * 2),
+    "Lock": lambda c, p: c.Lock(p, "x" * PACKET_BYTES).acquire(),
+    "Party": lambda c, p: c.Party(p, "x" * PACKET_BYTES).join(),
+}
 
 
 def _commit(client: Any, add: Callable[[Any], Any]) -> Any:
@@ -355,21 +385,52 @@ class TestBadInput(LiveTest):
             self.assertTrue(client.connected)
 
     def test_too_large_a_value(self) -> None:
-        """Servers end the connection over it: ConnectionLoss as with kazoo, and the client goes on afterwards."""
+        """Servers end the connection over it: one error that says so, and the client goes on afterwards."""
+        client = self.parkazoo(self.hosts_root)
+        among = _Chrooted(self.placement, self.hosts_root)
+        parents = [self.directory("/", is_native, among=among) for is_native in (True, False)]
+        for number, (name, call) in enumerate(TOO_LARGE.items()):
+            path = f"{parents[number % 2]}/{number}"
+            client.create(path, makepath=True)
+            with self.subTest(name):
+                with self.assertRaises(RequestTooLargeError) as caught:
+                    client.retry(call, client, path)
+                message = str(caught.exception)
+                self.assertRegex(message, rf"^{path}.*: [12],[0-9]{{3}},[0-9]{{3}} bytes .*jute.maxbuffer")
+                self.assertLess(len(message), 1000)
+                self.assertEqual(client.get(path)[0], b"")
+                self.assertEqual(client.create(f"{path}/small", b"x"), f"{path}/small")
+
+    def test_too_large_among_others(self) -> None:
+        """The others have lost their connection, or are sent on the next one."""
+        client = self.parkazoo(self.hosts_root)
+        client.create("/a/b", makepath=True)
+        results = [client.set_async("/a/b", value) for value in (b"", LARGE, b"", LARGE, b"")]
+        found = [self.raises_as(result.get) for result in results]
+        self.assertEqual(found[1::2], [RequestTooLargeError] * 2)
+        self.assertLessEqual({*found[::2]}, {None, ConnectionLoss})
+        self.assertEqual(client.retry(client.set, "/a/b", b"small").dataLength, 5)
+
+    def test_too_large_a_value_before_it_is_sent(self) -> None:
+        """DistributedDict and deferred writes have limits of their own."""
         client = self.parkazoo(self.hosts_root)
         client.create("/a")
-        for is_native in (True, False):
-            parent = self.directory("/", is_native, among=_Chrooted(self.placement, self.hosts_root))
-            client.create(parent)
-            for call in (
-                lambda p=parent: client.create(f"{p}/big", bytes(2 << 20)),
-                lambda p=parent: client.set(p, bytes(2 << 20)),
-                lambda p=parent: client.exists(f"{p}/" + "x" * (2 << 20)),
-            ):
-                self.assertRaises(ConnectionLoss, call)
-                wait_until(lambda: client.connected, "connected again")
-            self.assertEqual(client.get_children(parent), [])
-            self.assertEqual(client.create(f"{parent}/small", b"x"), f"{parent}/small")
+        shared = client.DistributedDict("/a", serializer=None)
+        with client.deferred() as later:
+            for write in (partial(shared.__setitem__, "key", LARGE), partial(later.put, "/a", LARGE)):
+                with self.assertRaisesRegex(ValueError, "1,?0.* bytes"):
+                    write()
+        self.assertTrue(client.connected)
+
+    def test_large_answers(self) -> None:
+        """Servers limit requests alone."""
+        client = self.parkazoo(self.hosts_root)
+        client.create("/a")
+        for result in [client.create_async(f"/a/{number:04d}" + "x" * 2000) for number in range(600)]:
+            result.get()
+        names = client.get_children("/a")
+        self.assertGreater(sum(map(len, names)), PACKET_BYTES)
+        self.assertEqual(len(names), 600)
 
     def test_constructor(self) -> None:
         for options in (
@@ -407,3 +468,23 @@ class TestBadInput(LiveTest):
                 self.fill(each)
             self.assertTrue(client.connected, name)
         self.assertEqual(differences, [])
+
+
+class TestLowerLimit(unittest.TestCase):
+    """Servers whose jute.maxbuffer is below ZooKeeper's default."""
+
+    def test_each_way(self) -> None:
+        value = bytes(250_000)
+        with (
+            LocalCluster(1, 1, jvm_flags=["-Djute.maxbuffer=200000"]) as cluster,
+            connected(ParKazooClient(cluster.hosts, handler=make_handler())) as client,
+        ):
+            client.create("/a")
+            for write in (client.retry, client.once):
+                with self.subTest(write), self.assertRaisesRegex(RequestTooLargeError, "^/a .*: 250,.* bytes"):
+                    write(client.set, "/a", value)
+            with self.assertRaises(DeferredError) as caught, client.deferred() as later:
+                later.put("/a", value)
+            ((path, error),) = caught.exception.dropped
+            self.assertEqual((path, type(error)), ("/a", RequestTooLargeError))
+            self.assertEqual(client.set("/a", bytes(150_000)).dataLength, 150_000)

@@ -13,6 +13,7 @@ from parkazoo.kazoo_private import AUTH_XID, WATCH_XID, Auth, GetData, int_int_s
 from parkazoo.protocol.holdings import Holdings
 from parkazoo.wire.exchange import CLOSING, OPEN, Exchange, SessionClosed
 from parkazoo.wire.frames import REPLY, REQUEST
+from parkazoo.wire.sizes import Sizes
 
 CONNECTED = Struct("!iiq")  # protocol, time-out in ms, session
 STAT = bytes(68)
@@ -71,6 +72,7 @@ class Conversation:
 
     def __init__(self) -> None:
         self.holdings = Holdings()
+        self.sizes = Sizes()
         self.told: list[Any] = []
         self.pending: deque[Any] = deque()
         self.begin()

@@ -44,6 +44,7 @@ from parkazoo.wire.exchange import (
     SessionClosed,
 )
 from parkazoo.wire.frames import REQUEST, Frames
+from parkazoo.wire.sizes import DEFAULT_LIMIT, TIMES
 from tests.protocol.conversation import (
     AUTH,
     LOG,
@@ -322,6 +323,67 @@ class TestAnswers(unittest.TestCase):
                 self.assertIs(type(error), ConnectionDropped)
                 self.assertIn(text, str(error))
                 self.assertEqual(len(conversation.pending), 0 if "nothing" in text else 2)
+
+
+class TestSuspects(unittest.TestCase):
+    """Which requests may have been too large for the server that has ended the connection."""
+
+    def setUp(self) -> None:
+        self.conversation = Conversation().open()
+
+    def ask(self, *sizes: int) -> list[int]:
+        return self.conversation.ask(*(SetData("/a", bytes(size), -1) for size in sizes))
+
+    def ended(self, by_server: bool = True) -> list[int]:
+        return list(self.conversation.sizes.ended(by_server=by_server))
+
+    def answer(self, xid: int) -> None:
+        self.conversation.exchange.receive(answer(xid, STAT))
+
+    def test_above_the_default(self) -> None:
+        """Not the small ones around it, nor one that just fits: all but the value takes 22 bytes."""
+        _, large, _, _, larger = self.ask(10, DEFAULT_LIMIT - 21, 10, DEFAULT_LIMIT - 22, 2 * DEFAULT_LIMIT)
+        self.assertEqual(self.ended(), [large, larger])
+        self.assertEqual(self.ended(), [])
+
+    def test_the_network_ends_it(self) -> None:
+        self.ask(2 * DEFAULT_LIMIT)
+        self.assertEqual(self.ended(by_server=False), [])
+
+    def test_servers_that_take_more(self) -> None:
+        (xid,) = self.ask(3 * DEFAULT_LIMIT)
+        self.answer(xid)
+        _, larger = self.ask(2 * DEFAULT_LIMIT, 4 * DEFAULT_LIMIT)
+        self.assertEqual(self.ended(), [larger])
+
+    def test_servers_that_take_less(self) -> None:
+        for _ in range(TIMES - 1):
+            self.ask(10, 200_000)
+            self.assertEqual(self.ended(), [])
+        _, _, again = self.ask(10, 100_000, 200_000)
+        self.assertEqual(self.ended(), [again])
+
+    def test_losses_in_between(self) -> None:
+        """An answer to a request so large clears all; one to a smaller request, or a loss without it, does not."""
+        for _ in range(TIMES - 1):
+            self.ask(200_000)
+            self.ended()
+        self.conversation.pending.clear()
+        small, *_ = self.ask(100_000, 10)
+        self.answer(small)
+        self.assertEqual(self.ended(), [])
+        self.conversation.pending.clear()
+        as_large, _ = self.ask(200_000, 300_000)
+        self.answer(as_large)
+        self.assertEqual(self.ended(), [])
+        self.ask(200_000)
+        self.assertEqual(self.ended(), [])
+
+    def test_larger_ones_do_not_count(self) -> None:
+        for _ in range(2 * TIMES):
+            self.assertEqual(self.ask(2 * DEFAULT_LIMIT), self.ended())
+        self.ask(200_000)
+        self.assertEqual(self.ended(), [])
 
 
 class TestSize(unittest.TestCase):

@@ -52,6 +52,7 @@ PURE = (
     "parkazoo.wire.exchange",
     "parkazoo.wire.bodies",
     "parkazoo.wire.frames",
+    "parkazoo.wire.sizes",
     "parkazoo.wire.keep_alive",
     "parkazoo.structures.keys",
     "parkazoo.structures.policies",

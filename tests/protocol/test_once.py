@@ -12,7 +12,7 @@ from unittest import mock
 from kazoo.exceptions import BadVersionError, ConnectionLoss, NodeExistsError, SessionExpiredError
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from parkazoo.errors import AnswerLostError
+from parkazoo.errors import AnswerLostError, RequestTooLargeError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, GetData, SetData, Transaction
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.epochs import Form
@@ -303,6 +303,59 @@ class TestEnds(unittest.TestCase):
         holdings.lost([marker])
         holdings.answered(marker, marker.path)
         self.assertFalse(holdings)
+
+
+class TestTooLarge(unittest.TestCase):
+    """A server ends the connection; the write may have been too large for it."""
+
+    def write(self, is_done: bool) -> tuple[Client, Marker, Any]:
+        """The request behind it is lost with the connection, too.
+
+        :param is_done: the server has done it, and another reason has ended the connection.
+        """
+        client, marker = Client(Form.PLAIN), Marker(1, OPEN_ACL_UNSAFE)
+        request = Once([create(f"{D}/made-", SEQUENCE), SetData(f"{D}/x", b"large", 0)], marker)
+        suspects = 0
+        is_away = False
+
+        def execute(ensemble: int, request: Request) -> Any:
+            nonlocal suspects, is_away
+            if is_away:
+                is_away = False
+                return ConnectionLoss()
+            is_suspect = is_away = isinstance(request, Transaction)
+            suspects += is_suspect
+            answer = client.model.execute(ensemble, request) if is_done or not is_suspect else None
+            return RequestTooLargeError() if is_suspect else answer
+
+        def run() -> Any:
+            operation = PLANS[Once.type].operation(client.context, request)
+            answers: Any = None
+            try:
+                while True:
+                    answers = [execute(*step) for step in operation.send(answers)]
+            except StopIteration as stop:
+                return stop.value
+            except RequestTooLargeError as error:
+                return error
+
+        with self.assertRaises(ConnectionLoss):
+            run()
+        answer = run()
+        self.assertEqual(suspects, 1)
+        return client, marker, answer
+
+    def test_it_was(self) -> None:
+        client, marker, answer = self.write(is_done=False)
+        self.assertIsInstance(answer, RequestTooLargeError)
+        self.assertIsNone(marker.attempt)
+        self.assertEqual(client.tree(), Client(Form.PLAIN).tree())
+
+    def test_it_was_not(self) -> None:
+        client, marker, answer = self.write(is_done=True)
+        self.assertEqual((answer[0], answer[1].version), (f"{D}/made-0000000002", 1))
+        self.assertIsNone(marker.attempt)
+        self.assertNotEqual(client.tree(), Client(Form.PLAIN).tree())
 
 
 class TestMutants(unittest.TestCase):

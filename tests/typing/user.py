@@ -24,6 +24,7 @@ from parkazoo import (
     OutcomeUnknown,
     ParKazooClient,
     PartlyDoneError,
+    RequestTooLargeError,
     types,
 )
 from parkazoo.fsck import Report, check
@@ -392,7 +393,7 @@ for policy in (Always(), Linearizable(), Time(3), Watch(raises=True), LockPolicy
 
 try:
     zk.start()
-except (ClusterMapError, ForkError, AnswerLostError) as error:
+except (ClusterMapError, ForkError, AnswerLostError, RequestTooLargeError) as error:
     assert_type(str(error), str)
 except CrossEnsembleError as error:
     assert_type(error.operations, tuple[tuple[str, str, str], ...])
