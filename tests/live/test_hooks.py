@@ -12,7 +12,6 @@ from typing import Any
 
 from kazoo.exceptions import SessionExpiredError, UnimplementedError
 from kazoo.protocol.states import KazooState, KeeperState
-from kazoo.retry import KazooRetry
 
 from parkazoo import ParKazooClient
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED, Exists, GetChildren
@@ -190,7 +189,7 @@ class TestPatroni(HooksTest):
         self.assertIsNotNone(client.exists(root))
 
     def test_retry(self) -> None:
-        client: Any = self.parkazoo(command_retry=KazooRetry(max_tries=-1, deadline=1))
+        client: Any = self.parkazoo(command_retry={"max_tries": -1, "deadline": 1})
         client._retry.deadline = DEADLINE_S
         self.assertIsNotNone(client.retry(client.exists, "/"))
 
