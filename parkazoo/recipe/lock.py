@@ -127,7 +127,7 @@ class Lock(KazooLock):
             self.prefix = uuid.uuid4().hex + self._NODE_NAME
             self.create_path = f"{self.path}/{self.prefix}"
             self.node, self.create_tried = None, False
-            self.client.handler.spawn(_until_gone, self.client, left._withdraw)
+            self.client.handler.spawn(until_gone, self.client, left._withdraw)
 
     def _find_node(self) -> str | None:
         """Our znode, if there is one, even if this server lags behind the one that made it."""
@@ -146,7 +146,7 @@ class Lock(KazooLock):
         if self._is_ephemeral and not self.client.may_have_ephemeral(self.create_path):
             self.node, self.create_tried = None, False
             return
-        _until_gone(self.client, self._withdraw)
+        until_gone(self.client, self._withdraw)
 
     def _withdraw(self) -> bool:
         """Delete our znode.
@@ -226,7 +226,7 @@ class Semaphore(KazooSemaphore):
         """See :meth:`Lock._leave`."""
         left, self.create_path = self.create_path, f"{self.path}/{uuid.uuid4().hex}"
         self.is_acquired = False
-        self.client.handler.spawn(_until_gone, self.client, partial(self.client.delete, left))
+        self.client.handler.spawn(until_gone, self.client, partial(self.client.delete, left))
 
     def _inner_acquire(self, blocking: bool, timeout: float | None = None) -> bool:
         session = self.client.session_number
@@ -260,7 +260,7 @@ class Semaphore(KazooSemaphore):
 
     def _best_effort_cleanup(self) -> None:
         if self.client.may_have_ephemeral(self.create_path):
-            _until_gone(self.client, partial(self.client.delete, self.create_path))
+            until_gone(self.client, partial(self.client.delete, self.create_path))
 
 
 def _state_of(recipe: Any, path: str) -> str:
@@ -286,7 +286,8 @@ def release(recipe: Any) -> bool:
     return bool(was_there or (was_held and (attempts > 1 or not is_of_session)))
 
 
-def _until_gone(client: Any, withdraw: Callable[[], Any]) -> None:
+def until_gone(client: Any, withdraw: Callable[[], Any]) -> None:
+    """Call `withdraw` until it is answered, or the client is stopped."""
     with suppress(KazooException):
         _forever(client)(withdraw)
 

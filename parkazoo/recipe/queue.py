@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from functools import partial
 from typing import Any, TypeVar
 
 from kazoo.exceptions import (
     BadVersionError,
+    KazooException,
     NodeExistsError,
     NoNodeError,
     RolledBackError,
@@ -23,6 +26,7 @@ from parkazoo.errors import AnswerLostError
 from parkazoo.protocol.epochs import Form
 from parkazoo.recipe.exactly_once import retried
 from parkazoo.recipe.freshness import catch_up
+from parkazoo.recipe.lock import until_gone
 from parkazoo.recipe.swept import in_folder
 from parkazoo.recipe.waits import Waiter
 
@@ -175,6 +179,8 @@ class LockingQueue(_Folder, KazooLockingQueue):
     def get(self, timeout: float | None = None) -> bytes | None:
         """Lock the first entry that is not locked, or return the one that is being processed.
 
+        If a signal handler or gevent.Timeout interrupts it, a thread or greenlet gives back what it has locked.
+
         :param timeout: seconds; it ends the wait also while the connection is lost.
         :returns: its value; None if the time is over.
         :raises ConnectionClosedError: the client was stopped.
@@ -278,6 +284,28 @@ class LockingQueue(_Folder, KazooLockingQueue):
 
         :raises CrossEnsembleError: they are.
         """
+        try:
+            return self._lock(entry)
+        except KazooException:
+            raise
+        except BaseException:  # a signal handler's, or gevent's: nobody would process the entry
+            left, self.id = copy(self), uuid.uuid4().hex.encode()
+            self.client.handler.spawn(until_gone, self.client, partial(left._unlock, entry))
+            raise
+
+    def _unlock(self, entry: str) -> None:
+        """Release an entry, if its lock is ours."""
+        path, lock = f"{self._entries_path}/{entry}", self._lock_of(entry)
+        with suppress(NoNodeError):
+            version = self.client.get(path)[1].version
+            if self._is_ours(lock):
+                transaction = self.client.transaction()
+                transaction.check(path, version)
+                transaction.delete(lock)
+                transaction.commit()
+
+    def _lock(self, entry: str) -> tuple[str, bytes] | None:
+        """See :meth:`_take`."""
         path, lock = f"{self._entries_path}/{entry}", self._lock_of(entry)
         attempts = 0
 

@@ -6,7 +6,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 from unittest import mock
 
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, KazooException
@@ -14,10 +14,20 @@ from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
 
 from parkazoo import CrossEnsembleError, ParKazooClient
 from parkazoo.protocol.placement import Placement
+from parkazoo.recipe.transaction import RetriableTransaction
 from tests.live.test_client_once import lost_answer
 from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
 
 SHORT_S = 0.2
+
+
+class TimeIsUpError(BaseException):
+    """What ends a call, as gevent.Timeout or a signal handler's exception."""
+
+
+def commit_and_be_interrupted(transaction: RetriableTransaction) -> NoReturn:
+    transaction.commit_async()
+    raise TimeIsUpError
 
 
 class QueueTest(LiveTest):
@@ -228,6 +238,20 @@ class TestLockingQueue(QueueTest):
         self.assertEqual(other.get(DEADLINE_S), b"x")
         self.assertTrue(other.consume())
 
+    def test_an_interrupted_get(self) -> None:
+        """Another queue gets the entry, though the client lives. The interrupted one works on."""
+        queue, other = self.queue(self.client), self.queue()
+        queue.put(b"one")
+        with (
+            mock.patch.object(RetriableTransaction, "commit", commit_and_be_interrupted),
+            self.assertRaises(TimeIsUpError),
+        ):
+            queue.get()
+        self.assertEqual(other.get(DEADLINE_S), b"one")
+        self.assertTrue(other.release())
+        self.assertEqual(queue.get(DEADLINE_S), b"one")
+        self.assertTrue(queue.consume())
+
     def test_many_consumers(self) -> None:
         """Some of whom give entries back, and some of whom lose their sessions while they hold one."""
         count, dice = 120, random.Random(1)
@@ -333,6 +357,18 @@ class TestOneEnsemble(LiveTest):
         self.assertEqual(mine.get(DEADLINE_S), b"3")
         self.assertTrue(mine.consume())
         self.assertEqual(sorted(plain.get_children(path)), ["entries", "taken"])
+
+    def test_an_interrupted_get(self) -> None:
+        client, other = self.parkazoo(), self.parkazoo()
+        path = f"{self.new_root(client)}/queue"
+        queue = client.LockingQueue(path)
+        queue.put(b"one")
+        with (
+            mock.patch.object(RetriableTransaction, "commit", commit_and_be_interrupted),
+            self.assertRaises(TimeIsUpError),
+        ):
+            queue.get()
+        self.assertEqual(other.LockingQueue(path).get(DEADLINE_S), b"one")
 
     def test_a_connection_is_lost_while_it_locks(self) -> None:
         """Before the lock was made, or after that: whoever waits gets the entry all the same."""
