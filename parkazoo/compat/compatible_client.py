@@ -181,7 +181,8 @@ class CompatibleClient(Calls):
 
         ``client.once(client.create, "/queue/item-", b"...", sequence=True)``. The write goes as a transaction that
         also sets an ephemeral znode of this client's, which tells after a lost connection whether it was done. See
-        docs/design/once.md. It waits as long as the session lives. Threads do not wait for each other.
+        docs/design/once.md. It waits as long as the session lives. Threads do not wait for each other. If a signal
+        handler or gevent.Timeout ends the wait, the write may have been done, or may be done later; not twice.
 
         :param func: this client's ``create``, ``set`` or ``delete``, or the ``commit`` of one of its transactions.
         :returns: what `func` returns. If an answer was lost, the stat of a ``set`` may be newer than the write.

@@ -7,11 +7,12 @@ held then, whatever clocks and states say. The versions of the znode put all hol
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
 
 from kazoo.exceptions import KazooException, LockTimeout
 
-from tests.faults.load import Worker
+from tests.faults.load import InterruptedCallError, Worker
 from tests.faults.retries import LOST
 
 GUARDED = "guarded"
@@ -55,8 +56,9 @@ def hold(
         transaction.check(f"{lock.path}/{node}", -1)
         transaction.set_data(f"{lock.path}/{GUARDED}", b"%d" % token)
         try:
-            outcome = transaction.commit()
-        except LOST:
+            with worker.limited():
+                outcome = transaction.commit()
+        except (InterruptedCallError, *LOST):
             outcome = []
         errors = [type(result).__name__ for result in outcome if isinstance(result, KazooException)]
         if errors:
@@ -66,6 +68,13 @@ def hold(
             worker.record("guarded", hold=hold, began=began_s, version=outcome[1].version)
         worker.pause(worker.dice.uniform(*pause_s))
     worker.record("releasing", hold=hold)
+
+
+def release(worker: Worker, lock: Any) -> None:
+    """Again, if it is interrupted."""
+    while lock.is_acquired:
+        with suppress(InterruptedCallError), worker.limited():
+            lock.release()
 
 
 def record_contenders(client: Any, path: str, record: Any) -> None:

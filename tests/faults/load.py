@@ -10,9 +10,11 @@ import copy
 import json
 import os
 import random
+import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -24,6 +26,7 @@ from parkazoo.protocol.cluster_map import format_hosts
 
 CONNECT_TIMEOUT_S = 5.0
 CONNECT_PAUSE_S = 0.2
+SHARE_LIMITED, LIMIT_S = 0.15, (0.0003, 0.03)  # of the calls
 
 
 class Record(NamedTuple):
@@ -84,14 +87,19 @@ class Judgement(NamedTuple):
     figures: Mapping[str, int | float | str]
 
 
+class InterruptedCallError(BaseException):
+    """What the signal handler of a time limit raises."""
+
+
+def _interrupt(*_: Any) -> None:
+    raise InterruptedCallError
+
+
 class Worker:
     """One process of a load, as the load sees it.
 
     :param root: a znode for this load alone.
     """
-
-    in_main: Callable[[], None] | None = None
-    """The main thread, where signal handlers run, calls it again and again."""
 
     def __init__(
         self,
@@ -114,6 +122,31 @@ class Worker:
         self._mark: dict[str, Any] = {}
         self._clients: dict[int, tuple[Worker, Any]] = {}  # the last of each part
         self._known: dict[tuple[int, str], Any] = {}  # as recorded
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """On the main thread, what is done meanwhile has a time limit now and then, mostly too short.
+
+        :raises InterruptedCallError: by a signal handler, at any point of it. Nobody knows what was done.
+        """
+        is_main = threading.current_thread() is threading.main_thread()
+        if not is_main or self.dice.random() >= SHARE_LIMITED:
+            yield
+            return
+        signal.signal(signal.SIGALRM, _interrupt)
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, self.dice.uniform(*LIMIT_S))
+                yield
+            finally:
+                self.lift_limit()
+        except InterruptedCallError:
+            self.record("interrupted")
+            raise
+
+    def lift_limit(self) -> None:
+        """What is left of the call takes as long as it takes."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
     def part(self, client: int) -> Worker:
         """The same process, as one of its clients sees it: its records have a field `client`."""
@@ -160,8 +193,7 @@ class Worker:
                 return client
 
     def record_clients(self) -> None:
-        """Their sessions, and the servers that they know, if they have changed. The main thread calls this all the
-        time."""
+        """Their sessions, and the servers that they know, if they have changed. A thread calls this."""
         for number, (part, client) in list(self._clients.items()):
             members = dict(client.members)
             ids = {name: member.client_id for name, member in members.items()}
@@ -191,8 +223,8 @@ class Load(Protocol):
         """Before any fault; `root` exists."""
 
     def work(self, worker: Worker) -> None:
-        """In each process, again in each life, until ``worker.is_over()``. A lost connection is its own business;
-        whatever it raises is a problem."""
+        """On the main thread of each process, again in each life, until ``worker.is_over()``. A lost connection is
+        its own business; whatever it raises is a problem."""
 
     def finish(self, client: ParKazooClient, root: str, record: Any) -> None:
         """After all faults have ended and all workers too: record what is there, as worker -1."""

@@ -15,7 +15,6 @@ import signal
 import threading
 import time
 import traceback
-from functools import partial
 from pathlib import Path
 
 from tests import LOG_FORMAT
@@ -34,7 +33,7 @@ def load_named(name: str) -> Load:
 
 
 def work(load: Load, worker: Worker) -> None:
-    """Let the load work, and wake the main thread at the end."""
+    """Let the load work, and let the process end."""
     worker.record("began", pid=os.getpid())
     try:
         load.work(worker)
@@ -73,6 +72,14 @@ def is_kazoos_own(error: BaseException) -> bool:
     return isinstance(error, ValueError) and bool(frames) and frames[-1].name == "_release_locks"
 
 
+def watch(worker: Worker) -> None:
+    """Until it is asked to end."""
+    while signal.SIGTERM not in signal.sigpending():
+        time.sleep(POLL_S)
+        worker.record_clients()
+    worker.end()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.worker", description=__doc__)
     parser.add_argument("--number", type=int, required=True)
@@ -90,12 +97,9 @@ def main() -> None:
     dice = random.Random(given.seed)
     worker = Worker(given.number, given.life, given.root, given.hosts, given.timeout, given.journal, dice)
     logging.getLogger().addHandler(Crashes(worker))
-    thread = threading.Thread(target=work, args=(load_named(given.load), worker), name="load")
+    thread = threading.Thread(target=watch, args=(worker,), name="watch")
     thread.start()
-    while signal.SIGTERM not in signal.sigpending():
-        (worker.in_main or partial(time.sleep, POLL_S))()
-        worker.record_clients()
-    worker.end()
+    work(load_named(given.load), worker)  # on the main thread, where signal handlers run
     thread.join()
 
 

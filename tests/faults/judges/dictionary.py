@@ -1,6 +1,6 @@
 """What the journals of loads/dictionary.py must say.
 
-The judge checks of each worker's own keys: the value is that of the last write that was done, or of one behind it
+The judge checks of each thread's own keys: the value is that of the last write that was done, or of one behind it
 that may have been; the version counts the writes, so none was done twice. Of each shared key: its value is its
 version, and counts the adds. Of the items: each was popped once, or is there. What each worker heard of a key
 never goes back, and at its end it had heard of all that was there. A write that was cut short by a KILL may have
@@ -82,13 +82,13 @@ def judge(run: Run) -> Judgement:
 def _ended(records: Sequence[Record]) -> Iterator[Record]:
     """The end of each operation; of one that was cut short by a KILL, one without an outcome."""
     ends = {"writing": "written", "adding": "added", "putting": "put", "popping": "popped"}
-    begun: dict[tuple[int, int], Record] = {}
+    begun: dict[tuple[int, int, int], Record] = {}  # by thread
     for record in records:
-        worker = record.worker, record.life
+        thread = record.worker, record.life, record.fields.get("client", 0)
         if record.what in ends:
-            begun[worker] = record
+            begun[thread] = record
         elif record.what in ends.values():
-            begun.pop(worker, None)
+            begun.pop(thread, None)
             yield record
         elif record.what == "found":
             yield record

@@ -2,7 +2,7 @@
 
 The judge checks: an item that was put is consumed or still there; no item is consumed twice, nor still there
 after that; from a get() to its consume() that returned True no other client got the item. A consume whose
-connection is lost may or may not have removed its item.
+connection is lost, or which is interrupted, may or may not have removed its item.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ def _consumptions(run: Run) -> tuple[Counter[str], set[str]]:
     for record in run.records:
         who = record.worker, record.life
         if record.what == "consuming":
+            if who in begun:  # that one was interrupted
+                doubtful.add(begun[who])
             begun[who] = record.fields["item"]
         elif record.what == "consumed":
             item = begun.pop(who)

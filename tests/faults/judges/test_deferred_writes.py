@@ -47,6 +47,16 @@ class TestDeferredWrites(JudgeTest):
     def test_a_dropped_write_has_landed(self) -> None:
         self.refuse("holds 5, but 4 tickets are committed", *self.history(5, 5, ("committed", 4), ("dropped", 6)))
 
+    def test_a_put_that_was_interrupted(self) -> None:
+        """It has no ticket, and may have landed behind all that have one."""
+        cut = line(3, 1, "without a ticket", name="x")
+        for value in (4, 5):
+            self.accept(cut, *self.history(value, value, ("committed", 4)))
+        self.accept(cut, *self.history(3, 3, ("committed", 3), ("dropped", 1)))
+        self.refuse("holds 6, but 4 tickets", cut, *self.history(6, 6, ("committed", 4)))
+        self.refuse("holds 3, but 4 tickets", cut, *self.history(3, 3, ("committed", 4)))
+        self.refuse("holds 4, but 3", cut, *self.history(4, 4, ("committed", 3), ("dropped", 1)))
+
     def test_a_barrier_that_lied(self) -> None:
         self.refuse("holds 9, not 10 to 10", *self.history(9, 9, barrier=True))
 

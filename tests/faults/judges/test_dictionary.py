@@ -71,6 +71,18 @@ class TestDictionary(JudgeTest):
         problems = self.judge(*self.history(*self.write(8, 1, key="own-2"))).problems
         self.assertEqual(problems, ["own-2 holds 0, not one of [1]", "own-2 was written 0 times, not 1 to 1"])
 
+    def test_acknowledged_before_or_after_an_interrupted_one(self) -> None:
+        cut = self.write(8, 3, "unknown")
+        self.refuse("own-1 holds 1, not one of [2, 3]", *self.history(*cut, own=(1, 1)))
+        self.refuse("own-1 holds 3, not one of [4]", *self.history(*cut, *self.write(9, 4), own=(3, 2)))
+        add = self.one(8, 1, "adding", "added", "unknown", key="shared-1")
+        for value in (2, 3):
+            self.accept(*self.history(*add, *self.one(9, 1, "adding", "added", key="shared-1"), shared=value))
+        self.refuse(
+            "shared-1 holds 1, not 2 to 3",
+            *self.history(*add, *self.one(9, 1, "adding", "added", key="shared-1"), shared=1),
+        )
+
     def test_items(self) -> None:
         popped = self.one(8, 1, "popping", "popped", item="item-1")
         self.refuse("item-1 was popped 2 times", *self.history(*popped))

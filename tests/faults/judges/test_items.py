@@ -62,6 +62,17 @@ class TestCounter(JudgeTest):
             "4 adds of worker 0, not 3", *added(2, 0, 0, 1), line(3, 0, "adding"), *added(9, 0, 2, 3), self.end(4)
         )
 
+    def test_interrupted(self) -> None:
+        """It counts or not, now or later. What was acknowledged counts."""
+        begun = [*added(2, 0, 0, 1), line(3, 0, "adding"), line(3.1, 0, "interrupted")]
+        for value in (1, 2):
+            self.accept(*begun, self.end(value))
+            self.accept(*begun, *added(9, 0, value, value + 1), self.end(value + 1))
+        self.accept(*begun, *added(9, 0, 1, 2), self.end(3))
+        self.refuse("3 adds of worker 0, not 1 to 2", *begun, self.end(3))
+        self.refuse("0 adds of worker 0, not 1 to 2", *begun, self.end(0))
+        self.refuse("1 adds of worker 0, not 2 to 3", *begun, *added(9, 0, 1, 2), self.end(1))
+
 
 class TestQueue(JudgeTest):
     load = "queue"
@@ -108,6 +119,15 @@ class TestQueue(JudgeTest):
         self.accept(*self.put("x"), begun, *self.got("x"), self.left())
         self.accept(*self.put("x"), begun, *self.got("x", "y"), self.left())
 
+    def test_interrupted(self) -> None:
+        """A get may have taken one item, a put may have put its own. What was acknowledged is there."""
+        cut = [line(30, 2, "getting"), line(30.1, 2, "interrupted"), line(31, 2, "putting", item="w")]
+        cut.append(line(31.1, 2, "interrupted"))
+        for left in ((), ("w",), ("y",)):
+            self.accept(*self.put("x", "y"), *self.got("x"), *cut, self.left(*left))
+        self.refuse("2 items are missing", *self.put("x", "y", "z"), *self.got("x"), *cut, self.left("w"))
+        self.refuse("y was given 2 times", *self.put("x", "y"), *self.got("y", "y"), *cut, self.left("x"))
+
 
 class TestLockingQueue(JudgeTest):
     load = "locking_queue"
@@ -142,6 +162,14 @@ class TestLockingQueue(JudgeTest):
         for other in (self.used(2, "y", 6, 8, ok=False, losses=1), self.used(2, "y", 6, 8)[:3]):
             for left in ((), ("y",)):
                 self.accept(*self.put("x", "y"), *self.used(1, "x", 2, 5), *other, self.left(*left))
+
+    def test_interrupted(self) -> None:
+        """The same worker goes on, and consumes another one."""
+        cut = [*self.used(1, "x", 2, 5)[:3], line(5.1, 1, "interrupted"), *self.used(1, "y", 6, 8)]
+        for left in ((), ("x",)):
+            self.accept(*self.put("x", "y"), *cut, self.left(*left))
+        self.refuse("item z is lost", *self.put("x", "y", "z"), *cut, self.left())
+        self.refuse("y was consumed and is still there", *self.put("x", "y"), *cut, self.left("y"))
 
     def test_consumed_twice(self) -> None:
         twice = [*self.used(1, "x", 2, 5), *self.used(2, "x", 6, 8)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.faults.load import Worker
+from tests.faults.load import InterruptedCallError, Worker
 from tests.faults.retries import LOST, beating, until_answered
 
 PATIENCE_S = 10.0
@@ -58,8 +58,9 @@ class BarrierLoad:
         while not worker.is_over():
             worker.record("waiting", gate=number)
             try:
-                has_passed = client.Barrier(f"{worker.root}/gates/{number}").wait(PATIENCE_S)
-            except LOST:
+                with worker.limited():
+                    has_passed = client.Barrier(f"{worker.root}/gates/{number}").wait(PATIENCE_S)
+            except (InterruptedCallError, *LOST):
                 worker.record("lost", gate=number)
                 worker.pause(RETRY_S)
             else:

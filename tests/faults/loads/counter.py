@@ -13,7 +13,7 @@ from kazoo.exceptions import SessionExpiredError
 
 from parkazoo.recipe.exactly_once import MAY_BE_DONE
 from tests.faults import catching_up
-from tests.faults.load import Worker
+from tests.faults.load import InterruptedCallError, Worker
 from tests.faults.retries import retry_to_the_end, until_answered
 
 DIGITS = 12
@@ -39,7 +39,10 @@ class CounterLoad:
         while not worker.is_over():
             worker.record("adding")
             try:
-                counter += 10 ** (DIGITS * worker.number)
+                with worker.limited():
+                    counter += 10 ** (DIGITS * worker.number)
+            except InterruptedCallError:
+                pass  # nobody knows whether it was added, or will be
             except SessionExpiredError as error:
                 worker.record("lost" if MAY_BE_DONE in str(error) else "not added")
                 worker.record("read", after=until_answered(read))

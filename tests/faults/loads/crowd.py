@@ -58,9 +58,9 @@ class CrowdLoad:
             while len(clients) < CLIENTS and not worker.is_over():
                 worker.pause(BEAT_S)
             with scarce_threads(worker.dice.uniform(0, EVERY_S), worker.is_over):
-                worker.in_main = _Main(worker, clients)
-                for thread in threads:
-                    thread.join()
+                interrupted = _Interrupted(worker, clients)
+                while any(thread.is_alive() for thread in threads):
+                    interrupted()
         stoppers = [threading.Thread(target=client.stop) for client in clients]
         for thread in stoppers:
             thread.start()
@@ -112,8 +112,8 @@ def _dawdle(worker: Worker, client: Any, path: str) -> None:
     client.get_async(f"{path}/{guarded_writes.GUARDED}", watch=dawdle).rawlink(dawdle)
 
 
-class _Main:
-    """The main thread's: one create each time, with a limit of time that most of them exceed."""
+class _Interrupted:
+    """For the main thread: one create each time, with a limit of time that most of them exceed."""
 
     def __init__(self, worker: Worker, clients: list[Any]) -> None:
         self._worker = worker

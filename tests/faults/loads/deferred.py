@@ -13,10 +13,11 @@ from kazoo.exceptions import NodeExistsError
 
 from parkazoo import DeferredError
 from tests.faults import catching_up
-from tests.faults.load import Worker
+from tests.faults.load import InterruptedCallError, Worker
 from tests.faults.retries import until_answered
 
 DIRECTORIES, MOST = 6, 2000
+SHARE_LIMITED = 0.002  # of the puts may have a time limit
 
 
 class DeferredLoad:
@@ -51,16 +52,30 @@ class DeferredLoad:
         try:
             for value in range(1, each + 1):
                 for name in names:
-                    tickets[name].append(later.put(f"{worker.root}/{name}", b"%d" % value))
+                    self._put(worker, later, name, value, tickets[name])
                 if worker.dice.random() < 0.02:
                     worker.pause(0.02)
-            later.barrier()
+            with worker.limited():
+                later.barrier()
             worker.record("barrier", names=names, each=each)
-        except DeferredError as error:
+        except (DeferredError, InterruptedCallError) as error:
             worker.record("refused", error=str(error)[:200])
         _close(later)
         for name, some in tickets.items():
             worker.record("told", name=name, states=_counts([ticket.state for ticket in some]))
+
+    def _put(self, worker: Worker, later: Any, name: str, value: int, tickets: list[Any]) -> None:
+        """One that is interrupted has no ticket, and may land. It is the last: all those behind it are refused."""
+        try:
+            if worker.dice.random() < SHARE_LIMITED:
+                with worker.limited():
+                    ticket = later.put(f"{worker.root}/{name}", b"%d" % value)
+            else:
+                ticket = later.put(f"{worker.root}/{name}", b"%d" % value)
+        except InterruptedCallError:
+            worker.record("without a ticket", name=name)
+            raise DeferredError("interrupted") from None
+        tickets.append(ticket)
 
     def finish(self, client: Any, root: str, record: Any) -> None:
         for number in range(DIRECTORIES):

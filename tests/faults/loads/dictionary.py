@@ -1,13 +1,15 @@
 """DistributedDict: no write is lost, none is done twice, no entry goes back, and each change is told.
 
-Workers share a dictionary of several shards. Keys are of three kinds. A worker's own are set to 1, 2, 3 and so on
-by nobody else. The shared ones are added to by all, by compare_and_set, so their value is their version. Items are
-put by one worker and popped by any. Each worker also records what it hears of each change, and at its end whether
-it has heard of all that is there.
+Workers share a dictionary of several shards, each with several threads, of which one is interrupted now and
+then. Keys are of three kinds. A thread's own are set to 1, 2, 3 and so on by nobody else. The shared ones are
+added to by all, by compare_and_set, so their value is their version. Items are put by one thread and popped by
+any. Each worker also records what it hears of each change, and at its end whether it has heard of all that is
+there.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +17,10 @@ from kazoo.exceptions import KazooException
 
 from parkazoo import OutcomeUnknown
 from parkazoo.structures.policies import Linearizable, Watch
-from tests.faults.load import Worker
+from tests.faults.load import InterruptedCallError, Worker
 from tests.faults.retries import until_answered
 
-SHARDS, OWN, SHARED = 4, 4, 3
+SHARDS, OWN, SHARED, THREADS = 4, 4, 3, 4
 PAUSE_S = 0.05
 TOLD_TIMEOUT_S, POLL_S = 60.0, 0.1
 
@@ -37,9 +39,14 @@ class DictionaryLoad:
         client = worker.connect()
         shared = until_answered(lambda: client.DistributedDict(f"{worker.root}/d", Watch(), shards=SHARDS))
         user = _User(worker, shared)
-        while not worker.is_over():
-            user.act()
-            worker.pause(worker.dice.uniform(0.0, PAUSE_S))
+        shared.on_change(user.hear)
+        others = [_User(worker.part(number), shared, number) for number in range(1, THREADS)]
+        threads = [threading.Thread(target=other.act_to_the_end) for other in others]
+        for thread in threads:
+            thread.start()
+        user.act_to_the_end()
+        for thread in threads:
+            thread.join()
         fresh = until_answered(lambda: client.DistributedDict(f"{worker.root}/d", Linearizable(), shards=SHARDS))
         there = until_answered(lambda: {key: fresh.get_with_version(key) for key in fresh if is_followed(key)})
         user.wait_until_told(there)
@@ -60,7 +67,8 @@ def is_followed(key: str) -> bool:
 class _User:
     """Does what its dice say, and records what comes of it."""
 
-    def __init__(self, worker: Worker, shared: Any) -> None:
+    def __init__(self, worker: Worker, shared: Any, number: int = 0) -> None:
+        self._name = f"{worker.number}-{worker.life}.{number}"
         self._worker = worker
         self._dice = worker.dice
         self._shared = shared
@@ -68,12 +76,13 @@ class _User:
         self._items = 0
         self._told: dict[str, int] = {}
         self._actions = (*[self._set] * 4, *[self._add] * 3, self._put, *[self._pop] * 2, self._update)
-        shared.on_change(self._hear)
 
-    def act(self) -> None:
-        self._dice.choice(self._actions)()
+    def act_to_the_end(self) -> None:
+        while not self._worker.is_over():
+            self._dice.choice(self._actions)()
+            self._worker.pause(self._dice.uniform(0.0, PAUSE_S))
 
-    def _hear(self, key: str, old: Any, new: Any, version: int | None) -> None:
+    def hear(self, key: str, old: Any, new: Any, version: int | None) -> None:
         if is_followed(key):
             self._worker.record("seen", key=key, value=new, version=version)
             self._told[key] = -1 if version is None else version
@@ -88,14 +97,17 @@ class _User:
         self._write(values, lambda: self._shared.update(values))
 
     def _next(self) -> tuple[str, int]:
-        key = f"own-{self._worker.number}-{self._worker.life}-{self._dice.randrange(OWN)}"
+        key = f"own-{self._name}-{self._dice.randrange(OWN)}"
         self._numbers[key] = self._numbers.get(key, 0) + 1
         return key, self._numbers[key]
 
     def _write(self, values: dict[str, int], write: Callable[[], None]) -> None:
         self._worker.record("writing", values=values)
         try:
-            write()
+            with self._worker.limited():
+                write()
+        except InterruptedCallError:
+            outcome = dict.fromkeys(values, "unknown")
         except KazooException as error:
             outcome = outcome_of(error, values)
         else:
@@ -107,17 +119,23 @@ class _User:
         value, version = self._shared.get_with_version(key)
         self._worker.record("adding", key=key)
         try:
-            outcome = "done" if self._shared.compare_and_set(key, version, value + 1) else "not done"
+            with self._worker.limited():
+                outcome = "done" if self._shared.compare_and_set(key, version, value + 1) else "not done"
+        except InterruptedCallError:
+            outcome = "unknown"
         except KazooException as error:
             outcome = outcome_of(error, [key])[key]
         self._worker.record("added", key=key, outcome=outcome)
 
     def _put(self) -> None:
         self._items += 1
-        item = f"item-{self._worker.number}-{self._worker.life}-{self._items}"
+        item = f"item-{self._name}-{self._items}"
         self._worker.record("putting", item=item)
         try:
-            self._shared.setdefault(item, 0)
+            with self._worker.limited():
+                self._shared.setdefault(item, 0)
+        except InterruptedCallError:
+            outcome = "unknown"
         except KazooException as error:
             outcome = outcome_of(error, [item])[item]
         else:
@@ -131,7 +149,10 @@ class _User:
         item = self._dice.choice(items)
         self._worker.record("popping", item=item)
         try:
-            outcome = "done" if self._shared.pop(item, None) is not None else "not done"
+            with self._worker.limited():
+                outcome = "done" if self._shared.pop(item, None) is not None else "not done"
+        except InterruptedCallError:
+            outcome = "unknown"
         except KazooException as error:
             outcome = outcome_of(error, [item])[item]
         self._worker.record("popped", item=item, outcome=outcome)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from tests.faults import guarded_writes
-from tests.faults.load import Worker
+from tests.faults.load import InterruptedCallError, Worker
 from tests.faults.retries import BEAT_S, beating
 
 PATIENCE_S = 8.0
@@ -40,7 +41,8 @@ class ElectionLoad:
                     target=self._give_up, args=(worker, election, is_answered), daemon=True
                 )
                 candidate.start()
-                election.run(self._lead, worker, client, election, hold, is_answered)
+                with suppress(InterruptedCallError), worker.limited():
+                    election.run(self._lead, worker, client, election, hold, is_answered)
                 is_answered.set()
                 candidate.join()
                 worker.pause(worker.dice.uniform(0.0, 0.1))
@@ -54,6 +56,7 @@ class ElectionLoad:
                 election.cancel()
 
     def _lead(self, worker: Worker, client: Any, election: Any, hold: int, is_answered: threading.Event) -> None:
+        worker.lift_limit()
         is_answered.set()
         has_broken = threading.Event()
         listener = partial(self._watch, has_broken)

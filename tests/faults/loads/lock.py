@@ -1,11 +1,11 @@
-"""Lock: never held by two."""
+"""Lock: never held by two. An acquire that is interrupted leaves no contender behind."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tests.faults import guarded_writes
-from tests.faults.load import Worker
+from tests.faults.load import InterruptedCallError, Worker
 from tests.faults.retries import beating
 
 NAMES = ("one", "two")
@@ -30,12 +30,17 @@ class LockLoad:
                 hold += 1
                 lock = worker.dice.choice(locks)
                 worker.record("asking", lock=lock.path, hold=hold)
-                if guarded_writes.is_acquired(worker, lock, PATIENCE_S):
+                try:
+                    with worker.limited():
+                        is_acquired = guarded_writes.is_acquired(worker, lock, PATIENCE_S)
+                except InterruptedCallError:
+                    continue
+                if is_acquired:
                     writes = iter(range(worker.dice.randrange(1, 6)))
                     guarded_writes.hold(
                         worker, client, lock, hold, lambda writes=writes: next(writes, None) is None
                     )
-                    lock.release()
+                    guarded_writes.release(worker, lock)
                 worker.pause(worker.dice.uniform(0.0, 0.1))
         client.stop()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tests.faults.load import Worker
+from tests.faults.load import InterruptedCallError, Worker
 from tests.faults.retries import LOST, beating, until_answered
 
 PATIENCE_S = 1.0
@@ -30,16 +30,22 @@ class LockingQueueLoad:
                 if worker.dice.random() < SHARE_PUT:
                     number += 1
                     self._put(worker, queue, f"{worker.number}.{worker.life}.{number}")
-                elif not self._is_given_back(worker, queue):
-                    queue = client.LockingQueue(f"{worker.root}/items")  # the old one still gives what it has lost
+                else:
+                    try:
+                        is_given_back = self._is_given_back(worker, queue)
+                    except InterruptedCallError:
+                        is_given_back = False  # or the old one may say so again
+                    if not is_given_back:  # the old one still gives what it has lost
+                        queue = client.LockingQueue(f"{worker.root}/items")
                 worker.pause(worker.dice.uniform(0.0, 0.1))
         client.stop()
 
     def _put(self, worker: Worker, queue: Any, item: str) -> None:
         worker.record("putting", item=item)
         try:
-            queue.put(item.encode(), worker.dice.randrange(100, 103))
-        except LOST:
+            with worker.limited():
+                queue.put(item.encode(), worker.dice.randrange(100, 103))
+        except (InterruptedCallError, *LOST):
             worker.record("lost")
         else:
             worker.record("put", item=item)
@@ -47,7 +53,8 @@ class LockingQueueLoad:
     def _is_given_back(self, worker: Worker, queue: Any) -> bool:
         """Get an item and consume or release it; False if it turned out to be lost."""
         worker.record("getting")
-        value = until_answered(partial(queue.get, PATIENCE_S))
+        with worker.limited():
+            value = until_answered(partial(queue.get, PATIENCE_S))
         if value is None:
             return True
         item = value.decode()
@@ -64,7 +71,8 @@ class LockingQueueLoad:
             losses -= 1
             return has_succeeded
 
-        has_succeeded = bool(until_answered(give_back))
+        with worker.limited():
+            has_succeeded = bool(until_answered(give_back))
         worker.record("consumed" if is_consumed else "released", item=item, ok=has_succeeded, losses=losses)
         return has_succeeded
 

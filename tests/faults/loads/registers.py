@@ -29,7 +29,7 @@ from kazoo.exceptions import (
 )
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from parkazoo import ParKazooClient
+from parkazoo import AnswerLostError, ParKazooClient
 from parkazoo.kazoo_private import (
     CheckVersion,
     Create,
@@ -46,8 +46,9 @@ from parkazoo.kazoo_private import (
     Sync,
     Transaction,
 )
+from parkazoo.protocol.presence import Presence
 from tests.faults.linearizable import OK, Call
-from tests.faults.load import Worker
+from tests.faults.load import InterruptedCallError, Worker
 
 PERIODS_S = (2.0, 5.0, 12.0)  # for how long the znodes of a group are used, by its kind
 PATHS = ("d", "e", "d/a", "d/b", "d/a/x")
@@ -55,7 +56,7 @@ SIBLINGS = (("d", "e"), ("d/a", "d/b"))
 PAUSE_S = 0.06
 PIPELINED = 5
 REFUSALS = (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError)
-UNKNOWN = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTimeoutError)
+UNKNOWN = (AnswerLostError, ConnectionClosedError, ConnectionLoss, OperationTimeoutError, SessionExpiredError)
 
 
 # ---- what is recorded ------------------------------------------------------------------------
@@ -82,6 +83,29 @@ class Recorder:
         self._record("call", number=number, call=call)
         return self._call(request, _Answered(reply, lambda answer: self._answer(number, request, answer)))
 
+    def record_once(self, client: Any, request: Any) -> None:
+        """Create, set or delete by ``client.once``; of a set the version that it sets must be given.
+
+        The requests that it takes are not recorded, as several may be needed for one write.
+        """
+        number = next(self._numbers)
+        self._record("call", number=number, call=self._describe(request))
+        try:
+            self._do_once(client, request)
+        except Exception as error:
+            self._answer(number, request, error)
+            raise
+        done = request.version + 1 if isinstance(request, SetData) else OK
+        self._record("answer", number=number, result=done)
+
+    def _do_once(self, client: Any, request: Any) -> None:
+        if isinstance(request, Create):
+            client.once(client.create, request.path, request.data)
+        elif isinstance(request, SetData):
+            client.once(client.set, request.path, request.data, request.version)
+        else:
+            client.once(client.delete, request.path, request.version)
+
     def _answer(self, number: int, request: Any, answer: Any) -> None:
         if isinstance(answer, UNKNOWN):
             self._record("answer", number=number, unknown=type(answer).__name__)
@@ -93,6 +117,8 @@ class Recorder:
         if isinstance(request, Transaction):
             calls = [self._describe(each) for each in request.operations]
             return ("transaction", tuple(calls))
+        if isinstance(request, Presence):
+            return None  # it has no version that could be judged
         path = getattr(request, "path", "")
         if not path.startswith(self._root + "/") and (path != self._root or isinstance(request, Exists)):
             return None  # kazoo's ensure_path looks as far up as the root
@@ -160,7 +186,9 @@ def _result(request: Any, answer: Any) -> Any:
 class _User:
     """Does what its dice say, and leaves all answers to the recorder."""
 
-    def __init__(self, worker: Worker, client: ParKazooClient) -> None:
+    def __init__(self, worker: Worker, client: ParKazooClient, recorder: Recorder) -> None:
+        self._worker = worker
+        self._recorder = recorder
         self._root = worker.root
         self._dice = worker.dice
         self._client = client
@@ -171,6 +199,7 @@ class _User:
             *(self._read_after_sync,) * 5,
             *(self._read_after_write,) * 2,
             *(self._pipeline,) * 2,
+            *(self._once,) * 3,
             self._ensure,
             self._delete_all,
             self._transaction,
@@ -179,7 +208,7 @@ class _User:
     def act(self) -> None:
         kind = self._dice.randrange(len(PERIODS_S))
         self._group = f"{self._root}/{kind}.{int(time.monotonic() // PERIODS_S[kind])}."
-        with suppress(*REFUSALS, *UNKNOWN):
+        with suppress(*REFUSALS, *UNKNOWN, InterruptedCallError), self._worker.limited():
             self._dice.choice(self._actions)()
 
     def _path(self) -> str:
@@ -190,6 +219,17 @@ class _User:
 
     def _write(self) -> None:
         self._issue_write(self._path()).get()
+
+    def _once(self) -> None:
+        path = self._path()
+        request = self._dice.choice(
+            (
+                Create(path, next(self._values), OPEN_ACL_UNSAFE, 0),
+                SetData(path, next(self._values), self._dice.choice((0, 1, 2))),
+                Delete(path, self._version()),
+            )
+        )
+        self._recorder.record_once(self._client, request)
 
     def _issue_write(self, path: str) -> Any:
         client, version = self._client, self._version()
@@ -269,8 +309,7 @@ class Registers:
 
     def work(self, worker: Worker) -> None:
         client = worker.connect()
-        Recorder(client, worker.root, worker.record)
-        user = _User(worker, client)
+        user = _User(worker, client, Recorder(client, worker.root, worker.record))
         while not worker.is_over():
             user.act()
             worker.pause(worker.dice.random() * PAUSE_S)

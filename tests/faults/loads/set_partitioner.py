@@ -15,7 +15,7 @@ from typing import Any
 from kazoo.exceptions import ConnectionClosedError
 from kazoo.recipe.partitioner import SetPartitioner
 
-from tests.faults.load import Worker
+from tests.faults.load import InterruptedCallError, Worker
 from tests.faults.retries import LOST, beating
 
 ITEMS = 5
@@ -80,19 +80,29 @@ class SetPartitionerLoad:
             )
         except LOST:
             return False
+        try:
+            return self._has_used(worker, parts, identifier)
+        except InterruptedCallError:
+            worker.record("failed", member=identifier)
+            return False
+
+    def _has_used(self, worker: Worker, parts: Any, identifier: str) -> bool:
         while not worker.is_over() and worker.dice.random() >= SHARE_LEAVING:
             if parts.failed:
                 worker.record("failed", member=identifier)
                 return False
             if parts.release:
                 worker.record("releasing", member=identifier)
-                parts.release_set()
+                with worker.limited():
+                    parts.release_set()
             elif parts.acquired:
                 self._use(worker, parts, identifier)
             else:
-                parts.wait_for_acquire(PATIENCE_S)
+                with worker.limited():
+                    parts.wait_for_acquire(PATIENCE_S)
         worker.record("releasing", member=identifier)
-        parts.finish()
+        with worker.limited():
+            parts.finish()
         return True
 
     def _use(self, worker: Worker, parts: Any, identifier: str) -> None:
