@@ -45,6 +45,7 @@ class Spread:
         self.path = path
         self.buckets = buckets
         self._is_verified = False
+        self._left: dict[Callable[[WatchedEvent], Any], _Once] = {}  # by the user's watches
 
     def path_of(self, name: str) -> str:
         """The path of a child, for every method of the client.
@@ -110,7 +111,22 @@ class Spread:
         :raises: as ``client.get_children``; then the watch may have been left on some buckets.
         """
         self.verify()
-        once = _Once(watch, self.path) if watch else None
+        if watch is None:
+            return self._list(None)
+        once = _Once(watch, self)
+        try:
+            names = self._list(once)
+        finally:
+            if once.has_been_called:  # answers have come since
+                self._withdraw(once)
+        earlier = self._left.pop(watch, None)
+        if not once.has_been_called:
+            self._left[watch] = once
+        if earlier is not None:  # kazoo too calls a function once, however often it was left
+            self._withdraw(earlier)
+        return names
+
+    def _list(self, once: _Once | None) -> list[str]:
         paths = [self.bucket(number) for number in range(self.buckets)]
         names: list[str] = []
         while paths:
@@ -122,6 +138,16 @@ class Spread:
             coming = [(path, self.client.exists_async(path, watch=once)) for path in missing]
             paths = [path for path, stat in coming if stat.get() is not None]
         return names
+
+    def called(self, once: _Once, watch: Callable[[WatchedEvent], Any]) -> None:
+        """A watch is about to be called: the other buckets need not hold it any more."""
+        if self._left.get(watch) is once:
+            del self._left[watch]
+        self._withdraw(once)
+
+    def _withdraw(self, once: _Once) -> None:
+        for number in range(self.buckets):
+            self.client.withdraw_watch(self.bucket(number), once)
 
     def count(self) -> int:
         """The number of children; as :meth:`get_children`, of no one moment."""
@@ -178,12 +204,15 @@ def _extend(names: list[str], listing: Any) -> bool:
 class _Once:
     """One watch for all buckets."""
 
-    def __init__(self, watch: Callable[[WatchedEvent], Any], path: str) -> None:
-        self._watch: Callable[[WatchedEvent], Any] | None = watch
-        self._path = path
+    def __init__(self, watch: Callable[[WatchedEvent], Any], spread: Spread) -> None:
+        self.has_been_called = False
+        self._watch = watch
+        self._spread = spread
 
     def __call__(self, event: WatchedEvent) -> None:
-        watch, self._watch = self._watch, None  # watches are called one at a time
-        if watch is not None:
-            is_of_session = event.type == EventType.NONE
-            watch(event if is_of_session else event._replace(type=EventType.CHILD, path=self._path))
+        if self.has_been_called:  # watches are called one at a time
+            return
+        self.has_been_called = True
+        self._spread.called(self, self._watch)
+        is_of_session = event.type == EventType.NONE
+        self._watch(event if is_of_session else event._replace(type=EventType.CHILD, path=self._spread.path))

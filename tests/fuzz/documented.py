@@ -209,6 +209,18 @@ def _may_not_read_an_entry(difference: Difference) -> bool:
     return difference.call.name == "LockingQueue.get" and bool(difference.parkazoo == NO_AUTH)
 
 
+def _lacks_its_chroot(difference: Difference) -> bool:
+    """More than the last level of it is missing. It may have been made before, for another client too."""
+    call, chroot = difference.call, difference.case.clients[difference.call.client].chroot
+    is_made = "." in call.name or call.name == "ensure_path" or call.args.get("makepath", False)
+    return bool(
+        is_made
+        and (chroot or "").count("/") > 1
+        and difference.kazoo == "raises NoNodeError"
+        and difference.parkazoo != difference.kazoo
+    )
+
+
 def _has_two_reasons(difference: Difference) -> bool:
     """ParKazoo has looked for the parent first."""
     theirs, ours = difference.kazoo, difference.parkazoo
@@ -216,6 +228,8 @@ def _has_two_reasons(difference: Difference) -> bool:
         is_other = isinstance(ours, list) and "raises NoNodeError" in ours
     else:
         is_other = theirs == "raises InvalidACLError" and ours in (NO_AUTH, "raises NoNodeError")
+        if difference.call.name == "ensure_path":  # asks for all levels at once, and the first error counts
+            is_other |= theirs == NO_AUTH and ours == "raises InvalidACLError"
     return difference.is_grown and is_other
 
 
@@ -271,6 +285,11 @@ RULES = (
         True,
         _may_not_read_an_entry,
         is_silent=True,
+    ),
+    Rule(
+        "`ensure_path` and a create with `makepath` make all that is missing of it. kazoo's raise NoNodeError",
+        True,
+        _lacks_its_chroot,
     ),
     Rule(
         "a call that cannot be for two reasons may raise the other one: NoNodeError or NoAuthError of the parent "

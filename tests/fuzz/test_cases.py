@@ -178,6 +178,26 @@ class TestRules(unittest.TestCase):
             self.assertFalse(self.allowed(call, parkazoo, kazoo, [], is_grown=True))
         self.assertFalse(self.allowed(transaction, "raises CrossEnsembleError", [True], [], is_grown=True))
 
+    def test_the_levels_of_a_path_at_once(self) -> None:
+        call = Call(0, "ensure_path", "/a/b")
+        self.assertTrue(self.allowed(call, NO_AUTH, "raises InvalidACLError", [], is_grown=True))
+        self.assertFalse(self.allowed(call, NO_AUTH, "raises InvalidACLError", []))
+
+    def test_a_chroot_of_which_two_levels_are_missing(self) -> None:
+        def allowed(chroot: str, call: Call, kazoo: Any, parkazoo: Any) -> bool:
+            case = Case("/fuzz-1", (), (Client(chroot),), (call,))
+            return rule_for(Difference(case, call, kazoo, parkazoo, set(), lambda path: [])) is not None
+
+        for call in (
+            Call(0, "create", "/x", {"makepath": True}),
+            Call(0, "ensure_path", "/x"),
+            Call(0, "Party.len"),
+        ):
+            self.assertTrue(allowed("/a/b", call, NO_NODE, None))
+            self.assertFalse(allowed("/a", call, NO_NODE, None))
+            self.assertFalse(allowed("/a/b", call, None, NO_NODE))
+        self.assertFalse(allowed("/a/b", Call(0, "get", "/x"), NO_NODE, None))
+
     def test_native_directories_where_pins_decide(self) -> None:
         path, closed = self.directory(is_native=True), [ACL(ALL & ~DELETE, ANYONE_ID_UNSAFE)]
         self.assertTrue(self.allowed(Call(0, "delete", path), True, NO_AUTH, closed, is_grown=True))

@@ -61,6 +61,23 @@ class TestSpread(LiveTest):
                 self.client.sync("/")
                 self.assertEqual([(each.type, each.path) for each in events], [(EventType.CHILD, self.path)])
 
+    def test_a_watch_that_is_left_often(self) -> None:
+        """It is called once, and no bucket holds more than one."""
+        events = Seen()
+        members = self.client.members.values()
+
+        def left() -> int:
+            tables = [table for each in members for table in (each._data_watchers, each._child_watchers)]
+            return len({id(watch) for table in tables for watches in [*table.values()] for watch in [*watches]})
+
+        self.fill()
+        for _ in range(5):
+            self.spread.get_children(events)
+        wait_until(lambda: left() == 1, "one is left")
+        self.spread.delete("n1")
+        wait_until(lambda: not left(), "none is left")
+        self.assertEqual(len(events.wait()), 1)
+
     def test_a_watch_on_each(self) -> None:
         events = Seen()
         self.assertIsNone(self.spread.exists("n1", events))
