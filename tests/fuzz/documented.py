@@ -119,11 +119,26 @@ def _created(difference: Difference) -> list[str]:
     return _of_transaction(difference, "create")
 
 
-def _first_child_needs_acl(difference: Difference) -> bool:
-    def is_hidden(directory: str) -> bool:
-        return not difference.is_native(directory) and not difference.may(Permissions.ADMIN, directory)
+def _is_hidden(difference: Difference, directory: str) -> bool:
+    return not difference.is_native(directory) and not difference.may(Permissions.ADMIN, directory)
 
-    return _was_refused(difference) and any(is_hidden(split(path)[0]) for path in _created(difference))
+
+def _first_child_needs_acl(difference: Difference) -> bool:
+    return _was_refused(difference) and any(
+        _is_hidden(difference, split(path)[0]) for path in _created(difference)
+    )
+
+
+def _first_child_above_needs_acl(difference: Difference) -> bool:
+    """Both were refused, but kazoo may have made more of what is above."""
+    call, path = difference.call, difference.path
+    if difference.parkazoo != NO_AUTH or not (call.name == "ensure_path" or call.args.get("makepath", False)):
+        return False
+    above = []
+    while path != "/":
+        path = split(path)[0]
+        above.append(path)
+    return any(_is_hidden(difference, each) for each in above)
 
 
 def _stat_without_read(difference: Difference) -> bool:
@@ -210,12 +225,12 @@ def _may_not_read_an_entry(difference: Difference) -> bool:
 
 
 def _lacks_its_chroot(difference: Difference) -> bool:
-    """More than the last level of it is missing. It may have been made before, for another client too."""
+    """More than the last level of it is missing; the case's root may have been deleted too."""
     call, chroot = difference.call, difference.case.clients[difference.call.client].chroot
     is_made = "." in call.name or call.name == "ensure_path" or call.args.get("makepath", False)
     return bool(
         is_made
-        and (chroot or "").count("/") > 1
+        and (chroot or "/") != "/"
         and difference.kazoo == "raises NoNodeError"
         and difference.parkazoo != difference.kazoo
     )
@@ -227,7 +242,7 @@ def _has_two_reasons(difference: Difference) -> bool:
     if theirs == "raises CrossEnsembleError":
         is_other = isinstance(ours, list) and "raises NoNodeError" in ours
     else:
-        is_other = theirs == "raises InvalidACLError" and ours in (NO_AUTH, "raises NoNodeError")
+        is_other = theirs == "raises InvalidACLError" and str(ours).startswith("raises")
         if difference.call.name == "ensure_path":  # asks for all levels at once, and the first error counts
             is_other |= theirs == NO_AUTH and ours == "raises InvalidACLError"
     return difference.is_grown and is_other
@@ -262,6 +277,7 @@ RULES = (
         _delete_needs_delete,
     ),
     Rule("A first child needs the directory's ACL", True, _first_child_needs_acl),
+    Rule("A first child needs the directory's ACL", True, _first_child_above_needs_acl, is_silent=True),
     Rule(
         "Without READ on a directory, the stat that a `set` or `get_acls` returns shows no children",
         False,
@@ -292,8 +308,7 @@ RULES = (
         _lacks_its_chroot,
     ),
     Rule(
-        "a call that cannot be for two reasons may raise the other one: NoNodeError or NoAuthError of the parent "
-        "comes first",
+        "a call that cannot be for two reasons may raise the other one: what is wrong with the parent comes first",
         False,
         _has_two_reasons,
     ),

@@ -178,6 +178,14 @@ class TestRules(unittest.TestCase):
             self.assertFalse(self.allowed(call, parkazoo, kazoo, [], is_grown=True))
         self.assertFalse(self.allowed(transaction, "raises CrossEnsembleError", [True], [], is_grown=True))
 
+    def test_a_first_child_above(self) -> None:
+        """Both are refused, and kazoo has made a level more."""
+        path, hidden = self.directory(is_native=False), [ACL(ALL, IDS["bob"])]
+        call = Call(0, "create", f"{path}/x/y", {"makepath": True})
+        self.assertTrue(self.allowed(call, NO_AUTH, NO_AUTH, hidden))
+        self.assertFalse(self.allowed(call, NO_AUTH, NO_AUTH, OPEN_ACL_UNSAFE))
+        self.assertFalse(self.allowed(Call(0, "create", f"{path}/x/y"), NO_AUTH, NO_AUTH, hidden))
+
     def test_the_levels_of_a_path_at_once(self) -> None:
         call = Call(0, "ensure_path", "/a/b")
         self.assertTrue(self.allowed(call, NO_AUTH, "raises InvalidACLError", [], is_grown=True))
@@ -194,7 +202,7 @@ class TestRules(unittest.TestCase):
             Call(0, "Party.len"),
         ):
             self.assertTrue(allowed("/a/b", call, NO_NODE, None))
-            self.assertFalse(allowed("/a", call, NO_NODE, None))
+            self.assertFalse(allowed("", call, NO_NODE, None))
             self.assertFalse(allowed("/a/b", call, None, NO_NODE))
         self.assertFalse(allowed("/a/b", Call(0, "get", "/x"), NO_NODE, None))
 
