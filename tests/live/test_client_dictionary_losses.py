@@ -64,7 +64,7 @@ class TestLostConnections(DictionaryTest):
     def behind_it(self, call: Callable[[], None]) -> Iterator[None]:
         """Once, while a write pauses until it asks what has become of it."""
         calls = [call]
-        with mock.patch.object(self.client.handler, "sleep_func", lambda seconds: calls and calls.pop()()):
+        with mock.patch.object(self.client.waits, "pause", lambda seconds: calls and calls.pop()()):
             yield
         self.assertEqual(calls, [])
 
