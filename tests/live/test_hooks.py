@@ -12,9 +12,11 @@ from typing import Any
 
 from kazoo.exceptions import SessionExpiredError, UnimplementedError
 from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.retry import KazooRetry
 
 from parkazoo import ParKazooClient
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED, Exists, GetChildren
+from tests.handlers import make_handler
 from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
 
 CONNECTING, CONNECTED = KeeperState.CONNECTING, KeeperState.CONNECTED
@@ -189,7 +191,9 @@ class TestPatroni(HooksTest):
         self.assertIsNotNone(client.exists(root))
 
     def test_retry(self) -> None:
-        client: Any = self.parkazoo(command_retry={"max_tries": -1, "deadline": 1})
+        handler = make_handler()
+        retry = KazooRetry(max_tries=-1, deadline=1, sleep_func=handler.sleep_func)
+        client: Any = self.parkazoo(handler=handler, command_retry=retry)
         client._retry.deadline = DEADLINE_S
         self.assertIsNotNone(client.retry(client.exists, "/"))
 
