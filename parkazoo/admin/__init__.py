@@ -14,6 +14,7 @@ from parkazoo.admin.clients import TIMEOUT_S, Auth
 from parkazoo.admin.grow import abort_growth, grow_map
 from parkazoo.admin.loss import Loss
 from parkazoo.admin.make import init_map
+from parkazoo.admin.new_identity import give_new_identity
 from parkazoo.admin.read import read_map
 from parkazoo.admin.registrations import ClientList, RegisteredClient, list_clients
 from parkazoo.admin.rise import Waiting
@@ -48,6 +49,7 @@ __all__ = [
     "describe_rule",
     "find_elsewhere",
     "find_whereabouts",
+    "give_new_identity",
     "grow_map",
     "init_map",
     "list_clients",

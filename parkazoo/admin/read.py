@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from parkazoo.admin.clients import (
@@ -18,6 +19,7 @@ from parkazoo.admin.clients import (
     try_each,
 )
 from parkazoo.admin.contents import parse_map
+from parkazoo.admin.copied import verify_not_copied
 from parkazoo.admin.identity import cluster_of
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, no_map_error, parse_hosts
@@ -33,7 +35,7 @@ def read_map(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **cli
     Those count that answer with the first one, or soon after it. Other arguments as for `init_map`.
 
     :raises ClusterMapError: if there is none, none can be read, one can't be used, they are of several clusters,
-        or no server answers at `hosts`.
+        a server belongs to a copy of the cluster, or no server answers at `hosts`.
     """
     servers = [format_hosts([server]) for server in parse_hosts(hosts)]
     options = {**client_options, "auth_data": list(auth)}
@@ -44,6 +46,7 @@ def read_map(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **cli
         found, unreadable = try_each(clients, _read)
         if not any(cluster_map for cluster_map, _ in found.values()) and unreadable:
             raise ClusterMapError(next(iter(unreadable.values())))
+        for_each([*found], partial(_verify_not_copied, clients, found, options, timeout_s))
     maps = {server: cluster_map for server, (cluster_map, _) in found.items() if cluster_map is not None}
     if not maps:
         raise no_map_error(hosts, next((record for _, record in found.values() if record is not None), None))
@@ -55,6 +58,18 @@ def read_map(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **cli
                 "give those of one"
             )
     return max(maps.values(), key=lambda each: each.epoch)
+
+
+def _verify_not_copied(
+    clients: Mapping[str, AdminClient],
+    found: Mapping[str, tuple[ClusterMap | None, bytes | None]],
+    options: Mapping[str, Any],
+    timeout_s: float,
+    server: str,
+) -> None:
+    cluster_map, record = found[server]
+    if cluster_map is not None:
+        verify_not_copied(cluster_map, clients[server], record or b"", options, timeout_s)
 
 
 def _read(client: AdminClient) -> tuple[ClusterMap | None, bytes | None]:

@@ -167,6 +167,19 @@ class Owner(Protocol[MemberT_contra]):
         :param config: the answer to a read of ``/zookeeper/config``, perhaps an exception.
         """
 
+    def doubts(self, member: MemberT_contra, server: Server) -> str:
+        """Called behind the registration of a session: may this server belong to a copy of the ensemble?
+
+        :returns: the servers to ask whether they have the registration, ``"h:p,h:p"``; empty if there is no doubt.
+        """
+
+    def refuse_copy(self, member: MemberT_contra, server: str) -> Exception:
+        """They have not: the client cannot start.
+
+        :param server: its address.
+        :returns: why.
+        """
+
     def is_fatal(self, member: MemberT_contra) -> bool:
         """Its ZooKeeper session has expired: does the client's end? If not, it begins another by itself."""
 

@@ -20,11 +20,11 @@ from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, SessionId, pack_
 from parkazoo.protocol.cluster_map import FIRST, ClusterMap, format_hosts, parse_hosts
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.registration import registration_path
-from parkazoo.protocol.server_list import Servers, parse_config
+from parkazoo.protocol.server_list import Server, Servers, parse_config
 from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
-from parkazoo.protocol.wrong_ensemble import identity_error
+from parkazoo.protocol.wrong_ensemble import copy_error, identity_error
 
 
 class Roster(Generic[MemberT]):
@@ -152,6 +152,19 @@ class Roster(Generic[MemberT]):
             return
         if self._servers.take(member.name, parse_config(config[0])):
             self._settle(member, member.name)
+
+    def doubts(self, member: MemberT, server: Server) -> str:
+        """See :meth:`parkazoo.engine.ports.Owner.doubts`."""
+        if self.driver is not None or member is not self.first or self._atlas.is_of_one:
+            return ""  # of one ensemble the user's own servers are used, and no others
+        assert self.cluster_map is not None
+        hosts = self.cluster_map.ensembles.get(member.name, "")
+        return "" if not hosts or server in parse_hosts(hosts) else hosts
+
+    def refuse_copy(self, member: MemberT, server: str) -> Exception:
+        """See :meth:`parkazoo.engine.ports.Owner.refuse_copy`."""
+        assert self.cluster_map is not None
+        return self._refuse(member, copy_error(self.cluster_map, member.name, server), server)
 
     def _refuse(self, member: MemberT, error: Exception, server: str) -> Exception:
         """What waits for an ensemble fails when all its servers have turned out to be wrong."""

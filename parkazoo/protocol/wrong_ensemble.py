@@ -44,3 +44,17 @@ def identity_error(cluster_map: ClusterMap, name: str, answer: Any) -> Exception
         return answer
     record = None if isinstance(answer, NoNodeError) else answer[0] or b""  # kazoo gives None for no data
     return wrong_ensemble_error(cluster_map, name, record)
+
+
+def copy_error(cluster_map: ClusterMap, name: str, server: str) -> ClusterMapError:
+    """The error to raise when a server has an ensemble's data, and is not in one ensemble with its servers.
+
+    :param server: its address, which the map does not name.
+    """
+    return ClusterMapError(
+        f"server {server} has the data of ensemble {name} of cluster {cluster_map.cluster}, but is not in one "
+        f"ensemble with the servers that the map names, {cluster_map.ensembles[name]}: these do not know its "
+        "sessions. If it belongs to a copy of the cluster, give the copy an identity of its own: `parkazoo map "
+        "new-identity` with the copy's servers. If the ensemble has moved, stop the servers that it has left, and "
+        f"put its new ones into the map: `parkazoo map hosts {name}=H:P,H:P`. See docs/operations/map.md"
+    )

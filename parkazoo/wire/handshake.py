@@ -3,30 +3,30 @@
 Connect; SASL, if wanted; then, together, the credentials and reads of the ensemble's identity and of its copy of
 the cluster map. What follows is sent only if this is the ensemble that the map means, because its address may now
 belong to another one. A new session then registers, and reads the copy behind that. The last read of the copy
-leaves a watch, and so does a read of the ensemble's own configuration beside it.
+leaves a watch, and so does a read of the ensemble's own configuration beside it. If the map does not name the
+first server that a client meets, those that it names are asked whether they know the session (`same_ensemble.py`).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import ConnectionDropped, NodeExistsError
 
 from parkazoo.engine.ports import OtherSession
-from parkazoo.kazoo_private import CloseInstance, Connect, GetData, SetData
+from parkazoo.kazoo_private import Connect, GetData, SetData
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.steps import Request
 from parkazoo.wire.attempt import Attempt, Closed, Limit, Steps, connect, receive, secure, send
+from parkazoo.wire.dialogue import Authenticate, ask, close_session, receive_all
 from parkazoo.wire.exchange import CONNECTING, Exchange
-from parkazoo.wire.frames import request_frame
 from parkazoo.wire.own_read import OWN_READS
+from parkazoo.wire.same_ensemble import is_copy
 from parkazoo.wire.tls import make_context, tls_options
 
-CLOSE_XID = 1
 WRITER = b"rw"  # a server's answer to isro
 LEAST_ATTEMPTS = 3  # within the time of a session that is to go on
 
@@ -59,9 +59,6 @@ class Established(NamedTuple):
     read_timeout_s: float
     connect_timeout_s: float
     asked_s: float
-
-
-Authenticate = Callable[[Any, str, float], None]
 
 
 def reach(member: Any, address: Address) -> Callable[[Attempt], Steps[Any]]:
@@ -115,7 +112,7 @@ def _shake_hands(
         return (yield from _open_session(member, address, authenticate, attempt, exchange))
     except BaseException:  # GeneratorExit too: another server is asked
         if is_new:
-            _close_session(attempt)
+            close_session(attempt)
         raise
 
 
@@ -151,7 +148,7 @@ def _open_session(
         questions += OWN_READS
     elif not member.owner.has_map:
         questions.append(GetData(MAP, None))
-    first = exchange.credentials(member.auth_data) + _ask(exchange, questions, answers)
+    first = exchange.credentials(member.auth_data) + ask(exchange, questions, answers)
     asked_s = time.monotonic()
     yield from _ask_first(member, attempt, exchange, opening if has_sasl else opening + first)
     time_out_s = exchange.accepted.time_out / 1000
@@ -162,7 +159,7 @@ def _open_session(
         yield Limit(connect_timeout_s, f"no answer within {connect_timeout_s:.1f} s")
         asked_s = time.monotonic()
         yield from send(attempt, first)
-    yield from _receive_all(attempt, exchange)
+    yield from receive_all(attempt, exchange)
     record, copy, config = (*answers, None, None)[:3]
     _verify(member.owner.recognize(member, record, copy, str(address)))
     session = exchange.accepted.session_id
@@ -173,6 +170,8 @@ def _open_session(
         answer, copy, config = yield from _register(attempt, exchange, member.owner.registration(member, session))
         member.registered(session, answer)
         _verify(member.owner.take_copy(member, copy, str(address)))
+        if not isinstance(answer, Exception):
+            yield from _verify_place(member, address, session, record, authenticate, attempt)
         _verify(member.owner.unready())
     if config is not None:
         member.owner.take_config(member, config)
@@ -180,13 +179,13 @@ def _open_session(
     return Established(attempt.sock, address, exchange, time_out_s * 2 / 3, connect_timeout_s, asked_s)
 
 
-def _ask(exchange: Exchange, requests: list[Request], answers: list[Any]) -> bytes:
-    return b"".join(exchange.ask(request, answers.append) for request in requests)
-
-
-def _receive_all(attempt: Attempt, exchange: Exchange) -> Steps[None]:
-    while not exchange.is_handshake_over:
-        exchange.receive_handshake((yield from receive(attempt)))
+def _verify_place(
+    member: Any, address: Address, session: int, record: Any, authenticate: Authenticate, attempt: Attempt
+) -> Steps[None]:
+    """That a server at an address of the user's own is no copy of the ensemble."""
+    hosts = member.owner.doubts(member, (address.host, address.port))
+    if hosts and (yield from is_copy(member, session, record[0], hosts, authenticate, attempt)):
+        _verify(member.owner.refuse_copy(member, str(address)))
 
 
 def _verify(trouble: Exception | None) -> None:
@@ -202,13 +201,13 @@ def _register(attempt: Attempt, exchange: Exchange, create: Request) -> Steps[li
     The registration is there already if another client's session is resumed.
     """
     answers: list[Any] = []
-    yield from send(attempt, _ask(exchange, [create, *OWN_READS], answers))
-    yield from _receive_all(attempt, exchange)
+    yield from send(attempt, ask(exchange, [create, *OWN_READS], answers))
+    yield from receive_all(attempt, exchange)
     if isinstance(answers[0], NodeExistsError):
         answers.clear()
         again = SetData(create.path, create.data, -1)
-        yield from send(attempt, _ask(exchange, [again, *OWN_READS], answers))
-        yield from _receive_all(attempt, exchange)
+        yield from send(attempt, ask(exchange, [again, *OWN_READS], answers))
+        yield from receive_all(attempt, exchange)
     return answers
 
 
@@ -241,12 +240,6 @@ def _create(create: Callable[..., Any], member: Any, address: Address, timeout_s
     )
     sock.setblocking(False)
     return sock
-
-
-def _close_session(attempt: Attempt) -> None:
-    """End a session that has just begun, or is about to begin, and is not wanted: the server reads this next."""
-    with suppress(OSError):
-        attempt.sock.send(request_frame(CloseInstance, CLOSE_XID))
 
 
 def ask_writer(address: Address, limit_s: float) -> Callable[[Attempt], Steps[bool]]:

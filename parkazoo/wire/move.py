@@ -17,8 +17,9 @@ from kazoo.exceptions import ConnectionDropped
 
 from parkazoo.protocol.server_list import Server, spread
 from parkazoo.wire.attempt import Attempt
+from parkazoo.wire.dialogue import Authenticate
 from parkazoo.wire.exchange import Exchange
-from parkazoo.wire.handshake import Address, Authenticate, Established, programs_own, reach, shake_hands
+from parkazoo.wire.handshake import Address, Established, programs_own, reach, shake_hands
 from parkazoo.wire.link import Link
 from parkazoo.wire.loop import Loop, Timer
 from parkazoo.wire.names import LookUp

@@ -17,8 +17,9 @@ from typing import Any
 from kazoo.exceptions import ConnectionDropped
 
 from parkazoo.wire.attempt import Attempt, Steps
+from parkazoo.wire.dialogue import Authenticate
 from parkazoo.wire.exchange import CONNECTING, Exchange
-from parkazoo.wire.handshake import Address, Authenticate, Established, reach, shake_hands
+from parkazoo.wire.handshake import Address, Established, reach, shake_hands
 from parkazoo.wire.loop import Loop, Timer
 
 STAGGER_S = 0.25  # a server that cannot be reached within this: the next one is tried too

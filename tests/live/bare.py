@@ -139,6 +139,10 @@ class Owner:
         self.copies.append(copy)
         return None
 
+    def doubts(self, member: Any, server: Any) -> str:
+        """The map names every server here."""
+        return ""
+
     def unready(self) -> None:
         """A session may be used at once."""
 

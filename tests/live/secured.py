@@ -10,12 +10,15 @@ import unittest
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionClosedError
 
 from parkazoo import ParKazooClient
-from parkazoo.local import LocalCluster, LocalServer
+from parkazoo.admin import read_map
+from parkazoo.local import HOST, LocalCluster, LocalServer
+from parkazoo.wire import same_ensemble
 from tests.live.world import DEADLINE_S, sockets, wait_until
 
 NETTY = "org.apache.zookeeper.server.NettyServerCnxnFactory"
@@ -49,6 +52,22 @@ class SecuredTest(unittest.TestCase):
         if start:
             client.start(DEADLINE_S)
         return client
+
+    def asks_by_another_name(self, hosts: str, **options: Any) -> None:
+        """No map names the server so: those that it names are asked whether they are one ensemble with it."""
+        ask, answers = same_ensemble._has_registration, list[Any]()
+
+        def asked(*arguments: Any) -> Iterator[Any]:
+            found = yield from ask(*arguments)
+            answers.append(found)
+            return found
+
+        other = hosts.replace(HOST, "localhost")
+        with mock.patch.object(same_ensemble, "_has_registration", asked):
+            client = self.parkazoo(other, **options)
+        client.join(timeout=DEADLINE_S)
+        self.assertEqual(answers, [True])
+        self.assertEqual(read_map(other, **options), client.cluster_map)
 
     @contextmanager
     def nothing_left(self) -> Iterator[None]:

@@ -211,6 +211,7 @@ class TestSasl(AuthTest):
         made = read_map(self.cluster.hosts, **options)
         self.assertEqual(init_map(self.cluster.hosts, hosts, **options), made)
         self.assertEqual(check_map(self.cluster.hosts, **options), [])
+        self.asks_by_another_name(self.cluster.hosts, **options)
         with self.nothing_left(), self.assertRaisesRegex(ClusterMapError, "refuse the identity"):
             read_map(self.cluster.hosts, sasl_options=sasl(password="wrong"))
 

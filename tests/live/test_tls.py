@@ -197,6 +197,9 @@ class TestWorks(TlsTest):
             self.assertEqual((status, err), (0, ""), command)
             self.assertTrue(out)
 
+    def test_by_another_name(self) -> None:
+        self.asks_by_another_name(self.hosts["a"], **self.options | {"check_hostname": False})
+
     def test_servers_are_asked_over_tls(self) -> None:
         """What each says of itself, by a four-letter word."""
         found = read_status(self.hosts["a"], **self.options)

@@ -25,9 +25,10 @@ from parkazoo.protocol.placement import PIN
 from parkazoo.wire import connection as connection_module
 from parkazoo.wire import link as link_module
 from parkazoo.wire.attempt import Attempt, Steps
+from parkazoo.wire.dialogue import receive_all
 from parkazoo.wire.exchange import Exchange
 from parkazoo.wire.frames import REQUEST
-from parkazoo.wire.handshake import Address, Established, _receive_all
+from parkazoo.wire.handshake import Address, Established
 from parkazoo.wire.link import READ_BYTES, Link
 from parkazoo.wire.loop import READ
 from parkazoo.wire.report import Report
@@ -288,7 +289,7 @@ class TestTurns(unittest.TestCase):
                 exchange.connect(Connect(0, 0, 0, 0, b"", False))
                 exchange.receive_handshake(connect_answer())
                 exchange.ask(GetData("/x", None), self.fail)
-                yield from _receive_all(attempt, exchange)
+                yield from receive_all(attempt, exchange)
 
             Attempt(line.loop, line.member.handler, steps, self.fail)  # type: ignore[arg-type]
             self.assertEqual(sock.reads, 0)

@@ -1,0 +1,46 @@
+"""Servers that have the data of an ensemble of the map, and are not in it: those of a copy of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from parkazoo.admin.clients import AdminClient, UnreadableError, connect_to
+from parkazoo.admin.identity import is_identity
+from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts
+from parkazoo.protocol.placement import ENSEMBLE
+from parkazoo.protocol.wrong_ensemble import copy_error
+
+LIMIT_S = 3.0
+
+
+def verify_not_copied(
+    cluster_map: ClusterMap, client: AdminClient, record: bytes, options: Mapping[str, Any], timeout_s: float
+) -> None:
+    """Ask the servers that the map names whether they know a client's session; nothing is written.
+
+    All servers of an ensemble know it, by whatever address they are reached. If none of those that the map names
+    answers, nothing can be said. The session ends with this, so it comes last.
+
+    :param client: of one server, by an address of the user's own.
+    :param record: which ensemble that server says that it is.
+    :raises ClusterMapError: they do not know it.
+    """
+    name = next((each for each in cluster_map.names if is_identity(record, cluster_map, each)), None)
+    session = client.zk.client_id
+    if name is None or session is None:
+        return
+    named = cluster_map.ensembles[name]
+    if {*parse_hosts(client.hosts)} <= {*parse_hosts(named)}:
+        return
+    with connect_to({name: named}, {**options, "client_id": session}, min(timeout_s, LIMIT_S)) as (others, _):
+        for other in others.values():
+            if _is_ensemble(other, cluster_map, name) and other.zk.client_id[0] != session[0]:
+                raise copy_error(cluster_map, name, client.hosts)
+
+
+def _is_ensemble(client: AdminClient, cluster_map: ClusterMap, name: str) -> bool:
+    with suppress(UnreadableError):
+        return is_identity(client.read(ENSEMBLE) or b"", cluster_map, name)
+    return False

@@ -1,0 +1,144 @@
+"""A copy of a cluster's data, made a cluster of its own: another id, and the addresses of its own servers."""
+
+from __future__ import annotations
+
+import json
+import socket
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from parkazoo.admin.arguments import WrongArgumentError, arguments_alone
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unreachable
+from parkazoo.admin.contents import DRAFT, parse_map
+from parkazoo.admin.identity import encode_identity, is_identity, verify_distinct
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, no_map_error, parse_hosts
+from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP
+from parkazoo.protocol.server_list import Server
+
+
+def give_new_identity(
+    ensembles: Mapping[str, str], *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
+) -> ClusterMap:
+    """Make a cluster of its own of a copy of another one's data; return its map.
+
+    It uses no servers but those that it is given. Ensemble by ensemble, in one transaction each, the identity and
+    the map get a new id, and the map these addresses. The id follows from the old one and the addresses, so it may
+    be repeated and interrupted anywhere: until it has ended, clients refuse what is half done.
+
+    :param ensembles: hosts (``"h:p,h:p"``) of the copy, by name, for each ensemble of the map.
+    :param auth: identities as ``(scheme, credential)``. :param client_options: as for `init_map`.
+    :raises ClusterMapError: the map names one of these servers, they are not a copy of all its ensembles, or one
+        cannot be reached. It says what to do.
+    """
+    given = _verified(ensembles)
+    with connect_to(given, {**client_options, "auth_data": list(auth)}, timeout_s) as (clients, absent):
+        if absent:
+            raise ClusterMapError(unreachable(absent))
+        maps = {name: _read_map(client) for name, client in clients.items()}
+        original, own = _plan(given, maps)
+        for client in clients.values():
+            _verify_client(client, original, own)
+        verify_distinct(clients, {**client_options, "auth_data": list(auth)}, timeout_s)
+        for client in sorted(clients.values(), key=lambda each: each.name == own.bootstrap):
+            _write(client, own)
+    return own
+
+
+@arguments_alone()
+def _verified(ensembles: Mapping[str, str]) -> dict[str, str]:
+    return {name: format_hosts(parse_hosts(hosts)) for name, hosts in ensembles.items()}
+
+
+def _read_map(client: AdminClient) -> ClusterMap | None:
+    if client.is_there(DRAFT):
+        raise ClusterMapError(f"`parkazoo map init` has not ended on {client}: finish it on the original")
+    data = client.read(MAP)
+    return None if data is None else parse_map(data, MAP, client.hosts)
+
+
+def _plan(given: Mapping[str, str], maps: Mapping[str, ClusterMap | None]) -> tuple[ClusterMap, ClusterMap]:
+    """The newest map of the original, and the copy's own.
+
+    :raises ClusterMapError: these are not all ensembles of one copy.
+    """
+    found = [each for each in maps.values() if each is not None]
+    if not found:
+        raise no_map_error(",".join(given.values()), None)
+    ours = [each for each in found if each.ensembles == given]
+    originals = [each for each in found if each not in ours]
+    if not originals:
+        return ours[0], ours[0]
+    original = max(originals, key=lambda each: each.epoch)
+    if given.keys() != original.ensembles.keys():
+        raise WrongArgumentError(
+            f"the map has the ensembles {', '.join(original.names)}: give the copy's servers for each of them, "
+            f"not for {', '.join(given)}"
+        )
+    _verify_apart(original, given)
+    servers = json.dumps({name: sorted(parse_hosts(given[name])) for name in original.names})
+    cluster = uuid.uuid5(uuid.NAMESPACE_OID, f"{original.cluster} {servers}").hex
+    own = replace(original, cluster=cluster, ensembles={name: given[name] for name in original.ensembles})
+    if {each.cluster for each in found} - {original.cluster, cluster}:
+        told = ", ".join(f"{name}: {each.cluster}" for name, each in maps.items() if each is not None)
+        raise ClusterMapError(f"these are of several clusters: {told}")
+    return original, own
+
+
+def _verify_apart(original: ClusterMap, given: Mapping[str, str]) -> None:
+    """None of the servers given is one of the original's, by name or by IP address."""
+    named = {each: server for server in _servers(original.ensembles) for each in _spellings(server)}
+    for server in _servers(given):
+        for each in _spellings(server) & named.keys():
+            raise ClusterMapError(
+                f"server {format_hosts([server])} is one that the map names, {format_hosts([named[each]])}: it "
+                "belongs to the original, and nothing was changed. Give the servers of the copy alone"
+            )
+
+
+def _servers(ensembles: Mapping[str, str]) -> list[Server]:
+    return [server for hosts in ensembles.values() for server in parse_hosts(hosts)]
+
+
+def _spellings(server: Server) -> set[Server]:
+    host, port = server
+    try:
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        infos = []
+    return {server, *((str(info[4][0]), port) for info in infos)}
+
+
+def _verify_client(client: AdminClient, original: ClusterMap, own: ClusterMap) -> None:
+    """It has the ensemble's data, and nobody works there, as on the original: by whatever address it is given."""
+    record = client.read(ENSEMBLE)
+    if record is None:
+        raise ClusterMapError(f"{client} is no copy of ensemble {client.name}: {ENSEMBLE} is missing there")
+    if not any(is_identity(record, each, client.name) for each in (original, own)):
+        raise ClusterMapError(
+            f"{client} is {describe_record(record)}, not ensemble {client.name} of {original.cluster}"
+        )
+    if original != own and (clients := client.children(CLIENTS)):
+        raise ClusterMapError(
+            f"{len(clients)} sessions are registered on {client}, and nothing was changed. In a copy, those of "
+            "the original end within their session timeout: try again then. Otherwise clients are at work there"
+        )
+
+
+def _write(client: AdminClient, own: ClusterMap) -> None:
+    """The map and the identity, together, unless they are there."""
+    current, record = client.read_with_version(MAP), client.read_with_version(ENSEMBLE)
+    assert record is not None
+    if current is not None and current[0] == own.to_json() and is_identity(record[0], own, client.name):
+        return
+    acls, _ = client.call("get_acls", ENSEMBLE)
+    transaction = client.zk.transaction()
+    transaction.set_data(ENSEMBLE, encode_identity(own, client.name), record[1])
+    if current is None:
+        transaction.create(MAP, own.to_json(), acls)
+    else:
+        transaction.set_data(MAP, own.to_json(), current[1])
+    if not client.commit(MAP, transaction):
+        raise ClusterMapError(f"somebody else is changing {client}: let one command run at a time, and repeat it")
