@@ -13,7 +13,7 @@ from copy import copy
 from functools import partial
 from typing import Any
 
-from kazoo.exceptions import KazooException, LockTimeout, NoNodeError
+from kazoo.exceptions import ConnectionLoss, KazooException, LockTimeout, NoNodeError
 from kazoo.protocol.states import KazooState
 from kazoo.recipe.lock import Lock as KazooLock
 from kazoo.recipe.lock import ReadLock as KazooReadLock
@@ -182,6 +182,7 @@ class Semaphore(KazooSemaphore):
     create_path: str
     is_acquired: bool
     _tried_in = 0  # the number of the session of the last attempt
+    _is_ephemeral = True
 
     @property
     def state(self) -> str:
@@ -270,20 +271,29 @@ def _state_of(recipe: Any, path: str) -> str:
 
 
 def release(recipe: Any) -> bool:
-    """Release a lock or a lease, as often as it takes.
+    """Release a lock or a lease, as often as it takes; once, if its session has ended: then it goes by itself.
 
     :returns: whether it was held. If an answer was lost, or the session has ended, one that is gone counts.
     """
     attempts = 0
-    was_held, is_of_session = recipe.is_acquired, recipe._tried_in == recipe.client.session_number
+    was_held = recipe.is_acquired
+
+    def has_ended() -> bool:
+        return bool(recipe._is_ephemeral and recipe._tried_in != recipe.client.session_number)
 
     def attempt() -> bool:
         nonlocal attempts
         attempts += 1
-        return bool(recipe._inner_release())
+        try:
+            return bool(recipe._inner_release())
+        except ConnectionLoss:
+            if not has_ended():
+                raise
+            recipe.is_acquired = False
+            return was_held
 
     was_there = _forever(recipe.client)(attempt)
-    return bool(was_there or (was_held and (attempts > 1 or not is_of_session)))
+    return bool(was_there or (was_held and (attempts > 1 or has_ended())))
 
 
 def until_gone(client: Any, withdraw: Callable[[], Any]) -> None:
