@@ -9,18 +9,19 @@
 """
 
 from parkazoo.admin.change_hosts import change_hosts
-from parkazoo.admin.check import Finding, check_map
+from parkazoo.admin.check import Finding
 from parkazoo.admin.clients import TIMEOUT_S, Auth
 from parkazoo.admin.grow import abort_growth, grow_map
 from parkazoo.admin.loss import Loss
 from parkazoo.admin.make import init_map
 from parkazoo.admin.new_identity import give_new_identity
 from parkazoo.admin.read import read_map
-from parkazoo.admin.registrations import ClientList, RegisteredClient, list_clients
+from parkazoo.admin.registrations import ClientList, RegisteredClient, describe_client, list_clients
 from parkazoo.admin.rise import Waiting
 from parkazoo.admin.shares import add_rule, change_weights, count_left, describe_rule, remove_rule
 from parkazoo.admin.spread import Spread, read_spread
-from parkazoo.admin.status import ClusterStatus, read_status
+from parkazoo.admin.status import ClusterStatus, check_map, read_status
+from parkazoo.admin.strangers import Strangers, count_strangers
 from parkazoo.admin.unconfirmed import UnconfirmedError
 from parkazoo.admin.whereabouts import By, Elsewhere, Whereabouts, find_elsewhere, find_whereabouts
 from parkazoo.protocol.epochs import Rule
@@ -37,6 +38,7 @@ __all__ = [
     "RegisteredClient",
     "Rule",
     "Spread",
+    "Strangers",
     "UnconfirmedError",
     "Waiting",
     "Whereabouts",
@@ -46,6 +48,8 @@ __all__ = [
     "change_weights",
     "check_map",
     "count_left",
+    "count_strangers",
+    "describe_client",
     "describe_rule",
     "find_elsewhere",
     "find_whereabouts",

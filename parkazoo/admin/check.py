@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, Connections, try_each
+from parkazoo.admin.clients import AdminClient, Connections, try_each
 from parkazoo.admin.contents import Contents, has_mirrors, lost_parts, missing_fences, parts_of
 from parkazoo.admin.copies import AGAIN, MEND_PRIMARY, mend_copy
 from parkazoo.admin.identity import is_identity
-from parkazoo.admin.membership import strangers
-from parkazoo.admin.read import connect_by_newest, read_map
+from parkazoo.admin.membership import strangers, unnamed_voters
+from parkazoo.admin.registrations import RegisteredClient, describe_client
+from parkazoo.admin.servers import DEFAULT_BYTES, ServerStatus
+from parkazoo.admin.strangers import Strangers, describe_strangers
 from parkazoo.admin.strays import SHOWN
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, parse_hosts
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.map_copies import CopyKind, judge_copy
 from parkazoo.protocol.placement import CLIENTS, DONE, ENSEMBLE, FENCES, MAP, ROOT
 from parkazoo.protocol.server_list import CONFIG
 
 ADMIT = "see why its servers do not answer, or give the identity that they want"
+NAME_ALL = "`parkazoo map hosts` with all of the ensemble's servers"
 MOVED = "or put its new address into the map with `parkazoo map hosts`"
 
 
@@ -33,34 +38,35 @@ class Finding(NamedTuple):
     is_warning: bool = False
 
 
-def check_map(
-    hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
+def find_wrong(
+    cluster_map: ClusterMap,
+    connections: Connections,
+    servers: Sequence[ServerStatus],
+    clients: Sequence[RegisteredClient],
+    unregistered: Strangers,
 ) -> list[Finding]:
-    """Compare the cluster map at `hosts` with the ensembles; nothing is written. Arguments as for `init_map`.
-
-    It asks every server by itself, because a server in the wrong ensemble hides behind the right ones.
-
-    :returns: what is wrong; empty if nothing is.
-    :raises ClusterMapError: as `read_map`.
-    """
-    cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
-    options = {**client_options, "auth_data": list(auth)}
-    with connect_by_newest(cluster_map, options, timeout_s) as (cluster_map, connections):
-        return find_wrong(cluster_map, connections)
-
-
-def find_wrong(cluster_map: ClusterMap, connections: Connections) -> list[Finding]:
     """What `check_map` returns. An ensemble that cannot be read is one finding, and no reason to know nothing."""
     found, unreadable = try_each(connections.clients, lambda client: _look_at(client, cluster_map))
     seen = connections.without(unreadable)
     start = f"start its servers, {MOVED}"
+    of_servers = [*_check_servers(seen, cluster_map, found)]
+    remedies = {(finding.ensemble, finding.remedy) for finding in of_servers}
     return [
         *(Finding(name, f"cannot be reached: {why}", start) for name, why in seen.absent.items()),
         *(Finding(name, f"cannot be read: {why}", ADMIT) for name, why in seen.unreadable.items()),
         *(finding for look in found.values() for finding in look.findings),
         *_check_forms({name: look.is_open for name, look in found.items()}),
-        *_check_servers(seen, cluster_map, found),
+        *of_servers,
+        *_check_leaders(each for each in servers if (each.ensemble, NAME_ALL) not in remedies),
+        *_check_sizes(servers),
+        *_check_clients(behind(clients, cluster_map), cluster_map),
+        *(_check_strangers(unregistered, cluster_map) if cluster_map.form >= Form.GUARDED else ()),
     ]
+
+
+def behind(clients: Iterable[RegisteredClient], cluster_map: ClusterMap) -> list[RegisteredClient]:
+    """Those that say that they work by an older map."""
+    return [each for each in clients if isinstance(each.map, int) and each.map < cluster_map.epoch]
 
 
 class _Look(NamedTuple):
@@ -125,6 +131,55 @@ def _missing(client: AdminClient, cluster_map: ClusterMap, parts: Collection[str
     return [path for path in (CLIENTS, FENCES, DONE) if path not in parts] or missing_fences(client)
 
 
+def _check_leaders(servers: Iterable[ServerStatus]) -> Iterator[Finding]:
+    """Ensembles whose servers all follow one that the map does not name."""
+    roles: dict[str, set[str | None]] = defaultdict(set)
+    for each in servers:
+        roles[each.ensemble].add(each.role)
+    for name, found in roles.items():
+        if found <= {"follower", "observer"}:
+            yield Finding(
+                name,
+                "none of the servers that the map names leads it: they may have left it, or never joined it",
+                NAME_ALL,
+                is_warning=True,
+            )
+
+
+def _check_sizes(servers: Sequence[ServerStatus]) -> Iterator[Finding]:
+    small = [each for each in servers if each.takes_default is False]
+    for name in dict.fromkeys(each.ensemble for each in small):
+        told = ", ".join(each.server for each in small if each.ensemble == name)
+        problem = f"requests of {DEFAULT_BYTES:,} bytes, ZooKeeper's default, are too large for {told}"
+        yield Finding(name, problem, "give all servers of the cluster the same jute.maxbuffer", is_warning=True)
+
+
+def _check_clients(late: Sequence[RegisteredClient], cluster_map: ClusterMap) -> Iterator[Finding]:
+    """One finding for all: a client has sessions on several ensembles."""
+    if late:
+        listed = "".join(f"\n  {describe_client(each)}" for each in late[:SHOWN])
+        more = f"\n  and {len(late) - SHOWN:,} more" if len(late) > SHOWN else ""
+        many = f"{len(late):,} clients work" if len(late) > 1 else "1 client works"
+        yield Finding(
+            ", ".join(name for name in cluster_map.ensembles if any(name in each.sessions for each in late)),
+            f"{many} by an older map than {cluster_map.epoch}:{listed}{more}",
+            "if a process is frozen or cut off, end it or let it go on: it follows then, or its sessions expire",
+        )
+
+
+def _check_strangers(unregistered: Strangers, cluster_map: ClusterMap) -> Iterator[Finding]:
+    for name in cluster_map.ensembles:
+        there = {session: each for session, each in unregistered.found.items() if each.ensemble == name}
+        if there:
+            yield Finding(
+                name,
+                describe_strangers(there),
+                f"a plain kazoo program that writes loses znodes in a map of form {cluster_map.form.word}: have "
+                f"it use ParKazooClient, which needs the right to write to {CLIENTS}. One that only reads is safe",
+                is_warning=True,
+            )
+
+
 def _check_forms(forms: Mapping[str, bool | None]) -> Iterator[Finding]:
     if len({*forms.values()} - {None}) > 1:
         open_ones = ", ".join(name for name, is_open in forms.items() if is_open)
@@ -167,3 +222,6 @@ def _check_servers(
             problem = f"server {server} is no member of the ensemble: {CONFIG} has {members}"
             remedy = "add it by ZooKeeper's reconfiguration, or leave it out: see `parkazoo map hosts`"
             yield Finding(name, problem, remedy, is_warning=True)
+        for server in unnamed_voters(hosts, own):
+            problem = f"the map does not name server {server}, a voting member of the ensemble"
+            yield Finding(name, problem, NAME_ALL, is_warning=True)

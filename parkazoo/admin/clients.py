@@ -30,7 +30,7 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import KazooState, KeeperState
 
-from parkazoo.admin.words import ask_server
+from parkazoo.admin.words import ask_server, closes_at_once, takes_request
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.wire.log import DiscreetLog
@@ -43,6 +43,7 @@ TCP_TIMEOUT_S = 3.0
 AGAIN_S = 0.2
 READS = frozenset({"exists", "get_acls", "get_children"})
 REFUSED = "the servers refuse the identity"
+FULL = "closes connections as they come: more than its maxClientCnxns or maxCnxns (with TLS also: no quorum)"
 ADMITS = "admits only clients that authenticate, by SASL or as its settings say: docs/operations/security.md"
 Auth = Sequence[tuple[str, str]]
 T = TypeVar("T")
@@ -103,6 +104,12 @@ class AdminClient:
         """
         (server, *_) = parse_hosts(self.hosts)
         return ask_server(word, server, self.timeout_s, make_context(self.zk) if self.zk.use_ssl else None)
+
+    def takes(self, size: int) -> bool | None:
+        """Whether its server takes requests of so many bytes; None if that cannot be seen."""
+        (server, *_) = parse_hosts(self.hosts)
+        context = make_context(self.zk) if self.zk.use_ssl else None
+        return takes_request(size, server, min(TCP_TIMEOUT_S, self.timeout_s), context)
 
     def call(self, method: str, path: str, *arguments: Any) -> Any:
         """What kazoo's `method` answers; NoNodeError, NodeExistsError and BadVersionError as they come."""
@@ -323,8 +330,10 @@ def connect_to_all(
     asked = {address: address for address in ensemble_of if address not in failed}
     wanted = {**(ensembles if has_ensembles else {}), **asked}
     with connect_to(wanted, options, timeout_s, gives_up=gives_up) as (connected, absent):
+        silent = [each for each in absent if each.name in asked]
         failed |= {
-            each.name: (ensemble_of[each.name], "serves no requests") for each in absent if each.name in asked
+            each.name: (ensemble_of[each.name], why or "serves no requests")
+            for each, why in zip(silent, for_each(silent, _closing), strict=True)
         }
         missing = [client for client in absent if client.name in ensembles]
         yield Connections(
@@ -362,8 +371,22 @@ def try_each(
 
 
 def _refusals(client: AdminClient) -> list[str]:
-    """For each of a client's servers: why it accepts no connection; empty if it does."""
-    return for_each(parse_hosts(client.hosts), partial(_refusal, client.zk))
+    """For each of a client's servers: why it accepts no connection by TCP; empty if it does."""
+
+    def refusal(server: tuple[str, int]) -> str:
+        try:
+            socket.create_connection(server, TCP_TIMEOUT_S).close()
+        except OSError as error:
+            return error.strerror or str(error)
+        return ""
+
+    return for_each(parse_hosts(client.hosts), refusal)
+
+
+def _closing(client: AdminClient) -> str:
+    """Why the first of its servers closes connections before it is asked anything; empty if it does not."""
+    (server, *_) = parse_hosts(client.hosts)
+    return FULL if closes_at_once(server, TCP_TIMEOUT_S) else ""
 
 
 def _refusal(client: KazooClient, server: tuple[str, int]) -> str:
@@ -377,6 +400,10 @@ def _refusal(client: KazooClient, server: tuple[str, int]) -> str:
     return ""
 
 
+def _complaint(client: KazooClient, server: tuple[str, int]) -> str:
+    return FULL if closes_at_once(server, TCP_TIMEOUT_S) else _refusal(client, server)
+
+
 def reasons(client: AdminClient) -> str:
     """For a client that did not connect: why."""
     if client.zk.client_state == KeeperState.AUTH_FAILED:
@@ -384,7 +411,7 @@ def reasons(client: AdminClient) -> str:
     servers = parse_hosts(client.hosts)
     return ", ".join(
         f"{format_hosts([server])}: {refusal or 'answers, but not as a ZooKeeper that serves (no quorum? TLS?)'}"
-        for server, refusal in zip(servers, _refusals(client), strict=True)
+        for server, refusal in zip(servers, for_each(servers, partial(_complaint, client.zk)), strict=True)
     )
 
 

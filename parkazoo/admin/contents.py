@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from kazoo.exceptions import NoNodeError
-from kazoo.security import OPEN_ACL_UNSAFE
+from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
 from parkazoo.admin.clients import AdminClient
 from parkazoo.errors import ClusterMapError
@@ -42,6 +42,7 @@ class Contents(NamedTuple):
     strange: tuple[str, ...]
     has_mirrors: bool
     parts: frozenset[str]
+    acl: tuple[ACL, ...] = ()
 
     @classmethod
     def read(cls, client: AdminClient) -> Contents:
@@ -61,6 +62,7 @@ class Contents(NamedTuple):
             strange=tuple(name for name in names if name not in own and not name.startswith((MARKER, PROBE))),
             has_mirrors=bool(client.children(MIRRORS)),
             parts=frozenset(join(ROOT, name) for name in names),
+            acl=tuple(acl),
         )
 
 

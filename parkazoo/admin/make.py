@@ -19,7 +19,7 @@ from parkazoo.admin.copies import update_copies
 from parkazoo.admin.identity import encode_identity, is_identity, verify_distinct
 from parkazoo.admin.loss import Loss, assess, find_lost, verify_given_up
 from parkazoo.admin.strays import agree_with_znodes, verify_no_strays
-from parkazoo.admin.verify import verify_contents, verify_form, verify_names
+from parkazoo.admin.verify import verify_contents, verify_form, verify_identities, verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record
 from parkazoo.protocol.epochs import FORMS, Form
@@ -73,6 +73,9 @@ def init_map(
         first = sorted(clients.values(), key=lambda client: client.name == wanted.bootstrap)
         states = {client.name: Contents.read(client) for client in first}
         cluster_map, is_made = agree_on_map(wanted, states)
+        if closed:
+            for name, state in states.items():
+                verify_identities(f"ensemble {name} ({state.hosts})", auth, state.acl)
         for name in states:
             verify_contents(cluster_map, name, states, closed, is_made)
         if not is_made:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from parkazoo.admin.clients import AdminClient
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import format_hosts
-from parkazoo.protocol.server_list import CONFIG, Server, ServerList, parse_config
+from parkazoo.protocol.server_list import CONFIG, Server, ServerList, parse_config, parse_voters
 
 
 def strangers(
@@ -32,10 +32,27 @@ def strangers(
     return found, format_hosts(config.servers)
 
 
-def read_config(client: AdminClient) -> ServerList | None:
+def unnamed_voters(known: Sequence[Server], clients: Iterable[AdminClient]) -> list[str]:
+    """Voting members of an ensemble that are not among `known`, as ``"h:p"``.
+
+    None if its configuration names none of those: then its servers have other names for each other.
+    """
+    configs = [config for config in (read_config(each, parse_voters) for each in clients) if config is not None]
+    if not configs:
+        return []
+    addresses = [_addresses(each) for each in known]
+    is_known = {each: any(_addresses(each) & those for those in addresses) for each in max(configs).servers}
+    return (
+        [format_hosts([each]) for each, known in is_known.items() if not known] if any(is_known.values()) else []
+    )
+
+
+def read_config(
+    client: AdminClient, parse: Callable[[bytes | None], ServerList | None] = parse_config
+) -> ServerList | None:
     """What the ensemble says; None if it does not say it, or not to this client."""
     try:
-        return parse_config(client.read(CONFIG))
+        return parse(client.read(CONFIG))
     except ClusterMapError:  # it may not be read
         return None
 

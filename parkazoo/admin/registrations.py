@@ -11,7 +11,9 @@ from kazoo.exceptions import NoNodeError
 
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, NoRightError, connect_to, reasons, try_each
 from parkazoo.admin.read import read_map
+from parkazoo.admin.strangers import Lookout, Strangers
 from parkazoo.admin.verify import verify_names
+from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.protocol.placement import CLIENTS
 from parkazoo.protocol.registration import CLIENT, decode_registration, parse_session
 
@@ -43,10 +45,12 @@ class RegisteredClient(NamedTuple):
 class ClientList(NamedTuple):
     """:param clients: the oldest first.
     :param absent: ensembles that cannot be reached or read, and why; clients may have sessions there too.
+    :param unregistered: the sessions of others, as servers list their connections.
     """
 
     clients: list[RegisteredClient]
     absent: dict[str, str]
+    unregistered: Strangers
 
 
 def list_clients(
@@ -54,7 +58,8 @@ def list_clients(
 ) -> ClientList:
     """The clients that have a session on one of `ensembles`, none for all.
 
-    Plain kazoo clients do not register. Arguments as for `init_map`; nothing is written.
+    Plain kazoo clients do not register: their sessions are listed apart. Arguments as for `init_map`; nothing is
+    written.
 
     :raises ClusterMapError: as `read_map`; there is no such ensemble.
     """
@@ -63,7 +68,9 @@ def list_clients(
     asked = {name: cluster_map.ensembles[name] for name in cluster_map.names if not ensembles or name in ensembles}
     with connect_to(asked, {**options, "auth_data": list(auth)}, timeout_s, gives_up=True) as (clients, absent):
         found, unreadable = read_registrations(clients)
-        return ClientList(found, {**{client.name: reasons(client) for client in absent}, **unreadable})
+        servers = {format_hosts([each]): name for name in clients for each in parse_hosts(asked[name])}
+        strangers = Lookout(clients, servers, {**options, "auth_data": list(auth)}, timeout_s).look()
+        return ClientList(found, {**{client.name: reasons(client) for client in absent}, **unreadable}, strangers)
 
 
 def read_registrations(clients: Mapping[str, AdminClient]) -> tuple[list[RegisteredClient], dict[str, str]]:
@@ -119,6 +126,14 @@ def _describe(key: Any, sessions: Mapping[str, tuple[str, Mapping[str, Any]]]) -
         since=about("since"),
         sessions={name: session for name, (session, _) in sessions.items()},
     )
+
+
+def describe_client(client: RegisteredClient) -> str:
+    """A damaged registration has no client's id, but its session's can be looked for."""
+    sessions = ", ".join(client.sessions)
+    says = f"says map {client.map}" if client.map is not None else "says no map"
+    who = client.client or f"session {', '.join(client.sessions.values())}"
+    return f"{who} on {client.host}, pid {client.pid}, since {client.since}: on {sessions} it {says}"
 
 
 def _one_word(said: Mapping[str, Any], key: str) -> Any:

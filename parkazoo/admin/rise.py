@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeGuard
 
-from parkazoo.admin.clients import AdminClient, connect_to, connect_to_all, for_each, unreachable
+from parkazoo.admin.clients import AdminClient, connect_to, for_each, unreachable
 from parkazoo.admin.membership import read_config
 from parkazoo.admin.publish import Options, change_map
 from parkazoo.admin.registrations import (
@@ -17,18 +16,15 @@ from parkazoo.admin.registrations import (
     by_client,
     read_sessions,
 )
-from parkazoo.admin.strays import SHOWN
+from parkazoo.admin.strangers import Lookout, Stranger, describe_strangers
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.map_copies import CopyKind, judge_copy
 from parkazoo.protocol.placement import CLIENTS, MAP, ROOT
-from parkazoo.protocol.registration import format_session
-from parkazoo.protocol.server_list import NEVER, ServerList, follow
+from parkazoo.protocol.server_list import NEVER, Server, ServerList, follow
 
 POLL_S = 0.5
-MORE_LOOKS = 3
-SESSION_OF_CONNECTION = re.compile(r"^ [^/\n]*/(.+?)\[.*\bsid=(0x[0-9a-f]+)", re.MULTILINE)
 Tell = Callable[[str], None]
 
 
@@ -102,7 +98,7 @@ def look_ahead(
         sessions = dict(zip(clients, for_each(list(clients.values()), read_sessions), strict=True))
         found = sorted(by_client(sessions), key=lambda each: each.map if _is_number(each.map) else 0)
         on_wait(Waiting(known.form, found, sum(len(each.sessions) for each in found)))
-        if not strangers_gone and (strangers := find_strangers(known.form, clients, options, timeout_s)):
+        if not strangers_gone and (strangers := _find_strangers(known.form, clients, options, timeout_s)):
             tell(f"would be refused before the next form: {describe_strangers(strangers)}")
 
 
@@ -199,14 +195,7 @@ def _verify_no_strangers(
 
     It is a plain kazoo program, or a client of ours that could not register.
     """
-    strangers = find_strangers(form, clients, options, timeout_s)
-    for _ in range(MORE_LOOKS):
-        if not strangers:
-            return
-        time.sleep(POLL_S)  # some are clients that were about to register
-        again = find_strangers(form, clients, options, timeout_s)
-        strangers = {session: at for session, at in again.items() if session in strangers}
-    if strangers:
+    if strangers := _find_strangers(form, clients, options, timeout_s):
         raise ClusterMapError(
             f"the map has form {form.word}, and cannot go on: {describe_strangers(strangers)}\nA program that "
             "writes by such a session would lose znodes. Have it use ParKazooClient; if it does, start it again, "
@@ -215,53 +204,26 @@ def _verify_no_strangers(
         )
 
 
-def describe_strangers(strangers: Mapping[str, str]) -> str:
-    """:param strangers: of :func:`find_strangers`."""
-    listed = "".join(f"\n  {at}, session {session}" for session, at in [*strangers.items()][:SHOWN])
-    more = f"\n  and {len(strangers) - SHOWN:,} more" if len(strangers) > SHOWN else ""
-    many = f"{len(strangers):,} sessions are" if len(strangers) > 1 else "1 session is"
-    return f"{many} not registered:{listed}{more}"
-
-
-def find_strangers(
+def _find_strangers(
     form: Form, clients: Mapping[str, AdminClient], options: Options, timeout_s: float
-) -> dict[str, str]:
-    """The address of each session that is not registered.
+) -> Mapping[str, Stranger]:
+    """The sessions that stay and are not registered.
 
     :param form: of the map, for errors.
     :raises ClusterMapError: a server does not say who is connected to it.
     """
-    hosts = {name: _all_servers(client) for name, client in clients.items()}
-    with connect_to_all(hosts, options, timeout_s, has_ensembles=False) as connections:
-        servers, failed = connections.servers, connections.failed
-        own = {format_session(each.zk._session_id) for each in clients.values()}
-        own |= {format_session(each.zk._session_id) for _, each in servers.values()}
-        sessions: dict[str, str] = {}
-        for server, (_, client) in servers.items():
-            found = _connections(form, server, client)
-            sessions |= {session: f"{address} on {server}" for address, session in found}
-        if failed:
-            raise _cannot_see(form, "; ".join(f"{server} {why}" for server, (_, why) in failed.items()))
-        registered = {session for client in clients.values() for session, _ in read_sessions(client)}
-        return {session: at for session, at in sessions.items() if session not in registered | own}
+    servers = {format_hosts([server]): name for name, client in clients.items() for server in _all_servers(client)}
+    found, unseen = Lookout(clients, servers, options, timeout_s).look_again()
+    if unseen:
+        raise _cannot_see(form, "; ".join(f"{server}: {why}" for server, why in unseen.items()))
+    return found
 
 
-def _all_servers(client: AdminClient) -> str:
+def _all_servers(client: AdminClient) -> list[Server]:
     """Those of the map, and those that the ensemble names, if it names them as the map does."""
     known = parse_hosts(client.hosts)
     members = follow(ServerList(NEVER, known), read_config(client)).servers
-    return format_hosts([*known, *(each for each in members if each not in known)])
-
-
-def _connections(form: Form, server: str, client: AdminClient) -> list[tuple[str, str]]:
-    """The address and the session of each connection to a server."""
-    try:
-        said = client.ask("cons")
-    except OSError as error:
-        raise _cannot_see(form, f"{server} does not answer `cons`: {error or type(error).__name__}") from error
-    if found := SESSION_OF_CONNECTION.findall(said):
-        return found
-    raise _cannot_see(form, f"{server} does not answer `cons`: it is not in its 4lw.commands.whitelist")
+    return [*known, *(each for each in members if each not in known)]
 
 
 def _cannot_see(form: Form, why: str) -> ClusterMapError:

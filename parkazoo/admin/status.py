@@ -2,49 +2,34 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from parkazoo.admin.check import Finding, find_wrong
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, Connections, for_each
+from parkazoo.admin.check import Finding, behind, find_wrong
+from parkazoo.admin.clients import TIMEOUT_S, Auth, Connections
 from parkazoo.admin.read import connect_by_newest, read_map
 from parkazoo.admin.registrations import RegisteredClient, read_registrations
+from parkazoo.admin.servers import ServerStatus, ask_servers
+from parkazoo.admin.strangers import Lookout, Strangers
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Form
 
-LATENCY = re.compile(r"^Latency min/avg/max: [0-9.]+/([0-9.]+)/([0-9.]+)$", re.MULTILINE)
-
-
-class ServerStatus(NamedTuple):
-    """What a server says of itself, by ``srvr``; None for what it does not say.
-
-    :param trouble: why it does not serve, or says nothing.
-    :param role: ``leader``, ``follower``, ``observer``, ``standalone``, ``read-only``.
-    :param latency_ms: of the requests since its start: in the mean, and the longest.
-    :param connections: of clients, this command's included.
-    :param znodes: ParKazoo's own included.
-    """
-
-    ensemble: str
-    server: str
-    serves: bool
-    trouble: str | None = None
-    role: str | None = None
-    version: str | None = None
-    latency_ms: tuple[float, float] | None = None
-    connections: int | None = None
-    znodes: int | None = None
+FOLLOW_S = 5.0  # a client follows a new map within moments
+FOLLOW_POLL_S = 0.5
 
 
 class ClusterStatus(NamedTuple):
-    """:param findings: as `check_map` returns them, and those that follow from what servers say of themselves.
+    """:param findings: as `check_map` returns them.
     :param clients: those with a session on an ensemble that could be read.
+    :param unregistered: the sessions of others, as servers list their connections.
     """
 
     cluster_map: ClusterMap
     findings: Sequence[Finding]
     servers: Sequence[ServerStatus]
     clients: Sequence[RegisteredClient]
+    unregistered: Strangers
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -53,7 +38,21 @@ class ClusterStatus(NamedTuple):
             "findings": [finding._asdict() for finding in self.findings],
             "servers": [server._asdict() for server in self.servers],
             "clients": [client._asdict() for client in self.clients],
+            "unregistered": self.unregistered.to_json(),
         }
+
+
+def check_map(
+    hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
+) -> list[Finding]:
+    """Compare the cluster map at `hosts` with the ensembles; nothing is written. Arguments as for `init_map`.
+
+    It asks every server by itself, because a server in the wrong ensemble hides behind the right ones.
+
+    :returns: what is wrong; empty if nothing is.
+    :raises ClusterMapError: as `read_map`.
+    """
+    return [*read_status(hosts, auth=auth, timeout_s=timeout_s, **client_options).findings]
 
 
 def read_status(
@@ -66,60 +65,28 @@ def read_status(
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     options = {**client_options, "auth_data": list(auth)}
     with connect_by_newest(cluster_map, options, timeout_s) as (cluster_map, connections):
-        servers = _ask_servers(cluster_map, connections)
-        findings = [*find_wrong(cluster_map, connections), *_leaderless(servers)]
+        servers = ask_servers(cluster_map, connections)
+        clients = _read_clients(cluster_map, connections)
+        unregistered = _look_out(cluster_map, connections, options, timeout_s)
+        findings = find_wrong(cluster_map, connections, servers, clients, unregistered)
+        return ClusterStatus(cluster_map, findings, servers, clients, unregistered)
+
+
+def _read_clients(cluster_map: ClusterMap, connections: Connections) -> Sequence[RegisteredClient]:
+    """Those that are registered. If some work by an older map, they get the time that it takes to follow."""
+    deadline = time.monotonic() + FOLLOW_S
+    while True:
         clients, _ = read_registrations(connections.clients)
-        return ClusterStatus(cluster_map, findings, servers, clients)
+        if not behind(clients, cluster_map) or time.monotonic() > deadline:
+            return clients
+        time.sleep(FOLLOW_POLL_S)
 
 
-def _leaderless(servers: Sequence[ServerStatus]) -> Iterator[Finding]:
-    """Ensembles whose servers all follow one that the map does not name."""
-    for name in dict.fromkeys(each.ensemble for each in servers):
-        if {each.role for each in servers if each.ensemble == name} <= {"follower", "observer"}:
-            yield Finding(
-                name,
-                "none of the servers that the map names leads it: they may have left it, or never joined it",
-                "`parkazoo map hosts` with all of the ensemble's servers",
-                is_warning=True,
-            )
-
-
-def _ask_servers(cluster_map: ClusterMap, connections: Connections) -> list[ServerStatus]:
-    asked = [(server, name, client) for server, (name, client) in connections.servers.items()]
-    found = for_each(asked, lambda each: _ask(*each))
-    found += [
-        ServerStatus(name, server, serves=False, trouble=why) for server, (name, why) in connections.failed.items()
-    ]
-    order = {name: at for at, name in enumerate(cluster_map.names)}
-    return sorted(found, key=lambda each: (order[each.ensemble], each.server))
-
-
-def _ask(server: str, ensemble: str, client: AdminClient) -> ServerStatus:
-    try:
-        said = client.ask("srvr")
-    except OSError as error:  # it was lost meanwhile
-        return ServerStatus(ensemble, server, serves=False, trouble=error.strerror or str(error))
-    mode = _line(said, "Mode")
-    if mode is None:
-        return ServerStatus(ensemble, server, serves=True, trouble="srvr is not in its 4lw.commands.whitelist")
-    latency = LATENCY.search(said)
-    return ServerStatus(
-        ensemble,
-        server,
-        serves=True,
-        role=mode,
-        version=(_line(said, "Zookeeper version") or "").partition("-")[0] or None,
-        latency_ms=(float(latency[1]), float(latency[2])) if latency else None,
-        connections=_number(said, "Connections"),
-        znodes=_number(said, "Node count"),
-    )
-
-
-def _line(said: str, name: str) -> str | None:
-    found = re.search(rf"^{name}: ([ -~]+)$", said, re.MULTILINE)
-    return found[1] if found else None
-
-
-def _number(said: str, name: str) -> int | None:
-    found = _line(said, name)
-    return int(found) if found and found.isdecimal() else None
+def _look_out(
+    cluster_map: ClusterMap, connections: Connections, options: Mapping[str, Any], timeout_s: float
+) -> Strangers:
+    """Sessions that are not registered; where they could do harm, only those that stay."""
+    servers = {server: name for server, (name, _) in connections.servers.items()}
+    own = [client for _, client in connections.servers.values()]
+    lookout = Lookout(connections.clients, servers, options, timeout_s, own)
+    return lookout.look_again() if cluster_map.form >= Form.GUARDED else lookout.look()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from kazoo.security import ACL, make_digest_acl_credential
+
+from parkazoo.admin.clients import Auth
 from parkazoo.admin.contents import DELETE_ALL, DRAFT, Contents
 from parkazoo.admin.copies import mend_copy
 from parkazoo.admin.identity import is_identity
@@ -64,6 +67,18 @@ def _verify_copy(copy: Copy, where: str, name: str) -> None:
         raise ClusterMapError(
             f"cannot use the copy of the cluster map at {MAP} on {where}: {copy.about}. {mend_copy(name)}"
         )
+
+
+def verify_identities(where: str, auth: Auth, acl: Collection[ACL]) -> None:
+    """ClusterMapError if one of the digest identities has no part in the ACL of ``/parkazoo`` that is there."""
+    there = {each.id.id for each in acl if each.id.scheme == "digest"}
+    for scheme, credential in auth:
+        user, _, password = credential.partition(":")
+        if there and scheme == "digest" and make_digest_acl_credential(user, password) not in there:
+            raise ClusterMapError(
+                f"the identity digest:{user} has no right to {ROOT} on {where}: `parkazoo map init` gives rights "
+                "to what it makes, and not to what is there. Leave it out of auth (--auth)"
+            )
 
 
 def verify_form(where: str, is_open: bool, closed: bool) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import socket
 import ssl
+import struct
 import time
 
 MOST_BYTES = 1 << 26  # `cons` has some 200 for each connection
 PART = 1 << 16
+SMALL = 64  # of a request that every server takes
+CLOSES_WITHIN_S = 0.3
 
 
 def ask_server(word: str, server: tuple[str, int], timeout_s: float, context: ssl.SSLContext | None = None) -> str:
@@ -26,6 +29,52 @@ def ask_server(word: str, server: tuple[str, int], timeout_s: float, context: ss
         plain.settimeout(_left(deadline))
         with context.wrap_socket(plain, server_hostname=server[0]) as secured:
             return _exchange(secured, word, deadline)
+
+
+def takes_request(
+    size: int, server: tuple[str, int], timeout_s: float, context: ssl.SSLContext | None = None
+) -> bool | None:
+    """Whether a server takes requests of `size` bytes, as its jute.maxbuffer says; None if that cannot be seen.
+
+    It is sent the length alone, and closes the connection at once if that is too much.
+    """
+    is_closed = _closes_after(size, server, timeout_s, context)
+    if is_closed and _closes_after(SMALL, server, timeout_s, context) is not False:
+        return None  # it closes every connection: there is an election, or there are too many
+    return None if is_closed is None else not is_closed
+
+
+def closes_at_once(server: tuple[str, int], timeout_s: float) -> bool:
+    """Whether a server accepts a connection and closes it before it has been sent anything."""
+    try:
+        with socket.create_connection(server, timeout_s) as plain:
+            return _closes(plain, b"")
+    except OSError:
+        return False
+
+
+def _closes_after(
+    size: int, server: tuple[str, int], timeout_s: float, context: ssl.SSLContext | None
+) -> bool | None:
+    try:
+        with socket.create_connection(server, timeout_s) as plain:
+            if context is None:
+                return _closes(plain, struct.pack(">I", size))
+            with context.wrap_socket(plain, server_hostname=server[0]) as secured:
+                return _closes(secured, struct.pack(">I", size))
+    except OSError:
+        return None
+
+
+def _closes(connection: socket.socket, data: bytes) -> bool:
+    connection.sendall(data)
+    connection.settimeout(CLOSES_WITHIN_S)
+    try:
+        return not connection.recv(1)
+    except TimeoutError:
+        return False
+    except OSError:  # reset
+        return True
 
 
 def _exchange(connection: socket.socket, word: str, deadline: float) -> str:

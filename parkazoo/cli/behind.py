@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
-from parkazoo.admin import RegisteredClient, Waiting
+from parkazoo.admin import RegisteredClient, Waiting, describe_client
 
 CLIENTS_SHOWN = 20
 
@@ -28,7 +28,7 @@ class Behind:
         behind = sum(len(each.sessions) for each in waiting.behind)
         said, form = waiting.sessions - behind, f"form {waiting.form.word}"
         self._status.update(f"{form}: {said:,} of {waiting.sessions:,} sessions say it")
-        lines = [describe(each) for each in waiting.behind[:CLIENTS_SHOWN]]
+        lines = [describe_client(each) for each in waiting.behind[:CLIENTS_SHOWN]]
         if lines == self._shown:
             return
         self._shown = lines
@@ -57,14 +57,6 @@ def _many(clients: Sequence[RegisteredClient]) -> str:
 
 def _print(console: Console, clients: Sequence[RegisteredClient]) -> None:
     for each in clients[:CLIENTS_SHOWN]:
-        console.print(Text(f"  {describe(each)}"), soft_wrap=True)
+        console.print(Text(f"  {describe_client(each)}"), soft_wrap=True)
     if len(clients) > CLIENTS_SHOWN:
         console.print(f"  and {len(clients) - CLIENTS_SHOWN:,} more: `parkazoo clients` lists them")
-
-
-def describe(client: RegisteredClient) -> str:
-    """A damaged registration has no client's id, but its session's can be looked for."""
-    sessions = ", ".join(client.sessions)
-    says = f"says map {client.map}" if client.map is not None else "says no map"
-    who = client.client or f"session {', '.join(client.sessions.values())}"
-    return f"{who} on {client.host}, pid {client.pid}, since {client.since}: on {sessions} it {says}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from parkazoo.admin import TIMEOUT_S, RegisteredClient, list_clients
+from parkazoo.admin import TIMEOUT_S, RegisteredClient, Strangers, count_strangers, list_clients
 from parkazoo.cli.json_documents import print_json
 from parkazoo.cli.options import (
     Auth,
@@ -51,7 +51,13 @@ def clients(
     with console.status("reading the registrations"):
         found = list_clients(servers, ensemble or (), **connection_options(auth, timeout, ca, cert, key))
     if json:
-        print_json({"clients": [each._asdict() for each in found.clients], "absent": found.absent})
+        print_json(
+            {
+                "clients": [each._asdict() for each in found.clients],
+                "absent": found.absent,
+                "unregistered": found.unregistered.to_json(),
+            }
+        )
     else:
         told = (
             f"no client with a session on {' or '.join(ensemble)} is known"
@@ -59,6 +65,8 @@ def clients(
             else "no client is registered"
         )
         console.print(_table(found.clients) if found.clients else told)
+        for line in _strangers(found.unregistered):
+            console.print(Text(line), soft_wrap=True)
         for name, why in found.absent.items():
             told = f"ensemble {name} cannot be asked, and may have more: {why}"
             console.print(Text(told, style="red"), soft_wrap=True)
@@ -78,6 +86,13 @@ def _table(found: Sequence[RegisteredClient]) -> Table:
         about = (each.client, each.host, each.pid, each.version, each.map, since)
         table.add_row(*(_cell(value) for value in about), Text(" ".join(each.sessions)))
     return table
+
+
+def _strangers(unregistered: Strangers) -> Iterator[str]:
+    if unregistered.found:
+        yield f"{count_strangers(unregistered.found)} not registered: plain kazoo, a monitor, a shell"
+        yield from (f"  {each}" for each in unregistered.found.values())
+    yield from (f"who is connected to {server} is not known: {why}" for server, why in unregistered.unseen.items())
 
 
 def _cell(value: Any) -> Text:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from parkazoo.admin import TIMEOUT_S, ClusterStatus, read_status
+from parkazoo.admin import TIMEOUT_S, ClusterStatus, count_strangers, read_status
 from parkazoo.cli.findings_table import findings_table, is_wrong
 from parkazoo.cli.json_documents import print_json
 from parkazoo.cli.options import Auth, Ca, Cert, Hosts, Json, Key, Timeout, connection_options, split_hosts
@@ -75,7 +75,7 @@ def _watch(console: Console, seconds: float, servers: str, options: dict[str, An
 
 def _screen(found: ClusterStatus) -> RenderableType:
     parts: list[RenderableType] = [findings_table(found.findings)] if found.findings else []
-    return Group(*parts, _servers(found), *_troubles(found), _clients(found))
+    return Group(*parts, _servers(found), *_troubles(found), _clients(found), *_strangers(found))
 
 
 def _servers(found: ClusterStatus) -> Table:
@@ -118,6 +118,16 @@ def _clients(found: ClusterStatus) -> Text:
     versions = _counted(client.version for client in found.clients)
     maps = _counted(client.map for client in found.clients)
     return Text(f"registered clients: {len(found.clients)}; by version: {versions}; by map: {maps}")
+
+
+def _strangers(found: ClusterStatus) -> list[Text]:
+    sessions, unseen = found.unregistered
+    lines = []
+    if sessions:
+        lines.append(f"{count_strangers(sessions)} not registered: `parkazoo clients` lists them")
+    if unseen:
+        lines.append(f"unregistered sessions are not known for {', '.join(unseen)}: `parkazoo clients` says why")
+    return [Text(line) for line in lines]
 
 
 def _counted(values: Iterable[Any]) -> str:

@@ -57,6 +57,11 @@ def parse_config(data: bytes | None) -> ServerList | None:
     return version and ServerList(int(version[0], 16), hosts)
 
 
+def parse_voters(data: bytes | None) -> ServerList | None:
+    """As :func:`parse_config`, without the observers."""
+    return parse_config(b"\n".join(line for line in (data or b"").splitlines() if b":observer" not in line))
+
+
 def _parse_server(value: str) -> str:
     """Where clients connect to a server, as ``"host:port"``; ValueError if that is not known."""
     match = SERVER.fullmatch(value)

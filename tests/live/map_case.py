@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import io
+import json
 import os
 import pty
 import socket
@@ -13,11 +14,13 @@ import sys
 import unittest
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 from unittest import mock
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from parkazoo.admin import Finding, check_map
 from parkazoo.cli import main
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
@@ -135,6 +138,35 @@ def run_on_a_terminal(typed: str, *arguments: str) -> str:
                 shown += part
         process.wait(COMMAND_TIMEOUT_S)
     return shown.decode().replace("\r\n", "\n")
+
+
+def check_but_strangers(hosts: str, **options: Any) -> list[Finding]:
+    """What `check_map` finds, but the sessions of these tests, which are plain kazoo's."""
+    with mock.patch("parkazoo.admin.strangers.LOOK_EVERY_S", 0.0):
+        return [each for each in check_map(hosts, **options) if "not registered" not in each.problem]
+
+
+def assert_found(test: unittest.TestCase, hosts: str, *expected: tuple[str, str, bool]) -> None:
+    """`map check` and `status` find exactly that, as text and as JSON, and their exit statuses say so.
+
+    :param expected: of each finding the ensemble, a pattern of the problem, and whether it is a warning.
+    """
+    status = 0 if all(is_warning for _, _, is_warning in expected) else 1
+    for command in (("map", "check"), ("status",)):
+        found, out, err = run_command(*command, "--json", "--hosts", hosts)
+        test.assertEqual(err, "")
+        findings = json.loads(out)["findings"]
+        told = [(each["ensemble"], each["problem"], each["is_warning"]) for each in findings]
+        test.assertEqual(len(told), len(expected), told)
+        for (name, problem, is_warning), (wanted, pattern, weight) in zip(told, expected, strict=True):
+            test.assertEqual((name, is_warning), (wanted, weight), problem)
+            test.assertRegex(problem, pattern)
+        test.assertTrue(all(each["remedy"] for each in findings))
+        test.assertEqual(found, status, told)
+        shown, out, _ = run_command(*command, "--hosts", hosts, COLUMNS="2000")
+        test.assertEqual(shown, status, out)
+        for name, pattern, _ in expected:
+            test.assertRegex(out, rf"(?s){name} .*{pattern.lstrip('^').partition(':')[0]}")
 
 
 def free_port() -> int:

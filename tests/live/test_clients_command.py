@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from unittest import mock
 
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
@@ -34,10 +35,35 @@ class ClientsTest(MapCase):
         return client
 
     def test_nobody(self) -> None:
-        self.assertEqual(list_clients(self.a), ([], {}))
-        self.assertEqual(run_command("clients", "--hosts", self.a)[:2], (0, "no client is registered\n"))
-        told = (0, "no client with a session on b or c is known\n")
-        self.assertEqual(run_command("clients", "--hosts", self.a, "--ensemble", "b", "--ensemble", "c")[:2], told)
+        self.assertEqual(list_clients(self.a)[:2], ([], {}))
+        status, out, _ = run_command("clients", "--hosts", self.a)
+        self.assertEqual((status, out.partition("\n")[0]), (0, "no client is registered"))
+        status, out, _ = run_command("clients", "--hosts", self.a, "--ensemble", "b", "--ensemble", "c")
+        self.assertEqual((status, out.partition("\n")[0]), (0, "no client with a session on b or c is known"))
+
+    def test_those_that_do_not_register(self) -> None:
+        """This process' plain clients, one on each ensemble."""
+        sessions = {
+            format_session(client.client_id[0]): name for client, name in zip(self.plain, "abc", strict=True)
+        }
+        found = list_clients(self.a).unregistered
+        self.assertEqual({session: each.ensemble for session, each in found.found.items()}, sessions)
+        self.assertEqual(found.unseen, {})
+        self.assertEqual([each.server for each in found.found.values()], [self.a, self.b, self.c])
+        status, out, _ = run_command("clients", "--hosts", self.a)
+        self.assertEqual(status, 0)
+        self.assertIn("3 sessions are not registered", out)
+        for session in sessions:
+            self.assertRegex(out, rf"  127\.0\.0\.1:\d+ on 127.*, session {session}\n")
+        for command in ("clients", "status"):
+            printed = json.loads(run_command(command, "--hosts", self.a, "--json")[1])["unregistered"]
+            self.assertEqual({each["session"]: each["ensemble"] for each in printed["sessions"]}, sessions)
+        self.assertIn("3 sessions are not registered", run_command("status", "--hosts", self.a)[1])
+        with mock.patch("parkazoo.admin.clients.ask_server", return_value="cons is not in the whitelist.\n"):
+            status, out, _ = run_command("clients", "--hosts", self.a)
+            self.assertEqual(status, 0)
+            self.assertRegex(out, f"connected to {self.b} is not known: .* `cons`: it is not in its 4lw")
+            self.assertIn("sessions are not known for", run_command("status", "--hosts", self.a)[1])
 
     def test_clients(self) -> None:
         clients = [self.client(), self.client()]

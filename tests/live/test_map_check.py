@@ -8,6 +8,7 @@ import json
 import re
 import threading
 import unittest
+from unittest import mock
 from unittest.mock import ANY
 
 from kazoo.client import KazooClient
@@ -15,8 +16,10 @@ from kazoo.security import CREATOR_ALL_ACL
 
 from parkazoo import ParKazooClient
 from parkazoo.admin import change_hosts, check_map, init_map, read_map
+from parkazoo.admin.clients import AdminClient
+from parkazoo.admin.contents import parts_of
 from parkazoo.errors import ClusterMapError
-from parkazoo.local import LocalCluster
+from parkazoo.local import LocalCluster, LocalEnsemble
 from parkazoo.protocol.cluster_map import ClusterMap, no_map_error
 from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT
 from tests.live.map_case import (
@@ -24,12 +27,15 @@ from tests.live.map_case import (
     IDENTITY,
     UNREACHABLE_TIMEOUT_S,
     MapCase,
+    assert_found,
     dump,
     free_port,
     other_spelling,
     run_command,
     wipe,
 )
+from tests.live.secured import configure
+from tests.live.world import LiveTest, wait_until
 
 
 class ReadTest(MapCase):
@@ -232,8 +238,10 @@ class ThreeServersTest(unittest.TestCase):
             for hosts, epoch in ((f"{b1},{b2}", 2), (b.hosts, 3)):
                 changed = change_hosts(b2, {"b": hosts}, fewer=True)
                 self.assertEqual((changed.ensembles["b"], changed.epoch), (hosts, epoch))
-                self.assertEqual(check_map(f"{b3},{a3}"), [])
+                left_out = [("b", f"the map does not name server {b3}, a voting member", True)]
+                assert_found(self, f"{b3},{a3}", *(left_out if epoch == 2 else ()))
 
+            self.elect_meanwhile(a, b)
             for server in b.servers[:2]:
                 server.kill()
             found = check_map(a.hosts, timeout_s=UNREACHABLE_TIMEOUT_S)
@@ -244,3 +252,55 @@ class ThreeServersTest(unittest.TestCase):
             self.assertRegex(
                 found[0].problem, f"{b1}: Connection refused, .*{b3}: answers, but not as .*no quorum"
             )
+
+    def elect_meanwhile(self, a: LocalEnsemble, b: LocalEnsemble) -> None:
+        """The leader stops while the command reads, which goes on when there is another one: no alert flaps."""
+        leader = a.leader()
+
+        def stop_and_read(client: AdminClient) -> frozenset[str]:
+            if client.name == "a" and leader.is_running:
+                leader.stop()
+            return parts_of(client)
+
+        with mock.patch("parkazoo.admin.check.parts_of", stop_and_read):
+            found = check_map(b.hosts)
+        self.assertFalse(leader.is_running)
+        self.assertEqual([each for each in found if not each.is_warning], [], found)
+        self.assertLessEqual({each.ensemble for each in found}, {"a"}, found)
+        leader.start()
+        a.wait_quorum()
+        leader.wait_serving()
+        wait_until(lambda: check_map(b.hosts) == [], "all is well")
+
+
+class SettingsTest(LiveTest):
+    """Servers whose settings are in the way. What each test changes, it takes back."""
+
+    def test_too_many_connections(self) -> None:
+        """They are told from servers without a quorum."""
+        b = self.cluster.ensembles[1].servers[0]
+        configure({b: {"maxClientCnxns": "2"}})
+        try:
+            for _ in range(2):
+                self.kazoo(1)
+            told = f"{b.address}: closes connections as they come: more than its maxClientCnxns"
+            findings = check_map(self.cluster.hosts, timeout_s=3.0)
+            self.assertEqual([(each.ensemble, each.is_warning) for each in findings], [("b", False)], findings)
+            self.assertIn(f"cannot be reached: {told}", findings[0].problem)
+            status, out, _ = run_command("status", "--hosts", self.cluster.hosts, "--timeout", "3")
+            self.assertEqual(status, 1)
+            self.assertIn("closes connections as they come: more than its maxClientCnxns", " ".join(out.split()))
+        finally:
+            configure({b: {"maxClientCnxns": "0"}})
+
+    def test_a_smaller_buffer(self) -> None:
+        b = self.cluster.ensembles[1].servers[0]
+        b._argv.insert(1, "-Djute.maxbuffer=500000")
+        configure({b: {}})
+        try:
+            told = rf"requests of 1,048,575 bytes, .* too large for {b.address}"
+            assert_found(self, self.cluster.hosts, ("b", told, True))
+        finally:
+            b._argv.remove("-Djute.maxbuffer=500000")
+            configure({b: {}})
+        assert_found(self, self.cluster.hosts)

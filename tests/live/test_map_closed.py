@@ -89,6 +89,18 @@ class ClosedTest(MapCase):
         with self.refused("needs an identity"):
             init_map(self.a, self.all, closed=True)
 
+    def test_an_identity_that_has_no_right(self) -> None:
+        """It would get none: that has to be said before "Use it"."""
+        new = ("digest", "next:hush")
+        init_map(self.a, self.all, auth=[IDENTITY], closed=True)
+        with self.refused("the identity digest:next has no right to /parkazoo on ensemble b .* Leave it out"):
+            init_map(self.a, self.all, auth=[IDENTITY, new], closed=True)
+        for client in self.plain:
+            wipe(client)
+        init_map(self.a, self.all, auth=[IDENTITY, new], closed=True)
+        for auth in ([IDENTITY], [new]):
+            self.assertEqual(check_map(self.a, auth=auth), [])
+
     def test_the_other_form_is_there(self) -> None:
         init_map(self.a, self.all, auth=[IDENTITY], closed=True)
         with self.refused("is closed: give --closed, and the identity that it needs in --auth$"):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -10,20 +13,31 @@ from unittest import mock
 from kazoo.client import KazooClient
 from kazoo.security import READ_ACL_UNSAFE
 
-from parkazoo.admin import Waiting, abort_growth, check_map, grow_map, init_map, list_clients, read_map
+from parkazoo import ParKazooClient
+from parkazoo.admin import (
+    Waiting,
+    abort_growth,
+    change_weights,
+    describe_client,
+    grow_map,
+    init_map,
+    list_clients,
+    read_map,
+)
 from parkazoo.admin.clients import AdminClient
 from parkazoo.admin.registrations import Registrations, read_sessions
-from parkazoo.cli.behind import describe
+from parkazoo.admin.strangers import Lookout, Stranger, Strangers
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import CLIENTS, MIRRORS, escape
 from parkazoo.protocol.registration import format_session
 from tests.live.copies_case import CrashError
-from tests.live.map_case import run_command, wipe
+from tests.live.map_case import assert_found, check_but_strangers, run_command, wipe
 from tests.live.test_map_raise import RaiseCase
-from tests.live.world import DEADLINE_S, LiveTest, wait_until
+from tests.live.world import DEADLINE_S, LiveTest, connected, wait_until
 
+CROWD = 110  # `cons` has more than 8,192 bytes then
 CRASH = mock.Mock(side_effect=CrashError)
 
 
@@ -116,7 +130,7 @@ class WaitTest(RaiseCase):
 
         self.rise("b", on_wait=wait)
         self.assertEqual(
-            [describe(each) for each in found[0].behind],
+            [describe_client(each) for each in found[0].behind],
             ["session 0xabc on None, pid None, since None: on a it says no map"],
         )
         self.assert_grown("ab")
@@ -148,6 +162,63 @@ class StrangerTest(RaiseCase):
         told = str(caught.exception)
         self.assertIn("3 sessions are not registered", told)
         self.assertEqual([each for each in expected if each not in told], [])
+
+    def test_in_a_crowd(self) -> None:
+        """One session among many that are registered: a server lists them all, in any order."""
+        clients = [ParKazooClient(self.a) for _ in range(CROWD)]
+        for client in clients:
+            self.addCleanup(client.close)
+            self.addCleanup(client.stop)
+            client.start_async()
+        wait_until(lambda: len(list_clients(self.a).clients) == CROWD, "all are registered")
+        with connected(KazooClient(self.a)) as program:
+            session = format_session(program.client_id[0])
+            status, _, err = run_command("map", "grow", "--form", "--ensemble", f"b={self.b}", "--hosts", self.a)
+            self.assertEqual(status, 1)
+            self.assertRegex(err, rf"(?s)3 sessions are not registered:.* on {self.a}, session {session}\n")
+            self.assertEqual(read_map(self.a).form, Form.TOLERANT)
+            self.rise("b")
+            own = [format_session(each.client_id[0]) for each in self.plain]
+            assert_found(
+                self,
+                self.a,
+                ("a", rf"^2 sessions are not registered:(\n  127.* session ({session}|{own[0]}))+$", True),
+                ("b", f"^1 session is not registered:\n  127.* session {own[1]}$", True),
+            )
+
+    def test_a_session_that_is_on_its_way(self) -> None:
+        """It leaves one server before that is asked, and comes to another after that: the next look sees it."""
+        there = Stranger("0x1", "127.0.0.1:1", self.a, "a")
+        for looks, found in (("-xxxx", 1), ("x-xxx", 1), ("xx-x-", 1), ("x--", 0), ("--", 0), ("----x", 0)):
+            with self.subTest(looks):
+                seen = iter([Strangers({"0x1": there} if each == "x" else {}, {}) for each in looks])
+                lookout = Lookout({}, {}, {}, 1.0)
+                with mock.patch.object(lookout, "look", lambda seen=seen: next(seen)):
+                    self.assertEqual(len(lookout.look_again().found), found)
+
+
+class FrozenTest(RaiseCase):
+    def test_a_client_that_does_not_follow(self) -> None:
+        self.rise("b")
+        user = subprocess.Popen(
+            [sys.executable, "-m", "tests.live.waiting_user", self.a],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(user.wait)
+        self.addCleanup(user.kill)
+        assert user.stdout is not None
+        client = user.stdout.readline().strip()
+        self.assertEqual(check_but_strangers(self.a), [])
+        user.send_signal(signal.SIGSTOP)
+        change_weights(self.a, {"b": 2})
+        (finding,) = check_but_strangers(self.a)
+        self.assertFalse(finding.is_warning)
+        self.assertRegex(finding.problem, f"^1 client works by an older map than 6:\n  {client} on .* says map 5$")
+        self.assertEqual(run_command("map", "check", "--hosts", self.a)[0], 1)
+        user.send_signal(signal.SIGCONT)
+        self.assertEqual(check_but_strangers(self.a), [])
 
 
 class MembersTest(RaiseCase):
@@ -207,8 +278,12 @@ class CommandTest(RaiseCase):
                         self.rise("b", tell=self.behind_at("of form guarded"), on_wait=CRASH)
                 self.assertEqual(read_map(self.a).form, form)
                 self.refuse_what_needs_grown(form)
-                for command in (("show",), ("check",), ("epochs",)):
+                for command in (("show",), ("epochs",)):
                     self.assertEqual(self.run_on_a(*command)[0], 0)
+                (finding,) = check_but_strangers(self.a)
+                self.assertRegex(
+                    finding.problem, r"^1 client works by an older map than \d:\n  .* on web7, pid 4711"
+                )
                 self.assertIn(f"form {form.word}", " ".join(self.run_on_a("show")[1].split()))
                 self.assertEqual(run_command("where", "/old/d", "--hosts", self.a)[0], 0)
 
@@ -254,7 +329,7 @@ class TakenOutTest(RaiseCase):
         with self.assertRaisesRegex(ClusterMapError, "it has no copy of the map. Clients may"):
             self.rise("b")
         grow_map(self.a, {"c": self.b}, strangers_gone=True)
-        self.assertEqual(check_map(self.a), [])
+        self.assertEqual(check_but_strangers(self.a), [])
 
     def test_with_directories(self) -> None:
         """By a map that was lost."""

@@ -63,7 +63,7 @@ class TestTheMap(unittest.TestCase):
             self.assertEqual((found.is_warning, outside.address in found.problem), (True, True))
             followers = [each.address for each, role in changing.ensemble.roles().items() if not role.is_leader]
             change_hosts(hosts, {name: ",".join(followers)}, fewer=True)
-            self.assertIn("leads it", read_status(hosts).findings[0].problem)
+            self.assertIn("a voting member of the ensemble", read_status(hosts).findings[0].problem)
             renamed = hosts.replace("127.0.0.1", "localhost")
             change_hosts(hosts, {name: renamed})
             self.assertEqual(check_map(renamed), [])

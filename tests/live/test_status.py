@@ -17,7 +17,8 @@ from rich.console import Console
 
 from parkazoo import ParKazooClient
 from parkazoo.admin import ClusterStatus, init_map, read_status
-from parkazoo.admin.status import ServerStatus, _ask
+from parkazoo.admin.servers import ServerStatus, ask
+from parkazoo.admin.strangers import Strangers
 from parkazoo.cli.status_command import _screen
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
@@ -162,7 +163,7 @@ class ScreenTest(unittest.TestCase):
             ServerStatus("a", server.format(2), serves=True, trouble="srvr is off"),
         ]
         console = Console(file=io.StringIO(), width=80)
-        console.print(_screen(ClusterStatus(cluster_map, [], servers, [])))
+        console.print(_screen(ClusterStatus(cluster_map, [], servers, [], Strangers({}, {}))))
         out = console.file.getvalue()  # type: ignore[attr-defined]
         self.assertRegex(out, r"ensemble +server +role +version +latency +clients +znodes ")
         self.assertRegex(out, rf"\n a +{server.format(0)} +\? +\n")
@@ -182,18 +183,29 @@ class Answers:
             raise self._said
         return self._said
 
+    def takes(self, size: int) -> bool | None:
+        return None
+
 
 class AnswerTest(unittest.TestCase):
     def ask(self, said: Any) -> Any:
-        return _ask("h:1", "a", Answers(said))  # type: ignore[arg-type]
+        return ask("h:1", "a", Answers(said))  # type: ignore[arg-type]
 
     def test_srvr(self) -> None:
-        self.assertEqual(self.ask(SRVR), ("a", "h:1", True, None, "follower", "3.9.5", (0.5185, 13.0), 2, 1037))
+        self.assertEqual(
+            self.ask(SRVR), ("a", "h:1", True, None, "follower", "3.9.5", (0.5185, 13.0), 2, 1037, None)
+        )
 
     def test_not_allowed(self) -> None:
         found = self.ask("srvr is not executed because it is not in the whitelist.\n")
         self.assertEqual((found.serves, found.role), (True, None))
         self.assertIn("4lw.commands.whitelist", found.trouble)
+
+    def test_not_serving(self) -> None:
+        """As in the middle of an election."""
+        found = self.ask("This ZooKeeper instance is not currently serving requests\n")
+        self.assertEqual((found.serves, found.role), (False, None))
+        self.assertIn("not currently serving requests", found.trouble)
 
     def test_lost(self) -> None:
         found = self.ask(ConnectionResetError(104, "Connection reset by peer"))
@@ -202,4 +214,4 @@ class AnswerTest(unittest.TestCase):
     def test_parts(self) -> None:
         """What another version does not say is not known."""
         found = self.ask("Mode: observer\nConnections: many\nLatency min/avg/max: 1\nNode count: \x1b[2J\n")
-        self.assertEqual(found, ("a", "h:1", True, None, "observer", None, None, None, None))
+        self.assertEqual(found, ("a", "h:1", True, None, "observer", None, None, None, None, None))

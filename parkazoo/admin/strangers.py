@@ -1,0 +1,125 @@
+"""Sessions that have not registered: of plain kazoo programs, or of clients of ours that could not."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from parkazoo.admin.clients import AdminClient, for_each, try_each
+from parkazoo.admin.strays import SHOWN
+from parkazoo.protocol.placement import CLIENTS
+from parkazoo.protocol.registration import format_session
+
+LOOKS = 5
+LOOK_EVERY_S = 0.5
+CONNECTION = re.compile(r"^ [^/\n]*/.+?\[", re.MULTILINE)  # the one that asks is among them
+SESSION_OF_CONNECTION = re.compile(r"^ [^/\n]*/(.+?)\[.*\bsid=(0x[0-9a-f]+)", re.MULTILINE)
+
+
+class Stranger(NamedTuple):
+    """:param address: of the client's end of the connection."""
+
+    session: str
+    address: str
+    server: str
+    ensemble: str
+
+    def __str__(self) -> str:
+        return f"{self.address} on {self.server}, session {self.session}"
+
+
+class Strangers(NamedTuple):
+    """:param found: by session.
+    :param unseen: servers of which it is not known who is connected, and why.
+    """
+
+    found: Mapping[str, Stranger]
+    unseen: Mapping[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"sessions": [each._asdict() for each in self.found.values()], "unseen": dict(self.unseen)}
+
+
+class Lookout:
+    """Looks for sessions that are not registered.
+
+    :param clients: by name, of the ensembles.
+    :param servers: to ask, with the names of their ensembles.
+    :param own: other clients of this command.
+    """
+
+    def __init__(
+        self,
+        clients: Mapping[str, AdminClient],
+        servers: Mapping[str, str],
+        options: Mapping[str, Any],
+        timeout_s: float,
+        own: Iterable[AdminClient] = (),
+    ) -> None:
+        self._clients = clients
+        self._asked = {server: AdminClient(server, server, options, timeout_s) for server in servers}
+        self._ensemble_of = servers
+        self._own = [*clients.values(), *own]
+
+    def look(self) -> Strangers:
+        """Look once: a client that was about to register may be among those found."""
+        before, _ = try_each(self._clients, _registered)
+        said = dict(zip(self._asked, for_each(list(self._asked.values()), _connections), strict=True))
+        after, unreadable = try_each(self._clients, _registered)
+        known = {format_session(client.zk._session_id) for client in self._own}
+        known = known.union(*before.values(), *after.values())
+        found: dict[str, Stranger] = {}
+        unseen: dict[str, str] = {}
+        for server, connections in said.items():
+            name = self._ensemble_of[server]
+            if isinstance(connections, str) or name not in after:
+                unseen[server] = connections if isinstance(connections, str) else unreadable.get(name, "")
+                continue
+            for address, session in connections:
+                if session not in known:
+                    found[session] = Stranger(session, address, server, name)
+        return Strangers(found, unseen)
+
+    def look_again(self) -> Strangers:
+        """Look until none is seen twice in a row, or long enough to tell who stays.
+
+        A client that starts registers meanwhile. One look may miss a session that goes to another server.
+        """
+        looks = [self.look()]
+        while len(looks) < LOOKS and not (len(looks) > 1 and not looks[-1].found and not looks[-2].found):
+            time.sleep(LOOK_EVERY_S)
+            looks.append(self.look())
+        times = Counter(session for look in looks for session in look.found)
+        last = {**looks[-2].found, **looks[-1].found}
+        return Strangers({session: each for session, each in last.items() if times[session] > 1}, looks[-1].unseen)
+
+
+def describe_strangers(strangers: Mapping[str, Stranger]) -> str:
+    """How many, and the first of them, one a line."""
+    listed = "".join(f"\n  {each}" for each in [*strangers.values()][:SHOWN])
+    more = f"\n  and {len(strangers) - SHOWN:,} more" if len(strangers) > SHOWN else ""
+    return f"{count_strangers(strangers)} not registered:{listed}{more}"
+
+
+def count_strangers(strangers: Mapping[str, Stranger]) -> str:
+    return f"{len(strangers):,} sessions are" if len(strangers) > 1 else "1 session is"
+
+
+def _registered(client: AdminClient) -> list[str]:
+    return client.children(CLIENTS)
+
+
+def _connections(server: AdminClient) -> list[tuple[str, str]] | str:
+    """The address and the session of each connection to a server; or why it does not tell."""
+    try:
+        said = server.ask("cons")
+    except OSError as error:
+        return f"it does not answer `cons`: {error.strerror or str(error) or type(error).__name__}"
+    if CONNECTION.search(said):
+        return SESSION_OF_CONNECTION.findall(said)
+    if "whitelist" in said:
+        return "it does not answer `cons`: it is not in its 4lw.commands.whitelist"
+    return f"it does not answer `cons`: {' '.join(said.split())[:80] or 'it closed the connection'}"
