@@ -227,7 +227,7 @@ def _may_not_read_an_entry(difference: Difference) -> bool:
 def _lacks_its_chroot(difference: Difference) -> bool:
     """More than the last level of it is missing; the case's root may have been deleted too."""
     call, chroot = difference.call, difference.case.clients[difference.call.client].chroot
-    is_made = "." in call.name or call.name == "ensure_path" or call.args.get("makepath", False)
+    is_made = "." in call.name or call.name in ("ensure_path", "TreeCache") or call.args.get("makepath", False)
     return bool(
         is_made
         and (chroot or "/") != "/"

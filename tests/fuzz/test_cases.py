@@ -204,6 +204,7 @@ class TestRules(unittest.TestCase):
             self.assertTrue(allowed("/a/b", call, NO_NODE, None))
             self.assertFalse(allowed("", call, NO_NODE, None))
             self.assertFalse(allowed("/a/b", call, None, NO_NODE))
+        self.assertTrue(allowed("/a/b", Call(0, "TreeCache", "/x"), NO_NODE, None))
         self.assertFalse(allowed("/a/b", Call(0, "get", "/x"), NO_NODE, None))
 
     def test_native_directories_where_pins_decide(self) -> None:
