@@ -52,7 +52,7 @@ def judge(run: Run) -> Judgement:
     figures = {
         "added": what["added"],
         "lost, then read": what["read"],
-        "cut short by KILL": what["adding"] - what["added"] - what["read"],
+        "cut short": what["adding"] - what["added"] - what["read"],
     }
     return Judgement(problems, figures)
 

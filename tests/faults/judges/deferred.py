@@ -47,7 +47,7 @@ def judge(run: Run) -> Judgement:
     figures = {
         "written": sum(value for value, _ in found.values()),
         "barriers": what["barrier"],
-        "cut short by LOST": what["refused"],
+        "refused, or interrupted": what["refused"],
         "cut short by KILL": what["issuing"] - what["barrier"] - what["refused"],
     }
     return Judgement(problems, figures)

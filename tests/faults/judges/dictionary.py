@@ -119,6 +119,8 @@ def _shared(adds: Counter[str], maybe: Counter[str], found: dict[str, tuple[int,
                 yield f"{name} holds {value}, but was written {version} times"
             if not adds[name] <= value <= adds[name] + maybe[name]:
                 yield f"{name} holds {value}, not {adds[name]} to {adds[name] + maybe[name]}"
+        elif name.startswith("common-") and not adds[name] <= version <= adds[name] + maybe[name]:
+            yield f"{name} was written {version} times, not {adds[name]} to {adds[name] + maybe[name]}"
 
 
 def _items(items: Items, found: dict[str, tuple[int, int]]) -> Iterator[str]:

@@ -83,6 +83,18 @@ class TestDictionary(JudgeTest):
             *self.history(*add, *self.one(9, 1, "adding", "added", key="shared-1"), shared=1),
         )
 
+    def test_a_key_that_all_write(self) -> None:
+        writes = [
+            *self.one(8, 1, "adding", "added", key="common-1"),
+            *self.one(9, 1, "adding", "added", "unknown", key="common-1"),
+            *self.one(10, 2, "adding", "added", key="common-1"),
+        ]
+        for version in (2, 3):
+            self.accept(*self.history(*writes, line(50, -1, "found", key="common-1", value=9, version=version)))
+        for version in (1, 4):
+            found = line(50, -1, "found", key="common-1", value=9, version=version)
+            self.refuse(f"common-1 was written {version} times, not 2 to 3", *self.history(*writes, found))
+
     def test_items(self) -> None:
         popped = self.one(8, 1, "popping", "popped", item="item-1")
         self.refuse("item-1 was popped 2 times", *self.history(*popped))

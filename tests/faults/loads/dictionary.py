@@ -1,10 +1,10 @@
 """DistributedDict: no write is lost, none is done twice, no entry goes back, and each change is told.
 
 Workers share a dictionary of several shards, each with several threads, of which one is interrupted now and
-then. Keys are of three kinds. A thread's own are set to 1, 2, 3 and so on by nobody else. The shared ones are
-added to by all, by compare_and_set, so their value is their version. Items are put by one thread and popped by
-any. Each worker also records what it hears of each change, and at its end whether it has heard of all that is
-there.
+then. Keys are of four kinds. A thread's own are set to 1, 2, 3 and so on by nobody else. The shared ones are
+added to by all, by compare_and_set, so their value is their version. The common ones are set by all, so their
+version counts the writes. Items are put by one thread and popped by any. Each worker also records what it hears
+of each change, and at its end whether it has heard of all that is there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from parkazoo.structures.policies import Linearizable, Watch
 from tests.faults.load import InterruptedCallError, Worker
 from tests.faults.retries import until_answered
 
-SHARDS, OWN, SHARED, THREADS = 4, 4, 3, 4
+SHARDS, OWN, SHARED, COMMON, THREADS = 4, 4, 3, 2, 4
 PAUSE_S = 0.05
 TOLD_TIMEOUT_S, POLL_S = 60.0, 0.1
 
@@ -34,6 +34,8 @@ class DictionaryLoad:
         shared = client.DistributedDict(f"{root}/d", Linearizable(), shards=SHARDS)
         for number in range(SHARED):
             shared[f"shared-{number}"] = 0
+        for number in range(COMMON):
+            shared[f"common-{number}"] = 0
 
     def work(self, worker: Worker) -> None:
         client = worker.connect()
@@ -75,7 +77,14 @@ class _User:
         self._numbers: dict[str, int] = {}
         self._items = 0
         self._told: dict[str, int] = {}
-        self._actions = (*[self._set] * 4, *[self._add] * 3, self._put, *[self._pop] * 2, self._update)
+        self._actions = (
+            *[self._set] * 4,
+            *[self._add] * 3,
+            *[self._overwrite] * 4,
+            self._put,
+            *[self._pop] * 2,
+            self._update,
+        )
 
     def act_to_the_end(self) -> None:
         while not self._worker.is_over():
@@ -125,6 +134,21 @@ class _User:
             outcome = "unknown"
         except KazooException as error:
             outcome = outcome_of(error, [key])[key]
+        self._worker.record("added", key=key, outcome=outcome)
+
+    def _overwrite(self) -> None:
+        """What others write too: writes of one process wait for each other in their turn."""
+        key = f"common-{self._dice.randrange(COMMON)}"
+        self._worker.record("adding", key=key)
+        try:
+            with self._worker.limited():
+                self._shared[key] = self._items
+        except InterruptedCallError:
+            outcome = "unknown"
+        except KazooException as error:
+            outcome = outcome_of(error, [key])[key]
+        else:
+            outcome = "done"
         self._worker.record("added", key=key, outcome=outcome)
 
     def _put(self) -> None:
