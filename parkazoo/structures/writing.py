@@ -294,6 +294,9 @@ class Writer:
                 self._entries.fetch_some(list(dict.fromkeys(keys)))
             except KazooException:
                 self._entries.is_behind = True
+            except BaseException:  # a signal handler's
+                self._entries.is_behind = True
+                raise
 
 
 def size_of(path: str, data: bytes) -> int:

@@ -17,6 +17,7 @@ from kazoo.protocol.states import KazooState
 
 from parkazoo import ForkError, OutcomeUnknown
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
+from parkazoo.structures.entries import Entries
 from parkazoo.structures.policies import Always, Count, Watch
 from parkazoo.wire.member import Member
 from tests.live.dictionary_case import DictionaryTest
@@ -59,6 +60,19 @@ class TestLostConnections(DictionaryTest):
                 with self.behind_it(other.clear), lost_answer("/x"):
                     mine["x"] = "mine"  # it was done, and is gone
                 self.assertNotIn("x", mine)
+
+    def test_the_read_behind_a_write_is_interrupted(self) -> None:
+        """The write is done, and another one behind it; the next read sees that."""
+        mine, other = self.dictionary(refresh=Count(1000)), self.dictionary(self.other, Always())
+        mine["x"] = 1
+        with (
+            self.behind_it(lambda: other.__setitem__("x", 3)),
+            lost_answer("/x"),
+            mock.patch.object(Entries, "fetch_some", side_effect=KeyboardInterrupt),
+            self.assertRaises(KeyboardInterrupt),
+        ):
+            mine["x"] = 2
+        self.assertEqual(mine["x"], 3)
 
     @contextmanager
     def behind_it(self, call: Callable[[], None]) -> Iterator[None]:
