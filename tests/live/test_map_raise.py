@@ -306,7 +306,7 @@ class WaitTest(RaiseCase):
         self.rise("b", on_wait=wait)
         self.assert_grown("ab")
         (behind,) = seen[-1].behind
-        self.assertEqual((seen[-1].form, behind.host, behind.pid, behind.epoch), (Form.TOLERANT, "web7", 4711, 1))
+        self.assertEqual((seen[-1].form, behind.host, behind.pid, behind.map), (Form.TOLERANT, "web7", 4711, 1))
         self.assertEqual(len(seen), 3)
 
     def test_for_who_comes_back_behind(self) -> None:
