@@ -42,10 +42,7 @@ MUTANTS = {
     "nobody settles what an interrupted caller has left": Mutation(
         Marker.use, ["self._in_doubt[self.attempt.ensemble] = self.attempt", "pass"]
     ),
-    "a lost connection is an answer": Mutation(
-        ExactlyOnce._until_answered,
-        ["not isinstance(answer, KazooRetry.RETRY_EXCEPTIONS)", "isinstance(answer, Exception)"],
-    ),
+    "a lost connection is an answer": Mutation(ExactlyOnce._until_answered, ["KazooRetry.RETRY_EXCEPTIONS", "()"]),
 }
 
 
@@ -74,7 +71,7 @@ class Waited(Result):
 
 
 class Client:
-    """What ``once`` needs of a client, and of its handler. The lock is free whenever anybody asks."""
+    """What ``once`` needs of a client, its handler and its waits. The lock is free whenever anybody asks."""
 
     chroot, default_acl = "", None
     auth_data: frozenset[object] = frozenset()
@@ -83,11 +80,11 @@ class Client:
     logger = logging.getLogger(__name__)
 
     def __init__(self, world: World) -> None:
-        self.handler = self
+        self.handler = self.waits = self
         self._world = world
         self.async_result = partial(Waited, world)
 
-    def sleep_func(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> None:
         self._world.sleep()
 
     def _call(self, request: Request, reply: Reply) -> None:
