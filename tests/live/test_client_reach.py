@@ -430,17 +430,19 @@ class TestTheHomeIsAway(ReachTest):
         finally:
             server.thaw()
 
-    def old_and_new(self, away: AbstractContextManager[None]) -> Iterator[ParKazooClient]:
+    def old_and_new(self, *, is_frozen: bool = False) -> Iterator[ParKazooClient]:
         """While the ensemble is away: a client that has used it before, and one that starts."""
         old, states = self.client(DEADLINE_S)
         old.get(self.folder)
-        with away:
+        with self.frozen() if is_frozen else self.away():
+            if not is_frozen:  # else what is sent just then makes the client SUSPENDED
+                wait_until(lambda: old.state_of(self.folder) == SUSPENDED, "the loss")
             yield old
             yield self.client(DEADLINE_S)[0]
         self.assertEqual(states, [])
 
     def test_what_is_not_there(self) -> None:
-        for client in self.old_and_new(self.away()):
+        for client in self.old_and_new():
             missing = f"{self.folder}/missing"
             self.assertRaises(NoNodeError, client.delete, missing)
             transaction = client.transaction()
@@ -448,14 +450,14 @@ class TestTheHomeIsAway(ReachTest):
             self.assertIsInstance(transaction.commit()[0], NoNodeError)
 
     def test_ensure_path(self) -> None:
-        for client in self.old_and_new(self.away()):
+        for client in self.old_and_new():
             self.assertIs(client.ensure_path(self.folder), True)
             made = f"{self.folder}/{client.client_id[0]}/made"
             self.assertEqual(client.ensure_path(dirname(made)), dirname(made))
 
     def test_a_lock(self) -> None:
-        for away in (self.away(), self.frozen()):
-            for client in self.old_and_new(away):
+        for is_frozen in (False, True):
+            for client in self.old_and_new(is_frozen=is_frozen):
                 self.take_in_turn(client.Lock(self.folder), self.client(DEADLINE_S)[0].Lock(self.folder))
 
     def take_in_turn(self, lock: Lock, other: Lock) -> None:

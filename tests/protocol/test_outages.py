@@ -51,9 +51,9 @@ PLACEMENT = Placement(3)
 D = find_directory(PLACEMENT, False)
 HOME, CHILDREN = PLACEMENT.of(D), PLACEMENT.of_children(D)
 (OTHER,) = {0, 1, 2} - {HOME, CHILDREN}
-X, Y, GONE = (
+X, Y, GONE, HELD = (
     next(path for number in range(100) if PLACEMENT.of_children(path := f"{D}/{name}{number}") == OTHER)
-    for name in ("x", "y", "gone")
+    for name in ("x", "y", "gone", "held")
 )
 LANE = Place(CHILDREN, "/lane")
 USER, MAKER, STRANGER, NEW, WRONG = "has used it", "has made it", "knows nothing", "has no session", "wrong guess"
@@ -147,6 +147,7 @@ TABLE: Mapping[str, Sequence[Row]] = {
     ),
     "a child": (
         Row("exists", lambda: Exists(X, None), GUESS),
+        Row("exists, of another's ephemeral", lambda: Exists(HELD, None), GUESS),
         Row("get", lambda: GetData(X, None), GUESS),
         Row("get with a watch", lambda: GetData(X, watch), GUESS),
         Row("ensure_path", lambda: Presence(X, None), GUESS),
@@ -246,7 +247,7 @@ class Situation(NamedTuple):
         model = prepared(PLACEMENT, [D])
         must(model.execute(LANE.ensemble, create(LANE.path)))
         other, client = self._client(model, 9, "other"), self._client(model, 1, self.knows)
-        for number, request in enumerate(MADE.get(self.of, [create(D), create(X)])):
+        for number, request in enumerate(MADE.get(self.of, [create(D), create(X), create(HELD, EPHEMERAL)])):
             must((client if self.knows == MAKER and not number else other).get(request))
         if self.knows == USER:
             for read in (GetData(D, None), GetChildren(D, None), GetData(X, None)):
