@@ -69,8 +69,7 @@ def is_there(context: GrownContext, request: Presence) -> Operation[bool]:
     """Whether a znode is there, as soon as its home or its mirror says so. A guess of the mirror may be joined."""
     path, places = request.path, context.places
     since, d, exists, parent = places.count, places.known(path), Exists(path, None), split(path)[0]
-    is_home_known = is_fixed(parent) or places.is_known(parent) or context.may_ask_guess(places.known(parent))
-    if d.is_native or not is_home_known:
+    if d.is_native:
         looking = at(context, exists)
     else:
         steps = at_both(d)
@@ -79,9 +78,12 @@ def is_there(context: GrownContext, request: Presence) -> Operation[bool]:
         if is_proved_by(mirror):
             places.remember(d, since)
             return True
-        if isinstance(home, ConnectionLoss):
+        if not isinstance(home, ConnectionLoss):
+            looking = resumed(at(context, exists), steps[0], home)
+        elif is_fixed(parent) or places.is_known(parent):
             raise home
-        looking = resumed(at(context, exists), steps[0], home)
+        else:  # a guess: the pin may name another ensemble
+            looking = at(context, exists)
     (answer, *_), _ = yield from looking
     if isinstance(answer, Exception) and not isinstance(answer, NoNodeError):
         raise answer
