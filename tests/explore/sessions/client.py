@@ -22,7 +22,7 @@ from parkazoo.protocol.cluster_map import parse_hosts
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import ENSEMBLE, logical
 from parkazoo.protocol.registration import encode_registration, registration_path
-from parkazoo.protocol.server_list import CONFIG
+from parkazoo.protocol.server_list import CONFIG, Server
 from parkazoo.wire.exchange import CONNECTING
 from parkazoo.wire.handshake import Address
 from parkazoo.wire.log import DiscreetLog
@@ -141,7 +141,7 @@ class OfForm(Result):
 
 
 class Traced(Session[Member]):
-    """A session whose operations say by which form they are done.
+    """A session whose operations say by which form they are done. No server belongs to a copy of its ensemble.
 
     :ivar results: the replies to all.
     """
@@ -149,6 +149,9 @@ class Traced(Session[Member]):
     def __init__(self, client: Client, runtime: Runtime) -> None:
         super().__init__(client, runtime, client.make_member, None)
         self.results: list[OfForm] = []
+
+    def doubts(self, member: Member, server: Server) -> str:
+        return ""
 
     def _open(self) -> None:
         super()._open()
