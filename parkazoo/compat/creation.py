@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
-from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
 from parkazoo.engine.ports import Reply
@@ -151,17 +150,25 @@ def ensure_path(client: Any, path: str, acl: Any) -> Answer:
             make()
 
     def make(higher: Answer | None = None) -> None:
+        refused = None
         if higher is not None:
-            higher.get()  # or raise what it has raised
+            try:
+                higher.get()
+            except NoAuthError as error:  # it may be there: kazoo does not look above the chroot
+                refused = error
         made = [create(each) for each in missing]
-        answer.after(made, lambda: end(made))
+        answer.after(made, lambda: end(made, refused))
 
-    def end(made: list[Answer]) -> None:
+    def end(made: list[Answer], refused: Exception | None) -> None:
         last: Any = True
         for result in made:
             last = True
-            with suppress(NodeExistsError):
+            try:
                 last = result.get()
+            except NodeExistsError:
+                pass
+            except NoNodeError as error:
+                raise refused or error from None
         answer.set(last)
 
     seen = exists(path)

@@ -415,6 +415,15 @@ class TestWholeTrees(TreeTest):
         self.assertRaises(NoAuthError, client.ensure_path, "/a")
         self.assertRaises(NoAuthError, client.create, "/a/b", makepath=True)
 
+    def test_what_is_above_a_chroot_cannot_be_read(self) -> None:
+        """As with kazoo, which does not look above it."""
+        acl = [make_acl("world", "anyone", read=False, write=True, create=True, delete=True, admin=True)]
+        self.client.create(f"{self.root}/unread", acl=acl)
+        with self.assertWarnsRegex(UserWarning, "No chroot path exists"):
+            client = self.parkazoo(f"{self.root}/unread/one")
+        client.create("/a/b", makepath=True)
+        self.assertIsNotNone(self.client.exists(f"{self.root}/unread/one/a/b"))
+
     def test_ensure_path_refused(self) -> None:
         """It raises the first error."""
         self.client.create(f"{self.root}/closed", acl=READ_ACL_UNSAFE)
