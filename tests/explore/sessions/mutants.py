@@ -270,7 +270,7 @@ MUTANTS: Mapping[str, SessionMutant] = {
         FormChange._await_older,
         ["self._fail_waiting()", "pass"],
         NO_NEIGHBOUR,
-        seen_in(LATER, WHOLE + "l", pace="apart"),
+        seen_in("tolerant becomes grown, read", WHOLE + "l", pace="apart"),
     ),
     "a session that begins meanwhile is used": SessionMutant(
         Growing.unready,
