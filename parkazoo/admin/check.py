@@ -12,7 +12,7 @@ from parkazoo.admin.copies import AGAIN, MEND_PRIMARY, mend_copy
 from parkazoo.admin.identity import is_identity
 from parkazoo.admin.membership import strangers, unnamed_voters
 from parkazoo.admin.registrations import RegisteredClient, describe_client
-from parkazoo.admin.servers import DEFAULT_BYTES, ServerStatus
+from parkazoo.admin.server_status import DEFAULT_BYTES, ServerStatus
 from parkazoo.admin.strangers import Strangers, describe_strangers
 from parkazoo.admin.strays import SHOWN
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, parse_hosts

@@ -10,7 +10,7 @@ from parkazoo.admin.check import Finding, behind, find_wrong
 from parkazoo.admin.clients import TIMEOUT_S, Auth, Connections
 from parkazoo.admin.read import connect_by_newest, read_map
 from parkazoo.admin.registrations import RegisteredClient, read_registrations
-from parkazoo.admin.servers import ServerStatus, ask_servers
+from parkazoo.admin.server_status import ServerStatus, ask_servers
 from parkazoo.admin.strangers import Lookout, Strangers
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form

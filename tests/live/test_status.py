@@ -17,7 +17,7 @@ from rich.console import Console
 
 from parkazoo import ParKazooClient
 from parkazoo.admin import ClusterStatus, init_map, read_status
-from parkazoo.admin.servers import ServerStatus, ask
+from parkazoo.admin.server_status import ServerStatus, ask
 from parkazoo.admin.strangers import Strangers
 from parkazoo.cli.status_command import _screen
 from parkazoo.errors import ClusterMapError

@@ -62,6 +62,10 @@ def expected() -> Counter[tuple[int, str]]:
 INTERNAL = {
     ParKazooClient: {
         "abandon",
+        "call_later",
+        "new_retry",
+        "waits",
+        "withdraw_watch",
         "check_process",
         "describe_hosts",
         "exactly_once",
@@ -98,7 +102,7 @@ INTERNAL = {
     },
     Deferred: {"abandon", "wait_until"},
     DistributedDict: set(),
-    LocalCluster: {"detach"},
+    LocalCluster: {"called", "detach"},
     Spread: {"bucket", "describe_other", "number_of", "verify"},
     Ticket: {"end", "number", "request", "size"},
 }
