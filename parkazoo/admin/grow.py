@@ -152,9 +152,10 @@ def abort_growth(
     if gone:
         changes.append(f"without {', '.join(gone)}")
     if not changes:
+        drain = ". `parkazoo map drain` keeps new ones away" if after.form is Form.GROWN else ""
         raise ClusterMapError(
             f"there is nothing to abort: the epochs of the map name {', '.join(after.placement)}, so directories "
-            f"may be there, and its form is {after.form.word}. `parkazoo map drain` keeps new ones away"
+            f"may be there, and its form is {after.form.word}{drain}"
         )
     to_reuse = (
         f". To use these servers for something else, delete {ROOT} there ({DELETE_ALL}). No other ensemble gets "

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from parkazoo.admin.arguments import WrongArgumentError, arguments_alone
+from parkazoo.admin.arguments import arguments_alone
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unreachable
 from parkazoo.admin.contents import DRAFT, parse_map
+from parkazoo.admin.grow import Tell
 from parkazoo.admin.identity import encode_identity, is_identity, verify_distinct
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, no_map_error, parse_hosts
@@ -20,7 +21,12 @@ from parkazoo.protocol.server_list import Server
 
 
 def give_new_identity(
-    ensembles: Mapping[str, str], *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
+    ensembles: Mapping[str, str],
+    *,
+    tell: Tell = lambda step: None,
+    auth: Auth = (),
+    timeout_s: float = TIMEOUT_S,
+    **client_options: Any,
 ) -> ClusterMap:
     """Make a cluster of its own of a copy of another one's data; return its map.
 
@@ -29,6 +35,7 @@ def give_new_identity(
     be repeated and interrupted anywhere: until it has ended, clients refuse what is half done.
 
     :param ensembles: hosts (``"h:p,h:p"``) of the copy, by name, for each ensemble of the map.
+    :param tell: called after each step with what was done; never, if the map names these servers already.
     :param auth: identities as ``(scheme, credential)``. :param client_options: as for `init_map`.
     :raises ClusterMapError: the map names one of these servers, they are not a copy of all its ensembles, or one
         cannot be reached. It says what to do.
@@ -43,7 +50,8 @@ def give_new_identity(
             _verify_client(client, original, own)
         verify_distinct(clients, {**client_options, "auth_data": list(auth)}, timeout_s)
         for client in sorted(clients.values(), key=lambda each: each.name == own.bootstrap):
-            _write(client, own)
+            if _write(client, own):
+                tell(f"ensemble {client.name} is of cluster {own.cluster} now")
     return own
 
 
@@ -67,13 +75,13 @@ def _plan(given: Mapping[str, str], maps: Mapping[str, ClusterMap | None]) -> tu
     found = [each for each in maps.values() if each is not None]
     if not found:
         raise no_map_error(",".join(given.values()), None)
-    ours = [each for each in found if each.ensembles == given]
+    ours = [each for each in found if _was_given(each.cluster) and _names(each, given)]
     originals = [each for each in found if each not in ours]
     if not originals:
         return ours[0], ours[0]
     original = max(originals, key=lambda each: each.epoch)
     if given.keys() != original.ensembles.keys():
-        raise WrongArgumentError(
+        raise ClusterMapError(
             f"the map has the ensembles {', '.join(original.names)}: give the copy's servers for each of them, "
             f"not for {', '.join(given)}"
         )
@@ -85,6 +93,20 @@ def _plan(given: Mapping[str, str], maps: Mapping[str, ClusterMap | None]) -> tu
         told = ", ".join(f"{name}: {each.cluster}" for name, each in maps.items() if each is not None)
         raise ClusterMapError(f"these are of several clusters: {told}")
     return original, own
+
+
+def _was_given(cluster: str) -> bool:
+    """Whether a copy got this id here: a UUID of version 5. Those that `map init` makes have version 4."""
+    try:
+        return uuid.UUID(cluster).version == 5
+    except ValueError:
+        return False
+
+
+def _names(known: ClusterMap, given: Mapping[str, str]) -> bool:
+    """Whether the map's servers are these."""
+    sides = [{name: {*parse_hosts(each)} for name, each in side.items()} for side in (known.ensembles, given)]
+    return sides[0] == sides[1]
 
 
 def _verify_apart(original: ClusterMap, given: Mapping[str, str]) -> None:
@@ -127,12 +149,12 @@ def _verify_client(client: AdminClient, original: ClusterMap, own: ClusterMap) -
         )
 
 
-def _write(client: AdminClient, own: ClusterMap) -> None:
-    """The map and the identity, together, unless they are there."""
+def _write(client: AdminClient, own: ClusterMap) -> bool:
+    """The map and the identity, together; False if they are there."""
     current, record = client.read_with_version(MAP), client.read_with_version(ENSEMBLE)
     assert record is not None
     if current is not None and current[0] == own.to_json() and is_identity(record[0], own, client.name):
-        return
+        return False
     acls, _ = client.call("get_acls", ENSEMBLE)
     transaction = client.zk.transaction()
     transaction.set_data(ENSEMBLE, encode_identity(own, client.name), record[1])
@@ -142,3 +164,4 @@ def _write(client: AdminClient, own: ClusterMap) -> None:
         transaction.set_data(MAP, own.to_json(), current[1])
     if not client.commit(MAP, transaction):
         raise ClusterMapError(f"somebody else is changing {client}: let one command run at a time, and repeat it")
+    return True

@@ -10,6 +10,7 @@ from rich.console import Console
 from parkazoo.admin import TIMEOUT_S, give_new_identity
 from parkazoo.cli.map_table import print_map
 from parkazoo.cli.options import Auth, Ca, Cert, Key, Timeout, connection_options, parse_ensembles, with_ports
+from parkazoo.cli.step_times import Steps
 
 
 def register(group: typer.Typer) -> None:
@@ -35,6 +36,13 @@ def new_identity(
     """
     given = {name: with_ports(hosts) for name, hosts in parse_ensembles("--ensemble ", ensemble).items()}
     console = Console()
+    steps = Steps(console)
     with console.status("giving the copy an identity of its own"):
-        cluster_map = give_new_identity(given, **connection_options(auth, timeout, ca, cert, key))
+        cluster_map = give_new_identity(given, tell=steps, **connection_options(auth, timeout, ca, cert, key))
+    if steps.are_none:
+        console.print(
+            "nothing was changed: the map names these servers already, by an earlier `parkazoo map new-identity`; "
+            "no new identity was made",
+            soft_wrap=True,
+        )
     print_map(console, cluster_map)

@@ -127,7 +127,7 @@ class ClusterMap:
     :param form: what clients may take for granted of each other.
     :param later: the newest epochs behind the first, which is made of `weights`; only maps of form GROWN have any.
     :param had_format_1: the hash of the first epoch is that of format 1.
-    :param retired: names of ensembles that were taken out. Clients may still use these by them.
+    :param retired: names of ensembles that were taken out and are not back. Clients may still use these by them.
     :raises ClusterMapError: if an invariant does not hold.
     """
 
@@ -254,6 +254,7 @@ class ClusterMap:
             ensembles={**self.ensembles, **more},
             placement=(*self.placement, *more),
             unweighted=(*self.unweighted, *more),
+            retired=tuple(name for name in self.retired if name not in more),
         )
 
     def with_form(self, form: Form) -> ClusterMap:

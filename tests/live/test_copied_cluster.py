@@ -17,12 +17,12 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from parkazoo import ClusterMapError, ParKazooClient
-from parkazoo.admin import check_map, give_new_identity, init_map, new_identity, read_map
+from parkazoo.admin import give_new_identity, init_map, new_identity, read_map
 from parkazoo.local import HOST, LocalCluster, free_ports
 from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP
 from tests.handlers import make_handler
-from tests.live.map_case import FEW_FENCES, dump, run_command
+from tests.live.map_case import FEW_FENCES, check_but_strangers, dump, run_command
 from tests.live.world import DEADLINE_S, connected, wait_until
 from tests.relay import Relay
 
@@ -135,7 +135,7 @@ class TestUnknown(CopiedCase):
                     client = self.start(hosts)
                     client.join(timeout=DEADLINE_S)
                     self.assertEqual(client.get("/0/kept")[0], b"kept")
-                    self.assertEqual(check_map(hosts), [])
+                    self.assertEqual(check_but_strangers(hosts), [])
 
     def test_the_original_is_away(self) -> None:
         """Nothing can be said, and nothing of the original be changed."""
@@ -174,9 +174,15 @@ class TestNewIdentity(CopiedCase):
         self.assertIn(mine.cluster, out)
         self.assertNotEqual(mine.cluster, its.cluster)
         self.assertEqual(mine.ensembles, self.given)
+        self.assertNotIn("nothing was changed", out)
+        for hosts in (self.given["a"], ",".join(reversed(self.given["a"].split(",")))):  # again
+            arguments[0] = f"--ensemble=a={hosts}"
+            status, out, err = run_command("map", "new-identity", *arguments)
+            self.assertEqual((status, err), (0, ""))
+            self.assertIn("nothing was changed: the map names these servers already", out)
         self.assertEqual(give_new_identity(self.given), mine)
         for hosts in (self.given["a"], self.original.hosts):
-            self.assertEqual(check_map(hosts), [])
+            self.assertEqual(check_but_strangers(hosts), [])
         client = self.start(self.given["b"])
         for number in range(8):
             self.assertEqual(client.get(f"/{number}/kept")[0], b"kept")
@@ -211,7 +217,13 @@ class TestNewIdentity(CopiedCase):
         self.assert_unchanged({**self.given, "a": its}, f"server {its} is one that the map names, {host}:{port}")
         self.assert_unchanged({"a": self.given["a"]}, "the map has the ensembles a, b")
         self.assert_unchanged({"a": self.given["b"], "b": self.given["a"]}, "is ensemble b of cluster")
-        self.assertEqual(give_new_identity(read_map(self.original.hosts).ensembles), read_map(self.original.hosts))
+        self.assertEqual(run_command("map", "new-identity", f"--ensemble=a={self.given['a']}")[0], 1)
+
+    def test_the_originals_own_servers(self) -> None:
+        its = [f"--ensemble={each.name}={each.hosts}" for each in self.original.ensembles]
+        status, out, err = run_command("map", "new-identity", *its)
+        self.assertEqual((status, out), (1, ""))
+        self.assertRegex(err, "^error: server .* is one that the map names, .* nothing was changed")
 
     def test_where_clients_work(self) -> None:
         """So the original is refused by whatever address."""

@@ -46,6 +46,12 @@ class TestAbort(unittest.TestCase):
         more = PLACED.with_ensembles({"d": "h4:1"})
         self.assertEqual(without_unused(more), replace(PLACED, epoch=more.epoch + 1, retired=("d",)))
 
+    def test_what_comes_back_is_not_retired(self) -> None:
+        aborted = without_unused(NAMED.with_ensembles({"d": "h4:1"}))
+        again = aborted.with_ensembles({"c": "h3:1"})
+        self.assertEqual((aborted.retired, again.retired), (("c", "d"), ("d",)))
+        self.assertEqual(without_unused(again).retired, ("d", "c"))
+
     def test_clients_take_it(self) -> None:
         """Also those that have missed the map between, and if another ensemble comes, or the same one again."""
         aborted = without_unused(NAMED)
