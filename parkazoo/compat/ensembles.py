@@ -86,6 +86,15 @@ class Ensembles(CompatibleClient):
         ensemble = self._ensemble_of(path)
         return KazooState.LOST if ensemble is None else kazoo_state(self._session.state_on(ensemble))
 
+    def state_for_watch(self, path: str) -> str:
+        """As :meth:`state_of`, of the ensemble that tells a watch on a znode that is not there.
+
+        Where pins decide and nothing is known of its parent, that is where the parent is, or what is above it; an
+        ensemble where it may come does not count, and need not be joined.
+        """
+        ensemble = self._ensemble_of(path, for_watch=True)
+        return KazooState.LOST if ensemble is None else kazoo_state(self._session.state_on(ensemble))
+
     def may_have_ephemeral(self, path: str) -> bool:
         """Whether this client may have an ephemeral on the ensemble that holds a znode; if not known, on any."""
         ensemble = self._ensemble_of(path)
@@ -97,12 +106,18 @@ class Ensembles(CompatibleClient):
             return any(port.has_ephemerals for port in self._session.ports)
         return bool(self._session.ports[ensemble].has_ephemerals)
 
-    def _ensemble_of(self, path: str) -> int | None:
-        """The index of the ensemble that holds a znode, as far as is known; None if there is no session."""
+    def _ensemble_of(self, path: str, for_watch: bool = False) -> int | None:
+        """The index of the ensemble that holds a znode, as far as is known; None if there is no session.
+
+        :param for_watch: see :meth:`state_for_watch`.
+        """
         session = self._session
         if session is None or session.driver is None or self._state in CLOSED_ERRORS:
             return None
-        return int(session.driver.context.known(prefixed(self.chroot, path)).home.ensemble)
+        context, path = session.driver.context, prefixed(self.chroot, path)
+        if for_watch and isinstance(context, GrownContext):
+            path = context.places.nearest(path)
+        return int(context.known(path).home.ensemble)
 
 
 class Answer:

@@ -86,9 +86,9 @@ class Keeper:
 
     @property
     def is_kept(self) -> bool:
-        """Whether all is read, and each ensemble is connected."""
+        """Whether all is read, and each ensemble is connected that tells of changes."""
         directories = self._entries.directories
-        states = (self._client.state_of(join(directory, EMPTY)) for directory in directories)
+        states = (self._client.state_for_watch(join(directory, EMPTY)) for directory in directories)
         return self.is_loaded and all(state == KazooState.CONNECTED for state in states)
 
     @property

@@ -18,7 +18,8 @@ from parkazoo.admin import init_map
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.client_id import unpack_sessions
 from parkazoo.recipe.lock import Lock
-from parkazoo.structures.policies import Always
+from parkazoo.structures.distributed_dict import DistributedDict
+from parkazoo.structures.policies import Always, Watch
 from tests.handlers import handler_name
 from tests.live.test_client_session import SessionTest
 from tests.live.world import DEADLINE_S, Seen, wait_until
@@ -507,3 +508,45 @@ class TestTheHomeIsAwayGrown(TestTheHomeIsAway):
         cls.cluster.start()
         ensembles = cls.cluster.ensembles
         init_map(ensembles[0].hosts, {each.name: each.hosts for each in ensembles}, form="grown")
+
+    def test_a_dictionary_without_entries(self) -> None:
+        """It is kept without the ensemble that its entries will be on."""
+        empty = self._new(AWAY)
+        for path in (empty, next(self._beside(empty, AWAY))):
+            with self.subTest(path):
+                client, _ = self.client()
+                mine = self._dictionary(client, path)
+                self.assertEqual((mine.is_stale, mine.get("x")), (False, None))
+                self.assertNotIn("c", client.members)
+                self.watcher.create(f"{path}/x", b"1", makepath=True)
+                wait_until(lambda mine=mine: mine.get("x") == 1 and not mine.is_stale, "the entry")
+
+    def test_a_dictionary_whose_ensemble_is_away(self) -> None:
+        """It is stale if it has entries there."""
+        empty, full = self._new(AWAY), self._new(AWAY)
+        self.watcher.create(f"{full}/x", b"1")
+        client = self.joined(timeout=TIMEOUT_S)
+        kept, lost = self._dictionary(client, empty), self._dictionary(self.client()[0], full)
+        self.assertEqual((kept.get("x"), lost.get("x")), (None, 1))
+        with self.away():
+            wait_until(lambda: client.state_of(f"{empty}/x") == SUSPENDED, "the loss")
+            self.assertEqual((kept.is_stale, kept.get("x")), (False, None))
+            wait_until(lambda: lost.is_stale, "it is stale")
+            self.assertRaises(ConnectionLoss, lost.get, "x")
+        wait_until(lambda: lost.get("x") == 1 and not lost.is_stale, "it is kept again")
+
+    def _new(self, ensemble: int) -> str:
+        """A new znode of the root, whose children will be on this ensemble."""
+        path = next(self._beside(self.root, ensemble))
+        self.watcher.create(path)
+        return path
+
+    def _beside(self, path: str, ensemble: int) -> Iterator[str]:
+        """Such paths beside this one."""
+        paths = (f"{path}-{number}" for number in count() if not self.watcher.exists(f"{path}-{number}"))
+        return (each for each in paths if self.placement.of_children(each) == ensemble)
+
+    def _dictionary(self, client: ParKazooClient, path: str) -> DistributedDict:
+        made = client.DistributedDict(path, Watch(raises=True))
+        self.addCleanup(made.close)
+        return made

@@ -29,6 +29,18 @@ class TestPlaces(unittest.TestCase):
         known.remember_found(directory("/a/b", Place(0, "/a/b"), NATIVE), 0)
         self.assertEqual((known.where("/a"), known.where("/a/b")), (2, NATIVE))
 
+    def test_the_nearest_whose_place_is_known(self) -> None:
+        known = places()
+        self.assertEqual(
+            [known.nearest(path) for path in ("/a", "/a/b/c", "/zookeeper/x")], ["/a", "/a", "/zookeeper/x"]
+        )
+        known.remember(MIRRORED, 0)
+        self.assertEqual([known.nearest(path) for path in ("/a/b", "/a/b/c")], ["/a/b"] * 2)
+        known.remember(directory("/a/b", Place(2, f"{mirror_path('/a')}/b"), NATIVE), 0)
+        self.assertEqual(known.nearest("/a/b/c"), "/a/b/c")
+        known.drop("/a")  # so it is not known where /a/b has its children either
+        self.assertEqual(known.nearest("/a/b/c"), "/a")
+
     def test_a_form_hands_on_what_it_knows(self) -> None:
         before, after = places(), places()
         before.remember(MIRRORED, 0)

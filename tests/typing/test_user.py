@@ -81,6 +81,7 @@ INTERNAL = {
         "session_changed",
         "session_number",
         "session_timeout_s",
+        "state_for_watch",
     },
     ClusterMap: {
         "continues",

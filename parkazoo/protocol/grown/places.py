@@ -85,6 +85,17 @@ class Places:
         """Where a path and its children are, as far as is known."""
         return directory(path, self.home(path), self.where(path))
 
+    def nearest(self, path: str) -> str:
+        """The path, or what is next above it of which this client knows where it is: `/` has a place for ever."""
+        near, parent = path, split(path)[0]
+        while not is_fixed(parent):
+            if not self.is_known(parent):
+                near = parent
+            elif self.where(parent) != NATIVE:
+                break
+            parent = split(parent)[0]
+        return near
+
     def below(self, parent: Directory, path: str) -> Directory:
         """The child of a directory, which is where that has its children."""
         ensemble, above = parent.mirror
