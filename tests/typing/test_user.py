@@ -63,9 +63,6 @@ INTERNAL = {
     ParKazooClient: {
         "abandon",
         "call_later",
-        "new_retry",
-        "waits",
-        "withdraw_watch",
         "check_process",
         "describe_hosts",
         "exactly_once",
@@ -76,12 +73,15 @@ INTERNAL = {
         "logger_for",
         "make_above",
         "may_have_ephemeral",
+        "new_retry",
         "patience_s",
         "registration",
         "session_changed",
         "session_number",
         "session_timeout_s",
         "state_for_watch",
+        "waits",
+        "withdraw_watch",
     },
     ClusterMap: {
         "continues",
@@ -103,8 +103,8 @@ INTERNAL = {
     },
     Deferred: {"abandon", "wait_until"},
     DistributedDict: set(),
-    LocalCluster: {"called", "detach"},
-    Spread: {"bucket", "describe_other", "number_of", "verify"},
+    LocalCluster: {"detach"},
+    Spread: {"bucket", "called", "describe_other", "number_of", "verify"},
     Ticket: {"end", "number", "request", "size"},
 }
 NAMED = {  # by the variables of user.py
