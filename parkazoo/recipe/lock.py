@@ -90,6 +90,8 @@ class Lock(KazooLock):
             if self._tried_in != session:
                 if self.create_tried and ephemeral:
                     self._withdraw()
+                if self._tried_in and ephemeral:  # what is left of an earlier session is not found for ours
+                    self._rename()
                 self._tried_in = session
             self.node = None  # an earlier attempt's: what there is of it is found by its prefix
         with self.client.waits.waking(self.wake_event):
@@ -124,10 +126,13 @@ class Lock(KazooLock):
         if self._contends:
             self._contends = False
             left = copy(self)
-            self.prefix = uuid.uuid4().hex + self._NODE_NAME
-            self.create_path = f"{self.path}/{self.prefix}"
+            self._rename()
             self.node, self.create_tried = None, False
             self.client.handler.spawn(until_gone, self.client, left._withdraw)
+
+    def _rename(self) -> None:
+        self.prefix = uuid.uuid4().hex + self._NODE_NAME
+        self.create_path = f"{self.path}/{self.prefix}"
 
     def _find_node(self) -> str | None:
         """Our znode, if there is one, even if this server lags behind the one that made it."""

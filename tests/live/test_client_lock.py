@@ -259,6 +259,29 @@ class TestContenders(LiveTest):
                 self.assertNotEqual(lock.node, waiting)
                 lock.release()
 
+    def test_a_contender_of_a_session_that_ends_as_the_time_is_over(self) -> None:
+        """The next acquire loses the answer to its create. It does not take that contender for its own."""
+        held = self.holder.Lock(self.path)
+        held.acquire()
+        lock = self.client.Lock(self.path)
+        clean_up = lock._best_effort_cleanup
+
+        def expire_first() -> None:
+            self.expire()
+            clean_up()
+
+        with mock.patch.object(lock, "_best_effort_cleanup", expire_first), self.assertRaises(LockTimeout):
+            lock.acquire(timeout=0.1)
+        (left,) = {*self.holder.get_children(self.path)} - {held.node}
+        held.release()
+        self.lose(Create, lock.path)
+        attempt = self.client.handler.spawn(lock.acquire)
+        wait_until(lambda: len(self.holder.get_children(self.path)) == 2, "it waits behind what is left")
+        self.holder.delete(f"{self.path}/{left}")
+        attempt.join()
+        self.assertTrue(lock.is_acquired)
+        self.assertEqual(self.holder.get_children(self.path), [lock.node])
+
     def test_a_lease_of_a_session_that_is_not_over(self) -> None:
         """It is lost between the semaphore's create and the look whether that was done."""
         semaphore = self.client.Semaphore(self.path)

@@ -192,7 +192,8 @@ class _User:
         self._root = worker.root
         self._dice = worker.dice
         self._client = client
-        self._values = (f"{worker.number}.{worker.life}.{n}".encode() for n in itertools.count())
+        # Not a generator: an interruption would end that.
+        self._values = map(f"{worker.number}.{worker.life}.%d".__mod__, itertools.count())
         self._group = ""
         self._actions = (
             *(self._write,) * 8,
@@ -224,8 +225,8 @@ class _User:
         path = self._path()
         request = self._dice.choice(
             (
-                Create(path, next(self._values), OPEN_ACL_UNSAFE, 0),
-                SetData(path, next(self._values), self._dice.choice((0, 1, 2))),
+                Create(path, next(self._values).encode(), OPEN_ACL_UNSAFE, 0),
+                SetData(path, next(self._values).encode(), self._dice.choice((0, 1, 2))),
                 Delete(path, self._version()),
             )
         )
@@ -235,10 +236,10 @@ class _User:
         client, version = self._client, self._version()
         return self._dice.choice(
             (
-                *(lambda: client.create_async(path, next(self._values)),) * 5,
-                *(lambda: client.set_async(path, next(self._values), version),) * 5,
+                *(lambda: client.create_async(path, next(self._values).encode()),) * 5,
+                *(lambda: client.set_async(path, next(self._values).encode(), version),) * 5,
                 *(lambda: client.delete_async(path, version),) * 3,
-                lambda: client.create_async(path, next(self._values), makepath=True),
+                lambda: client.create_async(path, next(self._values).encode(), makepath=True),
                 lambda: client.set_acls_async(path, OPEN_ACL_UNSAFE),  # another could stay half set: "Known gaps"
             )
         )()
@@ -262,7 +263,7 @@ class _User:
 
     def _read_after_write(self) -> None:
         path, beside = self._dice.choice((*SIBLINGS, *(siblings[::-1] for siblings in SIBLINGS)))
-        self._client.set(self._group + beside, next(self._values))
+        self._client.set(self._group + beside, next(self._values).encode())
         self._dice.choice((self._client.get, self._client.exists))(self._group + path)
 
     def _pipeline(self) -> None:
@@ -289,9 +290,9 @@ class _User:
             path, version = self._group + name, self._version()
             what = self._dice.randrange(4)
             if what == 0:
-                transaction.create(path, next(self._values))
+                transaction.create(path, next(self._values).encode())
             elif what == 1:
-                transaction.set_data(path, next(self._values), version)
+                transaction.set_data(path, next(self._values).encode(), version)
             elif what == 2:
                 transaction.delete(path, version)
             else:
