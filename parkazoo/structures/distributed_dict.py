@@ -128,7 +128,12 @@ class DistributedDict(MutableMapping[str, Any]):
         return {key: self._values.value_of(key, entry) for key, entry in self._all().items()}
 
     def __repr__(self) -> str:
-        return f"DistributedDict({self.path!r}, {self._values.shown(self._all())!r})"
+        """With the items of one read, or why there are none: it raises nothing."""
+        try:
+            shown = self._values.shown(self._all())
+        except Exception as error:
+            shown = f"<cannot be read: {error!r}>"
+        return f"DistributedDict({self.path!r}, {shown})"
 
     def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
         return self.copy() | dict(other) if isinstance(other, Mapping) else NotImplemented

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any, Protocol
 
 from parkazoo.structures.local_copy import NOT_READ, Entry
 
 SHOWN_BYTES = 40
 _IMMUTABLE = (str, int, float, bool, type(None), bytes)
-
-
-class _Unreadable:
-    def __repr__(self) -> str:
-        return "<cannot be read>"
-
-
-_UNREADABLE = _Unreadable()
 
 
 class Serializer(Protocol):
@@ -51,13 +42,15 @@ class Values:
             entry.value = value
         return value
 
-    def shown(self, entries: dict[str, Entry]) -> dict[str, Any]:
-        """The values, with what stands for one that cannot be read."""
-        shown: dict[str, Any] = dict.fromkeys(entries, _UNREADABLE)
-        for key, entry in entries.items():
-            with suppress(ValueError):
-                shown[key] = self.value_of(key, entry)
-        return shown
+    def shown(self, entries: dict[str, Entry]) -> str:
+        """The repr of all, with what stands for a value that cannot be read. It raises nothing."""
+        return f"{{{', '.join(f'{key!r}: {self._shown(key, entry)}' for key, entry in entries.items())}}}"
+
+    def _shown(self, key: str, entry: Entry) -> str:
+        try:
+            return repr(self.value_of(key, entry))
+        except Exception:  # also that of a repr of the program's
+            return "<cannot be read>"
 
     def raw_of(self, key: str, value: Any) -> bytes:
         """

@@ -12,6 +12,18 @@ from tests.live.world import DEADLINE_S, wait_until
 MANY = 300
 
 
+class Unshown:
+    """A value whose repr raises, and what reads such values."""
+
+    def __init__(self, raw: bytes) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        raise ZeroDivisionError
+
+    dumps, loads = bytes, classmethod(lambda cls, raw: cls(raw))
+
+
 class TestChanges(DictionaryTest):
     def test_they_are_told(self) -> None:
         mine = self.dictionary()
@@ -123,6 +135,8 @@ class TestChanges(DictionaryTest):
         self.other.set(f"{self.path}/old", b"{")
         wait_until(lambda: mine.get_with_version("x") and "<cannot be read>" in repr(mine), "it is seen")
         self.assertIn("'x': 2", repr(mine))
+        shown = repr(self.dictionary(serializer=Unshown))
+        self.assertEqual(shown.count("<cannot be read>"), 2)
         with self.assertRaisesRegex(TypeError, "'y': the serializer does not take this value: "):
             mine["y"] = {1}
 

@@ -148,6 +148,7 @@ class TestLostConnections(DictionaryTest):
             wait_until(lambda: mine.is_stale, "it is stale")
             self.assertEqual(mine["changed"], 1)
             self.assertRaises(ConnectionLoss, len, strict)
+            self.assertIn("the copy is stale", repr(strict))
         del other["gone"]
         other["changed"] = 2
         other["new"] = 3
@@ -178,10 +179,12 @@ class TestLostConnections(DictionaryTest):
         self.becomes(other, {"me": 2, "other": 1})
 
     def test_stopped_and_started_again(self) -> None:
-        mine = self.dictionary()
+        mine, asks = self.dictionary(), self.dictionary(refresh=Always())
         mine["x"] = 1
         self.client.stop()
         self.assertEqual((mine["x"], mine.is_stale), (1, True))
+        self.assertEqual(repr(mine), f"DistributedDict({self.path!r}, {{'x': 1}})")
+        self.assertIn("<cannot be read: ConnectionClosedError(", repr(asks))
         for call in (lambda: mine.__setitem__("x", 2), mine.snapshot, lambda: mine.pop("x"), mine.clear):
             self.assertRaises(ConnectionClosedError, call)
         self.dictionary(self.other)["x"] = 3
@@ -203,7 +206,8 @@ class TestLostConnections(DictionaryTest):
                 mine.snapshot,
                 mine.close,
             )
-            os._exit(int(not all(self.raises_as(call) is ForkError for call in calls)))
+            is_right = all(self.raises_as(call) is ForkError for call in calls) and "ForkError" in repr(mine)
+            os._exit(int(not is_right))
         self.assertEqual(wait_for(pid), 0)
         mine["x"] = 2
         self.assertEqual(mine["x"], 2)
