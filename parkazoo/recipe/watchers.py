@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -50,6 +50,7 @@ class Turns:
 
     :param ask: reads, and sets a watch; calls what it is given with what it has found, or with an exception.
     :param call: calls the user's function with an event and what was found.
+    :param leave: ends the watcher.
     """
 
     def __init__(
@@ -57,31 +58,37 @@ class Turns:
         client: Any,
         ask: Callable[[Callable[[Any], None]], None],
         call: Callable[[WatchedEvent | None, Any], None],
+        leave: Callable[[], None],
     ) -> None:
         self._client = client
         self._ask = ask
         self._call = call
+        self._leave = leave
         self._lock = threading.Lock()
         self._events: deque[WatchedEvent | None] = deque()
         self._first = Turn(None)
         self._first.stage = CALLING
         self._turn: Turn | None = self._first
-        self._is_over = False
+        self.are_over = False  # nothing begins any more
 
-    @contextmanager
-    def first(self, leave: Callable[[], None]) -> Iterator[Turn]:
+    def make_first(self, event: WatchedEvent | None, read: Callable[[], Any]) -> None:
         """The constructor's. What closes the client ends it; anything else that cannot be read is raised.
 
-        :param leave: ends the watcher that cannot read.
+        :param read: waits; sets a watch.
         """
         turn = self._first
         try:
-            yield turn
+            if not self.are_over:
+                turn.found = read()
+            if self.are_over:
+                self._leave()
+            else:
+                self._call(event, turn.found)
         except ConnectionClosedError:
             pass
         except BaseException:
             if turn.found is None:
-                leave()
+                self._leave()
             raise
         finally:
             self._end(turn)
@@ -89,13 +96,13 @@ class Turns:
     def end_all(self) -> None:
         """Begin no turn any more."""
         with self._lock:
-            self._is_over = True
+            self.are_over = True
             self._events.clear()
 
     def take(self, event: WatchedEvent | None) -> None:
         """Have a turn for an event; None: to read again, which is done once for all that have not begun."""
         with self._lock:
-            if self._is_over or (event is None and None in self._events):
+            if self.are_over or (event is None and None in self._events):
                 return
             self._events.append(event)
             if self._turn is not None:
@@ -118,15 +125,21 @@ class Turns:
         return self._turn
 
     def _begin(self, turn: Turn) -> None:
-        self._ask(partial(self._answered, turn))
+        if self.are_over:
+            self._end(turn)
+        else:
+            self._ask(partial(self._answered, turn))
 
     def _answered(self, turn: Turn, found: Any) -> None:
-        if isinstance(found, RETRIED):
+        if self.are_over:  # the read has set a watch after the watcher left
+            self._leave()
+            self._end(turn)
+        elif isinstance(found, RETRIED):
             pause_s, turn.pause_s = turn.pause_s, min(2 * turn.pause_s, MOST_PAUSE_S)
             turn.stage = WAITING
             self._client.call_later(pause_s, partial(self._ask_again, turn))
         elif isinstance(found, Exception):
-            if not (self._is_over or isinstance(found, ConnectionClosedError)):
+            if not isinstance(found, ConnectionClosedError):
                 log.error("A watcher cannot read: %r", found)
             self._end(turn)
         else:
@@ -151,7 +164,7 @@ class Turns:
                 return
             turn.stage = CALLING
         try:
-            if not self._is_over:
+            if not self.are_over:
                 self._call(turn.event, turn.found)
         finally:
             self._end(turn)
@@ -165,7 +178,31 @@ class Turns:
             self._begin(following)
 
 
-class DataWatch(KazooDataWatch):
+class Stoppable:
+    """Ends a watcher. kazoo has no stop() for one, so programs set `_stopped`: no call begins after that."""
+
+    _client: Any
+    _path: str
+    _session_watcher: Any
+    _turns: Turns
+    _watcher: Any
+
+    @property
+    def _stopped(self) -> bool:
+        return self._turns.are_over
+
+    @_stopped.setter
+    def _stopped(self, is_stopped: bool) -> None:
+        if is_stopped:
+            self._leave()
+
+    def _leave(self) -> None:
+        self._turns.end_all()
+        self._client.remove_listener(self._session_watcher)
+        self._client.withdraw_watch(self._path, self._watcher)
+
+
+class DataWatch(Stoppable, KazooDataWatch):
     """kazoo's, for the constructor and for what its function is called with.
 
     At an event it asks without waiting, so no other watch of the client waits for an ensemble that is away. It
@@ -174,18 +211,15 @@ class DataWatch(KazooDataWatch):
     """
 
     _func: Any
-    _stopped: bool
     _version: int | None
 
     def __init__(self, client: Any, path: str, func: Any = None, *args: Any, **kwargs: Any) -> None:
-        self._turns = Turns(client, self._ask, self._call)
+        self._turns = Turns(client, self._ask, self._call, self._leave)
         super().__init__(client, path, func, *args, **kwargs)
 
     def _get_data(self, event: Any = None) -> None:
         """Overrides kazoo's: the first time alone, in the thread of the caller."""
-        with self._turns.first(self._leave) as turn:
-            turn.found = self._read_now()
-            self._call(event, turn.found)
+        self._turns.make_first(event, self._read_now)
 
     def _read_now(self) -> tuple[bytes | None, Any]:
         retry = KazooRetry(max_tries=None, sleep_func=self._client.handler.sleep_func)
@@ -216,17 +250,7 @@ class DataWatch(KazooDataWatch):
         version, self._version = self._version, None if stat is None else stat.mzxid
         if version == self._version and self._ever_called:
             return
-        try:
-            self._log_func_exception(data, stat, event)
-        finally:
-            if self._stopped:
-                self._leave()
-
-    def _leave(self) -> None:
-        self._stopped = True
-        self._turns.end_all()
-        self._client.remove_listener(self._session_watcher)
-        self._client.withdraw_watch(self._path, self._watcher)
+        self._log_func_exception(data, stat, event)
 
     def _watcher(self, event: WatchedEvent) -> None:
         self._turns.take(event)
@@ -236,31 +260,31 @@ class DataWatch(KazooDataWatch):
             self._turns.connected()
 
 
-class ChildrenWatch(KazooChildrenWatch):
+class ChildrenWatch(Stoppable, KazooChildrenWatch):
     """kazoo's, as :class:`DataWatch`. It also ends when there is no such directory."""
 
     _allow_session_lost: bool
     _func: Any
     _prior_children: list[str] | None
-    _stopped: bool
     _watch_established: bool
 
     def __init__(
         self, client: Any, path: str, func: Any = None, allow_session_lost: bool = True, send_event: bool = False
     ) -> None:
-        self._turns = Turns(client, self._ask, self._call)
+        self._turns = Turns(client, self._ask, self._call, self._leave)
         super().__init__(client, path, func, allow_session_lost, send_event)
 
     def _get_children(self, event: Any = None) -> None:
         """Overrides kazoo's: the first time alone, in the thread of the caller."""
-        with self._turns.first(self._leave) as turn:
-            try:
-                children = self._client.retry(self._client.get_children, self._path, self._watcher)
-            except NoNodeError:
-                self._leave()
-            else:
-                turn.found = children, self._establish()
-                self._call(event, turn.found)
+        self._turns.make_first(event, self._read_now)
+
+    def _read_now(self) -> tuple[list[str], bool] | None:
+        try:
+            children = self._client.retry(self._client.get_children, self._path, self._watcher)
+        except NoNodeError:
+            self._leave()
+            return None
+        return children, self._establish()
 
     def _ask(self, take: Callable[[Any], None]) -> None:
         path = prefix_root(self._client.chroot, self._path)
@@ -290,12 +314,6 @@ class ChildrenWatch(KazooChildrenWatch):
         if result is False:
             self._func = None
             self._leave()
-
-    def _leave(self) -> None:
-        self._stopped = True
-        self._turns.end_all()
-        self._client.remove_listener(self._session_watcher)
-        self._client.withdraw_watch(self._path, self._watcher)
 
     def _watcher(self, event: WatchedEvent) -> None:
         if event.type != EventType.NONE:

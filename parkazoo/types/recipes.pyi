@@ -237,12 +237,14 @@ class LockingQueue(_LockingQueue):
     def _take(self, id_: str) -> tuple[str, bytes] | None: ...
 
 class DataWatch(_DataWatch):
+    _stopped: bool
     def __init__(
         self, client: Any, path: str, func: DataFunction | None = None, *args: Any, **kwargs: Any
     ) -> None: ...
     def __call__(self, func: _DataFunction) -> _DataFunction: ...
 
 class ChildrenWatch(_ChildrenWatch):
+    _stopped: bool
     def __init__(
         self,
         client: Any,

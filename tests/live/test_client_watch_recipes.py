@@ -11,6 +11,7 @@ from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError, NotEmpty
 from kazoo.recipe.cache import TreeCache
 from kazoo.security import make_digest_acl
 
+from parkazoo import ParKazooClient
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.recipe.watchers import ChildrenWatch, DataWatch
 from tests.live.test_client_watches import WatchTest
@@ -25,6 +26,17 @@ class Twice:
     def __call__(self, *found: Any) -> bool:
         self.calls += 1
         return self.calls < 2
+
+
+class Holding(ParKazooClient):
+    """Keeps back the requests that are made while there is something to keep them in."""
+
+    held: Seen | None = None
+
+    def _call(self, request: Any, async_object: Any) -> Any:
+        if self.held is None:
+            return super()._call(request, async_object)
+        return self.held((request, async_object))
 
 
 class TestRecipes(WatchTest):
@@ -86,6 +98,25 @@ class TestRecipes(WatchTest):
             return not any(isinstance(each, kinds) for each in gc.get_objects())
 
         wait_until(are_gone, "no object is left")
+
+    def test_stopped_while_it_reads(self) -> None:
+        """What the read sets after the watcher has left is withdrawn."""
+        client: Any = self.parkazoo(client_class=Holding)
+        for watcher in (client.DataWatch, client.ChildrenWatch):
+            with self.subTest(watcher.func.__name__):
+                path = self.other.create(f"{self.root}/{watcher.func.__name__}")
+                calls = Seen()
+                watch = watcher(path, lambda *found, s=calls: s(found))
+                client.held = Seen()
+                self.other.set(path, b"x")
+                self.other.create(f"{path}/x")
+                requests, client.held = client.held.wait(), None
+                watch._stopped = True
+                for request in requests:
+                    client._call(*request)
+                wait_until(lambda w=watch: w._turns._turn is None, "it has been answered")
+                self.assertFalse(client._data_watchers[path] or client._child_watchers[path])
+                self.assertEqual(len(calls), 1)
 
     def test_tree_cache(self) -> None:
         """It follows a tree over all ensembles, and leaves no watch behind when it is closed."""

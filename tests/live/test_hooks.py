@@ -11,11 +11,12 @@ from collections import namedtuple
 from typing import Any
 
 from kazoo.exceptions import SessionExpiredError, UnimplementedError
-from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.protocol.states import Callback, KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
 from parkazoo import ParKazooClient
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED, Exists, GetChildren
+from parkazoo.recipe.watchers import DUE
 from tests.handlers import make_handler
 from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
 
@@ -196,6 +197,73 @@ class TestPatroni(HooksTest):
         client: Any = self.parkazoo(handler=handler, command_retry=retry)
         client._retry.deadline = DEADLINE_S
         self.assertIsNotNone(client.retry(client.exists, "/"))
+
+
+class TestStopped(HooksTest):
+    """AppScale's idiom: kazoo has no stop() for a DataWatch or a ChildrenWatch."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.client: Any = self.parkazoo()
+        self.root = self.new_root(self.client)
+
+    def test_each(self) -> None:
+        data, names, after = Seen(), Seen(), Seen()
+        watches = [
+            self.client.DataWatch(self.root, lambda value, stat: data(value)),
+            self.client.ChildrenWatch(self.root, names),
+        ]
+        self.client.set(self.root, b"1")
+        self.client.create(f"{self.root}/a")
+        self.assertEqual(data.wait(2)[-1], b"1")
+        self.assertEqual(names.wait(2)[-1], ["a"])
+        for watch in watches:
+            watch._stopped = True
+            self.assertTrue(watch._stopped)
+        self.assertFalse([*self.client._data_watchers.keys(), *self.client._child_watchers.keys()])
+        self.assertFalse(self.client.state_listeners)
+        self.client.DataWatch(self.root, lambda value, stat: after(value))
+        self.client.set(self.root, b"2")
+        self.client.create(f"{self.root}/b")
+        after.wait(2)
+        self.client.stop()
+        self.assertEqual((len(data), len(names)), (2, 2))
+        for watch in watches:
+            watch._stopped = True
+
+    def test_when_the_call_is_due(self) -> None:
+        """A callback holds up the calls; the watchers have read."""
+        for kind in ("DataWatch", "ChildrenWatch"):
+            with self.subTest(kind):
+                path = f"{self.root}/{kind}"
+                self.client.create(path)
+                seen = Seen()
+                watch = getattr(self.client, kind)(path, lambda *found, s=seen: s(found))
+                may_go_on, gone_on = (self.client.handler.event_object() for _ in range(2))
+                begun = Seen()
+
+                def block(event: Any, begun: Seen = begun, may_go_on: Any = may_go_on) -> None:
+                    begun(event)
+                    may_go_on.wait(DEADLINE_S)
+
+                self.client.exists(f"{path}-blocks", watch=block)
+                self.client.create(f"{path}-blocks")
+                begun.wait()
+                self.client.set(path, b"new")
+                self.client.create(f"{path}/child")
+                wait_until(lambda w=watch: getattr(w._turns._turn, "stage", None) == DUE, "it has read")
+                watch._stopped = True
+                may_go_on.set()
+                self.client.handler.dispatch_callback(Callback("watch", gone_on.set, ()))
+                self.assertTrue(gone_on.wait(DEADLINE_S))
+                self.assertEqual(len(seen), 1)
+
+    def test_before_it_begins(self) -> None:
+        for watch in (self.client.DataWatch(self.root), self.client.ChildrenWatch(self.root)):
+            seen = Seen()
+            watch._stopped = True
+            watch(seen)
+            self.assertEqual((seen, self.client.state_listeners), ([], set()))
 
 
 class Listing(namedtuple("Listing", "path watcher list_type")):
