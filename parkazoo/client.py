@@ -74,14 +74,15 @@ class ParKazooClient(Deferring, Sharing):
     _workers: tuple[Any, ...] = ()  # the handler's, which call watches and completion callbacks
 
     def __repr__(self) -> str:
-        """Where it begins, its state and, once it has the map, which ensembles it has joined. Asks nobody."""
+        """Where it begins, its state and, while it has a map, what it has joined. Asks nobody."""
         about = [repr(f"{self.describe_hosts()}{self.chroot}"), str(self._state)]
         session = self._session
-        if session is not None and session.cluster_map is not None:
-            joined = ", ".join(member.name for member in session.members)
-            about.append(
-                f"on {joined} of {len(session.cluster_map.names)} in cluster {session.cluster_map.cluster}"
-            )
+        if session is not None and session.cluster_map is not None and self._state not in CLOSED_ERRORS:
+            states = {member.name: member.state for member in session.members}
+            connected = ", ".join(name for name, state in states.items() if state == KazooState.CONNECTED)
+            others = [f"; {name} {state}" for name, state in states.items() if state != KazooState.CONNECTED]
+            place = f"{len(session.cluster_map.names)} in cluster {session.cluster_map.cluster}"
+            about.append(f"on {connected or 'none'} of {place}{''.join(others)}")
         return f"<{type(self).__name__} {' '.join(about)}>"
 
     def __enter__(self: ClientT) -> ClientT:  # typing.Self comes with Python 3.11

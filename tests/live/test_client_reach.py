@@ -110,6 +110,7 @@ class TestAnEnsembleThatIsAway(ReachTest):
         with self.away():
             wait_until(lambda: client.state_of(self.znodes[AWAY]) == SUSPENDED, "the loss")
             self.assertEqual((client.state_of(self.znodes[HERE]), lock.state), (CONNECTED, CONNECTED))
+            self.assertRegex(repr(client), r" CONNECTED on a(, b)? of 3 in cluster \S+; c SUSPENDED>$")
             client.set(self.znodes[HERE], b"1")
             client.create(self.znodes[THERE] + "-2")
             with self.assertRaisesRegex(ConnectionLoss, "ensemble c"):

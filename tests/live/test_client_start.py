@@ -290,7 +290,8 @@ class TestThree(LiveTest):
     def test_with(self) -> None:
         """A block starts and stops it, whatever the block raises; its repr tells what it is at each time."""
         client = self.parkazoo("/app", start=False)
-        self.assertEqual(repr(client), f"<ParKazooClient '{self.cluster.hosts}/app' CLOSED>")
+        closed = repr(client)
+        self.assertEqual(closed, f"<ParKazooClient '{self.cluster.hosts}/app' CLOSED>")
         with self.assertRaises(ZeroDivisionError), client as same:
             self.assertIs(same, client)
             client.ensure_path("/")
@@ -299,7 +300,7 @@ class TestThree(LiveTest):
             told = f" CONNECTED on {', '.join(client.members)} of 3 in cluster {client.cluster_map.cluster}>"
             self.assertTrue(repr(client).endswith(told), repr(client))
             raise ZeroDivisionError
-        self.assertEqual(client.client_state, "CLOSED")
+        self.assertEqual((client.client_state, repr(client)), ("CLOSED", closed))
         with client:
             self.assertTrue(client.connected)
 
