@@ -54,9 +54,11 @@ class Waiter:
     :param timeout: seconds; None for no limit. A request that is under way then ends first: if its ensemble is
         away, that takes the session timeout.
     :ivar told: the types of the events that its watches were called with.
+    :raises ForkError: this is a child of the process that has started the client.
     """
 
     def __init__(self, client: Any, timeout: float | None = None) -> None:
+        client.check_process()
         self.told: set[str] = set()
         self._client = client
         self._deadline_s = None if timeout is None else time.monotonic() + timeout

@@ -129,8 +129,8 @@ BROKEN = (ConnectionLoss, ConnectionClosedError, SessionExpiredError)
 
 def _commit_two(client: Any, path: str) -> None:
     with client.transaction() as transaction:
-        transaction.set_data(path, bytes(PACKET_BYTES // 2))
         transaction.create(f"{path}/x", bytes(PACKET_BYTES // 2))
+        transaction.create(f"{path}/y", bytes(PACKET_BYTES // 2))
 
 
 LARGE = bytes(PACKET_BYTES)
