@@ -102,9 +102,12 @@ class CopiedCase(unittest.TestCase):
         with self.assertRaisesRegex(ClusterMapError, REFUSED):
             client.start(DEADLINE_S)
         self.assertEqual(client.client_state, "CLOSED")
+        wait_until(lambda: not any(map(self.registered, self.plain)), "the sessions are closed")
+
+    def registered(self, hosts: str) -> list[str]:
         with suppress(NoNodeError):
-            registered = [self.plain[each].get_children(CLIENTS) for each in self.plain]
-            self.assertEqual(registered, [[]] * len(self.plain))
+            return list(self.plain[hosts].get_children(CLIENTS))
+        return []
 
 
 class TestUnknown(CopiedCase):
