@@ -59,14 +59,19 @@ class Report:
     undecided: Tally = field(default_factory=Tally)
 
     @property
-    def is_clean(self) -> bool:
-        """Whether nothing is wrong, or all of it has been mended, so far as could be seen."""
-        return all(kind.is_note or tally.found == tally.repaired for kind, tally in self.tallies.items())
+    def is_wrong(self) -> bool:
+        """Whether something that was found has not been mended."""
+        return any(not kind.is_note and tally.found > tally.repaired for kind, tally in self.tallies.items())
 
     @property
     def is_complete(self) -> bool:
         """Whether every znode could be looked at."""
         return not self.hidden.found and not self.absent
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every znode was looked at, and nothing is wrong, or all of it has been mended."""
+        return self.is_complete and not self.is_wrong
 
     @property
     def remaining(self) -> list[Found]:

@@ -63,7 +63,7 @@ def fsck(
         print_json(report.to_json())
     else:
         _print(Console(), report)
-    if report.is_blind or not report.is_clean:
+    if report.is_blind or report.is_wrong:
         raise typer.Exit(1)
 
 
@@ -84,7 +84,7 @@ def _print(console: Console, report: Report) -> None:
         console.print(Text(f"ensemble {name} was not looked at: {why}", style="red"), soft_wrap=True)
     if table.row_count:
         console.print(table)
-    if not report.is_clean:
+    if report.is_wrong:
         verdict = Text(f"{_count(report)} wrong", style="red")
     elif not report.is_complete:
         verdict = Text("nothing wrong in what could be looked at", style="yellow")

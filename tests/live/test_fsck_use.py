@@ -78,8 +78,7 @@ class UseTest(FsckCase):
         for path in (native, mirrored):
             owner.create(f"{path}/child")
         report = self.check()
-        self.assertTrue(report.is_clean)
-        self.assertFalse(report.is_complete)
+        self.assertFalse(report.is_wrong or report.is_complete or report.is_clean)
         mirror = self.placement.directory(mirrored).mirror
         self.assertEqual(
             sorted((found.ensemble, found.path) for found in report.hidden.paths),
@@ -91,7 +90,7 @@ class UseTest(FsckCase):
         self.assertEqual((status, err), (0, ""))
         self.assertIn("nothing wrong in what could be looked at", out)
         report = self.check(repair=True)
-        self.assertTrue(report.is_clean)  # as far as this identity sees
+        self.assertFalse(report.is_wrong)  # as far as this identity sees
         report = self.check(auth=[secret])
         self.assertEqual(self.found(report), {"differing-acls": [(self.name(mirror.ensemble), mirrored)]})
         self.assertTrue(self.check(repair=True, auth=[secret]).is_clean)
@@ -129,6 +128,11 @@ class UseTest(FsckCase):
         status, out, err = run_command("fsck", "--hosts", self.cluster.hosts)
         self.assertEqual((status, err), (0, ""))
         self.assertIn("nothing is wrong", out)
+        with mock.patch("parkazoo.admin.walk.find_away", lambda *arguments: {"b": "it is away"}):
+            status, out, _ = run_command("fsck", "--json", "--hosts", self.cluster.hosts)
+        document = json.loads(out)
+        told = document["clean"], document["complete"], document["absent"]
+        self.assertEqual((status, *told), (1, False, False, {"b": "it is away"}))
         d = self.mirrored()
         self.client.delete(d.path)
         self.at_mirror(d).create(d.mirror.path)
