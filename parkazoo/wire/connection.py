@@ -47,7 +47,7 @@ class MemberConnection(ConnectionHandler):
     _link: Link | None = None
     address: Address | None = None  # of the server of the last link
     _search: Attempt | None = None  # for a server that can write, while this one cannot
-    _writer: Address | None = None
+    _first: Address | None = None  # is tried before any other
     _away_since_s = math.inf
     _established: Established | None = None  # until a program's `_connect` has returned
     _is_held = False  # a program's `_connect` is under way
@@ -176,8 +176,8 @@ class MemberConnection(ConnectionHandler):
             self._finish()
         elif self._is_held or rounds.is_waiting or race.is_promising():
             return
-        elif (address := self._writer or rounds.next_server(race)) is not None:
-            self._writer = None
+        elif (address := self._first or rounds.next_server(race)) is not None:
+            self._first = None
             self._try(address)
         elif rounds.is_over(race) and not rounds.begin_later() and race.is_idle():
             self.report.gave_up()
@@ -260,6 +260,7 @@ class MemberConnection(ConnectionHandler):
             return
         if isinstance(outcome, NotWanted):
             return
+        client.note_attempt(lives=isinstance(outcome, Established) and address == self.address)
         if isinstance(outcome, Established):
             client.troubles.clear()
             self._rounds.succeeded(address)
@@ -302,7 +303,7 @@ class MemberConnection(ConnectionHandler):
 
     def _link_ended(self, error: Exception | None) -> None:
         self._link = None
-        self.client.note_ending(by_server=isinstance(error, EndedByServer))
+        is_in_doubt = self.client.note_ending(by_server=isinstance(error, EndedByServer))
         self._away_since_s = time.monotonic()
         if self._search is not None:
             self._search.cancel(NotWanted("not wanted any more"))
@@ -322,6 +323,8 @@ class MemberConnection(ConnectionHandler):
             self.report.lost(words_of(error))
             if self.address is not None:
                 self._rounds.failed(self.address)
+            if is_in_doubt:
+                self._first = self.address
             self._tell(KeeperState.CONNECTING)
             self._try_others()
 
@@ -364,6 +367,7 @@ class MemberConnection(ConnectionHandler):
         self._race.cancel()
         self._move.cancel()
         self._loop = None
+        self.client.note_attempt(lives=False)
         self._tell(KeeperState.CLOSED)
         self.connection_stopped.set()
         self.client.owner.member_ended(self.client)  # at last: a thread may wait for all of it
@@ -394,7 +398,7 @@ class MemberConnection(ConnectionHandler):
         def heard(outcome: Any) -> None:
             self._search = None
             if outcome is True and self._link is link:
-                self._writer = address
+                self._first = address
                 self._rounds.reset()
                 link.end(RWServerAvailable("found a server that can write"))
 

@@ -85,6 +85,7 @@ class Member(KazooClient):
         self.last_xid = 0
         self.sizes = Sizes()
         self._suspects: dict[int, int] = {}  # sizes of requests that may have been too large, by xid
+        self._doubtful: deque[tuple[Any, ...]] = deque()  # those requests, until an attempt to connect has ended
         if options.get("client_id") is not None:
             self.holdings.assume()
         self._registered = 0  # the session that is
@@ -428,22 +429,37 @@ class Member(KazooClient):
                 request, reply, *xid = requests.popleft()
             except IndexError:
                 return
-            if reply is not None:
-                reply.set_exception(error or self._failure(kind, request, *xid))
+            if xid and xid[0] in self._suspects:
+                self._doubtful.append((request, reply, *xid))
+            elif reply is not None:
+                reply.set_exception(error or kind(self.describe(request)))
 
-    def _failure(self, kind: type[Exception], request: Request, xid: int = 0) -> Exception:
-        """:param xid: of a request that was sent."""
-        size = self._suspects.get(xid, 0)
-        if kind is not ConnectionLoss or not size:
-            return kind(self.describe(request))
-        return RequestTooLargeError(
-            f"{self.describe(request)}: {size:,} bytes may be more than the servers take (jute.maxbuffer): one "
-            "ended the connection"
-        )
+    def note_ending(self, *, by_server: bool) -> bool:
+        """On the loop: the connection has ended; what waits for an answer fails next, or by :meth:`note_attempt`.
 
-    def note_ending(self, *, by_server: bool) -> None:
-        """On the loop: the connection has ended; what waits for an answer fails next."""
+        :returns: whether the same server is to be tried first: it matters whether it lives.
+        """
         self._suspects = self.sizes.ended(by_server=by_server)
+        return self.sizes.is_in_doubt
+
+    def note_attempt(self, *, lives: bool) -> None:
+        """On the loop: an attempt to connect has ended. Fails the requests that may have been too large.
+
+        :param lives: see :meth:`Sizes.tried`.
+        """
+        self.sizes.tried(lives=lives)
+        suspects, self._suspects = self._suspects, {}
+        if not lives:
+            self._fail(self._doubtful, KeeperState.CONNECTING)
+        while self._doubtful:
+            request, reply, xid = self._doubtful.popleft()
+            if reply is not None:
+                reply.set_exception(
+                    RequestTooLargeError(
+                        f"{self.describe(request)}: {suspects[xid]:,} bytes may be more than the servers take "
+                        "(jute.maxbuffer): one ended the connection"
+                    )
+                )
 
     def _reset(self) -> None:
         """Overrides kazoo's, at its construction: the deques stay the same for ever."""

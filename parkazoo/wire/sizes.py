@@ -1,11 +1,13 @@
 """Which requests a server may have taken for too large. Pure.
 
 A server that is sent more than its `jute.maxbuffer` in one request ends the connection, without an answer to
-anything. A client cannot ask for that limit. So when a server ends a connection, a request is suspected that waits
-for an answer and is larger than any that the ensemble has answered:
+anything, and serves on. A client cannot ask for that limit. So when a server ends a connection, and accepts the
+session again at the next attempt, a request is suspected that had no answer and is larger than any that the
+ensemble has answered:
 
 * at once if it is larger than ZooKeeper's default limit;
-* otherwise if that has happened several times, and no request so large was answered in between. Networks fail too.
+* otherwise if that has happened several times in a row, and no request so large was answered in between. Networks
+  fail too.
 """
 
 from __future__ import annotations
@@ -18,16 +20,18 @@ TIMES = 5
 class Sizes:
     """The sizes of large requests to one ensemble, in bytes.
 
-    :ivar unanswered: by xid.
+    :ivar unanswered: by xid. :ivar is_in_doubt: it matters whether the server that has ended the connection lives.
     """
 
-    __slots__ = ("_answered", "_endings", "_smallest", "unanswered")
+    __slots__ = ("_answered", "_endings", "_largest", "_smallest", "is_in_doubt", "unanswered")
 
     def __init__(self) -> None:
         self.unanswered: dict[int, int] = {}
+        self.is_in_doubt = False
         self._answered = NOTED_BYTES  # the largest
+        self._largest = 0  # that the last ending was about, if it may count
         self._smallest = 0  # of those that endings were about
-        self._endings = 0  # so many, and no request so large was answered in between
+        self._endings = 0  # so many in a row, and no request so large was answered in between
 
     def answered(self, xid: int) -> None:
         self._answered = max(self._answered, self.unanswered.pop(xid, 0))
@@ -35,19 +39,33 @@ class Sizes:
             self._endings = 0
 
     def ended(self, *, by_server: bool) -> dict[int, int]:
-        """The connection has ended.
+        """The connection has ended. :meth:`tried` says more.
 
-        :returns: the suspected requests: their sizes, by xid.
+        :returns: the requests that are suspected if the server lives: their sizes, by xid.
         """
         larger = {xid: size for xid, size in self.unanswered.items() if size > self._answered}
         self.unanswered.clear()
-        if not by_server or not larger:
+        self._largest = 0
+        self.is_in_doubt = by_server and bool(larger)
+        if not self.is_in_doubt:
+            self._endings = 0
             return {}
         if any(size > DEFAULT_LIMIT for size in larger.values()):
             return {xid: size for xid, size in larger.items() if size > DEFAULT_LIMIT}
-        largest = max(larger.values())
-        self._smallest = min(self._smallest, largest) if self._endings else largest
-        self._endings += 1
-        if self._endings < TIMES:
+        self._largest = max(larger.values())
+        if self._endings + 1 < TIMES:
             return {}
-        return {xid: size for xid, size in larger.items() if size >= self._smallest}
+        return {xid: size for xid, size in larger.items() if size >= min(self._smallest, self._largest)}
+
+    def tried(self, *, lives: bool) -> None:
+        """An attempt to connect has ended.
+
+        :param lives: the server that has ended the last connection has accepted the session again.
+        """
+        if not lives:
+            self._endings = 0
+        elif self._largest:
+            self._smallest = min(self._smallest, self._largest) if self._endings else self._largest
+            self._endings += 1
+        self._largest = 0
+        self.is_in_doubt = False

@@ -22,7 +22,7 @@ from parkazoo import DeferredError, ParKazooClient, RequestTooLargeError
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.placement import Placement
 from tests.handlers import make_handler
-from tests.live.world import LiveTest, connected
+from tests.live.world import LiveTest, connected, wait_until
 
 PACKET_BYTES = 0xFFFFF  # ZooKeeper's jute.maxbuffer
 Call = Callable[[Any], Any]
@@ -488,3 +488,13 @@ class TestLowerLimit(unittest.TestCase):
             ((path, error),) = caught.exception.dropped
             self.assertEqual((path, type(error)), ("/a", RequestTooLargeError))
             self.assertEqual(client.set("/a", bytes(150_000)).dataLength, 150_000)
+            # A server that dies says nothing of a request.
+            server = cluster.ensembles[0].servers[0]
+            server.freeze()
+            results = [client.set_async("/a", each) for each in (value, LARGE, b"")]
+            (member,) = client.members.values()
+            wait_until(lambda: len(member.sizes.unanswered) == 2, "sent")
+            server.kill()
+            for result in results:
+                with self.assertRaises(ConnectionLoss):
+                    result.get()

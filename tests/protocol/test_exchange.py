@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import unittest
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
@@ -334,8 +335,14 @@ class TestSuspects(unittest.TestCase):
     def ask(self, *sizes: int) -> list[int]:
         return self.conversation.ask(*(SetData("/a", bytes(size), -1) for size in sizes))
 
-    def ended(self, by_server: bool = True) -> list[int]:
-        return list(self.conversation.sizes.ended(by_server=by_server))
+    def ended(self, by_server: bool = True, lives: bool = True) -> list[int]:
+        """The suspects, if the server lives."""
+        sizes = self.conversation.sizes
+        suspects = sizes.ended(by_server=by_server)
+        self.assertGreaterEqual(sizes.is_in_doubt, bool(suspects))
+        sizes.tried(lives=lives)
+        self.assertFalse(sizes.is_in_doubt)
+        return list(suspects)
 
     def answer(self, xid: int) -> None:
         self.conversation.exchange.receive(answer(xid, STAT))
@@ -360,24 +367,44 @@ class TestSuspects(unittest.TestCase):
         for _ in range(TIMES - 1):
             self.ask(10, 200_000)
             self.assertEqual(self.ended(), [])
-        _, _, again = self.ask(10, 100_000, 200_000)
+            self.assertTrue(self.answers_as_large_as(100_000))
+        _, _, again = self.ask(10, 100_001, 200_000)
         self.assertEqual(self.ended(), [again])
 
-    def test_losses_in_between(self) -> None:
-        """An answer to a request so large clears all; one to a smaller request, or a loss without it, does not."""
-        for _ in range(TIMES - 1):
+    def answers_as_large_as(self, size: int) -> bool:
+        """On the next connection."""
+        self.conversation.pending.clear()
+        (xid,) = self.ask(size)
+        self.answer(xid)
+        return not self.conversation.sizes.unanswered
+
+    def test_what_comes_in_between(self) -> None:
+        """An answer to a request so large, another ending, or a server that does not live: the count is from 0."""
+        between: dict[str, Callable[[], object]] = {
+            "an answer": lambda: self.answers_as_large_as(200_000),
+            "nothing large": lambda: self.ask(10) and self.ended(),
+            "the network": lambda: self.ask(200_001) and self.ended(by_server=False),
+            "a dead server": lambda: self.ask(200_001) and self.ended(lives=False),
+            "an attempt in vain": lambda: self.conversation.sizes.tried(lives=False),
+        }
+        for name, happens in between.items():
+            with self.subTest(name):
+                self.conversation = Conversation().open()
+                for _ in range(TIMES - 1):
+                    self.ask(200_000)
+                    self.ended()
+                happens()
+                for _ in range(TIMES - 1):
+                    self.ask(200_001)
+                    self.assertEqual(self.ended(), [])
+                (xid,) = self.ask(200_001)
+                self.assertEqual(self.ended(), [xid])
+
+    def test_servers_that_die(self) -> None:
+        """No number of their endings tells anything of a request."""
+        for _ in range(3 * TIMES):
             self.ask(200_000)
-            self.ended()
-        self.conversation.pending.clear()
-        small, *_ = self.ask(100_000, 10)
-        self.answer(small)
-        self.assertEqual(self.ended(), [])
-        self.conversation.pending.clear()
-        as_large, _ = self.ask(200_000, 300_000)
-        self.answer(as_large)
-        self.assertEqual(self.ended(), [])
-        self.ask(200_000)
-        self.assertEqual(self.ended(), [])
+            self.assertEqual(self.ended(lives=False), [])
 
     def test_larger_ones_do_not_count(self) -> None:
         for _ in range(2 * TIMES):
