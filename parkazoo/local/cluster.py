@@ -8,6 +8,7 @@ import string
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -29,9 +30,11 @@ from parkazoo.local.servers import (
 )
 from parkazoo.local.settings import JVM_FLAGS, LOGBACK, ZOO_CFG, format_zoo_cfg
 from parkazoo.local.supervisor import Supervisor
+from parkazoo.local.waiting import wait_until
 
 START_TIMEOUT_S = 90.0
 ATTEMPTS = 5
+ENDING_S = 3.0  # servers whose supervisor was killed may not have ended yet
 SUPERVISOR_LOG = "supervisor.log"
 
 
@@ -179,6 +182,7 @@ class LocalCluster:
         deadline = time.monotonic() + START_TIMEOUT_S
         ports = dict(remembered) or dict(zip(self._names, choose_ports(len(self._names), self._size), strict=True))
         self._state({}, ports, has_served=bool(remembered)).write(folder)
+        self._verify_free(remembered)
         ensembles = {name: self._spawn(name, folder / name, ports[name], argv, supervisor) for name in self._names}
         self.ensembles = tuple(ensembles.values())
         for name in self._names:
@@ -199,6 +203,18 @@ class LocalCluster:
             self._progress("making the cluster map")
             init_map(bootstrap=self.hosts, ensembles={each.name: each.hosts for each in self.ensembles})
         self._state(ensembles, ports, has_served=True).write(folder)
+
+    def _verify_free(self, ports: Mapping[str, Sequence[ServerPorts]]) -> None:
+        """:raises LocalClusterError: another process listens there, such as a server of the folder's original."""
+        for name, servers in ports.items():
+            for number, own in enumerate(servers, 1):
+                machine = self._machine_of(f"{name}{number}")
+                for port in filter(None, own):
+                    if not wait_until(partial(machine.is_free, port), ENDING_S):
+                        raise LocalClusterError(
+                            f"{machine.address}:{port} is in use by another process: end it. If this folder is "
+                            "a copy of another one, both have the same ports, and one of them runs at a time"
+                        )
 
     @staticmethod
     def _state(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import signal
 import socket
 import time
@@ -35,7 +36,8 @@ from parkazoo.local.waiting import wait_until
 class ServerStatus(NamedTuple):
     """A server of a cluster that runs by itself.
 
-    `role`: as in Role. `state`: ``serving``, ``no quorum``, ``no answer`` or ``down``.
+    `role`: as in Role. `state`: ``serving``, ``no quorum``, ``no answer`` or ``down``, also if a server that is
+    none of this cluster answers at the address.
     """
 
     ensemble: str
@@ -52,11 +54,14 @@ def status(data: Path) -> list[ServerStatus]:
     :raises LocalClusterError: if none does, or it is not ready yet.
     """
     state = _running(data)
+    supervisor = (data / LOCK).read_text()
 
     def of_server(ensemble: str, index: int) -> ServerStatus:
         pid = state.pids[ensemble][index]
         address = f"{HOST}:{state.ports[ensemble][index][0]}"
         role = role_of(address).name
+        if role and not (_lives(pid, supervisor) or _runs_in(data / ensemble / str(index + 1), address)):
+            return ServerStatus(ensemble, f"{ensemble}{index + 1}", address, pid, "", "down")
         return ServerStatus(ensemble, f"{ensemble}{index + 1}", address, pid, role, _condition(address, role))
 
     with ThreadPoolExecutor(16) as pool:
@@ -80,8 +85,23 @@ def _running(data: Path) -> State:
 
 def _not_running(data: Path) -> LocalClusterError:
     return LocalClusterError(
-        f"no local cluster is running in {data}: start one with `parkazoo local up --data {data}`"
+        f"no local cluster is running in {data}: start one with `parkazoo local up --data {data}`, or "
+        "give --data FOLDER if it runs elsewhere"
     )
+
+
+def _lives(pid: int, supervisor: str) -> bool:
+    """Whether it is a process of the cluster's: all are in one group."""
+    try:
+        return str(os.getpgid(pid)) == supervisor
+    except OSError:
+        return False
+
+
+def _runs_in(folder: Path, address: str) -> bool:
+    """Whether the server that answers was started in this folder: its owner may have started it again."""
+    found = re.search(r"^user\.dir=(.+)$", four_letter_word(address, "envi"), re.MULTILINE)
+    return found is not None and Path(found[1]).resolve() == folder.resolve()
 
 
 def _condition(address: str, role: str) -> str:

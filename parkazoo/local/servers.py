@@ -35,6 +35,18 @@ class Machine(NamedTuple):
     address: str = HOST
     argv: tuple[str, ...] = ()
 
+    def is_free(self, port: int) -> bool:
+        """Whether no process listens at a port, as far as a process here can tell."""
+        if self.argv:
+            return True
+        with socket.socket() as candidate:
+            candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+            try:
+                candidate.bind((self.address, port))
+            except OSError:
+                return False
+        return True
+
 
 class LocalServer:
     """One ZooKeeper server: its name (``"a1"``), address, port, log, and in `data` its files.
@@ -91,7 +103,7 @@ class LocalServer:
         """Start the server, without waiting until it serves."""
         if self.is_running:
             raise LocalClusterError(f"server {self.name} at {self.address} is running already")
-        if not wait_until(self._is_port_free, STOP_TIMEOUT_S):
+        if not wait_until(lambda: self._machine.is_free(self.port), STOP_TIMEOUT_S):
             raise LocalClusterError(
                 f"port {self.port} of server {self.name} has been taken by another program: end that program"
             )
@@ -156,17 +168,6 @@ class LocalServer:
     def has_lost_port(self) -> bool:
         """Whether one of the server's ports was taken by another program before it could listen there."""
         return TAKEN.search(self.log_tail(1000)) is not None
-
-    def _is_port_free(self) -> bool:
-        if self._machine.argv:
-            return True
-        with socket.socket() as candidate:
-            candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
-            try:
-                candidate.bind((self._machine.address, self.port))
-            except OSError:
-                return False
-        return True
 
     def signal(self, number: signal.Signals) -> None:
         """Send the process a signal."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import sys
 import unittest
+from contextlib import suppress
 from unittest import mock
 
 from kazoo.client import KazooClient
@@ -13,8 +15,8 @@ from kazoo.client import KazooClient
 from parkazoo import local
 from parkazoo.admin import Rule, add_rule, grow_map, read_map
 from parkazoo.errors import ClusterMapError
-from parkazoo.local import LocalCluster, LocalClusterError, free_ports, role_of
-from parkazoo.local.folder import STATE
+from parkazoo.local import LocalCluster, LocalClusterError, free_ports, role_of, start_detached
+from parkazoo.local.folder import STATE, is_locked
 from tests.live.local_case import WAIT_S, LocalCase, is_listening, taken_port
 
 
@@ -193,6 +195,38 @@ class TestCluster(LocalCase):
         self.assertEqual(second.hosts, hosts)
         self.assertEqual(client.retry(client.get, "/kept")[0], b"value")
         client.stop()
+
+    def test_copy_of_a_folder_whose_cluster_runs(self) -> None:
+        """Both have the same ports, for elections too: nothing is started."""
+        original = self.cluster(1, 3, self.folder / "original")
+        copy = self.folder / "copy"
+        shutil.copytree(self.folder / "original", copy)
+
+        def end() -> None:
+            with suppress(LocalClusterError):
+                local.stop_detached(copy)
+
+        self.addCleanup(end)
+
+        def assert_refused(port: int) -> None:
+            with (
+                mock.patch("parkazoo.local.cluster.ENDING_S", 0.1),
+                self.assertRaisesRegex(
+                    LocalClusterError, f"^127.0.0.1:{port} is in use by another process: end it"
+                ),
+            ):
+                start_detached(copy, None, None, lambda _: None)
+            self.assertFalse(is_locked(copy))
+
+        first, *_, (*_, election) = json.loads((copy / STATE).read_text())["ports"]["a"]
+        assert_refused(first[0])
+        self.assertTrue(all(role.name for role in original.ensembles[0].roles().values()))
+        original.stop()
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind((local.HOST, election))
+            other.listen()
+            assert_refused(election)
 
     def test_folder_whose_map_has_grown_comes_back(self) -> None:
         with LocalCluster(1, 1, self.folder / "one") as cluster, LocalCluster(1, 1, make_map=False) as other:

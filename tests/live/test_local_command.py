@@ -11,12 +11,15 @@ import sys
 import threading
 import unittest
 from pathlib import Path
+from unittest import mock
 
 from parkazoo import local
 from parkazoo.admin import grow_map, init_map, read_map
 from parkazoo.local import LocalClusterError
 from parkazoo.local.folder import LOCK, is_locked
+from parkazoo.local.four_letter_words import role_of
 from tests.live.local_case import CALL, WAIT_S, LocalCase, is_listening
+from tests.relay import Relay
 
 OWNER = """
 import json, os, sys, threading, time
@@ -175,6 +178,10 @@ class TestCommand(LocalCase):
         before = local.status(folder)
         self.assertEqual(states("stop", "b"), ["serving", "down"])
         self.assertEqual(states("stop", "b1"), ["serving", "down"])  # again
+        port = int(before[1].address.rpartition(":")[2])
+        with mock.patch("tests.relay.free_ports", return_value=[port]), Relay(before[0].address) as other:
+            self.assertTrue(role_of(other.address).name)
+            self.assertEqual(states(), ["serving", "down"])  # what answers there is not b1
         self.assertEqual(states("start", "b1"), ["serving", "serving"])
         self.assertEqual(states("start", "b"), ["serving", "serving"])  # again
         after = local.status(folder)
