@@ -13,6 +13,6 @@ class UnconfirmedError(ClusterMapError):
     """
 
     def __init__(self, about: str, word: str) -> None:
-        super().__init__(f"{about}. If that is meant, give {word} (--{word})")
+        super().__init__(f"{about}. If that is meant, give {word}=True")
         self.about = about
         self.word = word

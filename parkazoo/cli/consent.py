@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from parkazoo.admin import UnconfirmedError
+from parkazoo.errors import ClusterMapError
 
 T = TypeVar("T")
 
@@ -20,14 +21,14 @@ def with_consent(command: Callable[[bool], T], has_word: bool) -> T:
 
     :param command: takes whether the user agrees.
     :param has_word: the option that says so was given.
-    :raises UnconfirmedError: there is no terminal.
+    :raises ClusterMapError: there is no terminal. It names the option.
     :raises typer.Exit: the user says no.
     """
     try:
         return command(has_word)
     except UnconfirmedError as error:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise
+            raise ClusterMapError(f"{error.about}. If that is meant, give --{error.word}") from None
         about = error.about
     console = Console(stderr=True)
     console.print(Text(about), soft_wrap=True)

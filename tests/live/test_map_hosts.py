@@ -274,11 +274,12 @@ class FewerTest(CopiesCase):
 
     def test_a_word(self) -> None:
         loss = f"ensemble b would have 1 server instead of 2, without {other_spelling(self.b)}"
-        with self.refused(rf"^{loss}: .*\. If that is meant, give fewer \(--fewer\)$"):
+        with self.refused(rf"^{loss}: .*\. If that is meant, give fewer=True$"):
             change_hosts(self.a, {"b": self.b})
         status, _, err = run_command(*self.command)
         self.assertEqual(status, 1)
         self.assertIn(loss, err)
+        self.assertRegex(err, r"If that is meant, give --fewer\n$")
         self.assert_stored(self.epoch(1, b=self.both))
         self.assertEqual(run_command(*self.command, "--fewer")[0], 0)
         self.assert_stored(self.epoch(2))

@@ -414,10 +414,11 @@ class CommandTest(RaiseCase):
         wipe(self.plain[0])
         init_map(self.a, {"a": self.a, "b": self.b})
         command = ("map", "grow", "--hosts", self.a, "--strangers-gone")
-        with self.refused(r"would rise from plain to grown, for good: .* give form \(--form\)$"):
+        with self.refused(r"would rise from plain to grown, for good: .* give form=True$"):
             grow_map(self.a, {})
         status, _, err = run_command(*command)
         self.assertEqual((status, "for good: no command brings it back" in err), (1, True), err)
+        self.assertRegex(err, r"give --form\n$")
         self.assertIn("nothing was changed", run_on_a_terminal("\n", *command))
         self.assertEqual(read_map(self.a).epoch, 1)
         status, out, _ = run_command(*command, "--dry-run")
