@@ -29,7 +29,7 @@ from parkazoo.wire.dialogue import receive_all
 from parkazoo.wire.exchange import Exchange
 from parkazoo.wire.frames import REQUEST
 from parkazoo.wire.handshake import Address, Established
-from parkazoo.wire.link import READ_BYTES, Link
+from parkazoo.wire.link import READ_BYTES, EndedByServer, Link
 from parkazoo.wire.loop import READ
 from parkazoo.wire.report import Report
 from tests.explore.client import Result
@@ -228,7 +228,7 @@ class TestFrames(unittest.TestCase):
             line.server.shutdown(socket.SHUT_WR)
             while not line.ends:
                 line.loop.watched[line.near](READ)
-            self.assertEqual([type(end) for end in line.ends], [ConnectionDropped])
+            self.assertEqual([type(end) for end in line.ends], [EndedByServer])
             self.assertEqual(result.told, [])
 
     def test_a_write_that_fails_while_the_loop_is_about_to_write(self) -> None:
