@@ -6,6 +6,7 @@ import dis
 import sys
 from collections.abc import Callable, Container
 from functools import cache
+from inspect import CO_GENERATOR
 from itertools import pairwise
 from types import CodeType, FrameType
 from typing import Any
@@ -28,6 +29,11 @@ def after_calls(code: CodeType) -> set[int]:
 def where_signals_come(frame: FrameType, event: str) -> bool:
     """CPython makes a signal handler's call when a function begins, and when one has returned."""
     return event == "call" or (event == "opcode" and frame.f_lasti in after_calls(frame.f_code))
+
+
+def where_signals_come_but_to_generators(frame: FrameType, event: str) -> bool:
+    """A trace function that raises as a generator goes on leaves out its `finally`. A signal does not."""
+    return not frame.f_code.co_flags & CO_GENERATOR and where_signals_come(frame, event)
 
 
 Where = Callable[[FrameType, str], bool]

@@ -28,12 +28,32 @@ from parkazoo.recipe.waits import TimeIsOverError, Waiter
 MAX_DELAY_S = 1.0
 
 
+class _Turn:
+    """Whose turn it is to call `acquire`. Unlike with kazoo's lock for that, only who has it can release it."""
+
+    def __init__(self, handler: Any) -> None:
+        self._lock = handler.rlock_object()
+
+    def acquire(self, blocking: bool, timeout: float = -1) -> bool:
+        """As :meth:`threading.Lock.acquire`; gevent's takes no -1."""
+        return bool(self._lock.acquire(blocking) if timeout < 0 else self._lock.acquire(blocking, timeout))
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def end(self) -> None:
+        """Release it as often as this thread or greenlet has it."""
+        with suppress(RuntimeError):
+            while True:
+                self._lock.release()
+
+
 class Lock(KazooLock):
     """kazoo's Lock, whose znode is gone after a failed :meth:`acquire` and after :meth:`release`.
 
     kazoo tries once to delete it. If the connection is lost just then, a contender of a living session stays and
     blocks the lock. Here both wait until the connection is back, or the session has ended. If a signal handler or
-    gevent.Timeout interrupts :meth:`acquire`, the caller does not wait: a thread or greenlet deletes the znode.
+    gevent.Timeout interrupts one of them, the caller does not wait: a thread or greenlet deletes the znode.
 
     Another program may delete the folder; the next :meth:`acquire` makes it again. The contenders go with it, that
     of the holder too: others can have the lock then.
@@ -43,11 +63,11 @@ class Lock(KazooLock):
     create_tried: bool
     _tried_in = 0  # the number of the session of the last attempt
     _is_ephemeral = True
-    _contends = False  # the call of acquire that is under way has a znode, perhaps
 
     def __init__(self, client: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(client, *args, **kwargs)
-        self._retry.sleep_func = self._pause
+        self._retry.sleep_func = client.waits.pause
+        self._acquire_method_lock = _Turn(client.handler)
         self._predecessors: set[str] = set()  # that have our watch
 
     @property
@@ -58,12 +78,44 @@ class Lock(KazooLock):
         """
         return _state_of(self, f"{self.path}/{self.prefix}")
 
+    def acquire(self, blocking: bool = True, timeout: float | None = None, ephemeral: bool = True) -> bool:
+        """As kazoo's. If it is interrupted, `is_acquired` says whether it was acquired; if not, nothing is left.
+
+        :param timeout: seconds.
+        :returns: whether it was acquired.
+        :raises LockTimeout: it was not within the time.
+        """
+        try:
+            return bool(super().acquire(blocking, timeout, ephemeral))
+        except KazooException:
+            raise
+        except BaseException:
+            self._give_up()
+            raise
+
+    def _give_up(self) -> None:
+        """The caller of :meth:`acquire` was interrupted."""
+        turn = self._acquire_method_lock
+        if turn.acquire(blocking=False):  # else another thread's call has taken our contender over
+            if self.create_tried and not self.is_acquired:
+                self._leave()
+            self.client.remove_listener(self._watch_session)
+            turn.end()
+
     def release(self) -> bool:
         """Release the lock; waits while the connection is lost.
 
         :returns: whether it was held. Not if another program had deleted our znode, or its folder.
         """
-        return release(self)
+        node = self.node
+        try:
+            return release(self)
+        except KazooException:
+            raise
+        except BaseException:
+            if self.is_acquired and self.node in (node, None):  # it is not another thread's yet
+                self._leave()
+            raise
 
     def _inner_release(self) -> bool:
         if not self.is_acquired:
@@ -75,16 +127,6 @@ class Lock(KazooLock):
     def _inner_acquire(self, blocking: bool, timeout: float | None, ephemeral: bool = True) -> bool:
         self._is_ephemeral = ephemeral
         self.client.check_process()  # or a child would wait for a lock that its parent holds
-        self._contends = not self.is_acquired
-        try:
-            return self._contend(blocking, timeout, ephemeral)
-        except KazooException:
-            raise
-        except BaseException:
-            self._leave()
-            raise
-
-    def _contend(self, blocking: bool, timeout: float | None, ephemeral: bool) -> bool:
         session = self.client.session_number
         if not self.is_acquired:
             if self._tried_in != session:
@@ -113,22 +155,13 @@ class Lock(KazooLock):
             self._predecessors.add(f"{self.path}/{name}")
         return name
 
-    def _pause(self, seconds: float) -> None:
-        """Between two tries of :meth:`acquire`."""
-        try:
-            self.client.waits.pause(seconds)
-        except BaseException:
-            self._leave()
-            raise
-
     def _leave(self) -> None:
-        """The caller of :meth:`acquire` was interrupted: what it has made goes. The next one has another name."""
-        if self._contends:
-            self._contends = False
-            left = copy(self)
-            self._rename()
-            self.node, self.create_tried = None, False
-            self.client.handler.spawn(until_gone, self.client, left._withdraw)
+        """The caller was interrupted: what it has made goes. The next one has another name."""
+        left = copy(self)
+        self._rename()
+        self.node, self.create_tried = None, False
+        self.client.handler.spawn(until_gone, self.client, left._withdraw)
+        self.is_acquired = False  # the last of all: another thread may be waiting for it
 
     def _rename(self) -> None:
         self.prefix = uuid.uuid4().hex + self._NODE_NAME
@@ -181,6 +214,8 @@ class WriteLock(Lock, KazooWriteLock):
 class Semaphore(KazooSemaphore):
     """kazoo's Semaphore, which leaves no lease behind when :meth:`acquire` fails, and never a watch or a listener.
 
+    If :meth:`acquire` or :meth:`release` is interrupted, a thread or greenlet deletes the lease.
+
     Another program may delete the folder; the next :meth:`acquire` makes it again. Leases go with it.
     """
 
@@ -195,17 +230,30 @@ class Semaphore(KazooSemaphore):
         return _state_of(self, self.create_path)
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
-        """As kazoo's.
+        """As kazoo's. If it is interrupted, nothing is left, and `is_acquired` is as before.
 
         :param timeout: seconds.
         :returns: whether it was acquired.
         :raises LockTimeout: it was not within the time.
         """
         self.cancelled, was_acquired = False, self.is_acquired
+        guard = self.client.Lock(self.lock_path, self.data)
+        try:
+            return self._acquire(blocking, timeout, guard)
+        except KazooException:
+            raise
+        except BaseException:
+            if guard.is_acquired:
+                guard._leave()
+            if not was_acquired:
+                self._leave()
+            raise
+
+    def _acquire(self, blocking: bool, timeout: float | None, guard: Lock) -> bool:
         waiter = Waiter(self.client, timeout)
         try:
             with self.client.waits.waking(self.wake_event):
-                self.is_acquired = waiter.retry(self._acquire_within, blocking, waiter)
+                self.is_acquired = waiter.retry(self._acquire_within, blocking, waiter, guard)
         except TimeIsOverError:
             self._best_effort_cleanup()
             raise LockTimeout(f"Failed to acquire semaphore on {self.path} after {timeout} seconds") from None
@@ -213,17 +261,13 @@ class Semaphore(KazooSemaphore):
             self._best_effort_cleanup()
             self.cancelled = False
             raise
-        except BaseException:
-            if not was_acquired:
-                self._leave()
-            raise
         finally:
             self.client.remove_listener(self._watch_session)
             self.client.withdraw_watch(self.path, self._watch_lease_change)
         return self.is_acquired
 
-    def _acquire_within(self, blocking: bool, waiter: Waiter) -> bool:
-        return in_folder(self._forget_folder, self._inner_acquire, blocking, waiter.left_s)
+    def _acquire_within(self, blocking: bool, waiter: Waiter, guard: Lock) -> bool:
+        return in_folder(self._forget_folder, self._inner_acquire, blocking, waiter.left_s, guard)
 
     def _forget_folder(self) -> None:
         self.assured_path = False
@@ -234,24 +278,53 @@ class Semaphore(KazooSemaphore):
         self.is_acquired = False
         self.client.handler.spawn(until_gone, self.client, partial(self.client.delete, left))
 
-    def _inner_acquire(self, blocking: bool, timeout: float | None = None) -> bool:
+    def _inner_acquire(self, blocking: bool, timeout: float | None, guard: Lock) -> bool:
         session = self.client.session_number
         if self._tried_in != session:
             if self._tried_in:
                 with suppress(NoNodeError):
                     self.client.delete(self.create_path)
             self._tried_in = session
-        is_acquired = bool(super()._inner_acquire(blocking, timeout))
+        self._session_expired = False
+        self.client.add_listener(self._watch_session)
+        if not self.assured_path:
+            self._ensure_path()
+        is_acquired = bool(self.client.exists(self.create_path)) or self._take_lease(blocking, timeout, guard)
         if is_acquired and self.client.session_number != session:
             raise ForceRetryError
         return is_acquired
+
+    def _take_lease(self, blocking: bool, timeout: float | None, guard: Lock) -> bool:
+        """As the rest of kazoo's _inner_acquire, which keeps the guard to itself."""
+        waiter = Waiter(self.client, timeout)
+        try:
+            if not guard.acquire(blocking=blocking, timeout=timeout):
+                return False
+            while True:
+                self.wake_event.clear()
+                if self._get_lease():
+                    return True
+                if not blocking:
+                    return False
+                self.wake_event.wait(waiter.left_s)
+                if not self.wake_event.is_set():
+                    raise LockTimeout(f"Failed to acquire semaphore on {self.path} after {timeout} seconds")
+        finally:
+            guard.release()
 
     def release(self) -> bool:
         """Release the lease; waits while the connection is lost.
 
         :returns: whether it was held. Not if another program had deleted it, or its folder.
         """
-        return release(self)
+        try:
+            return release(self)
+        except KazooException:
+            raise
+        except BaseException:
+            if self.is_acquired:
+                self._leave()
+            raise
 
     def _inner_release(self) -> bool:
         if not self.is_acquired:

@@ -187,7 +187,16 @@ class LockingQueue(_Folder, KazooLockingQueue):
         """
         if self.processing_element is None:
             waiter = Waiter(self.client, timeout)
-            self.processing_element = waiter.until(partial(in_folder, self._forget_folder, self._look, waiter))
+            tried: list[str] = []
+            look = partial(in_folder, self._forget_folder, self._look, waiter, tried)
+            try:
+                self.processing_element = waiter.until(look)
+            except KazooException:
+                raise
+            except BaseException:
+                for entry in tried:
+                    self._leave(entry)
+                raise
         return None if self.processing_element is None else self.processing_element[1]
 
     def _make_entries(self) -> bytes:
@@ -254,16 +263,20 @@ class LockingQueue(_Folder, KazooLockingQueue):
             return False
         return bool(value == self.id)
 
-    def _look(self, waiter: Waiter) -> tuple[str, bytes] | None:
+    def _look(self, waiter: Waiter, tried: list[str]) -> tuple[str, bytes] | None:
         """Take the first entry that is free, if there is one.
 
         kazoo's does that in a watch: nobody hears of what is raised there, and nobody looks again.
+
+        :param tried: for the entry of which we have the lock, perhaps.
         """
         self._ensure_paths()
         while (entry := self._first_free(waiter)) is not None:
+            tried[:] = [entry]
             taken = self._take(entry)
             if taken is not None:
                 return taken
+            tried.clear()
         return None
 
     def _first_free(self, waiter: Waiter) -> str | None:
@@ -284,28 +297,6 @@ class LockingQueue(_Folder, KazooLockingQueue):
 
         :raises CrossEnsembleError: they are.
         """
-        try:
-            return self._lock(entry)
-        except KazooException:
-            raise
-        except BaseException:  # a signal handler's, or gevent's: nobody would process the entry
-            left, self.id = copy(self), uuid.uuid4().hex.encode()
-            self.client.handler.spawn(until_gone, self.client, partial(left._unlock, entry))
-            raise
-
-    def _unlock(self, entry: str) -> None:
-        """Release an entry, if its lock is ours."""
-        path, lock = f"{self._entries_path}/{entry}", self._lock_of(entry)
-        with suppress(NoNodeError):
-            version = self.client.get(path)[1].version
-            if self._is_ours(lock):
-                transaction = self.client.transaction()
-                transaction.check(path, version)
-                transaction.delete(lock)
-                transaction.commit()
-
-    def _lock(self, entry: str) -> tuple[str, bytes] | None:
-        """See :meth:`_take`."""
         path, lock = f"{self._entries_path}/{entry}", self._lock_of(entry)
         attempts = 0
 
@@ -343,6 +334,22 @@ class LockingQueue(_Folder, KazooLockingQueue):
                 return None
             self._version = stat.version
         return entry, value
+
+    def _leave(self, entry: str) -> None:
+        """The caller of :meth:`get` was interrupted: nobody would process the entry."""
+        left, self.id = copy(self), uuid.uuid4().hex.encode()
+        self.client.handler.spawn(until_gone, self.client, partial(left._unlock, entry))
+
+    def _unlock(self, entry: str) -> None:
+        """Release an entry, if its lock is ours."""
+        path, lock = f"{self._entries_path}/{entry}", self._lock_of(entry)
+        with suppress(NoNodeError):
+            version = self.client.get(path)[1].version
+            if self._is_ours(lock):
+                transaction = self.client.transaction()
+                transaction.check(path, version)
+                transaction.delete(lock)
+                transaction.commit()
 
 
 def _errors(results: list[Any]) -> list[Exception]:

@@ -35,8 +35,8 @@ class Waits:
     @contextmanager
     def waking(self, event: Any) -> Iterator[None]:
         """Set the event at each change of the session, during the block."""
-        self._events.add(event)
         try:
+            self._events.add(event)
             yield
         finally:
             self._events.discard(event)

@@ -5,18 +5,27 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from unittest import mock
 
+import kazoo.recipe.lock as kazoo_lock
+import kazoo.retry as kazoo_retry
 from kazoo.exceptions import CancelledError, ConnectionLoss, LockTimeout
 from kazoo.recipe.lock import Lock as KazooLock
 
+import parkazoo.recipe.lock as our_lock
 from parkazoo import ParKazooClient
 from parkazoo.admin import grow_map, init_map
 from parkazoo.kazoo_private import SESSION_EXPIRED, Create, Delete, Exists, GetChildren, GetData
+from parkazoo.recipe import swept, waits
+from tests.interruption import each_interruption, where_signals_come_but_to_generators
 from tests.live.grow_case import GrowCase
 from tests.live.map_case import MapCase
 from tests.live.world import DEADLINE_S, LiveTest, wait_until
+
+FILES = [str(each.__file__) for each in (our_lock, swept, waits, kazoo_lock, kazoo_retry)]
+SHORT_S = 0.01
 
 
 class TimeIsUp(BaseException):
@@ -157,7 +166,7 @@ class TestContenders(LiveTest):
         lock = self.client.Lock(self.path)
         self.lose(GetChildren, self.path)
         with (
-            mock.patch.object(self.client.waits, "pause", mock.Mock(side_effect=TimeIsUp)),
+            mock.patch.object(lock._retry, "sleep_func", mock.Mock(side_effect=TimeIsUp)),
             self.assertRaises(TimeIsUp),
         ):
             lock.acquire()
@@ -169,7 +178,7 @@ class TestContenders(LiveTest):
         lock = self.client.Lock(self.path)
         self.assertTrue(lock.acquire())
         with (
-            mock.patch.object(self.client.waits, "pause", mock.Mock(side_effect=TimeIsUp)),
+            mock.patch.object(lock._retry, "sleep_func", mock.Mock(side_effect=TimeIsUp)),
             self.assertRaises(TimeIsUp),
         ):
             lock.acquire()
@@ -332,6 +341,80 @@ class TestContenders(LiveTest):
         for worker in workers:
             worker.join()
         self.assertEqual(self.holder.get_children(self.path), [])
+
+
+class TestInterrupted(LiveTest):
+    """A signal handler raises at each point of a call where one may."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.client, self.other = self.parkazoo(), self.parkazoo()
+        self.path = f"{self.new_root(self.client)}/lock"
+        self.count = 0
+        self.held: Any = None
+        self.made: dict[str, Any] = {}
+
+    def check(self, make: str) -> None:
+        """Who does not hold it after the call does not hinder another client, nor another thread of its own."""
+        mine = self.made["mine"]
+        listeners, watches = len(self.client.state_listeners), len(self.client.waits)
+        if self.held:
+            self.held.release()
+        if mine.is_acquired:
+            self.assertTrue(mine.release())
+        theirs = getattr(self.other, make)(mine.path)
+        self.assertTrue(theirs.acquire(timeout=DEADLINE_S))
+        theirs.release()
+        seen: list[bool] = []
+        self.client.handler.spawn(lambda: seen.append(mine.acquire(timeout=DEADLINE_S)))
+        wait_until(lambda: seen == [True], "another thread acquires it")
+        mine.release()
+        self.assertEqual((listeners, watches), (0, 0))
+
+    def fresh(self, make: str, is_held: bool) -> Any:
+        """A new one, at a path of its own, which another client holds perhaps."""
+        self.count += 1
+        path = f"{self.path}{self.count}"
+        self.held = getattr(self.other, make)(path) if is_held else None
+        if self.held:
+            self.held.acquire()
+        self.made["mine"] = getattr(self.client, make)(path)
+        return self.made["mine"]
+
+    def check_each(self, make: str, is_held: bool, prepare: Callable[[Any], Callable[[], Any]]) -> None:
+        points = each_interruption(
+            lambda: prepare(self.fresh(make, is_held)),
+            partial(self.check, make),
+            FILES,
+            where_signals_come_but_to_generators,
+        )
+        self.assertGreater(points, 15)
+
+    def test_acquire(self) -> None:
+        for make in ("Lock", "Semaphore"):
+            with self.subTest(make):
+                self.check_each(make, False, lambda mine: mine.acquire)  # type: ignore[no-any-return]
+
+    def test_acquire_in_vain(self) -> None:
+        def acquire(mine: Any) -> None:
+            with suppress(LockTimeout):
+                mine.acquire(timeout=SHORT_S)
+
+        self.check_each("Lock", True, lambda mine: partial(mine.acquire, blocking=False))
+        for make in ("Lock", "Semaphore"):
+            with self.subTest(make):
+                self.check_each(make, True, lambda mine: partial(acquire, mine))
+
+    def test_release(self) -> None:
+        """What an interrupted one has not released can be released again."""
+
+        def prepare(mine: Any) -> Callable[[], Any]:
+            self.assertTrue(mine.acquire(timeout=DEADLINE_S))
+            return mine.release  # type: ignore[no-any-return]
+
+        for make in ("Lock", "Semaphore"):
+            with self.subTest(make):
+                self.check_each(make, False, prepare)
 
 
 class TestContendersGrown(GrowCase):

@@ -9,16 +9,21 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 from unittest import mock
 
+import kazoo.retry as kazoo_retry
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, KazooException
 from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
 
+import parkazoo.recipe.queue as our_queue
 from parkazoo import CrossEnsembleError, ParKazooClient
 from parkazoo.protocol.placement import Placement
+from parkazoo.recipe import swept, waits
 from parkazoo.recipe.transaction import RetriableTransaction
+from tests.interruption import each_interruption, where_signals_come_but_to_generators
 from tests.live.test_client_once import lost_answer
 from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
 
 SHORT_S = 0.2
+FILES = [str(each.__file__) for each in (our_queue, swept, waits, kazoo_retry)]
 
 
 class TimeIsUpError(BaseException):
@@ -251,6 +256,26 @@ class TestLockingQueue(QueueTest):
         self.assertTrue(other.release())
         self.assertEqual(queue.get(DEADLINE_S), b"one")
         self.assertTrue(queue.consume())
+
+    def test_a_get_that_is_interrupted_at_each_point(self) -> None:
+        """The queue has the entry, or gets it again, or another one does."""
+        queue, other = self.queue(self.client), self.queue()
+
+        def prepare() -> Any:
+            other.put(b"one")
+            return queue.get
+
+        def check() -> None:
+            if queue.processing_element is None:
+                self.assertEqual(other.get(DEADLINE_S), b"one")
+                self.assertTrue(other.consume())
+            else:
+                self.assertTrue(queue.consume())
+
+        points = each_interruption(prepare, check, FILES, where_signals_come_but_to_generators)
+        self.assertGreater(points, 50)
+        check()
+        self.assertEqual(len(other), 0)
 
     def test_many_consumers(self) -> None:
         """Some of whom give entries back, and some of whom lose their sessions while they hold one."""
