@@ -5,7 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from kazoo.exceptions import ConnectionClosedError, KazooException, NodeExistsError, NoNodeError
+from kazoo.exceptions import (
+    ConnectionClosedError,
+    KazooException,
+    NodeExistsError,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
 from kazoo.protocol.states import EventType
 from kazoo.recipe.barrier import Barrier as KazooBarrier
 from kazoo.recipe.barrier import DoubleBarrier as KazooDoubleBarrier
@@ -39,8 +46,13 @@ class DoubleBarrier(KazooDoubleBarrier):
 
     kazoo's `enter` and `leave` wait for one event, which a lost connection takes away. Here each looks again. Who
     enters late must still see that all were in, so the last to leave deletes ``ready``; kazoo's first one does.
+
+    A round is ``ready`` and the members that are older than it, by the zxids of their creates: siblings share an
+    ensemble. If all members of a round are killed, their ``ready`` stays. It is older than any later member, so it
+    lets nobody enter, and the next round makes it anew.
     """
 
+    _before: int | None = None  # the zxid of the `ready` that was there when we began to enter; 0: none was
     _made_in = 0  # the number of the session that made our znode
     _round: dict[str, int] | None = (
         None  # what was there when we began to leave: names, and zxids of their creates
@@ -55,6 +67,7 @@ class DoubleBarrier(KazooDoubleBarrier):
         """
         waiter = Waiter(self.client)
         self.participating = False
+        self._before = None
         try:
             waiter.until(partial(in_folder, self._forget_folder, self._enter, waiter))
         except ConnectionClosedError:
@@ -88,7 +101,7 @@ class DoubleBarrier(KazooDoubleBarrier):
 
     def _enter(self, waiter: Waiter) -> bool:
         """Look whether all have entered; we have, once this returns."""
-        if EventType.CREATED in waiter.told:
+        if EventType.CREATED in waiter.told:  # of a `ready` that was not there when we were, in whichever session
             return True
         session = self.client.session_number
         if not self.assured_path:
@@ -100,14 +113,42 @@ class DoubleBarrier(KazooDoubleBarrier):
         self._made_in = session
         with suppress(NodeExistsError):
             self.client.create(self.create_path, self._identifier.encode("utf-8"), ephemeral=True)
-        ready = f"{self.path}/{READY}"
-        if waiter.watch(self.client.exists, ready) is None:
-            if len({*self.client.get_children(self.path)} - {READY}) < self.num_clients:
-                return False
-            self.client.ensure_path(ready)
-        if self.client.session_number != session:
+        has_entered = self._has_entered(waiter)
+        if has_entered and self.client.session_number != session:
             raise ForceRetryError
+        return has_entered
+
+    def _has_entered(self, waiter: Waiter) -> bool:
+        """Whether we are in a round. Its `ready` is younger than we are, once this returns True."""
+        ready = waiter.watch(self.client.exists, f"{self.path}/{READY}")
+        own = None if ready is None else self.client.exists(self.create_path)
+        if ready is not None and own is not None and own.czxid < ready.czxid:
+            return True
+        zxid = 0 if ready is None else ready.czxid
+        if self._before is None:
+            self._before = zxid
+        # Who has lost its session since it began to enter was counted with the znode that it had then.
+        was_counted = zxid > self._before
+        if not was_counted and len({*self.client.get_children(self.path)} - {READY}) < self.num_clients:
+            return False
+        self._make_ready(is_there=ready is not None)
         return True
+
+    def _make_ready(self, is_there: bool) -> None:
+        """Make `ready`; make it anew if it is there, so that it is younger than we are.
+
+        That is one transaction: between a delete and a create others would see none, and wait for one.
+        """
+        path = f"{self.path}/{READY}"
+        if not is_there:
+            self.client.ensure_path(path)
+            return
+        renewal = self.client.transaction()
+        renewal.delete(path)
+        renewal.create(path)
+        for result in renewal.commit():
+            if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
+                raise result  # NoNodeError: it was just deleted, so we look again
 
     def _leave(self, waiter: Waiter) -> bool:
         """Look whether all have left. The first member waits for the others, and the others for the first."""
@@ -118,7 +159,9 @@ class DoubleBarrier(KazooDoubleBarrier):
         if self._round is None:
             stats = [(name, self.client.exists_async(f"{self.path}/{name}")) for name in names]
             found = ((name, stat.get()) for name, stat in stats)
-            self._round = {name: stat.czxid for name, stat in found if stat is not None}
+            zxids = {name: stat.czxid for name, stat in found if stat is not None}
+            # A younger one waits for the next round: if we waited for it, and it for us, nobody would go on.
+            self._round = {name: zxid for name, zxid in zxids.items() if zxid <= zxids.get(READY, zxid)}
         members = sorted({*names} - {READY})
         is_first = members[:1] == [self.node_name]
         if not is_first and self.node_name in members:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, LockTimeout
+from kazoo.recipe.barrier import DoubleBarrier as KazooDoubleBarrier
 from kazoo.retry import KazooRetry
 
 from parkazoo import ParKazooClient
@@ -219,6 +220,98 @@ class TestWaits(Waits, LiveTest):
                 mine.leave()
                 left.wait()
                 self.assertEqual(self.holder.get_children(path), [])
+
+    def test_a_round_whose_members_were_killed(self) -> None:
+        """Their `ready` stays, and lets nobody into the next round."""
+        path = f"{self.path}/killed"
+        for barrier in self.enter(path, self.clients(3)):
+            barrier.client.stop()  # without leave(), as by a kill
+        self.assertEqual(self.holder.get_children(path), ["ready"])
+
+        def members() -> set[str]:
+            return {*self.holder.get_children(path)} - {"ready"}
+
+        for _ in range(2):
+            barriers = [client.DoubleBarrier(path, 3) for client in (*self.clients(2), self.holder)]
+            entered = list[Outcome]()
+            for number, barrier in enumerate(barriers):
+                self.assertEqual([each for outcome in entered for each in outcome], [])
+                entered.append(Outcome(barrier.client, barrier.enter))
+                wait_until(lambda n=number: len(members()) == n + 1, "it is there")
+                wait_until(lambda b=barrier: self.waits(b.client) or b.participating, "it waits")
+            for outcome, barrier in zip(entered, barriers, strict=True):
+                self.assertEqual((outcome.wait(), barrier.participating), ([None], True))
+            left = [Outcome(each.client, each.leave) for each in barriers]
+            for outcome in left:
+                outcome.wait()
+            self.assertEqual(self.holder.get_children(path), [])
+
+    def enter(self, path: str, clients: list[ParKazooClient]) -> list[Any]:
+        barriers = [client.DoubleBarrier(path, len(clients)) for client in clients]
+        for barrier, name in zip(
+            barriers, ("2", "1", "3"), strict=True
+        ):  # so the first to leave deletes its znode
+            barrier.node_name, barrier.create_path = name, f"{path}/{name}"
+        outcomes = [Outcome(each.client, each.enter) for each in barriers]
+        for outcome in outcomes:
+            self.assertEqual(outcome.wait(), [None])
+        return barriers
+
+    def test_one_of_a_round_is_killed_and_comes_again(self) -> None:
+        """Before another leaves it enters at once, and all wait for it; afterwards it waits for the next round."""
+        for name in ("0", "4"):  # the first by name, and the last
+            path = f"{self.path}/again-{name}"
+            one, other, killed = self.enter(path, self.clients(3))
+            killed.client.stop()
+            again = self.holder.DoubleBarrier(path, 3)
+            again.node_name, again.create_path = name, f"{path}/{name}"
+            again.enter()
+            self.assertTrue(again.participating)
+            left = Outcome(one.client, one.leave)
+            wait_until(lambda one=one: self.waits(one.client), "it leaves")
+            self.assertEqual(left, [])
+            again.client.delete(again.create_path)  # as if it was killed once more
+            entered = Outcome(again.client, again.enter)
+            wait_until(lambda: self.waits(self.holder), "it waits")
+            other.leave()
+            left.wait()
+            self.assertEqual(entered, [])
+            outcomes = [Outcome(each.client, each.enter) for each in (one, other)]
+            for outcome in (entered, *outcomes):
+                self.assertEqual(outcome.wait(), [None])
+            left_all = [Outcome(each.client, each.leave) for each in (one, other, again)]
+            for outcome in left_all:
+                outcome.wait()
+            self.assertEqual(self.holder.get_children(path), [])
+
+    def test_who_was_counted_and_has_lost_its_session(self) -> None:
+        """It enters, and the other waits for it."""
+        path = f"{self.path}/expired"
+        mine, other = (client.DoubleBarrier(path, 2) for client in (self.parkazoo(timeout=4), self.holder))
+        entered = Outcome(mine.client, mine.enter)
+        wait_until(lambda: self.waits(mine.client), "it waits")
+        with cut_off(mine.client):
+            other.enter()
+            wait_until(lambda: not self.holder.exists(mine.create_path), "expired")
+        self.assertEqual((entered.wait(), mine.participating), ([None], True))
+        left = Outcome(self.holder, other.leave)
+        wait_until(lambda: self.waits(self.holder), "the other leaves")
+        self.assertEqual(left, [])
+        mine.leave()
+        left.wait()
+        self.assertEqual(self.holder.get_children(path), [])
+
+    def test_a_double_barrier_with_members_of_kazoos(self) -> None:
+        path = f"{self.path}/mixed"
+        mine, other = self.holder.DoubleBarrier(path, 2), KazooDoubleBarrier(self.parkazoo(), path, 2)
+        for _ in range(3):
+            for barriers in ((mine, other), (other, mine)):
+                for call in ("enter", "leave"):
+                    outcomes = [Outcome(each.client, getattr(each, call)) for each in barriers]
+                    for outcome in outcomes:
+                        self.assertEqual(outcome.wait(), [None])
+                    self.assertEqual([each.participating for each in barriers], [call == "enter"] * 2)
+        self.assertEqual(self.holder.get_children(path), [])
 
     def waits(self, client: ParKazooClient) -> bool:
         return any(each.has_left_watches for each in client.members.values())
