@@ -28,6 +28,8 @@ def judge(run: Run) -> Judgement:
                 problems += client.failures(outage)
                 problems += client.delays(outage, longest_s) if run.is_timed else ()
     done = [each for each in run.records if each.what == "done"]
+    if not done:
+        problems.append("nothing was done")
     figures = {
         "operations": len(done),
         "failed": sum(bool(each.fields["error"]) for each in done),
