@@ -16,7 +16,7 @@ from tests.recipes.program import Program, run
 
 DEMO = ("-m", "parkazoo.demo")
 SMALL = "import sys; from parkazoo import demo; demo.SERVERS = 1; {}; sys.exit(demo.main())"
-BARS_NOTHING = "from kazoo.recipe.barrier import Barrier; Barrier.wait = lambda *_: True"
+BARS_NOTHING = "from parkazoo.recipe.barrier import Barrier; Barrier.wait = lambda *_: True"
 PARTS = (
     "The cluster map",
     "A tree of znodes",
