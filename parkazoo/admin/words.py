@@ -10,7 +10,8 @@ import time
 MOST_BYTES = 1 << 26  # `cons` has some 200 for each connection
 PART = 1 << 16
 SMALL = 64  # of a request that every server takes
-CLOSES_WITHIN_S = 0.3
+CLOSES_WITHIN_S = 1.0
+CLOSED = (BrokenPipeError, ConnectionResetError)  # also of a connect, if the server has closed it by its end
 
 
 def ask_server(word: str, server: tuple[str, int], timeout_s: float, context: ssl.SSLContext | None = None) -> str:
@@ -49,6 +50,8 @@ def closes_at_once(server: tuple[str, int], timeout_s: float) -> bool:
     try:
         with socket.create_connection(server, timeout_s) as plain:
             return _closes(plain, b"")
+    except CLOSED:
+        return True
     except OSError:
         return False
 
@@ -62,18 +65,20 @@ def _closes_after(
                 return _closes(plain, struct.pack(">I", size))
             with context.wrap_socket(plain, server_hostname=server[0]) as secured:
                 return _closes(secured, struct.pack(">I", size))
+    except CLOSED:
+        return True
     except OSError:
         return None
 
 
 def _closes(connection: socket.socket, data: bytes) -> bool:
-    connection.sendall(data)
     connection.settimeout(CLOSES_WITHIN_S)
     try:
+        connection.sendall(data)
         return not connection.recv(1)
     except TimeoutError:
         return False
-    except OSError:  # reset
+    except OSError:  # reset, perhaps before all was sent
         return True
 
 
