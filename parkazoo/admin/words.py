@@ -10,7 +10,8 @@ import time
 MOST_BYTES = 1 << 26  # `cons` has some 200 for each connection
 PART = 1 << 16
 SMALL = 64  # of a request that every server takes
-CLOSES_WITHIN_S = 1.0
+CLOSES_WITHIN_S = 0.3  # where each server is asked
+CLOSES_SLOWLY_S = 1.0  # where one cannot be reached
 CLOSED = (BrokenPipeError, ConnectionResetError)  # also of a connect, if the server has closed it by its end
 
 
@@ -49,7 +50,7 @@ def closes_at_once(server: tuple[str, int], timeout_s: float) -> bool:
     """Whether a server accepts a connection and closes it before it has been sent anything."""
     try:
         with socket.create_connection(server, timeout_s) as plain:
-            return _closes(plain, b"")
+            return _closes(plain, b"", CLOSES_SLOWLY_S)
     except CLOSED:
         return True
     except OSError:
@@ -71,8 +72,8 @@ def _closes_after(
         return None
 
 
-def _closes(connection: socket.socket, data: bytes) -> bool:
-    connection.settimeout(CLOSES_WITHIN_S)
+def _closes(connection: socket.socket, data: bytes, within_s: float = CLOSES_WITHIN_S) -> bool:
+    connection.settimeout(within_s)
     try:
         connection.sendall(data)
         return not connection.recv(1)
