@@ -121,6 +121,9 @@ class Owner:
     def member_told(self, member: Any) -> None:
         """It has an event."""
 
+    def deliver(self, watch: Any, event: Any) -> None:
+        watch(event)
+
     def member_missed(self, member: Any) -> None:
         self.missed += 1
 
