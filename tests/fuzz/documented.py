@@ -12,6 +12,7 @@ from typing import Any
 from kazoo.exceptions import NoNodeError
 from kazoo.security import ACL, ANYONE_ID_UNSAFE, Id, Permissions
 
+from parkazoo.protocol.once import DIGITS
 from parkazoo.protocol.placement import Placement, is_reserved, split
 from tests.fuzz.cases import ENSEMBLES, IDS, RECIPES, Call, Case
 
@@ -248,6 +249,22 @@ def _has_two_reasons(difference: Difference) -> bool:
     return difference.is_grown and is_other
 
 
+def _skips_two(difference: Difference) -> bool:
+    """Of what is made with a sequence number, the number is higher by two: pin and proof have taken two."""
+    call = difference.call
+    if not difference.is_grown or not call.args.get("sequence", False):
+        return False
+    theirs, ours = (
+        str(each[0] if isinstance(each, list) else each) for each in (difference.kazoo, difference.parkazoo)
+    )
+    numbers = theirs[-DIGITS:], ours[-DIGITS:]
+    return (
+        theirs[:-DIGITS] == ours[:-DIGITS]
+        and all(map(str.isdecimal, numbers))
+        and int(numbers[1]) == int(numbers[0]) + 2
+    )
+
+
 def identities_of(names: set[str]) -> set[Id]:
     return {ANYONE_ID_UNSAFE, *(IDS[name] for name in names)}
 
@@ -312,4 +329,5 @@ RULES = (
         False,
         _has_two_reasons,
     ),
+    Rule("the sequence numbers of a directory skip two, once", True, _skips_two),
 )

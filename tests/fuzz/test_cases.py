@@ -178,6 +178,14 @@ class TestRules(unittest.TestCase):
             self.assertFalse(self.allowed(call, parkazoo, kazoo, [], is_grown=True))
         self.assertFalse(self.allowed(transaction, "raises CrossEnsembleError", [True], [], is_grown=True))
 
+    def test_sequence_numbers_that_skip_two(self) -> None:
+        call = Call(0, "create", "/s", {"sequence": True})
+        kazoo, skipped, other = "/s0000000001", "/s0000000003", "/s0000000004"
+        self.assertTrue(self.allowed(call, kazoo, skipped, [], is_grown=True))
+        self.assertFalse(self.allowed(call, kazoo, other, [], is_grown=True))
+        self.assertFalse(self.allowed(call, kazoo, NO_NODE, [], is_grown=True))
+        self.assertFalse(self.allowed(call, kazoo, skipped, []))
+
     def test_a_first_child_above(self) -> None:
         """Both are refused, and kazoo has made a level more."""
         path, hidden = self.directory(is_native=False), [ACL(ALL, IDS["bob"])]
