@@ -249,6 +249,19 @@ def _has_two_reasons(difference: Difference) -> bool:
     return difference.is_grown and is_other
 
 
+def _is_below_the_unreadable(difference: Difference) -> bool:
+    """kazoo asks for the stat of what is above."""
+    call, path = difference.call, difference.path
+    is_made = "." in call.name or call.name in ("ensure_path", "TreeCache") or call.args.get("makepath", False)
+    if not is_made or difference.kazoo != NO_AUTH or difference.parkazoo == NO_AUTH:
+        return False
+    above = []
+    while path != "/":
+        path = split(path)[0]
+        above.append(path)
+    return any(not difference.may(Permissions.READ, each) for each in above)
+
+
 def _skips_two(difference: Difference) -> bool:
     """Of what is made with a sequence number, the number is higher by two: pin and proof have taken two."""
     call = difference.call
@@ -330,4 +343,9 @@ RULES = (
         _has_two_reasons,
     ),
     Rule("the sequence numbers of a directory skip two, once", True, _skips_two),
+    Rule(
+        "makes what is missing below a directory that the client may not read",
+        True,
+        _is_below_the_unreadable,
+    ),
 )

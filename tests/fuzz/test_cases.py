@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kazoo.exceptions import NoNodeError
-from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE
+from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, Permissions
 
 from tests.fuzz.cases import (
     ALL,
@@ -177,6 +177,13 @@ class TestRules(unittest.TestCase):
             self.assertFalse(self.allowed(call, kazoo, parkazoo, []))
             self.assertFalse(self.allowed(call, parkazoo, kazoo, [], is_grown=True))
         self.assertFalse(self.allowed(transaction, "raises CrossEnsembleError", [True], [], is_grown=True))
+
+    def test_below_what_may_not_be_read(self) -> None:
+        call = Call(0, "ReadLock.contenders", "/d1/lock")
+        closed = [ACL(ALL & ~Permissions.READ, ANYONE_ID_UNSAFE)]
+        self.assertTrue(self.allowed(call, NO_AUTH, [], closed))
+        self.assertFalse(self.allowed(call, NO_AUTH, [], OPEN_ACL_UNSAFE))
+        self.assertFalse(self.allowed(call, [], NO_AUTH, closed))
 
     def test_sequence_numbers_that_skip_two(self) -> None:
         call = Call(0, "create", "/s", {"sequence": True})
