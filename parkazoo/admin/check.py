@@ -12,7 +12,7 @@ from parkazoo.admin.copies import AGAIN, MEND_PRIMARY, mend_copy
 from parkazoo.admin.identity import is_identity
 from parkazoo.admin.membership import strangers, unnamed_voters
 from parkazoo.admin.registrations import RegisteredClient, describe_client
-from parkazoo.admin.server_status import DEFAULT_BYTES, ServerStatus
+from parkazoo.admin.server_status import ServerStatus
 from parkazoo.admin.strangers import Strangers, describe_strangers
 from parkazoo.admin.strays import SHOWN
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, parse_hosts
@@ -20,6 +20,7 @@ from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.map_copies import CopyKind, judge_copy
 from parkazoo.protocol.placement import CLIENTS, DONE, ENSEMBLE, FENCES, MAP, ROOT
 from parkazoo.protocol.server_list import CONFIG
+from parkazoo.wire.sizes import DEFAULT_LIMIT
 
 ADMIT = "see why its servers do not answer, or give the identity that they want"
 NAME_ALL = "`parkazoo map hosts` with all of the ensemble's servers"
@@ -150,7 +151,7 @@ def _check_sizes(servers: Sequence[ServerStatus]) -> Iterator[Finding]:
     small = [each for each in servers if each.takes_default is False]
     for name in dict.fromkeys(each.ensemble for each in small):
         told = ", ".join(each.server for each in small if each.ensemble == name)
-        problem = f"requests of {DEFAULT_BYTES:,} bytes, ZooKeeper's default, are too large for {told}"
+        problem = f"requests of {DEFAULT_LIMIT:,} bytes, ZooKeeper's default, are too large for {told}"
         yield Finding(name, problem, "give all servers of the cluster the same jute.maxbuffer", is_warning=True)
 
 

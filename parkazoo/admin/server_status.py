@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from parkazoo.admin.clients import AdminClient, Connections, for_each
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.wire.sizes import DEFAULT_LIMIT
 
-DEFAULT_BYTES = 0xFFFFF  # of a request: jute.maxbuffer, where nothing is set
 LATENCY = re.compile(r"^Latency min/avg/max: [0-9.]+/([0-9.]+)/([0-9.]+)$", re.MULTILINE)
 
 
@@ -68,7 +68,7 @@ def ask(server: str, ensemble: str, client: AdminClient) -> ServerStatus:
         latency_ms=(float(latency[1]), float(latency[2])) if latency else None,
         connections=_number(said, "Connections"),
         znodes=_number(said, "Node count"),
-        takes_default=client.takes(DEFAULT_BYTES),
+        takes_default=client.takes(DEFAULT_LIMIT),
     )
 
 

@@ -13,7 +13,7 @@ from kazoo.exceptions import NoNodeError
 from kazoo.security import ACL, ANYONE_ID_UNSAFE, Id, Permissions
 
 from parkazoo.protocol.once import DIGITS
-from parkazoo.protocol.placement import Placement, is_reserved, split
+from parkazoo.protocol.placement import Placement, above, is_reserved, split
 from tests.fuzz.cases import ENSEMBLES, IDS, RECIPES, Call, Case
 
 PLACEMENT = Placement(ENSEMBLES)
@@ -135,11 +135,7 @@ def _first_child_above_needs_acl(difference: Difference) -> bool:
     call, path = difference.call, difference.path
     if difference.parkazoo != NO_AUTH or not (call.name == "ensure_path" or call.args.get("makepath", False)):
         return False
-    above = []
-    while path != "/":
-        path = split(path)[0]
-        above.append(path)
-    return any(_is_hidden(difference, each) for each in above)
+    return any(_is_hidden(difference, each) for each in above(path))
 
 
 def _stat_without_read(difference: Difference) -> bool:
@@ -255,11 +251,7 @@ def _is_below_the_unreadable(difference: Difference) -> bool:
     is_made = "." in call.name or call.name in ("ensure_path", "TreeCache") or call.args.get("makepath", False)
     if not is_made or difference.kazoo != NO_AUTH or difference.parkazoo == NO_AUTH:
         return False
-    above = []
-    while path != "/":
-        path = split(path)[0]
-        above.append(path)
-    return any(not difference.may(Permissions.READ, each) for each in above)
+    return any(not difference.may(Permissions.READ, each) for each in above(path))
 
 
 def _skips_two(difference: Difference) -> bool:
