@@ -11,7 +11,6 @@ from typing import Any
 from kazoo.exceptions import CancelledError, ConnectionLoss, OperationTimeoutError, SessionExpiredError
 
 from parkazoo.engine.deferrals import Deferrals
-from parkazoo.engine.driver import OF_ENSEMBLE
 from parkazoo.engine.ports import OnAnswer
 from parkazoo.protocol.chain import (
     ChainedBatch,
@@ -25,6 +24,7 @@ from parkazoo.protocol.chain import (
 from parkazoo.protocol.deferral import Batch, Lane, Outcome, Phase, Write, directory_of
 from parkazoo.protocol.placement import Place
 from parkazoo.protocol.steps import Operation
+from parkazoo.protocol.subject import Subject, error_about
 
 DISCONNECTED = (ConnectionLoss, SessionExpiredError, OperationTimeoutError)
 PAUSE_S = 0.05  # before a marker is asked again
@@ -299,7 +299,7 @@ class RunningLane:
         """As of the client's other requests: with the user's path, and the ensemble."""
         driver = self._session.driver
         assert driver is not None
-        return type(error)(f"{driver.unchroot(path)}{OF_ENSEMBLE}{driver.context.names[self.ensemble]})")
+        return error_about(type(error), Subject(driver.unchroot(path), driver.context.names[self.ensemble]))
 
     def _go_on(self) -> None:
         """With the lock held, after the lane has changed."""

@@ -27,10 +27,10 @@ from parkazoo.protocol.placement import Directory, shown
 from parkazoo.protocol.plans import BRIEF, OTHER, PLANS, Plan
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import Operation, Request, Step, placed
+from parkazoo.protocol.subject import renamed
 from parkazoo.protocol.watches import DirectoryWatch
 
 SEVERAL = (Transaction.type, ChainedBatch.type)  # have no path of their own
-OF_ENSEMBLE = " (ensemble "  # between path and name in a member's errors
 PATHS_NAMED = 5  # paths in an error
 
 
@@ -332,11 +332,8 @@ class Driver:
 
     def told(self, error: Exception, request: Request | None) -> Exception:
         """An error as the user hears it: about the paths of the request, whichever znode a step was about."""
-        own, separator, where = str(error).partition(OF_ENSEMBLE)
         asked = self._named(request)
-        if not separator or not asked or own == asked:
-            return error
-        return type(error)(f"{asked}{separator}{where}")
+        return renamed(error, asked) if asked else error
 
     def _named(self, request: Request | None) -> str:
         """The user's paths in a request; some of them if there are many."""

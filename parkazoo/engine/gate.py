@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from itertools import count
 from typing import Any
 
 from parkazoo.engine.early import Call, Early
@@ -15,8 +15,8 @@ from parkazoo.protocol.steps import Request
 class Gate:
     """Passes on operations. While it is shut it keeps them, in their order.
 
-    Threads are counted as they enter and as they leave, without a lock. A signal handler's exception may keep one
-    from leaving: the gate is never empty then.
+    Each thread inside has an entry in a deque, whose methods need no lock. A signal handler's exception may keep
+    one from leaving: the gate is never empty then.
 
     :param pass_on: issues an operation.
     :param refusal: see :class:`Early`.
@@ -32,12 +32,11 @@ class Gate:
         self._make_lock = make_lock
         self._refusal = refusal
         self._kept: Early | None = None  # while it is shut
-        self._entered = count()
-        self._left = count()
+        self._inside: deque[None] = deque()
 
     def call(self, request: Request, reply: Reply | None) -> None:
         """Any thread may call."""
-        next(self._entered)  # before it is looked at whether the gate is shut
+        self._inside.append(None)  # before it is looked at whether the gate is shut
         try:
             kept = self._kept
             if kept is None:
@@ -45,13 +44,12 @@ class Gate:
             else:
                 kept.call(request, reply)
         finally:
-            next(self._left)
+            self._inside.pop()
 
     @property
     def is_empty(self) -> bool:
         """Whether no thread is inside. If that is true of a shut gate once, nothing from before comes any more."""
-        left = repr(self._left)  # first: who leaves later has entered by then
-        return repr(self._entered) == left
+        return not self._inside
 
     def shut(self) -> None:
         self._kept = Early(self._make_lock(), self._refusal)

@@ -37,6 +37,7 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.holdings import CHANGING, Holdings
 from parkazoo.protocol.steps import Request
+from parkazoo.protocol.subject import Subject, error_about
 from parkazoo.wire.frames import ANSWER, LENGTH_BYTES, REPLY, REQUEST, Frames, frame_end, request_frame
 from parkazoo.wire.sizes import NOTED_BYTES, Sizes
 
@@ -83,8 +84,8 @@ class Client(Protocol):
     holdings: Holdings
     sizes: Sizes
 
-    def describe(self, request: Request) -> str:
-        """What an error says of a request."""
+    def describe(self, request: Request) -> Subject:
+        """What an error about a request names."""
 
     def unchroot(self, path: str) -> str:
         """The user's name for a path in the result of a transaction."""
@@ -385,7 +386,8 @@ class Exchange:
             return
         if code == NoNodeError.code and request.type == DELETE_TYPE:
             self._client.holdings.answered(request, None)
-        error = _error(code, self._client.describe(request))
+        kind, before = _kind(code)
+        error = error_about(kind, self._client.describe(request), f"{before}: " if before else "")
         if self._is_debugging:
             self._logger.debug("Received error %r", error)
         if reply is not None:
@@ -403,7 +405,12 @@ class Exchange:
         self._go(END)
 
 
-def _error(code: int, *what: str) -> ZookeeperError:
-    """kazoo's exception; a newer server may have an error that kazoo does not know."""
+def _kind(code: int) -> tuple[type[ZookeeperError], str]:
+    """kazoo's exception and the beginning of its text: a newer server may have an error unknown to kazoo."""
     known: type[ZookeeperError] | None = EXCEPTIONS.get(code)
-    return ZookeeperError(": ".join([f"error {code}", *what])) if known is None else known(*what)
+    return (ZookeeperError, f"error {code}") if known is None else (known, "")
+
+
+def _error(code: int) -> ZookeeperError:
+    kind, text = _kind(code)
+    return kind(text) if text else kind()

@@ -28,6 +28,7 @@ from parkazoo.protocol.placement import directory_of_pin, shown
 from parkazoo.protocol.server_list import CONFIG, Server
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_state
 from parkazoo.protocol.steps import Request
+from parkazoo.protocol.subject import Subject, error_about
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.log import DiscreetLog
@@ -262,13 +263,12 @@ class Member(KazooClient):
         """Overrides kazoo's: the user's name for a physical path, in watches' events and transactions' results."""
         return self._unchroot(path)
 
-    def describe(self, request: Request) -> str:
+    def describe(self, request: Request) -> Subject:
         """A request in an error's message: the user's path, and the ensemble."""
         path = getattr(request, "path", None)
-        where = f"ensemble {self.name}"
         if isinstance(request, Transaction):
-            return f"transaction ({where})"
-        return where if path is None else f"{shown(self.unchroot(directory_of_pin(path)))} ({where})"
+            return Subject("transaction", self.name)
+        return Subject("" if path is None else shown(self.unchroot(directory_of_pin(path))), self.name)
 
     def register(self, request: Request) -> None:
         """The server keeps the watch of this request: it has answered."""
@@ -416,7 +416,7 @@ class Member(KazooClient):
             pending.extend((request, None, xid) for request, _, xid in disowned)
         for request, reply, _ in disowned:
             if reply is not None:
-                reply.set_exception(SessionExpiredError(self.describe(request)))
+                reply.set_exception(error_about(SessionExpiredError, self.describe(request)))
 
     def _fail(self, requests: deque[tuple[Any, ...]], state: str, *, error: Exception | None = None) -> None:
         """Answer queued or pending requests; others may take from the deque at the same time.
@@ -432,7 +432,7 @@ class Member(KazooClient):
             if xid and xid[0] in self._suspects:
                 self._doubtful.append((request, reply, *xid))
             elif reply is not None:
-                reply.set_exception(error or kind(self.describe(request)))
+                reply.set_exception(error or error_about(kind, self.describe(request)))
 
     def note_ending(self, *, by_server: bool) -> bool:
         """On the loop: the connection has ended; what waits for an answer fails next, or by :meth:`note_attempt`.
@@ -455,9 +455,11 @@ class Member(KazooClient):
             request, reply, xid = self._doubtful.popleft()
             if reply is not None:
                 reply.set_exception(
-                    RequestTooLargeError(
-                        f"{self.describe(request)}: {suspects[xid]:,} bytes may be more than the servers take "
-                        "(jute.maxbuffer): one ended the connection"
+                    error_about(
+                        RequestTooLargeError,
+                        self.describe(request),
+                        after=f": {suspects[xid]:,} bytes may be more than the servers take (jute.maxbuffer): one "
+                        "ended the connection",
                     )
                 )
 

@@ -11,6 +11,7 @@ from kazoo.exceptions import AuthFailedError, ConnectionDropped, KazooException,
 
 from parkazoo.kazoo_private import AUTH_XID, WATCH_XID, Auth, GetData, int_int_struct, int_struct
 from parkazoo.protocol.holdings import Holdings
+from parkazoo.protocol.subject import Subject
 from parkazoo.wire.exchange import CLOSING, OPEN, Exchange, SessionClosed
 from parkazoo.wire.frames import REPLY, REQUEST
 from parkazoo.wire.sizes import Sizes
@@ -77,8 +78,8 @@ class Conversation:
         self.pending: deque[Any] = deque()
         self.begin()
 
-    def describe(self, request: Any) -> str:
-        return f"about {getattr(request, 'path', None)}"
+    def describe(self, request: Any) -> Subject:
+        return Subject(f"{getattr(request, 'path', None)}", "a")
 
     def unchroot(self, path: str) -> str:
         return f"unchrooted {path}"

@@ -45,6 +45,7 @@ from parkazoo.protocol.grown.places import by_first
 from parkazoo.protocol.operations import ask_bootstrap
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.presence import Presence
+from parkazoo.protocol.subject import Subject, error_about
 from tests.explore.alone import find_directory, make_context, make_grown, prepared
 from tests.explore.client import Client, Result
 from tests.explore.model import Model
@@ -257,10 +258,11 @@ class FailingMember:
         else:
             self.waiting.append(reply)
 
-    def fail(self, *what: str) -> None:
+    def fail(self, subject: Subject | None = None) -> None:
         self.is_failing = True
         while self.waiting:
-            self.waiting.popleft().set_exception(ConnectionLoss(*what))
+            error = ConnectionLoss() if subject is None else error_about(ConnectionLoss, subject)
+            self.waiting.popleft().set_exception(error)
 
 
 class TestFailures(unittest.TestCase):
@@ -309,10 +311,12 @@ class TestFailures(unittest.TestCase):
             return path.removeprefix("/app")
 
         for request, own, told in (
-            (create(f"/app{D}/x"), "/parkazoo/fences/17 (ensemble b)", f"{D}/x (ensemble b)"),
-            (GetData(f"/app{D}", None), f"{D} (ensemble b)", f"{D} (ensemble b)"),
-            (create(f"/app{D}/x"), "/ (ensemble b)", f"{D}/x (ensemble b)"),
-            (Transaction([create(f"/app{D}/x")]), "ensemble b", "ensemble b"),
+            (create(f"/app{D}/x"), Subject("/parkazoo/fences/17", "b"), f"{D}/x (ensemble b)"),
+            (GetData(f"/app{D}", None), Subject(D, "b"), f"{D} (ensemble b)"),
+            (create(f"/app{D}/x"), Subject("/", "b"), f"{D}/x (ensemble b)"),
+            (Transaction([create(f"/app{D}/x")]), Subject("transaction", "b"), f"{D}/x (ensemble b)"),
+            (Transaction([create(f"/app{D}/x")]), Subject("", "b"), "ensemble b"),
+            (create(f"/app{D}/x"), None, ""),
         ):
             with self.subTest(own):
                 members = [FailingMember() for _ in range(3)]

@@ -275,14 +275,15 @@ class TestAnswers(unittest.TestCase):
         conversation.exchange.receive(answer(4, code=no_node))
         self.assertEqual(conversation.told[0], ("watch", "/a"))
         self.assertEqual(conversation.told[2:4], [("watch", "/b"), (1, None)])
-        self.assertEqual(conversation.told[4:], [(2, NoNodeError, "about /c"), (3, None)])
+        self.assertEqual(conversation.told[4:], [(2, NoNodeError, "/c (ensemble a)"), (3, None)])
 
     def test_errors(self) -> None:
         conversation = Conversation().open()
         conversation.ask(SetData("/a", b"", 3), SetData("/a", b"", 3))
         conversation.exchange.receive(answer(1, code=BadVersionError.code) + answer(2, code=-999))
         self.assertEqual(
-            conversation.told, [(0, BadVersionError, "about /a"), (1, ZookeeperError, "error -999: about /a")]
+            conversation.told,
+            [(0, BadVersionError, "/a (ensemble a)"), (1, ZookeeperError, "error -999: /a (ensemble a)")],
         )
 
     def test_paths_of_a_transaction(self) -> None:

@@ -181,11 +181,11 @@ class TestUnderWay(FormTest):
     def test_a_thread_is_about_to_begin_one(self) -> None:
         """It may send yet, so nothing is said on any connection before it has."""
         client = self.started("a")
-        next(client.session.gate._entered)
+        client.session.gate._inside.append(None)
         self.change(client, Form.TOLERANT)
         client.runtime.turn(10 * POLL_S)
         self.assertEqual((self.form(client), self.epochs(client)), (Form.PLAIN, [1]))
-        next(client.session.gate._left)
+        client.session.gate._inside.pop()
         client.runtime.turn(POLL_S)
         self.assertEqual((self.form(client), self.epochs(client)), (Form.TOLERANT, [2]))
 
@@ -234,7 +234,7 @@ class TestUnderWay(FormTest):
     def test_stop(self) -> None:
         client = self.started("ab")
         self.list_slowly(client)
-        next(client.session.gate._entered)  # so that it stays shut
+        client.session.gate._inside.append(None)  # so that it stays shut
         self.change(client, Form.TOLERANT)
         later, idle = self.call(client, "a"), Result()
         client.session.when_idle(lambda: idle.set("idle"))
