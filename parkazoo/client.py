@@ -22,7 +22,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from parkazoo.compat.ensembles import Answer, time_out
+from parkazoo.compat.ensembles import AwaitedAnswer, time_out
 from parkazoo.engine.ports import Reply
 from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
@@ -38,10 +38,10 @@ from parkazoo.structures.distributed_dict import Sharing
 from parkazoo.version import __version__
 from parkazoo.wire import loop as loops
 from parkazoo.wire.farewell import say_farewell
-from parkazoo.wire.handler import Handler, start_handler, stop_handler
+from parkazoo.wire.handler import ThreadingHandler, start_handler, stop_handler
 from parkazoo.wire.member import Member
 from parkazoo.wire.routine import end_after_fork, is_current
-from parkazoo.wire.runtime import Runtime
+from parkazoo.wire.runtime import LoopRuntime
 from parkazoo.wire.sasl import verify_sasl
 from parkazoo.wire.tls import make_context, tls_options
 
@@ -171,7 +171,7 @@ class ParKazooClient(Deferring, Sharing):
 
     def _lacks_chroot(self) -> bool:
         """Whether it is certain: a start does not wait long for an ensemble that is away."""
-        answer = Answer(self.handler)
+        answer = AwaitedAnswer(self.handler)
         self._call(Exists(self.chroot, None), answer)
         if not answer.has_come(CHROOT_TIMEOUT_S) or isinstance(answer.value, ConnectionLoss):
             return False
@@ -215,7 +215,7 @@ class ParKazooClient(Deferring, Sharing):
         start_handler(self.handler)
         self._workers = tuple(getattr(self.handler, "_workers", ()))
         number, password = self._first_session
-        self._runtime = Runtime(self.handler, self.listeners)
+        self._runtime = LoopRuntime(self.handler, self.listeners)
         self._session = Session(self, self._runtime, self._make_member, (number, password) if number else None)
         try:
             self._session_callback(KeeperState.CONNECTING)
@@ -287,7 +287,7 @@ class ParKazooClient(Deferring, Sharing):
         if self._session is not None:
             self._session.stop(has_stopped.set)
             has_stopped.wait(max(0.0, deadline_s - time.monotonic()))
-        if isinstance(self.handler, Handler) or not self._is_in_callback():
+        if isinstance(self.handler, ThreadingHandler) or not self._is_in_callback():
             stop_handler(self.handler, max(0.0, deadline_s - time.monotonic()))
         else:
             self.handler.spawn(stop_handler, self.handler)  # it waits for the callback to return

@@ -24,9 +24,9 @@ def handler_name() -> str:
 def make_handler() -> Any:
     """A new handler for one client: ``ParKazooClient(hosts, handler=make_handler())``."""
     if handler_name() == "threading":
-        from parkazoo.wire.handler import Handler  # noqa: PLC0415 - after patching
+        from parkazoo.wire.handler import ThreadingHandler  # noqa: PLC0415 - after patching
 
-        return Handler()
+        return ThreadingHandler()
     from kazoo.handlers.gevent import SequentialGeventHandler  # noqa: PLC0415 - gevent is optional
 
     return SequentialGeventHandler()

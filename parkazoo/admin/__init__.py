@@ -9,7 +9,7 @@
 """
 
 from parkazoo.admin.change_hosts import change_hosts
-from parkazoo.admin.check import Finding
+from parkazoo.admin.check import MapProblem
 from parkazoo.admin.clients import TIMEOUT_S, Auth
 from parkazoo.admin.grow import abort_growth, grow_map
 from parkazoo.admin.loss import Loss
@@ -19,7 +19,7 @@ from parkazoo.admin.read import read_map
 from parkazoo.admin.registrations import ClientList, RegisteredClient, describe_client, list_clients
 from parkazoo.admin.rise import Waiting
 from parkazoo.admin.shares import add_rule, change_weights, count_left, describe_rule, remove_rule
-from parkazoo.admin.spread import Spread, read_spread
+from parkazoo.admin.spread import MapSpread, read_spread
 from parkazoo.admin.status import ClusterStatus, check_map, read_status
 from parkazoo.admin.strangers import Strangers, count_strangers
 from parkazoo.admin.unconfirmed import UnconfirmedError
@@ -33,11 +33,11 @@ __all__ = [
     "ClientList",
     "ClusterStatus",
     "Elsewhere",
-    "Finding",
     "Loss",
+    "MapProblem",
+    "MapSpread",
     "RegisteredClient",
     "Rule",
-    "Spread",
     "Strangers",
     "UnconfirmedError",
     "Waiting",

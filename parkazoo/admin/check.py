@@ -27,7 +27,7 @@ NAME_ALL = "`parkazoo map hosts` with all of the ensemble's servers"
 MOVED = "or put its new address into the map with `parkazoo map hosts`"
 
 
-class Finding(NamedTuple):
+class MapProblem(NamedTuple):
     """What `check_map` found wrong: on which ensemble, what, and what to do.
 
     :param is_warning: whether the cluster serves all the same.
@@ -45,7 +45,7 @@ def find_wrong(
     servers: Sequence[ServerStatus],
     clients: Sequence[RegisteredClient],
     unregistered: Strangers,
-) -> list[Finding]:
+) -> list[MapProblem]:
     """What `check_map` returns. An ensemble that cannot be read is one finding, and no reason to know nothing."""
     found, unreadable = try_each(connections.clients, lambda client: _look_at(client, cluster_map))
     seen = connections.without(unreadable)
@@ -53,8 +53,8 @@ def find_wrong(
     of_servers = [*_check_servers(seen, cluster_map, found)]
     remedies = {(finding.ensemble, finding.remedy) for finding in of_servers}
     return [
-        *(Finding(name, f"cannot be reached: {why}", start) for name, why in seen.absent.items()),
-        *(Finding(name, f"cannot be read: {why}", ADMIT) for name, why in seen.unreadable.items()),
+        *(MapProblem(name, f"cannot be reached: {why}", start) for name, why in seen.absent.items()),
+        *(MapProblem(name, f"cannot be read: {why}", ADMIT) for name, why in seen.unreadable.items()),
         *(finding for look in found.values() for finding in look.findings),
         *_check_forms({name: look.is_open for name, look in found.items()}),
         *of_servers,
@@ -78,7 +78,7 @@ class _Look(NamedTuple):
     :param has_lost: whether it has lost its data.
     """
 
-    findings: Sequence[Finding]
+    findings: Sequence[MapProblem]
     is_open: bool | None
     has_record: bool
     has_lost: bool
@@ -94,9 +94,9 @@ def _look_at(client: AdminClient, cluster_map: ClusterMap) -> _Look:
     )
 
 
-def _check_ensemble(client: AdminClient, cluster_map: ClusterMap, parts: Collection[str]) -> Iterator[Finding]:
+def _check_ensemble(client: AdminClient, cluster_map: ClusterMap, parts: Collection[str]) -> Iterator[MapProblem]:
     if lost := lost_parts(cluster_map, client.name, parts):
-        yield Finding(
+        yield MapProblem(
             client.name,
             f"{' and '.join(lost)} {'are' if len(lost) > 1 else 'is'} missing: it has lost its data, or these are "
             "new servers",
@@ -104,25 +104,25 @@ def _check_ensemble(client: AdminClient, cluster_map: ClusterMap, parts: Collect
             f"map show` prints them) says what is lost, and with --replace {client.name} gives it up",
         )
     elif client.name == cluster_map.bootstrap and ENSEMBLE not in parts:
-        yield Finding(client.name, f"{ENSEMBLE} is missing", AGAIN)
+        yield MapProblem(client.name, f"{ENSEMBLE} is missing", AGAIN)
     if MAP in parts or not lost:
         yield from _check_map(client, cluster_map)
     if not lost and (missing := _missing(client, cluster_map, parts)):
         more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-        yield Finding(client.name, f"missing: {', '.join(missing[:SHOWN])}{more}", AGAIN)
+        yield MapProblem(client.name, f"missing: {', '.join(missing[:SHOWN])}{more}", AGAIN)
 
 
-def _check_map(client: AdminClient, published: ClusterMap) -> Iterator[Finding]:
+def _check_map(client: AdminClient, published: ClusterMap) -> Iterator[MapProblem]:
     """The map there, compared with what is published; nothing of one that is missing."""
     copy = judge_copy(client.read(MAP), published)
     if client.name == published.bootstrap:
         if copy.is_wrong or copy.kind is CopyKind.OLDER:
-            yield Finding(client.name, f"its map is not the newest of its cluster: {copy.about}", MEND_PRIMARY)
+            yield MapProblem(client.name, f"its map is not the newest of its cluster: {copy.about}", MEND_PRIMARY)
     elif copy.is_wrong:
-        yield Finding(client.name, f"its copy of the map is wrong: {copy.about}", mend_copy(client.name))
+        yield MapProblem(client.name, f"its copy of the map is wrong: {copy.about}", mend_copy(client.name))
     elif copy.kind in {CopyKind.OLDER, CopyKind.MISSING}:
         remedy = f"if no command is changing the map just now, {AGAIN}"
-        yield Finding(client.name, f"its copy of the map: {copy.about}", remedy, is_warning=True)
+        yield MapProblem(client.name, f"its copy of the map: {copy.about}", remedy, is_warning=True)
 
 
 def _missing(client: AdminClient, cluster_map: ClusterMap, parts: Collection[str]) -> list[str]:
@@ -132,14 +132,14 @@ def _missing(client: AdminClient, cluster_map: ClusterMap, parts: Collection[str
     return [path for path in (CLIENTS, FENCES, DONE) if path not in parts] or missing_fences(client)
 
 
-def _check_leaders(servers: Iterable[ServerStatus]) -> Iterator[Finding]:
+def _check_leaders(servers: Iterable[ServerStatus]) -> Iterator[MapProblem]:
     """Ensembles whose servers all follow one that the map does not name."""
     roles: dict[str, set[str | None]] = defaultdict(set)
     for each in servers:
         roles[each.ensemble].add(each.role)
     for name, found in roles.items():
         if found <= {"follower", "observer"}:
-            yield Finding(
+            yield MapProblem(
                 name,
                 "none of the servers that the map names leads it: they may have left it, or never joined it",
                 NAME_ALL,
@@ -147,32 +147,32 @@ def _check_leaders(servers: Iterable[ServerStatus]) -> Iterator[Finding]:
             )
 
 
-def _check_sizes(servers: Sequence[ServerStatus]) -> Iterator[Finding]:
+def _check_sizes(servers: Sequence[ServerStatus]) -> Iterator[MapProblem]:
     small = [each for each in servers if each.takes_default is False]
     for name in dict.fromkeys(each.ensemble for each in small):
         told = ", ".join(each.server for each in small if each.ensemble == name)
         problem = f"requests of {DEFAULT_LIMIT:,} bytes, ZooKeeper's default, are too large for {told}"
-        yield Finding(name, problem, "give all servers of the cluster the same jute.maxbuffer", is_warning=True)
+        yield MapProblem(name, problem, "give all servers of the cluster the same jute.maxbuffer", is_warning=True)
 
 
-def _check_clients(late: Sequence[RegisteredClient], cluster_map: ClusterMap) -> Iterator[Finding]:
+def _check_clients(late: Sequence[RegisteredClient], cluster_map: ClusterMap) -> Iterator[MapProblem]:
     """One finding for all: a client has sessions on several ensembles."""
     if late:
         listed = "".join(f"\n  {describe_client(each)}" for each in late[:SHOWN])
         more = f"\n  and {len(late) - SHOWN:,} more" if len(late) > SHOWN else ""
         many = f"{len(late):,} clients work" if len(late) > 1 else "1 client works"
-        yield Finding(
+        yield MapProblem(
             ", ".join(name for name in cluster_map.ensembles if any(name in each.sessions for each in late)),
             f"{many} by an older map than {cluster_map.epoch}:{listed}{more}",
             "if a process is frozen or cut off, end it or let it go on: it follows then, or its sessions expire",
         )
 
 
-def _check_strangers(unregistered: Strangers, cluster_map: ClusterMap) -> Iterator[Finding]:
+def _check_strangers(unregistered: Strangers, cluster_map: ClusterMap) -> Iterator[MapProblem]:
     for name in cluster_map.ensembles:
         there = {session: each for session, each in unregistered.found.items() if each.ensemble == name}
         if there:
-            yield Finding(
+            yield MapProblem(
                 name,
                 describe_strangers(there),
                 f"a plain kazoo program that writes loses znodes in a map of form {cluster_map.form.word}: have "
@@ -181,15 +181,17 @@ def _check_strangers(unregistered: Strangers, cluster_map: ClusterMap) -> Iterat
             )
 
 
-def _check_forms(forms: Mapping[str, bool | None]) -> Iterator[Finding]:
+def _check_forms(forms: Mapping[str, bool | None]) -> Iterator[MapProblem]:
     if len({*forms.values()} - {None}) > 1:
         open_ones = ", ".join(name for name, is_open in forms.items() if is_open)
-        yield Finding(open_ones, f"{ROOT} is open there and closed elsewhere", f"set the ACLs of {ROOT} and below")
+        yield MapProblem(
+            open_ones, f"{ROOT} is open there and closed elsewhere", f"set the ACLs of {ROOT} and below"
+        )
 
 
 def _check_servers(
     connections: Connections, cluster_map: ClusterMap, looks: Mapping[str, _Look]
-) -> Iterator[Finding]:
+) -> Iterator[MapProblem]:
     """Of the ensembles that serve."""
     wrong_server = f"start the ensemble's own server at this address, {MOVED}"
     servers = {server: client for server, (name, client) in connections.servers.items() if name in looks}
@@ -204,13 +206,13 @@ def _check_servers(
                 "do not start it beside the emptied ones, which would overwrite its data: "
                 "see docs/operations/fsck.md"
             )
-        yield Finding(name, f"server {server}: {reason}", remedy, is_warning=True)
+        yield MapProblem(name, f"server {server}: {reason}", remedy, is_warning=True)
     for server, record in records.items():
         name = connections.servers[server][0]
         if record is not None and not is_identity(record, cluster_map, name):
-            yield Finding(name, f"server {server} is {describe_record(record)}", wrong_server)
+            yield MapProblem(name, f"server {server} is {describe_record(record)}", wrong_server)
         elif record is None and looks[name].has_record:
-            yield Finding(name, f"server {server} is in another ensemble", wrong_server)
+            yield MapProblem(name, f"server {server} is in another ensemble", wrong_server)
     for name in looks:
         hosts = parse_hosts(cluster_map.ensembles[name])
         own = [
@@ -222,7 +224,7 @@ def _check_servers(
         for server in outside:
             problem = f"server {server} is no member of the ensemble: {CONFIG} has {members}"
             remedy = "add it by ZooKeeper's reconfiguration, or leave it out: see `parkazoo map hosts`"
-            yield Finding(name, problem, remedy, is_warning=True)
+            yield MapProblem(name, problem, remedy, is_warning=True)
         for server in unnamed_voters(hosts, own):
             problem = f"the map does not name server {server}, a voting member of the ensemble"
-            yield Finding(name, problem, NAME_ALL, is_warning=True)
+            yield MapProblem(name, problem, NAME_ALL, is_warning=True)

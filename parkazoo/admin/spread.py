@@ -13,7 +13,7 @@ from parkazoo.protocol.map_copies import Copy, judge_copy
 from parkazoo.protocol.placement import MAP
 
 
-class Spread(NamedTuple):
+class MapSpread(NamedTuple):
     """:param copies: by ensemble; that of the bootstrap ensemble is the primary.
     :param clients: those with a session on an ensemble that could be reached.
     :param absent: ensembles that cannot be reached or read, and why.
@@ -25,7 +25,7 @@ class Spread(NamedTuple):
     absent: Mapping[str, str]
 
 
-def read_spread(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any) -> Spread:
+def read_spread(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any) -> MapSpread:
     """Ask all ensembles of the cluster at `hosts`; nothing is written. Arguments as for `init_map`.
 
     :raises ClusterMapError: as `read_map`.
@@ -35,7 +35,7 @@ def read_spread(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **
     with connect_by_newest(cluster_map, options, timeout_s) as (newest, connections):
         copies, unread = try_each(connections.clients, lambda client: client.read(MAP))
         clients, unlisted = read_registrations(connections.clients)
-        return Spread(
+        return MapSpread(
             newest,
             {name: judge_copy(data, newest) for name, data in copies.items()},
             clients,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from parkazoo.admin.check import Finding, behind, find_wrong
+from parkazoo.admin.check import MapProblem, behind, find_wrong
 from parkazoo.admin.clients import TIMEOUT_S, Auth, Connections
 from parkazoo.admin.read import connect_by_newest, read_map
 from parkazoo.admin.registrations import RegisteredClient, read_registrations
@@ -26,7 +26,7 @@ class ClusterStatus(NamedTuple):
     """
 
     cluster_map: ClusterMap
-    findings: Sequence[Finding]
+    findings: Sequence[MapProblem]
     servers: Sequence[ServerStatus]
     clients: Sequence[RegisteredClient]
     unregistered: Strangers
@@ -44,7 +44,7 @@ class ClusterStatus(NamedTuple):
 
 def check_map(
     hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
-) -> list[Finding]:
+) -> list[MapProblem]:
     """Compare the cluster map at `hosts` with the ensembles; nothing is written. Arguments as for `init_map`.
 
     It asks every server by itself, because a server in the wrong ensemble hides behind the right ones.

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from parkazoo.admin import Finding
+from parkazoo.admin import MapProblem
 from parkazoo.cli.plain_text import plain
 
 
-def is_wrong(findings: Sequence[Finding]) -> bool:
+def is_wrong(findings: Sequence[MapProblem]) -> bool:
     """Whether there is more than a warning."""
     return not all(finding.is_warning for finding in findings)
 
 
-def findings_table(findings: Sequence[Finding]) -> Table:
+def findings_table(findings: Sequence[MapProblem]) -> Table:
     title = "what is wrong" if is_wrong(findings) else "warnings: the cluster serves"
     table = Table("ensemble", "problem", "what to do", title=title, title_justify="left")
     for finding in findings:

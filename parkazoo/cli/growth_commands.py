@@ -13,8 +13,8 @@ from rich.text import Text
 
 from parkazoo.admin import (
     TIMEOUT_S,
+    MapSpread,
     RegisteredClient,
-    Spread,
     abort_growth,
     change_weights,
     count_left,
@@ -205,7 +205,7 @@ def epochs(
         raise typer.Exit(1)
 
 
-def _document(found: Spread) -> dict[str, Any]:
+def _document(found: MapSpread) -> dict[str, Any]:
     """:returns: for each copy its number, or None, and what is to be said of it."""
     copies = {
         name: {"map": copy.map and copy.map.epoch, "is_wrong": copy.is_wrong, "about": copy.about}
@@ -215,7 +215,7 @@ def _document(found: Spread) -> dict[str, Any]:
     return map_document(found.cluster_map) | {"copies": copies, "absent": dict(found.absent), "clients": clients}
 
 
-def _print(console: Console, found: Spread) -> None:
+def _print(console: Console, found: MapSpread) -> None:
     console.print(_epochs_table(found.cluster_map.epochs))
     if unused := found.cluster_map.unused:
         console.print(f"no epoch names {', '.join(unused)}: `parkazoo map grow` again, or `parkazoo map abort`")
@@ -238,7 +238,7 @@ def _epochs_table(found: Iterable[Epoch]) -> Table:
     return table
 
 
-def _copies(found: Spread) -> Iterator[str]:
+def _copies(found: MapSpread) -> Iterator[str]:
     by_number: dict[int, list[str]] = defaultdict(list)
     for name, copy in found.copies.items():
         if copy.map is not None and not copy.is_wrong:
@@ -251,7 +251,7 @@ def _copies(found: Spread) -> Iterator[str]:
         yield f"copy on {name}: not read: {why}"
 
 
-def _clients(found: Spread) -> Iterator[str]:
+def _clients(found: MapSpread) -> Iterator[str]:
     by_number: dict[int, list[RegisteredClient]] = defaultdict(list)
     silent = 0
     for client in found.clients:
@@ -271,7 +271,7 @@ def _clients(found: Spread) -> Iterator[str]:
         yield f"  and {len(behind) - CLIENTS_SHOWN:,} more: `parkazoo clients` lists them"
 
 
-def _numbered(found: Spread, by_number: dict[int, list[str]]) -> str:
+def _numbered(found: MapSpread, by_number: dict[int, list[str]]) -> str:
     newest = found.cluster_map.epoch
     return "; ".join(
         f"map {number}{', the newest' if number == newest else ''}: {', '.join(by_number[number])}"

@@ -18,7 +18,7 @@ from parkazoo.cli.json_documents import print_json
 from parkazoo.cli.options import Json
 from parkazoo.local import (
     LocalClusterError,
-    ServerStatus,
+    LocalServerStatus,
     start_detached,
     start_named,
     status,
@@ -110,7 +110,7 @@ def down(data: Data) -> None:
     console.print("stopped")
 
 
-def _print_servers(console: Console, data: Path) -> list[ServerStatus]:
+def _print_servers(console: Console, data: Path) -> list[LocalServerStatus]:
     table = Table("ensemble", "server", "address", "pid", "role", "state")
     table.title = f"local ensembles in {escape(str(data))}"
     ensemble = ""
@@ -125,7 +125,7 @@ def _print_servers(console: Console, data: Path) -> list[ServerStatus]:
     return rows
 
 
-def _print_clients(console: Console, rows: Sequence[ServerStatus]) -> None:
+def _print_clients(console: Console, rows: Sequence[LocalServerStatus]) -> None:
     """How to use the ensembles: together if they are of a cluster, else each by itself."""
     names = dict.fromkeys(row.ensemble for row in rows)
     hosts = {name: ",".join(row.address for row in rows if row.ensemble == name) for name in names}
@@ -146,7 +146,7 @@ def _print_clients(console: Console, rows: Sequence[ServerStatus]) -> None:
         console.print(f"export PARKAZOO_HOSTS={ours}", style="bold", soft_wrap=True, highlight=False)
 
 
-def _to_begin_with(rows: Sequence[ServerStatus]) -> list[str]:
+def _to_begin_with(rows: Sequence[LocalServerStatus]) -> list[str]:
     """A server of each ensemble, since a client can start on any; all servers if there is one ensemble."""
     first = {row.ensemble: row.address for row in reversed(rows)}
     return [first[name] for name in sorted(first)] if len(first) > 1 else [row.address for row in rows]

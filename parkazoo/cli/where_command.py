@@ -62,7 +62,7 @@ def where(
         found = _by_pins(cluster_map, znode, connection)
     else:
         d = Resolver(cluster_map.make_placement()).known(znode)
-        found = _Found(
+        found = _Explained(
             cluster_map, d, NATIVE if d.is_native else MIRRORED, [*explain_children(cluster_map, znode)]
         )
     if json:
@@ -71,7 +71,7 @@ def where(
         found.print(Console())
 
 
-def _by_pins(cluster_map: ClusterMap, znode: str, connection: dict[str, Any]) -> _Found:
+def _by_pins(cluster_map: ClusterMap, znode: str, connection: dict[str, Any]) -> _Explained:
     """In form grown the pins decide, not the path."""
     with Console().status("reading the pins"):
         found = find_whereabouts(cluster_map, znode, **connection)
@@ -83,10 +83,10 @@ def _by_pins(cluster_map: ClusterMap, znode: str, connection: dict[str, Any]) ->
     else:
         is_apart = d.home.ensemble != d.mirror.ensemble
         kind = MIRRORED if is_apart else "mirrored: its children live on the same ensemble, below its mirror"
-    return _Found(found.cluster_map, d, kind, [*explain_whereabouts(found)])
+    return _Explained(found.cluster_map, d, kind, [*explain_whereabouts(found)])
 
 
-class _Found(NamedTuple):
+class _Explained(NamedTuple):
     """:param kind: what the directory is, for people. :param lines: why its children are there."""
 
     cluster_map: ClusterMap

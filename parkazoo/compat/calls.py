@@ -21,7 +21,7 @@ from parkazoo.recipe.transaction import RetriableTransaction
 from parkazoo.types import ACL, ACLs, AsyncResult, ZnodeStat
 
 
-class Calls(Reads):
+class KazooCalls(Reads):
     """The calls of a client on znodes, and transactions.
 
     Each call has a twin that ends in ``_async``: it takes the same arguments, returns at once, and its result gets

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from parkazoo.compat.calls import Calls
+from parkazoo.compat.calls import KazooCalls
 from parkazoo.compat.creation import ensure_path, prefixed
 from parkazoo.compat.internals import (
-    Connections,
+    JointConnection,
     Watchers,
     WatcherSet,
     child_places,
@@ -34,9 +34,9 @@ from parkazoo.recipe.waits import Waits
 from parkazoo.recipe.watchers import ChildrenWatch, DataWatch
 from parkazoo.types import ACLs, KazooRetry, handlers
 from parkazoo.types.client import Listener
-from parkazoo.wire.handler import Handler
+from parkazoo.wire.handler import ThreadingHandler
 from parkazoo.wire.member import Member
-from parkazoo.wire.runtime import Runtime
+from parkazoo.wire.runtime import LoopRuntime
 
 # typing.get_type_hints() needs these names while a program runs, and Python 3.10 has not all of them.
 if TYPE_CHECKING:
@@ -71,11 +71,11 @@ RECIPES: tuple[Any, ...] = (
 PATIENCE = 1 / 3  # of the session timeout: how long answers may wait for state listeners
 
 
-class CompatibleClient(Calls):
+class CompatibleClient(KazooCalls):
     """A client as kazoo's programs know it. What it has one of is the first ensemble's as a rule."""
 
     _session: Any = None  # the engine's, from the first start on
-    _runtime: Runtime  # the session's
+    _runtime: LoopRuntime  # the session's
     _first_session: tuple[int | None, bytes] = (None, b"")  # a client_id to begin with
 
     def __init__(
@@ -134,7 +134,7 @@ class CompatibleClient(Calls):
             hosts,
             timeout,
             client_id,
-            handler or Handler(),
+            handler or ThreadingHandler(),
             default_acl,
             auth_data,
             sasl_options,
@@ -154,7 +154,7 @@ class CompatibleClient(Calls):
         )
         self.give_up_after_s = give_up_after
         self.has_total_order = consistency == "total"
-        self._connection: Any = Connections(self._members, self._connection.sasl_options)
+        self._connection: Any = JointConnection(self._members, self._connection.sasl_options)
         self._data_watchers = Watchers(
             partial(self._watchers_on, data_places, node), partial(self._watched, of_children=False)
         )

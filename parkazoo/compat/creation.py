@@ -93,14 +93,14 @@ class Creation(Unchrooted):
         else:
             self._reply.set_exception(exception)
 
-    def _go_on(self, above: Answer) -> None:
+    def _go_on(self, above: StepResult) -> None:
         if above.exception is None:
             self.begin()
         else:
             self._reply.set_exception(above.exception)
 
 
-def ensure_path(client: Any, path: str, acl: Any) -> Answer:
+def ensure_path(client: Any, path: str, acl: Any) -> StepResult:
     """As kazoo's; but if `path` is missing, it asks for all above at once, and makes them without waiting.
 
     What is above the chroot is looked at only if the chroot is missing. No ensemble is waited for whose answer is
@@ -109,19 +109,19 @@ def ensure_path(client: Any, path: str, acl: Any) -> Answer:
     :param path: with the chroot.
     :returns: gets the path if it has been made, True if it was there.
     """
-    answer = Answer()
+    answer = StepResult()
     root = client.chroot if len(path) >= len(client.chroot) else ""
 
-    unseen: list[tuple[str, Answer]] = []
+    unseen: list[tuple[str, StepResult]] = []
     missing = [path]
 
-    def exists(each: str) -> Answer:
-        found = Answer()
+    def exists(each: str) -> StepResult:
+        found = StepResult()
         client._call(Presence(each, None), found)
         return found
 
-    def create(each: str) -> Answer:
-        made = Answer()
+    def create(each: str) -> StepResult:
+        made = StepResult()
         Creation(client, Create(each, b"", checked_acl(acl or client.default_acl), 0), made).begin()
         return made
 
@@ -149,7 +149,7 @@ def ensure_path(client: Any, path: str, acl: Any) -> Answer:
         else:
             make()
 
-    def make(higher: Answer | None = None) -> None:
+    def make(higher: StepResult | None = None) -> None:
         refused = None
         if higher is not None:
             try:
@@ -159,7 +159,7 @@ def ensure_path(client: Any, path: str, acl: Any) -> Answer:
         made = [create(each) for each in missing]
         answer.after(made, lambda: end(made, refused))
 
-    def end(made: list[Answer], refused: Exception | None) -> None:
+    def end(made: list[StepResult], refused: Exception | None) -> None:
         last: Any = True
         for result in made:
             last = True
@@ -176,14 +176,14 @@ def ensure_path(client: Any, path: str, acl: Any) -> Answer:
     return answer
 
 
-class Answer:
+class StepResult:
     """An async result that calls its one callback at once, and cannot be waited for."""
 
     def __init__(self) -> None:
         self.value: Any = None
         self.exception: Exception | None = None
         self.is_ready = False
-        self._callback: Callable[[Answer], None] | None = None
+        self._callback: Callable[[StepResult], None] | None = None
         self._lock = threading.Lock()
 
     def set(self, value: Any = None) -> None:
@@ -200,7 +200,7 @@ class Answer:
         if callback is not None:
             callback(self)
 
-    def rawlink(self, callback: Callable[[Answer], None]) -> None:
+    def rawlink(self, callback: Callable[[StepResult], None]) -> None:
         with self._lock:
             self._callback = callback
             is_ready = self.is_ready
@@ -212,11 +212,11 @@ class Answer:
             raise self.exception
         return self.value
 
-    def after(self, results: list[Answer], call: Callable[[], None]) -> None:
+    def after(self, results: list[StepResult], call: Callable[[], None]) -> None:
         """Make a call once all the others are there; this result gets what it raises."""
         missing = iter(range(len(results), -1, -1))  # next() is atomic
 
-        def is_there(_: Answer | None = None) -> None:
+        def is_there(_: StepResult | None = None) -> None:
             if not next(missing):
                 try:
                     call()

@@ -9,7 +9,7 @@ from typing import Any, cast
 from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss
 from kazoo.protocol.states import KazooState, KeeperState
 
-from parkazoo.compat.calls import Calls
+from parkazoo.compat.calls import KazooCalls
 from parkazoo.compat.compatible_client import CompatibleClient
 from parkazoo.compat.creation import prefixed
 from parkazoo.kazoo_private import GetData
@@ -29,14 +29,14 @@ class Ensembles(CompatibleClient):
         return self._session.cluster_map if self._session else None
 
     @property
-    def members(self) -> Mapping[str, Calls]:
+    def members(self) -> Mapping[str, KazooCalls]:
         """The kazoo client of each ensemble that is joined, by name, for what concerns its servers.
 
         ``client.members["b"].reconfig(...)``, ``.command(b"srvr")``, ``.server_version()``. They see physical
         paths, so use the ParKazooClient for znodes. It also starts and stops them. See :meth:`join`.
         """
         members = {member.name: member for member in self._members()}
-        return cast("Mapping[str, Calls]", members)  # kazoo's calls have the same types
+        return cast("Mapping[str, KazooCalls]", members)  # kazoo's calls have the same types
 
     def join(self, *names: str, timeout: float = 15) -> None:
         """Connect to these ensembles now; without names, to all. Otherwise the first request that needs one does.
@@ -59,7 +59,7 @@ class Ensembles(CompatibleClient):
         for name in names:
             if name not in known:
                 raise ValueError(f"no ensemble {name!r} in the cluster map: {', '.join(known)}")
-        answers = [Answer(self.handler) for _ in names or known]
+        answers = [AwaitedAnswer(self.handler) for _ in names or known]
         for name, answer in zip(names or known, answers, strict=True):
             session.ports[session.names.index(name)].submit(GetData(ENSEMBLE, None), answer)
         for answer in answers:
@@ -120,7 +120,7 @@ class Ensembles(CompatibleClient):
         return int(context.known(path).home.ensemble)
 
 
-class Answer:
+class AwaitedAnswer:
     """A reply for which a thread or greenlet waits: whichever it is, a time-out raises nothing."""
 
     def __init__(self, handler: Any) -> None:

@@ -17,7 +17,7 @@ Place = tuple[Member, dict[str, set[Any]], str]  # whose table it is, and a phys
 _connecting: ContextVar[Callable[..., Any]] = ContextVar("connecting")
 
 
-class Connections:
+class JointConnection:
     """Stands where ``client._connection`` stands.
 
     ``_connect`` can be replaced, and then is called for each member (Patroni does that); ``_socket`` closes

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from parkazoo.wire.loop import Loop, Timer
+from parkazoo.wire.loop import Loop, LoopTimer
 from parkazoo.wire.workers import CALLBACKS, run_on
 
 _called_by: ContextVar[Any] = ContextVar("called_by", default=None)  # in listeners: their Listeners
@@ -36,7 +36,7 @@ class Listeners:
         self._on_open = on_open
         self.lock = threading.Lock()
         self._states: deque[str] = deque()
-        self._timer: Timer | None = None  # of the patience with them
+        self._timer: LoopTimer | None = None  # of the patience with them
         self.is_calling = False
         self._has_lost_patience = False  # since they were idle, one has used the client, or has taken too long
         self._are_idle = handler.event_object()

@@ -30,7 +30,7 @@ def check_bool(name: str, value: object) -> None:
 
 
 class Reads(KazooClient):
-    """What all calls have in common is said of :class:`~parkazoo.compat.calls.Calls`."""
+    """What all calls have in common is said of :class:`~parkazoo.compat.calls.KazooCalls`."""
 
     def exists(self, path: str, watch: Watch | None = None) -> ZnodeStat | None:
         """The stat of a znode; None if there is none.

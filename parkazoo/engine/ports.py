@@ -56,7 +56,7 @@ class RequestPort(Protocol):
         """The watches on data and on existence, with the physical paths."""
 
 
-class Member(RequestPort, Protocol):
+class MemberPort(RequestPort, Protocol):
     """The client of one ensemble, with a ZooKeeper session of its own.
 
     It reports to its :class:`Owner` on the loop. It is made without a connection; :meth:`begin` makes one.
@@ -126,8 +126,8 @@ class Member(RequestPort, Protocol):
         """Each server, and why the last attempt to connect to it failed."""
 
 
-MemberT = TypeVar("MemberT", bound=Member)
-MemberT_contra = TypeVar("MemberT_contra", bound=Member, contravariant=True)
+MemberT = TypeVar("MemberT", bound=MemberPort)
+MemberT_contra = TypeVar("MemberT_contra", bound=MemberPort, contravariant=True)
 
 
 class Owner(Protocol[MemberT_contra]):

@@ -33,7 +33,7 @@ WRITES = frozenset(
 )
 
 
-class _Line:
+class _Operations:
     """The operations of a client, in their order.
 
     :ivar lane: of those that are under way. :ivar under_way: how many are.
@@ -64,7 +64,7 @@ class TotalDriver(Driver):
         unchroot: Callable[[str], str] = str,
     ) -> None:
         self._heard = Heard(make_lock())
-        self._line = _Line()
+        self._line = _Operations()
         self._find_lane: Callable[[Context, Request], int] = lane_of
         super().__init__(context, _Ports(members, self._heard), make_lock, unchroot)
 

@@ -10,7 +10,14 @@ supervisor_process.py. Importing this package does nothing.
 from parkazoo.local.addresses import HOST, free_ports
 from parkazoo.local.cluster import LocalCluster
 from parkazoo.local.cluster_error import AlreadyRunningError, LocalClusterError
-from parkazoo.local.detached import ServerStatus, start_detached, start_named, status, stop_detached, stop_named
+from parkazoo.local.detached import (
+    LocalServerStatus,
+    start_detached,
+    start_named,
+    status,
+    stop_detached,
+    stop_named,
+)
 from parkazoo.local.four_letter_words import Role, four_letter_word, role_of
 from parkazoo.local.jars import find_zookeeper
 from parkazoo.local.java import find_java
@@ -23,9 +30,9 @@ __all__ = [
     "LocalClusterError",
     "LocalEnsemble",
     "LocalServer",
+    "LocalServerStatus",
     "Machine",
     "Role",
-    "ServerStatus",
     "find_java",
     "find_zookeeper",
     "four_letter_word",

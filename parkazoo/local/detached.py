@@ -33,7 +33,7 @@ from parkazoo.local.supervisor import connected
 from parkazoo.local.waiting import wait_until
 
 
-class ServerStatus(NamedTuple):
+class LocalServerStatus(NamedTuple):
     """A server of a cluster that runs by itself.
 
     `role`: as in Role. `state`: ``serving``, ``no quorum``, ``no answer`` or ``down``, also if a server that is
@@ -48,7 +48,7 @@ class ServerStatus(NamedTuple):
     state: str
 
 
-def status(data: Path) -> list[ServerStatus]:
+def status(data: Path) -> list[LocalServerStatus]:
     """The servers of the cluster that runs in the folder `data`.
 
     :raises LocalClusterError: if none does, or it is not ready yet.
@@ -56,13 +56,13 @@ def status(data: Path) -> list[ServerStatus]:
     state = _running(data)
     supervisor = (data / LOCK).read_text()
 
-    def of_server(ensemble: str, index: int) -> ServerStatus:
+    def of_server(ensemble: str, index: int) -> LocalServerStatus:
         pid = state.pids[ensemble][index]
         address = f"{HOST}:{state.ports[ensemble][index][0]}"
         role = role_of(address).name
         if role and not (_lives(pid, supervisor) or _runs_in(data / ensemble / str(index + 1), address)):
-            return ServerStatus(ensemble, f"{ensemble}{index + 1}", address, pid, "", "down")
-        return ServerStatus(ensemble, f"{ensemble}{index + 1}", address, pid, role, _condition(address, role))
+            return LocalServerStatus(ensemble, f"{ensemble}{index + 1}", address, pid, "", "down")
+        return LocalServerStatus(ensemble, f"{ensemble}{index + 1}", address, pid, role, _condition(address, role))
 
     with ThreadPoolExecutor(16) as pool:
         rows = [

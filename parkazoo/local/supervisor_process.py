@@ -32,7 +32,7 @@ STOPPED_TIMEOUT_S = 1.0
 TERM_TIMEOUT_S = 10.0
 
 
-class Servers:
+class ServerProcesses:
     """Starts, signals and reaps servers. Single-threaded; each request is answered at once."""
 
     def __init__(self, owner: int) -> None:
@@ -200,7 +200,7 @@ def main() -> None:
         signal.signal(ignored, signal.SIG_IGN)
     watchdog = fork_watchdog(os.getpid())
     signal.signal(signal.SIGTERM, terminated)
-    servers = Servers(int(owner))
+    servers = ServerProcesses(int(owner))
     timeout_s = 0.0
     try:
         servers.serve()

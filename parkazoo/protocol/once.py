@@ -30,7 +30,7 @@ NOT_ON_THE_WIRE = -15
 DIGITS = 10  # of a sequence number
 
 
-class Attempt(NamedTuple):
+class SentTransaction(NamedTuple):
     """A transaction that was sent, and may have been done.
 
     :param path: of the marker. :param version: that the transaction has raised if it was done.
@@ -57,9 +57,9 @@ class Marker:
         self._number = number
         self._acl = acl
         self._versions: dict[int, tuple[int, int]] = {}  # by ensemble: the session, and the version of its marker
-        self._in_doubt: dict[int, Attempt] = {}  # by ensemble: of a write whose caller has left
+        self._in_doubt: dict[int, SentTransaction] = {}  # by ensemble: of a write whose caller has left
         self._user: Callable[[], Once | None] = _nobody
-        self.attempt: Attempt | None = None
+        self.attempt: SentTransaction | None = None
 
     @property
     def is_free(self) -> bool:
@@ -94,7 +94,7 @@ class Marker:
         if known != session:
             version = yield from self._make(ensemble, path)
             self._versions[ensemble] = session, version
-        self.attempt = attempt = Attempt(ensemble, session, path, version)
+        self.attempt = attempt = SentTransaction(ensemble, session, path, version)
         return SetData(path, attempt.data(is_done=True), version)
 
     def _make(self, ensemble: int, path: str) -> Operation[int]:
@@ -126,14 +126,14 @@ class Marker:
             self.attempt = None
         return zxid
 
-    def _settle_doubt(self, doubt: Attempt) -> Operation[None]:
+    def _settle_doubt(self, doubt: SentTransaction) -> Operation[None]:
         """Keep an earlier write's transaction from being done later than this."""
         try:
             yield from self._settle(doubt)
         except NoNodeError:  # it can never be done: its marker is gone
             self._versions.pop(doubt.ensemble, None)
 
-    def _settle(self, attempt: Attempt) -> Operation[int | None]:
+    def _settle(self, attempt: SentTransaction) -> Operation[int | None]:
         """The zxid of a transaction that was sent; None if it has not been done, nor will be.
 
         :raises NoNodeError: the marker is gone.

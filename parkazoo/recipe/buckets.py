@@ -45,7 +45,7 @@ class Spread:
         self.path = path
         self.buckets = buckets
         self._is_verified = False
-        self._left: dict[Callable[[WatchedEvent], Any], _Once] = {}  # by the user's watches
+        self._left: dict[Callable[[WatchedEvent], Any], _OneWatch] = {}  # by the user's watches
 
     def path_of(self, name: str) -> str:
         """The path of a child, for every method of the client.
@@ -113,7 +113,7 @@ class Spread:
         self.verify()
         if watch is None:
             return self._list(None)
-        once = _Once(watch, self)
+        once = _OneWatch(watch, self)
         try:
             names = self._list(once)
         finally:
@@ -126,7 +126,7 @@ class Spread:
             self._withdraw(earlier)
         return names
 
-    def _list(self, once: _Once | None) -> list[str]:
+    def _list(self, once: _OneWatch | None) -> list[str]:
         paths = [self.bucket(number) for number in range(self.buckets)]
         names: list[str] = []
         while paths:
@@ -139,13 +139,13 @@ class Spread:
             paths = [path for path, stat in coming if stat.get() is not None]
         return names
 
-    def called(self, once: _Once, watch: Callable[[WatchedEvent], Any]) -> None:
+    def called(self, once: _OneWatch, watch: Callable[[WatchedEvent], Any]) -> None:
         """A watch is about to be called: the other buckets need not hold it any more."""
         if self._left.get(watch) is once:
             del self._left[watch]
         self._withdraw(once)
 
-    def _withdraw(self, once: _Once) -> None:
+    def _withdraw(self, once: _OneWatch) -> None:
         for number in range(self.buckets):
             self.client.withdraw_watch(self.bucket(number), once)
 
@@ -201,7 +201,7 @@ def _extend(names: list[str], listing: Any) -> bool:
     return True
 
 
-class _Once:
+class _OneWatch:
     """One watch for all buckets."""
 
     def __init__(self, watch: Callable[[WatchedEvent], Any], spread: Spread) -> None:

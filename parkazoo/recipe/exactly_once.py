@@ -126,7 +126,7 @@ class ExactlyOnce:
         """Whatever this raises is no answer: the caller was interrupted."""
         result = self._client.handler.async_result()
         request.is_under_way = True
-        self._client._call(request, _Reply(request, transaction, result))
+        self._client._call(request, _OnceReply(request, transaction, result))
         return result.get()
 
     def _told(self, request: Once, error: Exception) -> Exception:
@@ -142,7 +142,7 @@ class ExactlyOnce:
         return str(self._client.unchroot(operation.path)) + split(made)[1][len(prefix) :]
 
 
-class _Reply:
+class _OnceReply:
     """The reply to a write. The request ends here, whether or not its caller still waits; an error is a result."""
 
     __slots__ = ("_request", "_result", "_transaction")

@@ -28,7 +28,7 @@ from parkazoo.recipe.waits import TimeIsOverError, Waiter
 MAX_DELAY_S = 1.0
 
 
-class _Turn:
+class _TurnLock:
     """Whose turn it is to call `acquire`. Unlike with kazoo's lock for that, only who has it can release it."""
 
     def __init__(self, handler: Any) -> None:
@@ -67,7 +67,7 @@ class Lock(KazooLock):
     def __init__(self, client: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(client, *args, **kwargs)
         self._retry.sleep_func = client.waits.pause
-        self._acquire_method_lock = _Turn(client.handler)
+        self._acquire_method_lock = _TurnLock(client.handler)
         self._predecessors: set[str] = set()  # that have our watch
 
     @property

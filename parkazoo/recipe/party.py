@@ -11,7 +11,7 @@ from kazoo.recipe.party import ShallowParty as KazooShallowParty
 from parkazoo.recipe.swept import in_folder
 
 
-class _Folder(BaseParty):
+class _PartyFolder(BaseParty):
     def _inner_join(self) -> None:
         in_folder(self._forget_folder, super()._inner_join)
 
@@ -26,9 +26,9 @@ class _Folder(BaseParty):
         self.ensured_path = False
 
 
-class Party(_Folder, KazooParty):
+class Party(_PartyFolder, KazooParty):
     """kazoo's Party; same methods, same znodes."""
 
 
-class ShallowParty(_Folder, KazooShallowParty):
+class ShallowParty(_PartyFolder, KazooShallowParty):
     """kazoo's ShallowParty; same methods, same znodes."""

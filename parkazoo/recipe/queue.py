@@ -33,7 +33,7 @@ from parkazoo.recipe.waits import Waiter
 T = TypeVar("T")
 
 
-class _Folder(BaseQueue):
+class _QueueFolder(BaseQueue):
     """A queue whose folder is made again when another program has deleted it."""
 
     def _in_folder(self, func: Callable[..., T], *args: Any) -> T:
@@ -51,7 +51,7 @@ class _Folder(BaseQueue):
         return self._in_folder(super().__len__)
 
 
-class Queue(_Folder, KazooQueue):
+class Queue(_QueueFolder, KazooQueue):
     """kazoo's Queue; same methods, same entries.
 
     If the answer to its delete is lost, kazoo's `get` finds that the entry is gone, and takes another one: the
@@ -109,7 +109,7 @@ class Queue(_Folder, KazooQueue):
             self._in_folder(partial(self.client.once, self.client.create, path, value, sequence=True))
 
 
-class LockingQueue(_Folder, KazooLockingQueue):
+class LockingQueue(_QueueFolder, KazooLockingQueue):
     """kazoo's LockingQueue; same methods, same promises.
 
     kazoo keeps the locks in ``taken/``, beside ``entries/``, and consumes an entry by a transaction over both,

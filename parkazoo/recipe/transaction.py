@@ -44,7 +44,7 @@ class RetriableTransaction(TransactionRequest):
         :raises ValueError: it has been committed, or is just being.
         """
         result: AsyncResult[list[TransactionResult]] = self.client.handler.async_result()
-        reply = _Reply(self, result)
+        reply = _CommitReply(self, result)
         self.begin_commit(reply)
         self.client._call(Transaction(list(self.operations)), reply)
         return result
@@ -75,7 +75,7 @@ class Commit(Protocol):
         """Whether it can send nothing more."""
 
 
-class _Reply:
+class _CommitReply:
     """Updates the transaction before the caller gets the result."""
 
     def __init__(self, transaction: RetriableTransaction, result: Any) -> None:

@@ -26,7 +26,7 @@ RETRIED = KazooRetry().retry_exceptions  # by client.retry, with which kazoo's w
 ASKING, WAITING, DUE, CALLING = "asking", "waiting", "due", "calling"
 
 
-class Turn:
+class WatcherTurn:
     """A watcher reads, then calls the user's function with what it has found.
 
     :param event: which made it read; None: the client has connected.
@@ -66,9 +66,9 @@ class Turns:
         self._leave = leave
         self._lock = threading.Lock()
         self._events: deque[WatchedEvent | None] = deque()
-        self._first = Turn(None)
+        self._first = WatcherTurn(None)
         self._first.stage = CALLING
-        self._turn: Turn | None = self._first
+        self._turn: WatcherTurn | None = self._first
         self.are_over = False  # nothing begins any more
 
     def make_first(self, event: WatchedEvent | None, read: Callable[[], Any]) -> None:
@@ -119,18 +119,18 @@ class Turns:
                 self._dispatch(turn)
             self.take(None)
 
-    def _next(self) -> Turn | None:
+    def _next(self) -> WatcherTurn | None:
         """With the lock held."""
-        self._turn = Turn(self._events.popleft()) if self._events else None
+        self._turn = WatcherTurn(self._events.popleft()) if self._events else None
         return self._turn
 
-    def _begin(self, turn: Turn) -> None:
+    def _begin(self, turn: WatcherTurn) -> None:
         if self.are_over:
             self._end(turn)
         else:
             self._ask(partial(self._answered, turn))
 
-    def _answered(self, turn: Turn, found: Any) -> None:
+    def _answered(self, turn: WatcherTurn, found: Any) -> None:
         if self.are_over:  # the read has set a watch after the watcher left
             self._leave()
             self._end(turn)
@@ -146,7 +146,7 @@ class Turns:
             turn.found, turn.stage = found, DUE
             self._dispatch(turn)
 
-    def _ask_again(self, turn: Turn) -> bool:
+    def _ask_again(self, turn: WatcherTurn) -> bool:
         """Whether that was due."""
         with self._lock:
             if turn is not self._turn or turn.stage != WAITING:
@@ -155,10 +155,10 @@ class Turns:
         self._begin(turn)
         return True
 
-    def _dispatch(self, turn: Turn) -> None:
+    def _dispatch(self, turn: WatcherTurn) -> None:
         self._client.handler.dispatch_callback(Callback("watch", self._make_call, (turn,)))
 
-    def _make_call(self, turn: Turn) -> None:
+    def _make_call(self, turn: WatcherTurn) -> None:
         with self._lock:
             if turn is not self._turn or turn.stage != DUE:
                 return
@@ -169,7 +169,7 @@ class Turns:
         finally:
             self._end(turn)
 
-    def _end(self, turn: Turn) -> None:
+    def _end(self, turn: WatcherTurn) -> None:
         with self._lock:
             if turn is not self._turn:
                 return

@@ -117,11 +117,11 @@ class DistributedDict(MutableMapping[str, Any]):
 
     def items(self) -> ItemsView[str, Any]:
         """As a dict's. To iterate over it is one read."""
-        return _Items(self)
+        return _ItemsView(self)
 
     def values(self) -> ValuesView[Any]:
         """As a dict's. To iterate over it is one read."""
-        return _Values(self)
+        return _ValuesView(self)
 
     def copy(self) -> dict[str, Any]:
         """All items as a dict. One read."""
@@ -361,14 +361,14 @@ class DistributedDict(MutableMapping[str, Any]):
         self.close()
 
 
-class _Items(ItemsView[str, Any]):
+class _ItemsView(ItemsView[str, Any]):
     _mapping: DistributedDict
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         return iter(self._mapping.copy().items())
 
 
-class _Values(ValuesView[Any]):
+class _ValuesView(ValuesView[Any]):
     _mapping: DistributedDict
 
     def __iter__(self) -> Iterator[Any]:

@@ -16,7 +16,7 @@ from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import IMPOSSIBLE
 from parkazoo.recipe.buckets import Spread
 from parkazoo.structures.keys import EMPTY, key_of, name_of
-from parkazoo.structures.local_copy import Copy, Entry, Life
+from parkazoo.structures.local_copy import Entry, Life, LocalCopy
 
 MOST_READS_IN_FLIGHT = 1000
 
@@ -46,7 +46,7 @@ class Entries:
 
     :param path: of the directory. :param shards: how many buckets; 1: none.
     :param is_linearizable: reads come behind a write that changes nothing.
-    :param tell: see :class:`Copy`.
+    :param tell: see :class:`LocalCopy`.
     :ivar lock: for the copy.
     :ivar is_verified: the directory was there, and has not so many shards as another dictionary says.
     :ivar is_behind: the copy may lack a write of this process.
@@ -68,7 +68,7 @@ class Entries:
         self.spread = _Shards(client, path, shards) if shards > 1 else None
         self.directories = [self.spread.bucket(number) for number in range(shards)] if self.spread else [path]
         self.lock = client.handler.lock_object()
-        self.copy = Copy(shards, tell)
+        self.copy = LocalCopy(shards, tell)
         self.is_behind = False
         self.is_verified = False
         self._is_linearizable = is_linearizable
@@ -199,7 +199,7 @@ class Entries:
     def found(
         self, number: int, key: str, ticket: int, raw: bytes | None, stat: Any, is_certain: bool = False
     ) -> bool:
-        """See :meth:`Copy.found`."""
+        """See :meth:`LocalCopy.found`."""
         state = raw or b"", stat.version, stat.mzxid, stat.ephemeralOwner, life_of(stat), is_certain
         with self.lock:
             return self.copy.found(number, key, ticket, *state)

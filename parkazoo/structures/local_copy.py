@@ -42,7 +42,7 @@ class Entry:
     value: Any = NOT_READ
 
 
-class Copy:
+class LocalCopy:
     """Of entries in one or several directories. The caller has a lock for all methods; `entries` may be read
     without.
 

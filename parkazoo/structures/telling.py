@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from parkazoo.structures.local_copy import Copy, Entry
+from parkazoo.structures.local_copy import Entry, LocalCopy
 from parkazoo.wire.workers import CALLBACKS, run_on
 
 OnChange = Callable[[str, Any, Any, "int | None"], Any]
@@ -29,7 +29,7 @@ class Teller:
         self._untold: dict[str, Entry | None] = {}  # what was told last, before a value that cannot be read
         self._is_telling = False
         self._is_closed = False
-        self.copy: Copy
+        self.copy: LocalCopy
         self.lock: Any
 
     def add(self, callback: OnChange) -> None:

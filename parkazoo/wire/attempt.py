@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kazoo.exceptions import ConnectionDropped
 
-from parkazoo.wire.loop import READ, READ_BYTES, WRITE, Loop, Timer
+from parkazoo.wire.loop import READ, READ_BYTES, WRITE, Loop, LoopTimer
 from parkazoo.wire.workers import BLOCKING, run_on
 
 CONNECTING = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
@@ -37,7 +37,7 @@ Wish = int | Limit | Callable[[], Any]
 Steps = Generator[Wish, Any, T]
 
 
-class Attempt:
+class ConnectAttempt:
     """Runs the generator. All of it is for the loop's own thread.
 
     :param handler: kazoo's; a function that the generator yields runs on what it spawns, or on a thread.
@@ -47,13 +47,17 @@ class Attempt:
     """
 
     def __init__(
-        self, loop: Loop, handler: Any, steps: Callable[[Attempt], Steps[Any]], on_end: Callable[[Any], None]
+        self,
+        loop: Loop,
+        handler: Any,
+        steps: Callable[[ConnectAttempt], Steps[Any]],
+        on_end: Callable[[Any], None],
     ) -> None:
         self.sock: Any = None
         self._loop = loop
         self._handler = handler
         self._on_end = on_end
-        self._timer: Timer | None = None
+        self._timer: LoopTimer | None = None
         self._is_watched = False
         self.has_ended = False
         self._steps = steps(self)
@@ -148,7 +152,7 @@ class Attempt:
 # ---- what generators are made of ----------------------------------------------------------------
 
 
-def connect(attempt: Attempt, ip: str, port: int) -> Steps[None]:
+def connect(attempt: ConnectAttempt, ip: str, port: int) -> Steps[None]:
     """A TCP connection.
 
     :raises OSError: it is refused.
@@ -163,7 +167,7 @@ def connect(attempt: Attempt, ip: str, port: int) -> Steps[None]:
         raise OSError(code, os.strerror(code))
 
 
-def secure(attempt: Attempt, make_context: Callable[[], ssl.SSLContext], host: str) -> Steps[None]:
+def secure(attempt: ConnectAttempt, make_context: Callable[[], ssl.SSLContext], host: str) -> Steps[None]:
     """TLS on the connection.
 
     :param make_context: may block: it reads files.
@@ -174,7 +178,7 @@ def secure(attempt: Attempt, make_context: Callable[[], ssl.SSLContext], host: s
     yield from _until_done(sock.do_handshake, WRITE)
 
 
-def send(attempt: Attempt, data: bytes) -> Steps[None]:
+def send(attempt: ConnectAttempt, data: bytes) -> Steps[None]:
     while data:
         sent = yield from _until_done(partial(attempt.sock.send, data), WRITE)
         data = data[sent:]
@@ -209,7 +213,7 @@ class Closed(ConnectionDropped):
     """The server has closed the connection."""
 
 
-def receive(attempt: Attempt) -> Steps[bytes]:
+def receive(attempt: ConnectAttempt) -> Steps[bytes]:
     """Bytes that have come: a read or two a turn of the loop, for a peer may send faster than the loop reads.
 
     :raises Closed: the server has closed the connection.

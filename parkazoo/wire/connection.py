@@ -16,16 +16,16 @@ from kazoo.protocol.states import KeeperState
 
 from parkazoo.engine.ports import OtherSession
 from parkazoo.kazoo_private import ConnectionHandler, RWServerAvailable, Watch
-from parkazoo.wire.attempt import Attempt
+from parkazoo.wire.attempt import ConnectAttempt
 from parkazoo.wire.bodies import serialize
 from parkazoo.wire.handshake import Address, Established, ask_writer, programs_own
 from parkazoo.wire.link import EndedByServer, Link
 from parkazoo.wire.loop import Loop
-from parkazoo.wire.move import Move, Moved
+from parkazoo.wire.move import Move, SessionMoved
 from parkazoo.wire.names import LookUp
 from parkazoo.wire.own_read import OWN_PATHS
 from parkazoo.wire.race import NotWanted, Race
-from parkazoo.wire.report import Report, words_of
+from parkazoo.wire.report import ConnectionReport, words_of
 from parkazoo.wire.rounds import Rounds
 from parkazoo.wire.workers import BLOCKING, run_on
 
@@ -46,7 +46,7 @@ class MemberConnection(ConnectionHandler):
     _loop: Loop | None = None
     _link: Link | None = None
     address: Address | None = None  # of the server of the last link
-    _search: Attempt | None = None  # for a server that can write, while this one cannot
+    _search: ConnectAttempt | None = None  # for a server that can write, while this one cannot
     _first: Address | None = None  # is tried before any other
     _away_since_s = math.inf
     _established: Established | None = None  # until a program's `_connect` has returned
@@ -62,7 +62,7 @@ class MemberConnection(ConnectionHandler):
         self.connection_stopped.clear()
         self._away_since_s = time.monotonic()
         client = self.client
-        self.report = Report(client)
+        self.report = ConnectionReport(client)
         loop = client.runtime.loop
         self._race = Race(client, loop, self._authenticate, self._try_next)
         self._rounds = Rounds(client, loop, self.retry_sleeper, self._try_next)
@@ -337,7 +337,7 @@ class MemberConnection(ConnectionHandler):
         """Another server has the session now. Watches are lost."""
         assert self._link is not None
         self._is_moving = True
-        self._link.end(Moved("the session goes on elsewhere"))
+        self._link.end(SessionMoved("the session goes on elsewhere"))
         self._is_moving = False
         if self.client.has_left_watches and not self.client._stopped.is_set():
             self.report.lost("it has left the ensemble")
@@ -402,6 +402,6 @@ class MemberConnection(ConnectionHandler):
                 self._rounds.reset()
                 link.end(RWServerAvailable("found a server that can write"))
 
-        attempt = Attempt(self._loop, self.handler, ask_writer(address, WRITER_LIMIT_S), heard)
+        attempt = ConnectAttempt(self._loop, self.handler, ask_writer(address, WRITER_LIMIT_S), heard)
         if not attempt.has_ended:
             self._search = attempt

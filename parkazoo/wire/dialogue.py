@@ -8,7 +8,7 @@ from typing import Any
 
 from parkazoo.kazoo_private import CloseInstance
 from parkazoo.protocol.steps import Request
-from parkazoo.wire.attempt import Attempt, Steps, receive
+from parkazoo.wire.attempt import ConnectAttempt, Steps, receive
 from parkazoo.wire.exchange import Exchange
 from parkazoo.wire.frames import request_frame
 
@@ -21,12 +21,12 @@ def ask(exchange: Exchange, requests: Sequence[Request], answers: list[Any]) -> 
     return b"".join(exchange.ask(request, answers.append) for request in requests)
 
 
-def receive_all(attempt: Attempt, exchange: Exchange) -> Steps[None]:
+def receive_all(attempt: ConnectAttempt, exchange: Exchange) -> Steps[None]:
     while not exchange.is_handshake_over:
         exchange.receive_handshake((yield from receive(attempt)))
 
 
-def close_session(attempt: Attempt) -> None:
+def close_session(attempt: ConnectAttempt) -> None:
     """End a session that has just begun, or is about to begin, and is not wanted: the server reads this next."""
     with suppress(OSError):
         attempt.sock.send(request_frame(CloseInstance, CLOSE_XID))

@@ -76,7 +76,7 @@ class SessionClosed(Exception):
     """The server has closed the session, as it was asked to."""
 
 
-class Client(Protocol):
+class SessionHolder(Protocol):
     """Whose session it is."""
 
     last_zxid: int
@@ -106,7 +106,7 @@ class Exchange:
     """
 
     def __init__(
-        self, client: Client, pending: deque[Pending], read_event: Callable[[bytes, int], None], logger: Any
+        self, client: SessionHolder, pending: deque[Pending], read_event: Callable[[bytes, int], None], logger: Any
     ) -> None:
         self.state = CONNECTING
         self.accepted: Any = None  # the server's Connect

@@ -131,7 +131,7 @@ class Result(AsyncResult):
             self._callbacks.pop(0)(self)
 
 
-class Handler(SequentialThreadingHandler):
+class ThreadingHandler(SequentialThreadingHandler):
     """The default handler of a ParKazooClient."""
 
     _running: bool
@@ -200,7 +200,7 @@ def _stop_all() -> None:
     deadline_s = time.monotonic() + CLOSE_TIMEOUT_S
     for handler in list(_running):
         rest_s = max(0.0, deadline_s - time.monotonic())
-        if isinstance(handler, Handler):
+        if isinstance(handler, ThreadingHandler):
             handler.stop(rest_s)
         elif handler.running and not any(map(has_ended, handler._workers)):
             _wait_for_callbacks(handler, rest_s)
@@ -221,7 +221,7 @@ def start_handler(handler: Any) -> None:
     :raises RuntimeError: no thread can be started.
     """
     handler.start()
-    if not isinstance(handler, Handler):
+    if not isinstance(handler, ThreadingHandler):
         atexit.unregister(handler.stop)  # it would wait for ever
         _stop_at_exit(handler)
 
@@ -234,11 +234,11 @@ def _wake(waiter: threading.Lock) -> None:
 
 
 def stop_handler(handler: Any, timeout_s: float | None = None) -> bool:
-    """Stop any handler, as :meth:`Handler.stop` does.
+    """Stop any handler, as :meth:`ThreadingHandler.stop` does.
 
     After False, kazoo's handler for gevent may be started again, kazoo's others when the callback has ended.
     """
-    if isinstance(handler, Handler):
+    if isinstance(handler, ThreadingHandler):
         return handler.stop(timeout_s)
     if timeout_s is None:
         timeout_s = CLOSE_TIMEOUT_S

@@ -20,7 +20,7 @@ from parkazoo.engine.ports import OtherSession
 from parkazoo.kazoo_private import Connect, GetData, SetData
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.steps import Request
-from parkazoo.wire.attempt import Attempt, Closed, Limit, Steps, connect, receive, secure, send
+from parkazoo.wire.attempt import Closed, ConnectAttempt, Limit, Steps, connect, receive, secure, send
 from parkazoo.wire.dialogue import Authenticate, ask, close_session, receive_all
 from parkazoo.wire.exchange import CONNECTING, Exchange
 from parkazoo.wire.own_read import OWN_READS
@@ -61,7 +61,7 @@ class Established(NamedTuple):
     asked_s: float
 
 
-def reach(member: Any, address: Address) -> Callable[[Attempt], Steps[Any]]:
+def reach(member: Any, address: Address) -> Callable[[ConnectAttempt], Steps[Any]]:
     """Steps that return a connected socket, with TLS if the member wants that.
 
     :param member: the kazoo client that is to be connected.
@@ -70,7 +70,7 @@ def reach(member: Any, address: Address) -> Callable[[Attempt], Steps[Any]]:
     return partial(_reach, member, address)
 
 
-def _reach(member: Any, address: Address, attempt: Attempt) -> Steps[Any]:
+def _reach(member: Any, address: Address, attempt: ConnectAttempt) -> Steps[Any]:
     limit_s = _limit_s(member)
     yield Limit(limit_s, f"no connection within {limit_s:.1f} s")
     create = programs_own(member.handler)
@@ -85,7 +85,7 @@ def _reach(member: Any, address: Address, attempt: Attempt) -> Steps[Any]:
 
 def shake_hands(
     member: Any, address: Address, sock: Any, exchange: Exchange, authenticate: Authenticate
-) -> Callable[[Attempt], Steps[Established]]:
+) -> Callable[[ConnectAttempt], Steps[Established]]:
     """Steps that return an :class:`Established`.
 
     :param member: the kazoo client whose session it is. Nothing of it is changed here.
@@ -102,7 +102,12 @@ def shake_hands(
 
 
 def _shake_hands(
-    member: Any, address: Address, sock: Any, exchange: Exchange, authenticate: Authenticate, attempt: Attempt
+    member: Any,
+    address: Address,
+    sock: Any,
+    exchange: Exchange,
+    authenticate: Authenticate,
+    attempt: ConnectAttempt,
 ) -> Steps[Established]:
     attempt.sock = sock
     limit_s = _limit_s(member)
@@ -130,7 +135,7 @@ def _limit_s(member: Any) -> float:
 
 
 def _open_session(
-    member: Any, address: Address, authenticate: Authenticate, attempt: Attempt, exchange: Exchange
+    member: Any, address: Address, authenticate: Authenticate, attempt: ConnectAttempt, exchange: Exchange
 ) -> Steps[Established]:
     asked = Connect(
         0,
@@ -180,7 +185,7 @@ def _open_session(
 
 
 def _verify_place(
-    member: Any, address: Address, session: int, record: Any, authenticate: Authenticate, attempt: Attempt
+    member: Any, address: Address, session: int, record: Any, authenticate: Authenticate, attempt: ConnectAttempt
 ) -> Steps[None]:
     """That a server at an address of the user's own is no copy of the ensemble."""
     hosts = member.owner.doubts(member, (address.host, address.port))
@@ -195,7 +200,7 @@ def _verify(trouble: Exception | None) -> None:
         raise WrongEnsemble(str(trouble))
 
 
-def _register(attempt: Attempt, exchange: Exchange, create: Request) -> Steps[list[Any]]:
+def _register(attempt: ConnectAttempt, exchange: Exchange, create: Request) -> Steps[list[Any]]:
     """The answers to the registration of a session, and to the member's own reads behind it.
 
     The registration is there already if another client's session is resumed.
@@ -211,7 +216,7 @@ def _register(attempt: Attempt, exchange: Exchange, create: Request) -> Steps[li
     return answers
 
 
-def _ask_first(member: Any, attempt: Attempt, exchange: Exchange, opening: bytes) -> Steps[None]:
+def _ask_first(member: Any, attempt: ConnectAttempt, exchange: Exchange, opening: bytes) -> Steps[None]:
     """The answer to Connect. There is none if the server has no quorum, or is behind what the client has seen."""
     try:
         yield from send(attempt, opening)
@@ -242,12 +247,12 @@ def _create(create: Callable[..., Any], member: Any, address: Address, timeout_s
     return sock
 
 
-def ask_writer(address: Address, limit_s: float) -> Callable[[Attempt], Steps[bool]]:
+def ask_writer(address: Address, limit_s: float) -> Callable[[ConnectAttempt], Steps[bool]]:
     """Steps that return whether a server says that it can write, and raise if it does not answer."""
     return partial(_ask_writer, address, limit_s)
 
 
-def _ask_writer(address: Address, limit_s: float, attempt: Attempt) -> Steps[bool]:
+def _ask_writer(address: Address, limit_s: float, attempt: ConnectAttempt) -> Steps[bool]:
     yield Limit(limit_s, "no answer to isro")
     yield from connect(attempt, address.ip, address.port)
     yield from send(attempt, b"isro")

@@ -25,7 +25,7 @@ from parkazoo.wire.bodies import serialize
 from parkazoo.wire.exchange import DRAINING, ENDED, OPEN, TORN, SessionClosed
 from parkazoo.wire.handshake import Established
 from parkazoo.wire.keep_alive import KeepAlive
-from parkazoo.wire.loop import READ, READ_BYTES, WRITE, Loop, Timer
+from parkazoo.wire.loop import READ, READ_BYTES, WRITE, Loop, LoopTimer
 from parkazoo.wire.proof import Proof
 
 MOST_IN_FLIGHT = 2000
@@ -82,7 +82,7 @@ class Link:
         )
         self._look_at_s = 0.0  # not earlier, for the next proof
         self._proof = Proof(self._exchange, self._pending, self._alive, self.lock)
-        self._timer: Timer | None = None
+        self._timer: LoopTimer | None = None
         self._on_drained: Callable[[], None] | None = None
 
     def begin(self) -> None:

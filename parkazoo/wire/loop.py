@@ -38,7 +38,7 @@ SELECTORS = {
 HUBS = {"sequential_gevent_handler": "gevent", "sequential_eventlet_handler": "eventlet.hubs"}
 
 
-class Timer(list[Any]):
+class LoopTimer(list[Any]):
     """When to call, a number that orders calls of the same moment, and the function."""
 
     __slots__ = ()
@@ -61,7 +61,7 @@ class Loop:
         self._selector.register(self.read_sock, READ, self._drain)
         self._calls: deque[Callable[[], None]] = deque()
         self._last_calls: deque[Callable[[], None]] = deque()
-        self._timers: list[Timer] = []
+        self._timers: list[LoopTimer] = []
         self._many_timers = MANY_TIMERS
         self._numbers = itertools.count()
         self._is_signalled = False
@@ -105,8 +105,8 @@ class Loop:
         """Make a call at the end of this turn, when all that is ready now has been read."""
         self._last_calls.append(call)
 
-    def call_later(self, delay_s: float, call: Callable[[], None]) -> Timer:
-        timer = Timer([time.monotonic() + delay_s, next(self._numbers), call])
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> LoopTimer:
+        timer = LoopTimer([time.monotonic() + delay_s, next(self._numbers), call])
         heapq.heappush(self._timers, timer)
         if len(self._timers) > self._many_timers:  # most of them have perhaps been cancelled
             self._timers = [each for each in self._timers if each[2] is not None]

@@ -34,7 +34,7 @@ from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.log import DiscreetLog
 from parkazoo.wire.own_read import OwnRead
 from parkazoo.wire.patience import Patience
-from parkazoo.wire.runtime import Runtime
+from parkazoo.wire.runtime import LoopRuntime
 from parkazoo.wire.sizes import Sizes
 
 FAILURES = {  # for earlier requests; everywhere else it is ConnectionLoss, as with kazoo
@@ -49,7 +49,7 @@ class Member(KazooClient):
 
     It shares their loop, handler and credentials, reports each state to the session, its owner, and names paths as
     their user does. Its states change on the loop. What the session needs of it is in
-    :class:`parkazoo.engine.ports.Member`.
+    :class:`parkazoo.engine.ports.MemberPort`.
 
     :param unchroot: the user's name for a physical path.
     :param logger_for: the log of an ensemble's connection, by the ensemble's name.
@@ -64,7 +64,7 @@ class Member(KazooClient):
     def __init__(
         self,
         owner: Owner[Member],
-        runtime: Runtime,
+        runtime: LoopRuntime,
         name: str,
         unchroot: Callable[[str], str],
         logger_for: Callable[[str], Any],
@@ -173,7 +173,7 @@ class Member(KazooClient):
         return any(not isinstance(each[0], OwnRead) for each in waiting)
 
     def settle(self, name: str, hosts: str | None, spare: Sequence[Server], limit_s: float | None) -> None:
-        """See :meth:`parkazoo.engine.ports.Member.settle`."""
+        """See :meth:`parkazoo.engine.ports.MemberPort.settle`."""
         is_known = name == self.name
         if not is_known:
             self.logger = self._logger_for(name)
@@ -209,12 +209,12 @@ class Member(KazooClient):
             self.logger.error("ensemble %s: %s", self.name, trouble)
 
     def resume(self, session: SessionId) -> None:
-        """See :meth:`parkazoo.engine.ports.Member.resume`."""
+        """See :meth:`parkazoo.engine.ports.MemberPort.resume`."""
         self._session_id, self._session_passwd = session
         self.holdings.assume()
 
     def fail_waiting(self, error: Exception | None) -> None:
-        """See :meth:`parkazoo.engine.ports.Member.fail_waiting`."""
+        """See :meth:`parkazoo.engine.ports.MemberPort.fail_waiting`."""
         self._fail_first(len(self._queue), error)
         self._be_patient()
 
@@ -240,7 +240,7 @@ class Member(KazooClient):
             self._connection.wake()
 
     def leave(self) -> None:
-        """See :meth:`parkazoo.engine.ports.Member.leave`."""
+        """See :meth:`parkazoo.engine.ports.MemberPort.leave`."""
         self._stopped.set()
         self._connection.leave()
 

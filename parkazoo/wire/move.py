@@ -16,12 +16,12 @@ from typing import Any
 from kazoo.exceptions import ConnectionDropped
 
 from parkazoo.protocol.server_list import Server, spread
-from parkazoo.wire.attempt import Attempt
+from parkazoo.wire.attempt import ConnectAttempt
 from parkazoo.wire.dialogue import Authenticate
 from parkazoo.wire.exchange import Exchange
 from parkazoo.wire.handshake import Address, Established, programs_own, reach, shake_hands
 from parkazoo.wire.link import Link
-from parkazoo.wire.loop import Loop, Timer
+from parkazoo.wire.loop import Loop, LoopTimer
 from parkazoo.wire.names import LookUp
 from parkazoo.wire.report import words_of
 
@@ -30,7 +30,7 @@ MOST_DOUBLINGS = 5  # of that, one for each attempt that has failed
 LIMIT_S = 2.0  # for the last answers and the new server's; and at most a third of the session's time-out
 
 
-class Moved(ConnectionDropped):
+class SessionMoved(ConnectionDropped):
     """The session goes on elsewhere."""
 
 
@@ -57,8 +57,8 @@ class Move:
         self._link: Link | None = None  # that is to move
         self._server: Server = ("", 0)  # its, by the member's name for it
         self._ip = ""  # its
-        self._timer: Timer | None = None
-        self._attempt: Attempt | None = None
+        self._timer: LoopTimer | None = None
+        self._attempt: ConnectAttempt | None = None
         self._sock: Any = None  # of the new server, until it is asked
         self._turn = 0
         self._is_planned = False  # there is a timer, or it has begun
@@ -185,7 +185,7 @@ class Move:
             self._fail(*troubles.values())
 
     def _run(self, steps: Any, on_end: Callable[[Any], None]) -> None:
-        attempt = Attempt(self._loop, self._member.handler, steps, on_end)
+        attempt = ConnectAttempt(self._loop, self._member.handler, steps, on_end)
         if not attempt.has_ended:
             self._attempt = attempt
 

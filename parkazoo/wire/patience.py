@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sized
 
-from parkazoo.wire.loop import Loop, Timer
+from parkazoo.wire.loop import Loop, LoopTimer
 
 LOOKS = 4  # within the limit: a request waits for a quarter longer at most
 
@@ -23,7 +23,7 @@ class Patience:
         self._queue = queue
         self._fail = fail
         self._seen: deque[int] = deque()  # how many waited at the last looks
-        self._timer: Timer = loop.call_later(self._pause_s, self._look)
+        self._timer: LoopTimer = loop.call_later(self._pause_s, self._look)
 
     def end(self) -> None:
         self._timer.cancel()

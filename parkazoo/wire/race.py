@@ -16,11 +16,11 @@ from typing import Any
 
 from kazoo.exceptions import ConnectionDropped
 
-from parkazoo.wire.attempt import Attempt, Steps
+from parkazoo.wire.attempt import ConnectAttempt, Steps
 from parkazoo.wire.dialogue import Authenticate
 from parkazoo.wire.exchange import CONNECTING, Exchange
 from parkazoo.wire.handshake import Address, Established, reach, shake_hands
-from parkazoo.wire.loop import Loop, Timer
+from parkazoo.wire.loop import Loop, LoopTimer
 
 STAGGER_S = 0.25  # a server that cannot be reached within this: the next one is tried too
 PATIENCE_S = 0.5  # a server that does not answer to Connect within this: the next one is tried
@@ -38,7 +38,7 @@ class Candidate:
         self.address = address
         self.is_alone = is_alone
         self.on_end = on_end
-        self.attempt: Attempt | None = None  # while it is being reached or asked
+        self.attempt: ConnectAttempt | None = None  # while it is being reached or asked
         self.sock: Any = None  # once it is reached
         self.exchange: Exchange | None = None  # once it is asked
         self.patient_until_s = 0.0
@@ -63,7 +63,7 @@ class Race:
         self._reached: deque[Candidate] = deque()  # they wait for their turn
         self._asked: Candidate | None = None  # whose turn it is
         self._patience_s = PATIENCE_S
-        self._timer: Timer | None = None
+        self._timer: LoopTimer | None = None
 
     def begin(self, address: Address, on_end: Callable[[Any], None], *, is_alone: bool = False) -> None:
         """Try a server.
@@ -111,10 +111,10 @@ class Race:
     def _run(
         self,
         candidate: Candidate,
-        steps: Callable[[Attempt], Steps[Any]],
+        steps: Callable[[ConnectAttempt], Steps[Any]],
         on_end: Callable[[Candidate, Any], None],
     ) -> None:
-        attempt = Attempt(self._loop, self._member.handler, steps, partial(on_end, candidate))
+        attempt = ConnectAttempt(self._loop, self._member.handler, steps, partial(on_end, candidate))
         if not attempt.has_ended:
             candidate.attempt = attempt
 

@@ -11,7 +11,7 @@ from parkazoo.protocol.placement import CLIENTS
 REPEAT_S = 30.0
 
 
-class Report:
+class ConnectionReport:
     """For the loop's own thread. Each line begins with the ensemble, and names the server if one is concerned.
 
     :param member: has `name` and `logger`.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container
 from typing import Any
 
 from parkazoo.wire.handshake import Address
-from parkazoo.wire.loop import Loop, Timer
+from parkazoo.wire.loop import Loop, LoopTimer
 from parkazoo.wire.names import LookUp
 
 MOST_DELAY_S = 2.0  # between two rounds of attempts; and at most a third of the session's timeout
@@ -64,7 +64,7 @@ class Rounds:
         self._loop = loop
         self._on_ready = on_ready
         self._backoff = Backoff(retry, min(MOST_DELAY_S, member._session_timeout / 1000 / 3))
-        self._pause: Timer | None = None
+        self._pause: LoopTimer | None = None
         self._is_looking_up = False
         self._is_last = False  # by connection_retry
         self._changes = 0  # of the servers

@@ -18,13 +18,13 @@ from parkazoo.wire.own import is_own, own_queue
 NUMBER_BITS = 63
 
 
-class Gate(Protocol):
+class AnswerGate(Protocol):
     """Answers pass it. While it is closed they wait; :meth:`Link.resume` takes them when it is open again."""
 
     is_closed: bool
 
 
-class Runtime:
+class LoopRuntime:
     """Runs one session, see :class:`parkazoo.engine.ports.Runtime`; its members share it.
 
     :ivar loop: from :meth:`begin` on.
@@ -32,7 +32,7 @@ class Runtime:
 
     loop: loops.Loop
 
-    def __init__(self, handler: Any, gate: Gate) -> None:
+    def __init__(self, handler: Any, gate: AnswerGate) -> None:
         self.gate = gate
         self._handler = handler
         self._own_queue = own_queue(handler)
@@ -46,7 +46,7 @@ class Runtime:
     def call(self, call: Callable[[], None]) -> None:
         self.loop.call(call)
 
-    def call_later(self, delay_s: float, call: Callable[[], None]) -> loops.Timer:
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> loops.LoopTimer:
         return self.loop.call_later(delay_s, call)
 
     def deliver(self, watch: Callable[[WatchedEvent], Any], event: WatchedEvent) -> None:

@@ -21,7 +21,7 @@ from parkazoo.kazoo_private import Connect, Exists, GetData, Sync
 from parkazoo.protocol.cluster_map import parse_hosts
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE
 from parkazoo.protocol.registration import registration_path
-from parkazoo.wire.attempt import Attempt, Limit, Steps, connect, receive, secure, send
+from parkazoo.wire.attempt import ConnectAttempt, Limit, Steps, connect, receive, secure, send
 from parkazoo.wire.dialogue import Authenticate, ask, close_session, receive_all
 from parkazoo.wire.exchange import CONNECTING, Exchange
 from parkazoo.wire.tls import make_context
@@ -30,7 +30,7 @@ LIMIT_S = 3.0  # for all servers: who cannot reach them cannot use them by mista
 
 
 def is_copy(
-    member: Any, session: int, record: bytes, hosts: str, authenticate: Authenticate, attempt: Attempt
+    member: Any, session: int, record: bytes, hosts: str, authenticate: Authenticate, attempt: ConnectAttempt
 ) -> Steps[bool]:
     """Steps that return whether the servers of the map do not have a session's registration.
 
@@ -74,7 +74,7 @@ def _resolve(hosts: str) -> list[tuple[str, str, int]]:
 
 
 def _has_registration(
-    member: Any, session: int, record: bytes, host: str, authenticate: Authenticate, attempt: Attempt
+    member: Any, session: int, record: bytes, host: str, authenticate: Authenticate, attempt: ConnectAttempt
 ) -> Steps[bool | None]:
     """By a session of its own; None if the server is not the ensemble's, or does not say it."""
     if member.use_ssl:

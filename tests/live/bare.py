@@ -12,8 +12,8 @@ from parkazoo.kazoo_private import Create
 from parkazoo.protocol.operations import EPHEMERAL
 from parkazoo.protocol.placement import logical
 from parkazoo.protocol.registration import registration_path
-from parkazoo.wire.handler import Handler
-from parkazoo.wire.loop import Timer
+from parkazoo.wire.handler import ThreadingHandler
+from parkazoo.wire.loop import LoopTimer
 from parkazoo.wire.member import Member
 from tests.handlers import make_handler
 
@@ -38,7 +38,7 @@ class HandLoop:
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()
         self.watched: dict[Any, Callable[[int], None]] = {}
-        self.timers: list[Timer] = []
+        self.timers: list[LoopTimer] = []
         self._calls: list[Callable[[], None]] = []
 
     def is_here(self) -> bool:
@@ -49,8 +49,8 @@ class HandLoop:
 
     call_at_end = call
 
-    def call_later(self, delay_s: float, call: Callable[[], None]) -> Timer:
-        timer = Timer([self.clock.now_s + delay_s, len(self.timers), call])
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> LoopTimer:
+        timer = LoopTimer([self.clock.now_s + delay_s, len(self.timers), call])
         heapq.heappush(self.timers, timer)
         return timer
 
@@ -172,7 +172,7 @@ def make_member(
     :param hook: see :class:`Member`.
     """
     auth_data = {*options.pop("auth_data", ())}
-    handler: Handler = options.pop("handler", None) or make_handler()
+    handler: ThreadingHandler = options.pop("handler", None) or make_handler()
     options = {"timeout": LONG_S, "logger": owner.log} | options
     return Member(
         owner,

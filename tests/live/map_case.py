@@ -20,7 +20,7 @@ from unittest import mock
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from parkazoo.admin import Finding, check_map
+from parkazoo.admin import MapProblem, check_map
 from parkazoo.cli import main
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
@@ -140,7 +140,7 @@ def run_on_a_terminal(typed: str, *arguments: str) -> str:
     return shown.decode().replace("\r\n", "\n")
 
 
-def check_but_strangers(hosts: str, **options: Any) -> list[Finding]:
+def check_but_strangers(hosts: str, **options: Any) -> list[MapProblem]:
     """What `check_map` finds, but the sessions of these tests, which are plain kazoo's."""
     with mock.patch("parkazoo.admin.strangers.LOOK_EVERY_S", 0.0):
         return [each for each in check_map(hosts, **options) if "not registered" not in each.problem]

@@ -25,7 +25,7 @@ from parkazoo.wire import loop as loops
 from parkazoo.wire import member as member_module
 from parkazoo.wire import runtime as runtime_module
 from parkazoo.wire import workers as workers_module
-from parkazoo.wire.handler import Handler, Result, start_handler, stop_handler
+from parkazoo.wire.handler import Result, ThreadingHandler, start_handler, stop_handler
 from parkazoo.wire.workers import CALLBACKS, CallQueue, Workers
 from tests.interruption import Interruption, each_handler, each_interruption, where_signals_come
 from tests.live.test_wire_connect import Server, silent
@@ -130,7 +130,7 @@ class TestWorkers(CallsTest):
 
     def test_one_is_kept(self) -> None:
         """As long as a handler wants that."""
-        owners = [Handler(), Handler()]
+        owners = [ThreadingHandler(), ThreadingHandler()]
         with patch.object(workers_module, "IDLE_S", SOON_S):
             for owner in owners:
                 self.workers.keep(owner)
@@ -151,7 +151,7 @@ class TestWorkers(CallsTest):
             wait_until(lambda: not self.workers._threads, "no thread")
 
     def test_none_can_be_kept(self) -> None:
-        owner = Handler()
+        owner = ThreadingHandler()
         with no_threads(), self.assertRaises(RuntimeError):
             self.workers.keep(owner)
         with patch.object(workers_module, "IDLE_S", SOON_S):
@@ -265,7 +265,7 @@ class TestCallQueue(CallsTest):
 
 class TestResult(CallsTest):
     def setUp(self) -> None:
-        self.handler = Handler()
+        self.handler = ThreadingHandler()
         self.handler.start()
         self.addCleanup(self.handler.stop)
         self.result = Result(self.handler)
@@ -437,7 +437,7 @@ class TestResult(CallsTest):
 
 class TestHandler(CallsTest):
     def setUp(self) -> None:
-        self.handler = Handler()
+        self.handler = ThreadingHandler()
         self.addCleanup(self.handler.stop)
 
     def test_no_thread(self) -> None:
@@ -456,7 +456,7 @@ class TestHandler(CallsTest):
 
     def test_few_threads(self) -> None:
         """However many handlers run."""
-        handlers = [Handler() for _ in range(100)]
+        handlers = [ThreadingHandler() for _ in range(100)]
         before = threading.active_count()
         for handler in handlers:
             handler.start()
@@ -568,21 +568,21 @@ class TestAcquire(LoopsTest):
         self.assertTrue(is_called.wait(DEADLINE_S))
 
     def check_another(self) -> None:
-        loop = loops.acquire(Handler())
+        loop = loops.acquire(ThreadingHandler())
         self.check(loop)
         loops.release(loop)
 
     def test_interrupted_acquire(self) -> None:
         def prepare() -> Callable[[], Any]:
             self.end_all()
-            return lambda: loops.release(loops.acquire(Handler()))
+            return lambda: loops.release(loops.acquire(ThreadingHandler()))
 
         points = each_interruption(prepare, self.check_another, (loops.__file__,), where_signals_come)
         self.assertGreater(points, 10)
 
     def test_no_thread(self) -> None:
         with no_threads(), self.assertRaises(RuntimeError):
-            loops.acquire(Handler())
+            loops.acquire(ThreadingHandler())
         self.assertFalse(loops._loops)
         self.check_another()
 
@@ -592,13 +592,13 @@ class TestAcquire(LoopsTest):
 
         def acquire_another_and_fail(_: loops.Loop) -> None:
             with patch.object(loops.Loop, "begin", begin):
-                others.append(loops.acquire(Handler()))
+                others.append(loops.acquire(ThreadingHandler()))
             raise RuntimeError("can't start new thread")
 
         with patch.object(loops.Loop, "begin", acquire_another_and_fail), self.assertRaises(RuntimeError):
-            loops.acquire(Handler())
+            loops.acquire(ThreadingHandler())
         self.check(others[0])
-        third = loops.acquire(Handler())
+        third = loops.acquire(ThreadingHandler())
         self.check(third)
         for loop in (*others, third):
             loops.release(loop)
@@ -608,7 +608,7 @@ class TestTurns(LoopsTest):
     """A turn of the loop ends, whatever its calls ask for."""
 
     def check(self, ask: str) -> None:
-        loop = loops.acquire(Handler())
+        loop = loops.acquire(ThreadingHandler())
         near, far = socket.socketpair()
         is_read, is_late, is_over = threading.Event(), threading.Event(), threading.Event()
 
@@ -740,10 +740,10 @@ class TestSignals(LivesTest):
         """Between any two instructions: of the last use of a loop too, and of the first of the next."""
 
         def prepare() -> Callable[[], Any]:
-            return lambda: self.use(loops.acquire(Handler()))
+            return lambda: self.use(loops.acquire(ThreadingHandler()))
 
         def use_another() -> None:
-            self.use(loops.acquire(Handler()))
+            self.use(loops.acquire(ThreadingHandler()))
 
         points = each_handler(prepare, use_another, use_another, (loops.__file__,))
         self.assertGreater(points, 100)

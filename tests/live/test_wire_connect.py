@@ -28,8 +28,8 @@ from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.wire import handshake as handshake_module
 from parkazoo.wire import loop as loops
 from parkazoo.wire import rounds as rounds_module
-from parkazoo.wire.attempt import Attempt, Steps, connect
-from parkazoo.wire.handler import Handler
+from parkazoo.wire.attempt import ConnectAttempt, Steps, connect
+from parkazoo.wire.handler import ThreadingHandler
 from tests.explore.client import Result
 from tests.live.bare import Owner, make_member
 from tests.live.world import DEADLINE_S, sockets, wait_until
@@ -142,7 +142,7 @@ class Session(Owner):
     """An owner with a real loop, which ends with the member."""
 
     def __init__(self) -> None:
-        super().__init__(loops.acquire(Handler()))
+        super().__init__(loops.acquire(ThreadingHandler()))
 
     def member_ended(self, member: Any) -> None:
         super().member_ended(member)
@@ -447,7 +447,7 @@ class TestHandshake(ConnectTest):
     def test_hundreds_of_servers_that_fail_at_once(self) -> None:
         """Without a route to them, the attempts end before they have begun."""
 
-        def refuse(attempt: Attempt, ip: str, port: int) -> Steps[None]:
+        def refuse(attempt: ConnectAttempt, ip: str, port: int) -> Steps[None]:
             if port == 1:
                 raise OSError(errno.ENETUNREACH, "Network is unreachable")
             return (yield from connect(attempt, ip, port))
@@ -471,7 +471,7 @@ class TestProgramsOwn(ConnectTest):
         """A handler with a create_connection of its own, and what that is given."""
         given: list[Any] = []
 
-        class Own(Handler):
+        class Own(ThreadingHandler):
             def create_connection(self, *args: Any, **kwargs: Any) -> Any:
                 given.append((args, kwargs))
                 return connect(kwargs["address"], kwargs["timeout"])

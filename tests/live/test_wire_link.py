@@ -24,14 +24,14 @@ from parkazoo.kazoo_private import PING_XID, WATCH_XID, Auth, Connect, Exists, G
 from parkazoo.protocol.placement import PIN
 from parkazoo.wire import connection as connection_module
 from parkazoo.wire import link as link_module
-from parkazoo.wire.attempt import Attempt, Steps
+from parkazoo.wire.attempt import ConnectAttempt, Steps
 from parkazoo.wire.dialogue import receive_all
 from parkazoo.wire.exchange import Exchange
 from parkazoo.wire.frames import REQUEST
 from parkazoo.wire.handshake import Address, Established
 from parkazoo.wire.link import READ_BYTES, EndedByServer, Link
 from parkazoo.wire.loop import READ
-from parkazoo.wire.report import Report
+from parkazoo.wire.report import ConnectionReport
 from tests.explore.client import Result
 from tests.live.bare import Clock, HandLoop, Owner, make_member
 from tests.protocol.conversation import STAT, answer, auth_answer, connect_answer, data_answer, event, framed
@@ -284,14 +284,14 @@ class TestTurns(unittest.TestCase):
             sock = Brimming(line.near)
             exchange = Exchange(line.member, line.member._pending, line._see, line.owner.log)
 
-            def steps(attempt: Attempt) -> Steps[None]:
+            def steps(attempt: ConnectAttempt) -> Steps[None]:
                 attempt.sock = sock
                 exchange.connect(Connect(0, 0, 0, 0, b"", False))
                 exchange.receive_handshake(connect_answer())
                 exchange.ask(GetData("/x", None), self.fail)
                 yield from receive_all(attempt, exchange)
 
-            Attempt(line.loop, line.member.handler, steps, self.fail)  # type: ignore[arg-type]
+            ConnectAttempt(line.loop, line.member.handler, steps, self.fail)  # type: ignore[arg-type]
             self.assertEqual(sock.reads, 0)
             line.loop._calls.pop()()
             self.take_turns(line.loop, sock)
@@ -324,7 +324,7 @@ class TestAnswers(unittest.TestCase):
             line.member._stopped.clear()
             line.begin()
             (read,) = line.submit(GetData("/1", lambda event: None))
-            line.member._connection.report = Report(line.member)
+            line.member._connection.report = ConnectionReport(line.member)
             line.member.renew("a test wants it")
             self.assertIsInstance(read.value, SessionExpiredError)
             line.bring(data_answer(1, b"1"))
@@ -596,7 +596,7 @@ class TestReadOnly(unittest.TestCase):
         with (
             Line() as line,
             mock.patch.object(connection_module, "LookUp", lambda *args: found.append(args[-1])),
-            mock.patch.object(connection_module, "Attempt") as attempt,
+            mock.patch.object(connection_module, "ConnectAttempt") as attempt,
         ):
             connection = line.member._connection
             connection._loop, connection._ro_mode = line.loop, True

@@ -25,11 +25,11 @@ from parkazoo.wire import loop as loops
 from parkazoo.wire import names
 from parkazoo.wire import report as report_module
 from parkazoo.wire import rounds as rounds_module
-from parkazoo.wire.attempt import Attempt, Steps
-from parkazoo.wire.handler import Handler
+from parkazoo.wire.attempt import ConnectAttempt, Steps
+from parkazoo.wire.handler import ThreadingHandler
 from parkazoo.wire.handshake import Address
 from parkazoo.wire.names import LookUp
-from parkazoo.wire.report import REPEAT_S, Report
+from parkazoo.wire.report import REPEAT_S, ConnectionReport
 from parkazoo.wire.rounds import Backoff
 from tests.interruption import each_handler
 from tests.live.bare import Clock, HandLoop, Owner, make_member
@@ -131,7 +131,7 @@ NAMES = {"one": ["10.0.0.1", "::1"], "two": ["10.0.0.2"]}
 class TestLookUp(unittest.TestCase):
     def setUp(self) -> None:
         self.loop = CallLoop()
-        self.handler = Handler()
+        self.handler = ThreadingHandler()
         self.asked: list[str] = []
         self.may_answer = {"slow": threading.Event()}
         patch = mock.patch.object(socket, "getaddrinfo", self.answer)
@@ -266,10 +266,10 @@ class TestTalk(unittest.TestCase):
             may_return.wait(DEADLINE_S)
             return near
 
-        def steps(attempt: Attempt) -> Steps[None]:
+        def steps(attempt: ConnectAttempt) -> Steps[None]:
             attempt.sock = yield make
 
-        attempt = Attempt(loop, Handler(), steps, outcomes.append)  # type: ignore[arg-type]
+        attempt = ConnectAttempt(loop, ThreadingHandler(), steps, outcomes.append)  # type: ignore[arg-type]
         attempt.cancel(ConnectionDropped("x"))
         may_return.set()
         wait_until(lambda: loop._calls, "the function has returned")
@@ -285,7 +285,7 @@ class TestLoop(unittest.TestCase):
         def fail(*_: Any) -> None:
             raise ValueError
 
-        loop = loops.acquire(Handler())
+        loop = loops.acquire(ThreadingHandler())
         with self.assertLogs(loops.log, "ERROR") as logs:
             loop.call(partial(partial(fail, b"xyzzy"), {"a": "xyzzy"}))
             wait_until(lambda: logs.output, "the line")
@@ -329,7 +329,9 @@ class TestListeners(unittest.TestCase):
         self.opened: list[list[str]] = []
         self.held: dict[str, threading.Event] = {}
         self.within: dict[str, Callable[[], None]] = {}
-        self.listeners = Listeners(Handler(), self.call, 5.0, lambda: self.opened.append(list(self.called)))
+        self.listeners = Listeners(
+            ThreadingHandler(), self.call, 5.0, lambda: self.opened.append(list(self.called))
+        )
 
     def call(self, state: str) -> None:
         self.within.get(state, bool)()
@@ -478,7 +480,7 @@ class TestReport(unittest.TestCase):
         patch.start()
         self.addCleanup(patch.stop)
         self.owner = Owner(HandLoop())
-        self.report = Report(make_member(self.owner))
+        self.report = ConnectionReport(make_member(self.owner))
         self.said: list[str] = []
         for level in ("info", "warning", "error"):
             note = mock.patch.object(self.owner.log, level, partial(self.note, level))

@@ -15,7 +15,7 @@ from kazoo.protocol.states import KeeperState
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetData
 from parkazoo.wire.patience import LOOKS, Patience
-from parkazoo.wire.report import Report
+from parkazoo.wire.report import ConnectionReport
 from tests.explore.client import Result
 from tests.live.bare import HandLoop, Owner, make_member
 
@@ -187,7 +187,7 @@ class TestMember(unittest.TestCase):
         self.assertIsInstance(late.value, ConnectionLoss)
 
     def test_another_session_has_expired(self) -> None:
-        self.member._connection.report = Report(self.member)
+        self.member._connection.report = ConnectionReport(self.member)
         self.check_anew(lambda: self.member.renew("a test wants it"))
 
     def test_its_session_has_expired(self) -> None:

@@ -15,8 +15,8 @@ from kazoo.retry import KazooRetry
 from parkazoo.kazoo_private import CloseInstance, GetData
 from parkazoo.wire import handshake as handshake_module
 from parkazoo.wire import race as race_module
-from parkazoo.wire.attempt import Attempt, Steps, connect
-from parkazoo.wire.handler import Handler
+from parkazoo.wire.attempt import ConnectAttempt, Steps, connect
+from parkazoo.wire.handler import ThreadingHandler
 from parkazoo.wire.rounds import Backoff
 from tests.live.bare import LONG_S
 from tests.live.test_wire_connect import (
@@ -122,7 +122,7 @@ class TestSilent(AttemptsTest):
         """All others refuse, in every round: the silent one is not given up, and its late answer is good."""
         may_answer, refused = threading.Event(), []
 
-        def refuse(attempt: Attempt, ip: str, port: int) -> Steps[None]:
+        def refuse(attempt: ConnectAttempt, ip: str, port: int) -> Steps[None]:
             if port == 1:
                 refused.append(port)
                 raise OSError(errno.ECONNREFUSED, "Connection refused")
@@ -231,7 +231,7 @@ class TestProgramsOwn(AttemptsTest):
         self.assertIn("no answer to Connect within 0.5 s", logged.output[0])
 
     def test_create_connection(self) -> None:
-        class Own(Handler):
+        class Own(ThreadingHandler):
             def create_connection(self, *args: Any, **kwargs: Any) -> Any:
                 return socket.create_connection(kwargs["address"], kwargs["timeout"])
 

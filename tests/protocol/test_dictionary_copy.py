@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 from parkazoo.structures import local_copy
-from parkazoo.structures.local_copy import Copy, Entry, Life
+from parkazoo.structures.local_copy import Entry, Life, LocalCopy
 
 RUNS, STEPS = 1200, 60
 KEYS = ("a", "b", "c")
@@ -27,7 +27,7 @@ class World:
         self.zxid = 0
         self.ensemble = 0
         self.writes: list[tuple[Life, int]] = []  # with mzxids, in order
-        self.copy = Copy(1, self.changed)
+        self.copy = LocalCopy(1, self.changed)
         self.questions: list[Callable[[], None]] = []  # sent, not served
         self.answers: list[Callable[[], None]] = []  # served, not seen
         self.watched: set[str] = set()  # at the server
@@ -191,28 +191,28 @@ class TestCopy(unittest.TestCase):
     def test_wrong_copies_are_found(self) -> None:
         """Each does not ask again in one of the cases of doubt, or takes an older entry."""
         for name in ("found", "not_found", "written"):
-            right: Any = getattr(Copy, name)
+            right: Any = getattr(LocalCopy, name)
 
-            def wrong(copy: Copy, *arguments: Any, right: Any = right) -> bool:
+            def wrong(copy: LocalCopy, *arguments: Any, right: Any = right) -> bool:
                 right(copy, *arguments)
                 return False
 
-            with self.subTest(name), mock.patch.object(Copy, name, wrong):
+            with self.subTest(name), mock.patch.object(LocalCopy, name, wrong):
                 self.assertNotEqual(problems(), [])
-        right_listed = Copy.listed
-        with mock.patch.object(Copy, "listed", lambda *given: right_listed(*given)[:0]):
+        right_listed = LocalCopy.listed
+        with mock.patch.object(LocalCopy, "listed", lambda *given: right_listed(*given)[:0]):
             self.assertNotEqual(problems(), [])
 
-        def without_mzxid(copy: Copy, number: int, key: str, ticket: int, *state: Any) -> bool:
+        def without_mzxid(copy: LocalCopy, number: int, key: str, ticket: int, *state: Any) -> bool:
             copy._put(number, key, Entry(*state[:4], ticket, state[4]))
             return False
 
-        with mock.patch.object(Copy, "found", without_mzxid):
+        with mock.patch.object(LocalCopy, "found", without_mzxid):
             self.assertNotEqual(problems(), [])
 
     def test_seen_while_it_was_deleted(self) -> None:
         """Before the delete, or made anew behind it."""
-        copy = Copy(1, lambda key, before: None)
+        copy = LocalCopy(1, lambda key, before: None)
         began = copy.ticket()
         copy.found(0, "a", copy.ticket(), b"", 0, 7, 0)
         self.assertTrue(copy.deleted(0, "a", began))
@@ -222,7 +222,7 @@ class TestCopy(unittest.TestCase):
     def test_a_directory_that_was_deleted(self) -> None:
         """What is made anew may have lower mzxids: it may be on another ensemble."""
         told = []
-        copy = Copy(1, lambda key, before: told.append((key, before.raw if before else None)))
+        copy = LocalCopy(1, lambda key, before: told.append((key, before.raw if before else None)))
         early = copy.ticket()
         copy.found(0, "a", copy.ticket(), b"1", 3, 1000, 0)
         copy.forget(0)
@@ -233,7 +233,7 @@ class TestCopy(unittest.TestCase):
 
     def test_made_again_where_zxids_are_lower(self) -> None:
         """Nobody has told that the directory was deleted. A server that lags may answer so too."""
-        copy = Copy(1, lambda key, before: None)
+        copy = LocalCopy(1, lambda key, before: None)
         early = copy.ticket()
         copy.found(0, "a", copy.ticket(), b"1", 3, 1000, 0, (10, 1))
         new = b"2", 0, 5, 0, (5, 2)
@@ -248,7 +248,7 @@ class TestCopy(unittest.TestCase):
         self.assertEqual(copy.entries["a"].raw, b"3")
 
     def test_two_directories(self) -> None:
-        copy = Copy(2, lambda key, before: None)
+        copy = LocalCopy(2, lambda key, before: None)
         copy.found(0, "a", copy.ticket(), b"", 0, 7, 0)
         copy.found(1, "b", copy.ticket(), b"", 0, 1, 0)
         self.assertEqual(copy.listed(0, [], copy.ticket()), [])

@@ -1,9 +1,10 @@
-"""What says things once: no dead names, no constant twice, no two files of one name."""
+"""What says things once: no dead names, no constant twice, no two files and no two classes of one name."""
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 import unittest
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
@@ -23,6 +24,9 @@ UNUSED_HERE = ("parkazoo/types/", "tests/typing/", "tests/protocol/test_tidy.py"
 SAME_FILE_NAMES = {
     "client.py": "a client, and the types of its methods",
     "transaction.py": "a client's Transaction, and the protocol's part of its commit",
+}
+SAME_CLASS_NAMES = {
+    "Lock": "kazoo's recipe, and a policy of a DistributedDict: users write both",
 }
 REPEATED = {
     "T": "each file has its type variables",
@@ -45,6 +49,7 @@ CALLED_BY_OTHERS = {
     "tearDownModule": "unittest",
     "teardown": "hypothesis",
 }
+MANY_LINES = 600  # more may be more than one noun
 # Files that run where nothing else of this repository is, so that they repeat what they need.
 ALONE = ("bench/hosts/agent.py", "parkazoo/local/supervisor_process.py")
 
@@ -152,6 +157,22 @@ def same_file_names() -> dict[str, str]:
     }
 
 
+def same_class_names() -> dict[str, str]:
+    """By name: the files of the library that define such a class."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path, tree in files("parkazoo").items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(path)
+    return {name: ", ".join(paths) for name, paths in found.items() if len(paths) > 1}
+
+
+def long_files() -> dict[str, int]:
+    """Lines of each file that has very many."""
+    lines = {path: (ROOT / path).read_text().count("\n") for path in files(*FOLDERS)}
+    return {path: count for path, count in lines.items() if count > MANY_LINES}
+
+
 class TestTidy(unittest.TestCase):
     def check(self, found: Mapping[str, str], exceptions: Collection[str], remedy: str) -> None:
         wrong = [f"{name}: {about}" for name, about in sorted(found.items()) if name not in exceptions]
@@ -173,6 +194,16 @@ class TestTidy(unittest.TestCase):
         self.check(
             same_file_names(), SAME_FILE_NAMES, "Who looks for one opens the other: name each for what it holds."
         )
+
+    def test_class_names_differ(self) -> None:
+        self.check(
+            same_class_names(), SAME_CLASS_NAMES, "One word for one thing: name each class for what it is there."
+        )
+
+    def test_long_files(self) -> None:
+        """It warns, and does not fail: how long a file is does not say how many nouns it has."""
+        for path, lines in long_files().items():
+            sys.stderr.write(f"\n{path} has {lines} lines. Does it have one noun?")
 
 
 class TestTheTidyTest(unittest.TestCase):

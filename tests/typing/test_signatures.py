@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 
 import parkazoo.types
 from parkazoo import ParKazooClient
-from parkazoo.compat.calls import Calls
+from parkazoo.compat.calls import KazooCalls
 
 FOLDER = Path(parkazoo.types.__file__).parent
 STUBS = ("client", "recipes", "znodes")
@@ -118,8 +118,8 @@ class TestClient(unittest.TestCase):
                     self.assertIn("return", typing.get_type_hints(call))
 
     def test_members(self) -> None:
-        """`members` says that kazoo's clients have what Calls has."""
-        self.assertLessEqual(public(Calls), set(dir(self.kazoos)))
+        """`members` says that kazoo's clients have what KazooCalls has."""
+        self.assertLessEqual(public(KazooCalls), set(dir(self.kazoos)))
 
     def test_recipes(self) -> None:
         """Each recipe of the client takes what its class takes, and the stubs say so twice."""

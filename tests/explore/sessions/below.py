@@ -13,7 +13,7 @@ from kazoo.protocol.states import Callback, WatchedEvent
 from parkazoo.engine.form_change import POLL_S
 from parkazoo.protocol.server_list import Server
 from parkazoo.protocol.watches import DirectoryWatch
-from parkazoo.wire.attempt import Attempt
+from parkazoo.wire.attempt import ConnectAttempt
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.exchange import Exchange
 from parkazoo.wire.handshake import Address, shake_hands
@@ -200,7 +200,7 @@ class Race:
     def __init__(self, member: Member, loop: Loop) -> None:
         self._member = member
         self._loop = loop
-        self.attempt: Attempt | None = None
+        self.attempt: ConnectAttempt | None = None
         self.exchange: Exchange | None = None
         self.sock = Socket()
 
@@ -217,7 +217,7 @@ class Race:
         self.sock = Socket()
         self.exchange = Exchange(member, member._pending, connection._read_watch_event, connection.logger)
         steps = shake_hands(member, address, self.sock, self.exchange, authenticate)
-        attempt = Attempt(self._loop, member.handler, steps, end)  # type: ignore[arg-type]
+        attempt = ConnectAttempt(self._loop, member.handler, steps, end)  # type: ignore[arg-type]
         if not attempt.has_ended:
             self.attempt = attempt
 
@@ -284,7 +284,7 @@ class Connection(MemberConnection):
 
 
 class Silence:
-    """Stands for a :class:`parkazoo.wire.report.Report`."""
+    """Stands for a :class:`parkazoo.wire.report.ConnectionReport`."""
 
     def __getattr__(self, name: str) -> object:
         return lambda *args: None
