@@ -123,11 +123,12 @@ def _publish(
 
 
 def _may_go_ahead(known: ClusterMap, wanted: ClusterMap) -> bool:
-    """Whether `wanted` may be published while a copy cannot be written: it has weights and rules alone for
-    ensembles that an epoch has named before, so that each copy knows them.
+    """Whether `wanted` may be published while a copy cannot be written: its form does not rise, and it has weights
+    and rules alone for ensembles that an epoch has named before, so that each copy knows them.
     """
     named = {name for epoch in known.epochs for name in epoch.weights}
-    return wanted.ensembles == known.ensembles and wanted.epochs[-1].weights.keys() <= named
+    is_known = wanted.ensembles == known.ensembles and wanted.epochs[-1].weights.keys() <= named
+    return is_known and wanted.form <= known.form
 
 
 def verify_identity(client: AdminClient, known: ClusterMap, name: str) -> None:

@@ -21,7 +21,7 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.map_copies import CopyKind, judge_copy
-from parkazoo.protocol.placement import CLIENTS, MAP, ROOT
+from parkazoo.protocol.placement import CLIENTS, MAP
 from parkazoo.protocol.server_list import NEVER, Server, ServerList, follow
 
 POLL_S = 0.5
@@ -61,8 +61,6 @@ def raise_form(
     :raises ClusterMapError: an ensemble cannot be reached; sessions that are not registered are there, or may be;
         another command has given up the growth.
     """
-    if known.form is not Form.GROWN:
-        _make_room(known, options, timeout_s)
     while known.form is not Form.GROWN:
         waited_for = known
         if known.form is Form.PLAIN or _have_followed(known, options, timeout_s, on_wait, strangers_gone):
@@ -100,16 +98,6 @@ def look_ahead(
         on_wait(Waiting(known.form, found, sum(len(each.sessions) for each in found)))
         if not strangers_gone and (strangers := _find_strangers(known.form, clients, options, timeout_s)):
             tell(f"would be refused before the next form: {describe_strangers(strangers)}")
-
-
-def _make_room(known: ClusterMap, options: Options, timeout_s: float) -> None:
-    """For registrations, if the cluster is older than they are: clients register when they see the next map."""
-    with connect_to(known.ensembles, options, timeout_s) as (clients, absent):
-        if absent:
-            raise ClusterMapError(f"the form cannot rise: {unreachable(absent)}")
-        for client in clients.values():
-            if not client.is_there(CLIENTS):
-                client.make(CLIENTS, b"", client.call("get_acls", ROOT)[0])
 
 
 def _verify_not_given_up(before: ClusterMap, newest: ClusterMap) -> None:
@@ -167,7 +155,7 @@ def _read(client: AdminClient, published: ClusterMap) -> Registrations | None:
     if not sessions and not client.is_there(CLIENTS):
         raise ClusterMapError(
             f"the map has form {published.form.word}, and cannot go on: {CLIENTS} is gone on {client}. It is not "
-            "seen which clients are there. Run the same command again, which makes it"
+            "seen which clients are there. Let `parkazoo map init` make it; then run the same command again"
         )
     return sessions if own is not None and client.zk._session_id == own else None
 

@@ -68,7 +68,7 @@ class Owners:
     """Which client each session belongs to, as far as one client knows: it asks for each foreign session once.
 
     An ensemble does not use a session id again, so what is registered stays true. A session that is not registered
-    may be later, when the operator has made the place for it: that is asked again now and then.
+    may be later, when its client has got the right to: that is asked again now and then.
 
     :param session_on: the id of this client's session on an ensemble; 0 if there is none.
     :param client: the id that this client registers with.

@@ -76,7 +76,7 @@ class ConnectionReport:
         )
 
     def not_registered(self, why: Exception) -> None:
-        """The cluster was made by an older ParKazoo, or is closed to this client."""
+        """This client has no right to register, or somebody has deleted the place for it."""
         self._member.logger.warning(
             "%s: the session is not registered (%r): other clients see the session's id as the owner of "
             "its ephemerals there, and not the client's. `parkazoo map init` makes %s where it is missing",

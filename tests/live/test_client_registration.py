@@ -166,8 +166,8 @@ class TestRegistration(SessionTest):
         self.plain(1).set_acls(registration_path(session), [make_digest_acl("a", "b", all=True)])
         self.assertEqual(self.watcher.exists(path).ephemeralOwner, session)
 
-    def test_a_cluster_of_an_older_parkazoo(self) -> None:
-        """It has no place for registrations: the log says so, and what to do. `map init` makes it."""
+    def test_the_place_for_registrations_is_gone(self) -> None:
+        """The log says so, and what to do: `map init` makes it again."""
         for index in range(self.ensembles):
             wait_until(lambda index=index: self.remove_clients(index), "no client is registered")
         with self.assertLogs("parkazoo", "WARNING") as logged:
