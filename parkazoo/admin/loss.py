@@ -115,7 +115,7 @@ def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Se
         for path, names, pin in listings(clients[name], to_list, hidden):
             directory = logical(path)
             known = cluster_map.names[resolver.known(directory).mirror.ensemble]
-            where = pin.on if pin is not None and pin.on is not None else known
+            where = pin.on if pin is not None else known
             is_native = pin is not None and pin.is_native
             if PIN in names and not is_native and escape(directory) not in mirrors.get(where, {escape(directory)}):
                 childless.add(directory)

@@ -18,7 +18,7 @@ from parkazoo.admin.contents import DRAFT, Contents, has_mirrors, missing_fences
 from parkazoo.admin.copies import update_copies
 from parkazoo.admin.identity import encode_identity, is_identity, verify_distinct
 from parkazoo.admin.loss import Loss, assess, find_lost, verify_given_up
-from parkazoo.admin.strays import agree_with_znodes, verify_no_strays
+from parkazoo.admin.strays import verify_no_strays, verify_places
 from parkazoo.admin.verify import verify_contents, verify_form, verify_identities, verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record
@@ -82,7 +82,7 @@ def init_map(
             cluster_map = agree_with_copies(cluster_map, states)
         if lost := find_lost(cluster_map, states, is_made):
             if not is_made:  # with its ensembles in another order, the error would name other losses
-                cluster_map = agree_with_znodes(cluster_map, clients, _is_told(states))
+                verify_places(cluster_map, clients)
             loss = assess(cluster_map, clients, lost)
             verify_given_up(cluster_map, states, loss, replace, is_made)
             tell(loss)
@@ -91,11 +91,6 @@ def init_map(
         if not is_made and not lost:
             verify_no_strays(cluster_map, clients)
         return _write(clients, cluster_map, is_made, CREATOR_ALL_ACL if closed else OPEN_ACL_UNSAFE)
-
-
-def _is_told(states: Mapping[str, Contents]) -> bool:
-    """Whether a copy of the map or a draft is left."""
-    return any(state.map is not None or state.draft is not None for state in states.values())
 
 
 @arguments_alone()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -39,26 +38,16 @@ def verify_no_strays(cluster_map: ClusterMap, clients: Mapping[str, AdminClient]
         )
 
 
-def agree_with_znodes(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], is_told: bool) -> ClusterMap:
-    """The map to go on with where ensembles are of a cluster already, whose map is lost.
-
-    :param is_told: whether a copy or draft tells its format; otherwise it is that by which the znodes were placed.
-    """
+def verify_places(cluster_map: ClusterMap, clients: Mapping[str, AdminClient]) -> None:
+    """Verify that a map fits the znodes of ensembles that are of its cluster already, whose map is lost."""
     _verify_all_are_given(cluster_map, clients)
     if cluster_map.form >= Form.GUARDED:  # pins say where all is, but for the children of /
         _verify_root(cluster_map, clients)
-        return cluster_map
-    strays = _all_strays(cluster_map, clients)
-    if not strays:
-        return cluster_map
-    if not is_told:
-        old = dataclasses.replace(cluster_map, weights={}, format=1)
-        if not _all_strays(old, clients):
-            return old
-    raise ClusterMapError(
-        f"{strays}There are marks of cluster {cluster_map.cluster}, but no map: to make it again, give all its "
-        "ensembles in their old order"
-    )
+    elif strays := _all_strays(cluster_map, clients):
+        raise ClusterMapError(
+            f"{strays}There are marks of cluster {cluster_map.cluster}, but no map: to make it again, give all "
+            "its ensembles in their old order"
+        )
 
 
 def _verify_all_are_given(cluster_map: ClusterMap, clients: Mapping[str, AdminClient]) -> None:
@@ -67,7 +56,7 @@ def _verify_all_are_given(cluster_map: ClusterMap, clients: Mapping[str, AdminCl
     for name in cluster_map.placement:
         to_list = ["/", MIRRORS]
         for path, names, pin in listings(clients[name], to_list, []):
-            if pin is not None and pin.on is not None and pin.on not in cluster_map.ensembles:
+            if pin is not None and not pin.is_native and pin.on not in cluster_map.ensembles:
                 directories.setdefault(pin.on, []).append(logical(path))
             to_list += [child for each in names if each != PIN and (child := join(path, each)) not in OTHERS]
     if not directories:
@@ -123,7 +112,8 @@ def _strays(client: AdminClient, index: int, resolver: Resolver, ensembles: Sequ
                 continue
             if name == PIN:  # its directory has a mirror
                 d = resolver.known(path)
-                if d.is_native or (pin is not None and pin.on not in {None, ensembles[d.mirror.ensemble]}):
+                is_elsewhere = pin is not None and not pin.is_native and pin.on != ensembles[d.mirror.ensemble]
+                if d.is_native or is_elsewhere:
                     found.append(child)
             elif resolver.known(child).home == Place(index, child):
                 to_list.append(child)

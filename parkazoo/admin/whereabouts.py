@@ -134,7 +134,7 @@ class _Pins:
         pin = decode_pin(data)
         if pin is not None and pin.is_native:
             return d
-        if pin is None or pin.on is None:  # of an earlier version, when the first epoch was the only one
+        if pin is None:  # somebody else's: the directory is where it was before the map grew
             return directory(d.path, d.home, self._first.of_children(d.path))
         if pin.on not in self._map.names:
             raise ClusterMapError(

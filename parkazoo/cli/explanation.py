@@ -7,23 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 
 from parkazoo.admin import By, Whereabouts, describe_rule
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.epochs import MODULO
 from parkazoo.protocol.rendezvous import bid_of
 from parkazoo.protocol.resolver import Resolver
 
 
 def explain_children(cluster_map: ClusterMap, directory: str) -> Iterator[str]:
     """Lines for people."""
-    index = Resolver(cluster_map.make_placement()).known(directory).mirror.ensemble
-    name = cluster_map.names[index]
+    name = cluster_map.names[Resolver(cluster_map.make_placement()).known(directory).mirror.ensemble]
     if len(cluster_map.names) == 1:
         yield f"children: on {name}, which is the only ensemble"
     elif directory == "/zookeeper" or directory.startswith("/zookeeper/"):
         yield f"children: on {name}, the bootstrap ensemble, as everything in /zookeeper"
-    elif cluster_map.hash == MODULO:
-        count = len(cluster_map.placement) - len(cluster_map.unweighted)
-        yield f"children: on {name}, which is number {index} by the hash of {directory}, modulo {count}:"
-        yield f"    printf %s {shlex.quote(directory)} | sha256sum"
     else:
         yield f"children: on {name}, whose bid for {directory} is the highest:"
         yield from _first_bids(cluster_map, directory)
@@ -49,9 +43,6 @@ def _explain_guess(cluster_map: ClusterMap, directory: str, *, is_decided: bool)
     guess, newest = cluster_map.make_guess(), cluster_map.epochs[-1]
     would = "would have given them to" if is_decided else "gives new children to"
     winner = f"epoch {newest.number}, the newest, {would} {cluster_map.names[guess.of_children(directory)]}"
-    if not cluster_map.later and cluster_map.hash == MODULO:
-        yield f"{winner}, by the hash of {directory}, modulo {len(newest.weights)}"
-        return
     rule, key = guess.rule_of(directory), guess.key_of(directory)
     by = f" by its rule for {rule.prefix} ({describe_rule(rule)})" if rule is not None else ""
     yield f"{winner}, whose bid for {key} is the highest{by}:"

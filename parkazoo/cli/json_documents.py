@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.cluster_map import HASH, ClusterMap
 from parkazoo.protocol.placement import Place
 
 
@@ -23,7 +23,7 @@ def map_document(cluster_map: ClusterMap) -> dict[str, Any]:
         "map": cluster_map.epoch,
         "format": cluster_map.format,
         "form": cluster_map.form.word,
-        "hash": cluster_map.hash,
+        "hash": HASH,
         "bootstrap": cluster_map.bootstrap,
         "ensembles": dict(cluster_map.ensembles),
         "placement": list(cluster_map.placement),

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import read_map
-from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.cluster_map import HASH, ClusterMap
 from parkazoo.protocol.epochs import Epoch, Form
 
 
@@ -28,7 +28,7 @@ def print_map(console: Console, cluster_map: ClusterMap) -> None:
         carries = [*_carries(cluster_map, name), *(["the map"] if name == cluster_map.bootstrap else [])]
         servers = Text(cluster_map.ensembles[name].replace(",", "\n"), overflow="fold")
         table.add_row(name, servers, ", ".join(carries))
-    about = f"map {cluster_map.epoch}, format {cluster_map.format}, hash {cluster_map.hash}"
+    about = f"map {cluster_map.epoch}, format {cluster_map.format}, hash {HASH}"
     if cluster_map.form is not Form.PLAIN:
         newest = cluster_map.epochs[-1]
         about += f", form {cluster_map.form.word}; new directories: epoch {newest.number}"

@@ -311,7 +311,7 @@ def _audit_place(context: Context, d: Directory) -> Operation[list[Finding]]:
     except (NoAuthError, NoNodeError):
         return []
     pin, should = decode_pin(data), context.names[d.mirror.ensemble]
-    if pin is None or pin.on is None or pin.on == should:
+    if pin is None or pin.is_native or pin.on == should:
         return []
     kind = DIFFERING_PLACES if pin.on in context.names else UNKNOWN_ENSEMBLES
     return [Finding(kind, d.home.ensemble, d.path, f"on {pin.on} by its pin, on {should} by the map")]

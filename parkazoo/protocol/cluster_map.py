@@ -18,9 +18,7 @@ primary: a change is published when it is set there. Then it is written to the c
 
 The weights are shares of the directories. Ensembles that have come since are the last of the placement, without
 a weight in the first epoch: clients know them and may join them, and later epochs may give them a weight. Form,
-further epochs and rules (``epochs.py``) are for maps that change their placement. A map of format 1 has none of
-them; its hash, "sha256", is taken modulo the number of ensembles. It is read, and keeps its format until it gets
-ensembles or a form.
+further epochs and rules (``epochs.py``) are for maps that change their placement.
 
 Each ensemble also holds ``/parkazoo/ensemble``, ``{"cluster": ..., "name": ...}``, so that a client with a
 wrong address finds out before it writes.
@@ -34,13 +32,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.checked_json import quoted, typed, unique_keys, verify_keys
 from parkazoo.protocol.epochs import (
-    MODULO,
     UPGRADE,
     Epoch,
     Form,
@@ -48,26 +45,26 @@ from parkazoo.protocol.epochs import (
     follow,
     newest_of,
     next_epoch,
-    no_epochs,
     read_epochs,
     verify_known,
     verify_later,
     with_epochs,
 )
 from parkazoo.protocol.guess import Guess
-from parkazoo.protocol.placement import ENSEMBLE, MAP, Placement, modulo
+from parkazoo.protocol.placement import ENSEMBLE, MAP, Placement
 from parkazoo.protocol.rendezvous import rendezvous
 
-FORMAT = 2  # of new maps
-HASHES = {1: MODULO, FORMAT: "rendezvous-sha256"}  # by format
+FORMAT = 2
+HASH = "rendezvous-sha256"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 FIRST = "the servers of hosts"  # in place of an ensemble's name, until a client knows which one it is
 HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[\w.-]+)):(?P<port>[0-9]{1,5})")
-KEYS = frozenset({"format", "epoch", "cluster", "bootstrap", "ensembles", "hash", "placement", "retired"})
-KEYS_OF = {1: KEYS, FORMAT: KEYS | {"form", "epochs"}}
+KEYS = frozenset(
+    {"format", "epoch", "cluster", "bootstrap", "ensembles", "hash", "placement", "retired", "form", "epochs"}
+)
 
 # By their parameters, as long as a client uses them. Each remembers 65,536 paths, which is tens of MB.
-_shared: WeakValueDictionary[tuple[str, int, tuple[int, ...]], Placement] = WeakValueDictionary()
+_shared: WeakValueDictionary[tuple[int, tuple[int, ...]], Placement] = WeakValueDictionary()
 _shared_guesses: WeakValueDictionary[tuple[Any, ...], Guess] = WeakValueDictionary()
 
 
@@ -121,15 +118,15 @@ class ClusterMap:
     :param placement: names of the ensembles that carry znodes; a znode's ensemble is an index into it.
     :param bootstrap: name of the ensemble that holds the map and answers for ``/zookeeper``.
     :param weights: in the first epoch, of ensembles of the placement, by name: 0 to MOST_WEIGHT, 1 if not named.
-    :param format: decides the hash; only maps of format 2 have weights.
     :param unweighted: the ensembles at the end of the placement that have come since the first epoch, which gives
         them no weight.
     :param form: what clients may take for granted of each other.
     :param later: the newest epochs behind the first, which is made of `weights`; only maps of form GROWN have any.
-    :param had_format_1: the hash of the first epoch is that of format 1.
     :param retired: names of ensembles that were taken out and are not back. Clients may still use these by them.
     :raises ClusterMapError: if an invariant does not hold.
     """
+
+    format: ClassVar[int] = FORMAT
 
     cluster: str
     ensembles: Mapping[str, str]
@@ -137,11 +134,9 @@ class ClusterMap:
     bootstrap: str
     epoch: int = field(default=1)
     weights: Mapping[str, int] = field(default_factory=dict)
-    format: int = field(default=FORMAT)
     unweighted: tuple[str, ...] = field(default=())
     form: Form = field(default=Form.PLAIN)
     later: tuple[Epoch, ...] = field(default=())
-    had_format_1: bool = field(default=False)
     retired: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
@@ -171,12 +166,7 @@ class ClusterMap:
         if late := [name for name in self.unweighted if name not in self.placement[len(self._weighted) :]]:
             raise ClusterMapError(f"no weight is given for ensemble {', '.join(late)}")
         verify_known(self.weights, self._weighted)
-        first = self.epochs[0]  # which validates it
-        if self.hash == MODULO and set(first.weights.values()) != {1}:
-            raise ClusterMapError("a map of format 1 has no weights")
-        if self.format == 1 and (self.unweighted or self.retired or self.form or self.had_format_1):
-            raise ClusterMapError("a map of format 1 has neither a form nor epochs")
-        verify_later(self.later, self.placement, self.form)
+        verify_later(self.epochs[1:], self.placement, self.form)  # the first one has verified itself
 
     @property
     def shares(self) -> tuple[int, ...]:
@@ -186,11 +176,6 @@ class ClusterMap:
     @property
     def _weighted(self) -> tuple[str, ...]:
         return self.placement[: len(self.placement) - len(self.unweighted)]
-
-    @property
-    def hash(self) -> str:
-        """Of the first epoch."""
-        return MODULO if self.had_format_1 else HASHES[self.format]
 
     @property
     def epochs(self) -> tuple[Epoch, ...]:
@@ -211,9 +196,6 @@ class ClusterMap:
             and (self._weighted, self.weights) == (before._weighted, before.weights)
             and follow(self.later, before.later)
             and {*kept}.isdisjoint(self.unused)
-            and self.format >= before.format
-            # On one ensemble both hashes place all alike.
-            and (self.hash == before.hash or (len(self._weighted) == 1 and self.format > before.format))
         )
 
     @property
@@ -249,7 +231,7 @@ class ClusterMap:
                 raise ClusterMapError(f"the map has an ensemble {name} already")
         more = {name: format_hosts(parse_hosts(servers)) for name, servers in hosts.items()}
         return replace(
-            self._in_format_2(),
+            self,
             epoch=self.epoch + 1,
             ensembles={**self.ensembles, **more},
             placement=(*self.placement, *more),
@@ -263,7 +245,7 @@ class ClusterMap:
             return self
         if form != self.form + 1 and (self.form, form) != (Form.TOLERANT, Form.PLAIN):
             raise ClusterMapError(f"a map of form {self.form.word} cannot become {form.word} in one step")
-        return replace(self._in_format_2(), epoch=self.epoch + 1, form=form)
+        return replace(self, epoch=self.epoch + 1, form=form)
 
     def with_epoch(self, weights: Mapping[str, int], rules: Sequence[Rule]) -> ClusterMap:
         """The next map, with one more epoch. Of those behind the first, only the newest are kept.
@@ -274,30 +256,23 @@ class ClusterMap:
         later = (*self.later, next_epoch(self.epochs, weights, rules))
         return replace(self, epoch=self.epoch + 1, later=newest_of(later))
 
-    def _in_format_2(self) -> ClusterMap:
-        """The same placement. On one ensemble it is that of the newer hash too, which more clients can read."""
-        if self.format > 1:
-            return self
-        return replace(self, format=FORMAT, had_format_1=len(self.placement) > 1)
-
     def make_placement(self) -> Placement:
         """Where znodes live by the first epoch; the ensembles' indexes are those of :attr:`names`.
 
         Clients of a process with the same placement share it, and the places that it remembers.
         """
         shares, bootstrap = self.shares, self.names.index(self.bootstrap)
-        key = self.hash, bootstrap, shares
+        key = bootstrap, shares
         placement = _shared.get(key)
         if placement is None:
-            choose = modulo(len(self._weighted)) if self.hash == MODULO else rendezvous(shares)
-            placement = _shared.setdefault(key, Placement(len(shares), bootstrap, choose))
+            placement = _shared.setdefault(key, Placement(len(shares), bootstrap, rendezvous(shares)))
         return placement
 
     def make_guess(self) -> Guess:
         """Where the newest epoch puts the children of directories; shared, and with indexes, as the placement."""
         first, newest = self.make_placement(), self.later[-1] if self.later else None
         choices = [newest.shares(self.placement, rule) for rule in (None, *newest.rules)] if newest else []
-        key = self.hash, first.bootstrap, self.shares, newest and newest.rules, *choices
+        key = first.bootstrap, self.shares, newest and newest.rules, *choices
         guess = _shared_guesses.get(key)
         if guess is None:
             guess = _shared_guesses.setdefault(key, Guess(first, self.placement, newest))
@@ -306,25 +281,23 @@ class ClusterMap:
     def to_json(self) -> bytes:
         """The bytes to store at ``/parkazoo/map``."""
         document = {
-            "format": self.format,
+            "format": FORMAT,
             "epoch": self.epoch,
             "cluster": self.cluster,
             "bootstrap": self.bootstrap,
             "ensembles": dict(self.ensembles),
-            "hash": HASHES[self.format],
+            "hash": HASH,
             "placement": list(self.placement),
         }
         if self.retired:
             document["retired"] = list(self.retired)
-        if self.format > 1:
-            return with_epochs(document | {"form": self.form.word}, self.epochs, self.had_format_1).encode()
-        return json.dumps(document, indent=2).encode()
+        return with_epochs(document | {"form": self.form.word}, self.epochs).encode()
 
     @classmethod
     def from_json(cls, data: bytes | None) -> ClusterMap:
         """Parse what ``/parkazoo/map`` holds.
 
-        :raises ClusterMapError: if it is damaged, of a newer format, or breaks an invariant.
+        :raises ClusterMapError: if it is damaged, of another format, or breaks an invariant.
         """
         try:
             document = json.loads((data or b"").decode(), object_pairs_hook=unique_keys)
@@ -333,16 +306,15 @@ class ClusterMap:
         if not isinstance(document, dict):
             raise ClusterMapError("it is damaged (not a JSON object)")
         number = typed(document, "format", int)
-        if number > FORMAT:
-            raise ClusterMapError(f"it has format {number}; this ParKazoo reads up to {FORMAT}: {UPGRADE}")
-        if number < 1:
-            raise ClusterMapError(f"it is damaged (format {number})")
-        document.setdefault("retired", [])
-        verify_keys(document, KEYS_OF[number])
-        if document["hash"] != HASHES[number]:
+        if number != FORMAT:
+            advice = f": {UPGRADE}" if number > FORMAT else ""
             raise ClusterMapError(
-                f"it asks for hash {quoted(document['hash'])}; in format {number} ParKazoo knows {HASHES[number]}"
+                f"it has format {number}, which this ParKazoo does not know, only {FORMAT}{advice}"
             )
+        document.setdefault("retired", [])
+        verify_keys(document, KEYS)
+        if document["hash"] != HASH:
+            raise ClusterMapError(f"it asks for hash {quoted(document['hash'])}; this ParKazoo knows {HASH}")
         ensembles = typed(document, "ensembles", dict)
         placement, retired = typed(document, "placement", list), typed(document, "retired", list)
         if not all(isinstance(each, str) for each in (*ensembles.values(), *placement, *retired)):
@@ -350,7 +322,7 @@ class ClusterMap:
         epoch = typed(document, "epoch", int)
         if epoch < 1:
             raise ClusterMapError(f"it is damaged (epoch {epoch})")
-        epochs = read_epochs(document, placement) if number > 1 else no_epochs(placement)
+        epochs = read_epochs(document, placement)
         return cls(
             cluster=typed(document, "cluster", str),
             ensembles=ensembles,
@@ -362,11 +334,9 @@ class ClusterMap:
                 for name, each in epochs.first.items()
                 if (name in placement, type(each), each) != (True, int, 1)
             },
-            format=number,
             unweighted=tuple(name for name in placement if name not in epochs.first),
             form=epochs.form,
             later=epochs.later,
-            had_format_1=epochs.is_modulo,
             retired=tuple(retired),
         )
 

@@ -9,9 +9,9 @@
       ]}
     ]
 
-The first epoch decides as the map did when it was made; it has no rules. If the map had format 1 then, it also has
-``"hash": "sha256"``. Of the others only the newest decides, so those before the newest few are forgotten. Nobody
-needs them: a pin has the name of its ensemble, and each epoch names all ensembles that one before it has named.
+The first epoch decides as the map did when it was made; it has no rules. Of the others only the newest decides, so
+those before the newest few are forgotten. Nobody needs them: a pin has the name of its ensemble, and each epoch
+names all ensembles that one before it has named.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from parkazoo.protocol.checked_json import quoted, typed, verify_keys
 from parkazoo.protocol.placement import is_of_zookeeper, is_reserved
 from parkazoo.protocol.rendezvous import MOST_WEIGHT
 
-MODULO = "sha256"  # the hash of maps of format 1
 EPOCHS_KEPT = 8  # behind the first: each repeats all rules, and the map has to fit into a znode
 BYTES_KEPT = 250_000  # so large they are together, if they are several
 EACH = "/*"  # at the end of a prefix: each child of that directory
@@ -186,16 +185,12 @@ def follow(later: Sequence[Epoch], before: Sequence[Epoch]) -> bool:
     )
 
 
-def with_epochs(document: Mapping[str, Any], epochs: Sequence[Epoch], is_modulo: bool) -> str:
+def with_epochs(document: Mapping[str, Any], epochs: Sequence[Epoch]) -> str:
     """A map as JSON that people can read, but with a line for each epoch: there may be thousands of rules.
 
     :param document: the rest of the map.
-    :param is_modulo: the first one has the hash of format 1.
     """
-    first, *later = (each.to_document() for each in epochs)
-    if is_modulo:
-        first["hash"] = MODULO
-    lines = ",\n    ".join(map(json.dumps, (first, *later)))
+    lines = ",\n    ".join(json.dumps(each.to_document()) for each in epochs)
     return f'{json.dumps(document, indent=2)[:-2]},\n  "epochs": [\n    {lines}\n  ]\n}}'
 
 
@@ -240,20 +235,11 @@ def _rule_document(rule: Rule) -> dict[str, Any]:
 
 
 class Epochs(NamedTuple):
-    """What is read of them. The weights of the first one are not validated.
-
-    :param is_modulo: the first one has the hash of format 1.
-    """
+    """What is read of them. The weights of the first one are not validated."""
 
     form: Form
     first: dict[str, Any]
-    is_modulo: bool
     later: tuple[Epoch, ...]
-
-
-def no_epochs(placement: Sequence[str]) -> Epochs:
-    """What a map of format 1 says of them."""
-    return Epochs(Form.PLAIN, dict.fromkeys(placement, 1), False, ())
 
 
 def read_epochs(document: Mapping[str, Any], placement: Sequence[str]) -> Epochs:
@@ -264,16 +250,13 @@ def read_epochs(document: Mapping[str, Any], placement: Sequence[str]) -> Epochs
     if not epochs or not all(isinstance(each, dict) for each in epochs):
         raise ClusterMapError(f"it is damaged ('epochs' is {quoted(epochs)})")
     first, *later = epochs
-    is_modulo = "hash" in first
-    if is_modulo and first["hash"] != MODULO:
-        raise ClusterMapError(f"it is damaged ('hash'{IN_EPOCHS} is {quoted(first['hash'])}, not {MODULO})")
-    verify_keys(first, KEYS_OF_EPOCH | {"hash"} if is_modulo else KEYS_OF_EPOCH, IN_EPOCHS)
+    verify_keys(first, KEYS_OF_EPOCH, IN_EPOCHS)
     if (number := typed(first, "epoch", int, IN_EPOCHS)) != 1:
         raise ClusterMapError(f"it is damaged (the first of 'epochs' is {quoted(number)})")
     if typed(first, "rules", list, IN_EPOCHS):
         raise ClusterMapError(f"its first epoch has rules: {UPGRADE}")
     weights = typed(first, "weights", dict, IN_EPOCHS)
-    return Epochs(FORMS[word], weights, is_modulo, tuple(_read_epoch(each, placement) for each in later))
+    return Epochs(FORMS[word], weights, tuple(_read_epoch(each, placement) for each in later))
 
 
 def _read_epoch(document: Mapping[str, Any], placement: Sequence[str]) -> Epoch:

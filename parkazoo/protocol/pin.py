@@ -14,13 +14,13 @@ class Pin(NamedTuple):
 
     :param ctime: when the fence was created, in ms since 1970.
     :param version: the fence's version.
-    :param on: the name of the ensemble that holds the children; None in a pin of an earlier version of ParKazoo,
-        and if it is no name. :param is_native: the children are children of the home.
+    :param on: the name of the ensemble that holds the children; empty if `is_native`.
+    :param is_native: the children are children of the home.
     """
 
     ctime: int
     version: int
-    on: str | None = None
+    on: str = ""
     is_native: bool = False
 
 
@@ -33,12 +33,12 @@ def encode_pin(fence: Any, on: str) -> bytes:
 
 
 def decode_pin(data: bytes) -> Pin | None:
-    """What a pin holds; None if it is not ParKazoo's."""
+    """What a pin holds; None if ParKazoo has not written it."""
     with suppress(ValueError, OverflowError, RecursionError, TypeError, KeyError, AttributeError):
         content = json.loads(data)
         if content.get("native") is True:
             return Pin(0, 0, is_native=True)
         ctime, version = content["fence"]
-        on = content.get("on")
-        return Pin(int(ctime), int(version), on if isinstance(on, str) and NAME.fullmatch(on) else None)
+        if NAME.fullmatch(content["on"]):
+            return Pin(int(ctime), int(version), content["on"])
     return None

@@ -139,11 +139,6 @@ class Directory(NamedTuple):
         return f"{self.pin}/{name}"
 
 
-def modulo(ensembles: int) -> Callable[[str], int]:
-    """The rule of maps of format 1."""
-    return lambda directory: hash_of(directory) % ensembles
-
-
 class Placement:
     """The placement of a tree over `ensembles` ensembles, pure and the same on every machine.
 

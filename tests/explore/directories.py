@@ -20,14 +20,15 @@ from parkazoo.kazoo_private import (
     SetData,
     Transaction,
 )
-from parkazoo.protocol.placement import Placement, modulo, split
+from parkazoo.protocol.placement import Placement, hash_of, split
 from tests.explore.alone import find_directory, issue, must, prepared
 from tests.explore.lives import mirrored
 from tests.explore.model import Model
 from tests.explore.scenario import Asking, Beginning, Violation
 from tests.explore.znodes import WORLD, Request
 
-PLACEMENT = Placement(2, choose=modulo(2))  # homes on 1, mirrors on 0: openings serve requests in that order
+# Homes on 1, mirrors on 0: openings serve requests in that order.
+PLACEMENT = Placement(2, choose=lambda directory: hash_of(directory) % 2)
 D = find_directory(PLACEMENT, False)
 NATIVE = find_directory(PLACEMENT, True)
 CLOSED = [ACL(Permissions.ALL & ~Permissions.WRITE, WORLD)]

@@ -105,7 +105,7 @@ class CommandTest(MapCase):
             "map": 1,
             "format": 2,
             "form": "plain",
-            "hash": made.hash,
+            "hash": "rendezvous-sha256",
             "bootstrap": "a",
         }
         about |= {"ensembles": self.all, "placement": ["a", "b", "c"], "unused": [], "retired": []}

@@ -9,19 +9,14 @@ from typing import Any
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 
-FORMAT_1: dict[str, Any] = {
-    "format": 1,
+GOOD: dict[str, Any] = {
+    "format": 2,
     "epoch": 1,
     "cluster": "5d3c",
     "bootstrap": "a",
     "ensembles": {"a": "h1:2181,h2:2181", "b": "h3:2181"},
-    "hash": "sha256",
-    "placement": ["a", "b"],
-}
-GOOD: dict[str, Any] = {
-    **FORMAT_1,
-    "format": 2,
     "hash": "rendezvous-sha256",
+    "placement": ["a", "b"],
     "form": "plain",
     "epochs": [{"epoch": 1, "weights": {"a": 1, "b": 1}, "rules": []}],
 }

@@ -74,7 +74,6 @@ class TestNewerOf(unittest.TestCase):
             {"placement": ("b", "a", "c")},
             {"bootstrap": "b"},
             {"weights": {"b": 2}},
-            {"format": 1},
             {"ensembles": {"a": "h:1", "b": "h:2"}, "placement": ("a", "b")},
             {"ensembles": {**KNOWN.ensembles, "d": "h:4"}, "placement": ("a", "b", "c", "d")},
             {
@@ -125,17 +124,6 @@ class TestNewerOf(unittest.TestCase):
         grown = with_more(apart, b="h:2")
         self.assertIs(newer_of(apart, grown, "h:2"), grown)
         self.assertEqual(grown.names, ("a", "b", "z"))
-
-    def test_another_format(self) -> None:
-        """One ensemble has all, whatever the format. Maps of several ensembles keep theirs."""
-        one = ClusterMap("test", {"a": "h:1"}, ("a",), "a", format=1)
-        for newer in (replace(one, epoch=2, format=2), with_more(replace(one, format=2), b="h:2")):
-            self.assertIs(newer_of(one, newer, "h:1"), newer)
-            with self.assertRaisesRegex(ClusterMapError, "places znodes otherwise"):
-                newer_of(newer, replace(one, epoch=3), "h:1")
-        old = replace(KNOWN, format=1)
-        with self.assertRaisesRegex(ClusterMapError, "places znodes otherwise"):
-            newer_of(old, replace(KNOWN, epoch=4), "h:1")
 
 
 class TestNameIn(unittest.TestCase):

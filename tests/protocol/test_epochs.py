@@ -16,7 +16,7 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.atlas import newer_of
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import BYTES_KEPT, EPOCHS_KEPT, Epoch, Form, Rule
-from tests.protocol.map_documents import FORMAT_1, GOOD, OTHER_VALUES, ReadCase, encoded
+from tests.protocol.map_documents import GOOD, OTHER_VALUES, ReadCase, encoded
 from tests.protocol.test_fuzz import JSON, PATH, TEXT, fuzzed
 
 PLAIN = ClusterMap("5d3c", {"a": "h1:1", "b": "h2:1"}, ("a", "b"), "a")
@@ -175,43 +175,6 @@ class TestRead(ReadCase):
         self.assertEqual(ClusterMap.from_json(made.to_json()), made)
 
 
-class TestFormat1(ReadCase):
-    """Such a map can grow: its first epoch keeps the hash."""
-
-    OLD = ClusterMap.from_json(json.dumps(FORMAT_1).encode())
-
-    def test_turned_into_format_2(self) -> None:
-        for newer in (self.OLD.with_form(Form.TOLERANT), self.OLD.with_ensembles({"c": "h9:1"})):
-            document = json.loads(newer.to_json())
-            self.assertEqual((document["format"], document["hash"]), (2, "rendezvous-sha256"))
-            self.assertEqual(document["epochs"], [{**FIRST, "hash": "sha256"}])
-            self.assertEqual(ClusterMap.from_json(newer.to_json()), newer)
-            self.assertTrue(newer.continues(self.OLD))
-            self.assertFalse(self.OLD.continues(newer))
-            self.assertFalse(replace(newer, had_format_1=False).continues(self.OLD))
-            before, after, guess = self.OLD.make_placement(), newer.make_placement(), newer.make_guess()
-            for path in ("/", "/app", *(f"/app/{number}" for number in range(100))):
-                self.assertEqual(after.directory(path), before.directory(path))
-                self.assertEqual(guess.of_children(path), before.of_children(path))
-
-    def test_of_one_ensemble(self) -> None:
-        """Both hashes put everything there: the newer one is known to more clients."""
-        one = ClusterMap("5d3c", {"a": "h1:1"}, ("a",), "a", format=1)
-        newer = one.with_ensembles({"b": "h2:1"})
-        self.assertEqual((newer.format, newer.hash), (2, "rendezvous-sha256"))
-        self.assertTrue(newer.continues(one))
-
-    def test_refused(self) -> None:
-        for value in ("rendezvous-sha256", "md5", None, 1, []):
-            self.assert_refused(encoded(epochs=[{**FIRST, "hash": value}]), "'hash' in 'epochs' is .*, not sha256")
-        self.assert_refused(
-            encoded(epochs=[{**FIRST, "hash": "sha256", "weights": {"a": 1, "b": 2}}]), "format 1 has no weights"
-        )
-        for changes in ({"form": Form.GROWN}, {"unweighted": ("b",)}, {"retired": ("c",)}, {"had_format_1": True}):
-            with self.subTest(changes), self.assertRaisesRegex(ClusterMapError, "neither a form nor epochs"):
-                replace(self.OLD, **changes)  # type: ignore[arg-type]
-
-
 class TestChanges(unittest.TestCase):
     def test_the_way_of_a_map(self) -> None:
         """From one ensemble to three; each map continues all before it, and none after it."""
@@ -249,7 +212,6 @@ class TestChanges(unittest.TestCase):
             {"cluster": "other"},
             {"bootstrap": "b"},
             {"placement": ("b", "a")},
-            {"had_format_1": True},
         ):
             with self.subTest(changes):
                 self.assertFalse(replace(more, **changes).continues(before))  # type: ignore[arg-type]

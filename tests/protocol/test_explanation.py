@@ -46,14 +46,6 @@ class TestExplanation(unittest.TestCase):
                         bids[name] = bid
                 self.assertIn(f"on {max(bids, key=lambda each: bids[each])}, ", first)
 
-    def test_format_1(self) -> None:
-        first, command = explain_children(replace(MAP, format=1), "/app/jobs")
-        number = int(by_hand(command).split()[0], 16) % 3
-        self.assertEqual(
-            first,
-            f"children: on {MAP.placement[number]}, which is number {number} by the hash of /app/jobs, modulo 3:",
-        )
-
     def test_no_hash(self) -> None:
         apart = ClusterMap("test", {"a": "a:1", "b": "b:1"}, ("a",), "b")
         alone = ClusterMap("test", {"a": "a:1"}, ("a",), "a")

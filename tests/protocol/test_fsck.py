@@ -155,9 +155,10 @@ class LossTest(unittest.TestCase):
             b"",
             b"{",
             b"[]",
-            b'{"fence": 1}',
-            b'{"fence": [null, 1]}',
-            b'{"fence": [1e999, 1]}',
+            b'{"fence": 1, "on": "e1"}',
+            b'{"fence": [1, 0]}',
+            b'{"fence": [null, 1], "on": "e1"}',
+            b'{"fence": [1e999, 1], "on": "e1"}',
             b"[" * 100_000,
             b"\xff",
         ):

@@ -40,11 +40,6 @@ class PlacesTest(unittest.TestCase):
         self.assertEqual(seen.suspects, ())
         return [finding.kind.name for finding in seen.findings]
 
-    def test_a_pin_of_an_earlier_version(self) -> None:
-        run(self.model, promote(self.context, self.d))
-        self.say(b'{"fence": [1, 0]}')
-        self.assertEqual(self.kinds(), [])
-
     def test_a_pin_of_another_map(self) -> None:
         """Whatever else is there, nothing but this is said of it: no repair makes it look right."""
         named = {"e9": "unknown-ensembles", f"e{self.d.home.ensemble}": "differing-places"}

@@ -38,7 +38,7 @@ class JudgeTest(unittest.TestCase):
             (changed(3, "77aa").to_json(), CopyKind.FOREIGN, True, "it is of cluster 77aa"),
             (changed(9, "77aa").to_json(), CopyKind.FOREIGN, True, "it is of cluster 77aa"),
             (b"", CopyKind.DAMAGED, True, "it is damaged (not JSON: "),
-            (b'{"format": 3}', CopyKind.DAMAGED, True, "it has format 3; this ParKazoo reads up to 2"),
+            (b'{"format": 3}', CopyKind.DAMAGED, True, "it has format 3, which this ParKazoo does not know"),
         ):
             with self.subTest(about):
                 copy = judge_copy(data, PUBLISHED)

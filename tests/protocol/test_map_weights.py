@@ -1,42 +1,24 @@
-"""What decides where znodes live: the format of a map, its weights, and what a later ParKazoo may write in it."""
+"""What decides where znodes live: the weights of a map, and what a later ParKazoo may write in it."""
 
 from __future__ import annotations
 
 import json
 
-from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from tests.protocol.map_documents import FORMAT_1, GOOD, OTHER_VALUES, ReadCase, encoded, weighted, with_first
+from tests.protocol.map_documents import GOOD, OTHER_VALUES, ReadCase, encoded, weighted, with_first
 
 
-class TestFormats(ReadCase):
-    def test_format_1(self) -> None:
-        """It stays what it was, whatever is changed in it."""
-        found = ClusterMap.from_json(json.dumps(FORMAT_1).encode())
-        self.assertEqual((found.format, found.hash, found.shares), (1, "sha256", (1, 1)))
-        self.assertEqual(json.loads(found.to_json()), FORMAT_1)
-        moved = {**FORMAT_1, "epoch": 2, "ensembles": {"a": "h1:2181,h2:2181", "b": "h4:1"}}
-        self.assertEqual(json.loads(found.with_hosts({"b": "h4:1"}).to_json()), moved)
-        self.assertNotEqual(found, ClusterMap.from_json(encoded()))
-
-    def test_format_1_has_its_own_keys(self) -> None:
+class TestWeights(ReadCase):
+    def test_each_key_is_needed(self) -> None:
         for key in ("form", "epochs"):
-            self.assert_refused(json.dumps({**FORMAT_1, key: GOOD[key]}).encode(), f"unknown.*{key}")
             self.assert_refused(
                 json.dumps({k: v for k, v in GOOD.items() if k != key}).encode(), f"missing.*{key}"
             )
-        self.assert_refused(
-            json.dumps({**FORMAT_1, "hash": GOOD["hash"]}).encode(), "rendezvous.*format 1.*sha256"
-        )
-        self.assert_refused(encoded(hash="sha256"), "'sha256'; in format 2 .*rendezvous-sha256")
-        with self.assertRaisesRegex(ClusterMapError, "format 1 has no weights"):
-            ClusterMap("5d3c", GOOD["ensembles"], ("a", "b"), "a", weights={"a": 2}, format=1)
 
-    def test_the_format_decides_the_placement(self) -> None:
-        old, new = (ClusterMap.from_json(json.dumps(each).encode()).make_placement() for each in (FORMAT_1, GOOD))
-        # See test_placement, MODULO and HIGHEST.
-        self.assertEqual([old.of_children(path) for path in ("/", "/app", "/app/jobs")], [1, 1, 0])
-        self.assertEqual([new.of_children(path) for path in ("/", "/app", "/app/jobs")], [0, 0, 1])
+    def test_the_highest_word_wins(self) -> None:
+        placement = ClusterMap.from_json(encoded()).make_placement()
+        # See test_placement, HIGHEST.
+        self.assertEqual([placement.of_children(path) for path in ("/", "/app", "/app/jobs")], [0, 0, 1])
 
     def test_weights(self) -> None:
         found = ClusterMap.from_json(weighted(a=0, b=3))

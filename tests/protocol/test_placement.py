@@ -22,7 +22,6 @@ from parkazoo.protocol.placement import (
     is_reserved,
     join,
     logical,
-    modulo,
     split,
     unescape,
 )
@@ -44,15 +43,6 @@ HIGHEST = {
     "/zookeeperx": (0, 0, 0, 0, 5, 5),
     "/ünï/код": (0, 1, 1, 1, 1, 1),
     "/a%2Fb": (0, 0, 2, 2, 2, 2),
-}
-# What those numbers are modulo 1, 2, 3, 5 and 7. Made with: echo "ibase=16; NUMBER % N" | bc
-MODULO = {
-    "/": (0, 1, 2, 4, 4),
-    "/app": (0, 1, 0, 0, 5),
-    "/app/jobs": (0, 0, 1, 4, 5),
-    "/zookeeperx": (0, 1, 2, 1, 2),
-    "/ünï/код": (0, 0, 0, 3, 2),
-    "/a%2Fb": (0, 0, 0, 1, 5),
 }
 NAMES = (
     "a",
@@ -92,11 +82,6 @@ class HashTest(unittest.TestCase):
     def test_known_ensembles(self) -> None:
         for path, expected in HIGHEST.items():
             found = tuple(Placement(n).of_children(path) for n in (1, 2, 3, 5, 7, 8))
-            self.assertEqual(found, expected, path)
-
-    def test_known_ensembles_in_format_1(self) -> None:
-        for path, expected in MODULO.items():
-            found = tuple(Placement(n, choose=modulo(n)).of_children(path) for n in (1, 2, 3, 5, 7))
             self.assertEqual(found, expected, path)
 
     def test_same_in_another_process(self) -> None:

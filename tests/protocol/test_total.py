@@ -12,12 +12,10 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create, Exists, GetChildren, GetData, SetData
 from parkazoo.protocol.past import CATCH_UP
-from parkazoo.protocol.placement import Placement, modulo
 from tests.explore.alone import find_directory, issue, prepared
 from tests.explore.client import Client
+from tests.explore.directories import PLACEMENT, D
 
-PLACEMENT = Placement(2, choose=modulo(2))
-D = find_directory(PLACEMENT, False)
 X, Y = D + "/x", D + "/y"  # on another ensemble than the root's children
 R, S = (find_directory(PLACEMENT, True, name=name) for name in "rs")
 GET_X, GET_Y, GET_R, GET_S = (GetData(path, None) for path in (X, Y, R, S))

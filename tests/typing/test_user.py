@@ -86,8 +86,6 @@ INTERNAL = {
     ClusterMap: {
         "continues",
         "from_json",
-        "had_format_1",
-        "hash",
         "identity",
         "later",
         "make_guess",

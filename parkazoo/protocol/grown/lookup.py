@@ -211,7 +211,7 @@ def decided(context: GrownContext, d: Directory, data: bytes) -> Operation[int]:
     pin = decode_pin(data)
     if pin is not None and pin.is_native:
         return NATIVE
-    if pin is None or pin.on is None:  # of an earlier version, when the first epoch was the only one
+    if pin is None:  # somebody else's: the directory is where it was before the map grew
         return context.places.first.of_children(d.path)
     if pin.on not in context.names:
         # No epoch with that name was published before this ensemble's copy of the map had it.
