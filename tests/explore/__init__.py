@@ -9,7 +9,8 @@ Each file stands on those above it:
 - ``judge``: whether that could have come from one ZooKeeper
 - ``words``, ``tell``: a violation as people read it; ``explorer``: visits all that can happen
 - ``directories``, ``families``, ``chosen``, ``mutants``: scenarios by name; ``replay``: lets one happen again;
-  ``visits``: what `make explore` visits; ``visitor``, ``mutation``: what these have in common with ``sessions``
+  ``visits``: what `make explore` visits; ``visitor``: what these have in common with ``sessions``
+- ``mutation``, ``edits``: how a mutant is made: a wrong function in place of a right one; other steps and answers
 - ``pinned``, ``grown``, ``grown_families``, ``grown_deep``, ``grown_levels``, ``grown_mutants``: the same for maps
   that have grown
 - ``sessions``: the same for connections and sessions that are lost, expire and begin anew

@@ -1,18 +1,42 @@
 """Mutations of the protocol, each of which breaks a promise in the explorer's sight.
 
-A mutant is a production function with a piece of its source replaced. The same scenario without it is clean.
+In a mutant a function of production code is wrong, or what an operation sends or is answered. The same scenario
+without it is clean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
+from unittest.mock import patch
 
-from parkazoo.kazoo_private import Delete, Exists, GetChildren, GetData, SetACL, Transaction
-from parkazoo.protocol import directory, operations
-from parkazoo.protocol.order import Order
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from parkazoo.kazoo_private import (
+    Create,
+    Delete,
+    Exists,
+    GetACL,
+    GetChildren,
+    GetChildren2,
+    GetData,
+    SetACL,
+    Transaction,
+)
+from parkazoo.protocol import directory
+from parkazoo.protocol.context import Context
+from parkazoo.protocol.directory import delete_marked, help_delete, leave_mark, remove_mirror, try_promote
+from parkazoo.protocol.grown.places import Places
+from parkazoo.protocol.operations import look_again
+from parkazoo.protocol.order import CONFLICTS, TRUST, WRITE
 from parkazoo.protocol.past import Change, Past
+from parkazoo.protocol.pin import decode_pin, encode_pin
+from parkazoo.protocol.placement import DONE, Directory, split
+from parkazoo.protocol.resolver import Resolver
+from parkazoo.protocol.steps import Operation, Request, Step
 from tests.explore.chosen import (
     A_CRASH,
     AGAIN,
@@ -28,14 +52,37 @@ from tests.explore.chosen import (
     Case,
 )
 from tests.explore.directories import CLOSED, WATCH, D, acls_are_alike, create
+from tests.explore.edits import (
+    Between,
+    Generate,
+    Running,
+    answered,
+    apart,
+    edited,
+    in_multi,
+    is_mark,
+    is_mirror,
+    is_of_fence,
+    is_pin,
+    like,
+    lists_marks,
+    passed,
+    through,
+    unasked,
+    unbumped,
+    with_newest_fence,
+    without,
+)
 from tests.explore.families import X, Y, name_of
-from tests.explore.mutation import Mutation
+from tests.explore.mutation import Fault, Mutation, in_calls, instead, together
 from tests.explore.scenario import Asking, Bounds, Program, Promises, Requests, Scenario, Stop, Troubles, Turn
 from tests.explore.visitor import ANYTHING
-from tests.explore.znodes import Request
+from tests.explore.znodes import path_of
 
 OPEN = create(X).acl
 ORPHAN, TWICE, WRONG, ACLS = "orphan", "2 mirrors in one life", "not linearizable", "another ACL"
+FORGETTING = Resolver.forget, Resolver.forget_all, Places.forget  # what a create makes had an earlier life
+IsBehind = Callable[[Past, int, str], bool]
 
 
 @dataclass(frozen=True)
@@ -49,8 +96,135 @@ class Mutant(Mutation):
     case: Case
 
 
-READ_FENCE = "yield from _stat_of_fence(d, (yield from ask(d.mirror.ensemble, Exists(d.fence, None))))"
-READ_ACL_AGAIN = "    acl = yield from _acl_of(d, known, answer)"
+# ---- what is wrong -----------------------------------------------------------------------------
+
+
+def does_not_see_above(right: IsBehind) -> IsBehind:
+    def wrong(past: Past, ensemble: int, path: str) -> bool:
+        with patch.object(past, "_named", {path: past._named[path]} if path in past._named else {}):
+            return right(past, ensemble, path)
+
+    return wrong
+
+
+def does_not_see_below(right: IsBehind) -> IsBehind:
+    def wrong(past: Past, ensemble: int, path: str) -> bool:
+        with patch.object(past, "_below", {}):
+            return right(past, ensemble, path)
+
+    return wrong
+
+
+def forgets_what_failed(right: Callable[..., None]) -> Callable[..., None]:
+    def wrong(change: Change, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or kind is GeneratorExit:
+            right(change, kind, error, trace)
+        else:
+            change._past._named.pop(change.paths[0])
+
+    return wrong
+
+
+def does_not_count(right: Callable[..., None]) -> Callable[..., None]:
+    def wrong(past: Past, change: Change, is_executed: bool) -> None:
+        count, of_change = past._count, change.count
+        right(past, change, is_executed)
+        past._count, change.count = count, of_change
+        past._written = [min(each, count) for each in past._written]
+
+    return wrong
+
+
+def remembering(creates: Running) -> Fault:
+    """As long as a create runs, what was known of the earlier life of its path is not forgotten."""
+
+    def keeps(right: Callable[..., None]) -> Callable[..., None]:
+        def wrong(memory: object, path: str) -> None:
+            if not any(path.startswith(request.path) for _, request in creates.now):
+                right(memory, path)
+
+        return wrong
+
+    return together(in_calls(Create, creates), *(instead(forget, keeps) for forget in FORGETTING))
+
+
+def any_version_of(fits: Callable[[Request], bool]) -> Callable[[Request], Request]:
+    def edit(request: Request) -> Request:
+        return request._replace(version=-1) if hasattr(request, "version") and fits(request) else request
+
+    return edit
+
+
+def pins_home(context: Context, *_: object) -> Between:
+    def between(steps: tuple[Step, ...]) -> Operation[list[Any]]:
+        sent = [(ensemble, in_multi(partial(named, ensemble), request)) for ensemble, request in steps]
+        return (yield like(steps, sent))
+
+    def named(ensemble: int, request: Request) -> Request:
+        """A pin names the ensemble that it is sent to."""
+        pin = decode_pin(request.data) if isinstance(request, Create) and is_pin(request) else None
+        return request if pin is None else request._replace(data=encode_pin(pin, context.names[ensemble]))
+
+    return between
+
+
+def believes_first_acl(*_: object) -> Between:
+    first: dict[str, Any] = {}
+
+    def between(steps: tuple[Step, ...]) -> Operation[list[Any]]:
+        answers = yield steps
+        for at, (_, request) in enumerate(steps):
+            if isinstance(request, GetACL) and not isinstance(answers[at], Exception):
+                answers[at] = first.setdefault(request.path, answers[at])
+        return answers
+
+    return between
+
+
+def uses_one_mark(right: Generate) -> Generate:
+    """Another's mark of that name is as good as an own one."""
+
+    def between(steps: tuple[Step, ...]) -> Operation[list[Any]]:
+        answers = yield steps
+        return [None if isinstance(each, NodeExistsError) else each for each in answers]
+
+    def wrong(context: Context, d: Directory, intent: str) -> Operation[str | None]:
+        forgetful = copy(context)
+        forgetful.new_mark = lambda: "mark"
+        return passed(right(forgetful, d, intent), between)
+
+    return wrong
+
+
+def is_announced(request: Request) -> bool:
+    return split(path_of(request))[0] == DONE
+
+
+def leaves_watch_on_data(steps: tuple[Step, ...]) -> Operation[list[Any]]:
+    """Behind a listing with its stat, which is asked for without a watch."""
+    watches = [(ensemble, each) for ensemble, each in steps if isinstance(each, GetChildren2) and each.watcher]
+    answers = yield like(
+        steps,
+        [
+            (ensemble, each._replace(watcher=None) if (ensemble, each) in watches else each)
+            for ensemble, each in steps
+        ],
+    )
+    for ensemble, each in watches:
+        yield ((ensemble, Exists(each.path, each.watcher)),)
+    return answers
+
+
+def watches_mirror(request: Request) -> bool:
+    return isinstance(request, Exists) and bool(request.watcher) and is_mirror(request)
+
+
+def has_had_child(answer: Any) -> Any:
+    """A listing with a stat that says so."""
+    return (answer[0], answer[1]._replace(cversion=1)) if isinstance(answer, tuple) else answer
+
+
+# ---- where it is seen --------------------------------------------------------------------------
 
 
 def in_steps(*steps: Request | list[Request]) -> Callable[[], Asking]:
@@ -77,14 +251,12 @@ def in_case(
 PIPELINE = [create(Y), GetData(D, None), LIST]
 MUTANTS: Mapping[str, Mutant] = {
     "reads are not behind own changes": Mutant(
-        Past.is_behind,
-        ["if self._count <= written:", "if True:"],
+        instead(Past.is_behind, lambda _: lambda past, ensemble, path: False),
         WRONG,
         in_case("empty", [RMDIR, LIST], [RMDIR, MKDIR], troubles=LAG, bounds=Bounds(most=1500)),
     ),
     "reads are not behind own changes above": Mutant(
-        Past.is_behind,
-        ['path.rpartition("/")[0]', '""'],
+        instead(Past.is_behind, does_not_see_above),
         WRONG,
         in_case(
             "with a child",
@@ -95,25 +267,19 @@ MUTANTS: Mapping[str, Mutant] = {
         ),
     ),
     "reads are not behind own changes below": Mutant(
-        Past.is_behind,
-        ["self._below.get(path)", "None"],
+        instead(Past.is_behind, does_not_see_below),
         WRONG,
         in_case(
             "missing", [create(X), GetData(D, None)], [MKDIR, create(Y)], troubles=LAG, bounds=Bounds(most=1500)
         ),
     ),
     "reads are not behind changes that failed": Mutant(
-        Change.__exit__,
-        [
-            "self._past.end(self, error is None or isinstance(error, self._failures))",
-            "self._past._named.pop(self.paths[0]) if error else self._past.end(self, True)",
-        ],
+        instead(Change.__exit__, forgets_what_failed),
         WRONG,
         in_case("empty", [RMDIR, LIST], [RMDIR], troubles=LAG, bounds=Bounds(most=1500)),
     ),
     "a change counts from its begin alone": Mutant(
-        Past.end,
-        ["self._count = change.count = self._count + 1", "pass"],
+        instead(Past.end, does_not_count),
         WRONG,
         in_case(
             "with a child",
@@ -125,8 +291,7 @@ MUTANTS: Mapping[str, Mutant] = {
         ),
     ),
     "a directory that was made again is known by its earlier life": Mutant(
-        operations.create,
-        ["    resolver.forget(path)", "    pass", "resolver.forget_all(path)", "pass"],
+        remembering(Running()),
         WRONG,
         in_case(
             "missing",
@@ -137,8 +302,7 @@ MUTANTS: Mapping[str, Mutant] = {
         ),
     ),
     "the earlier life is forgotten when the create has ended": Mutant(
-        operations.create,
-        ["    resolver.forget(path)", "    pass"],
+        remembering(Running(only_begins=True)),
         WRONG,
         in_case(
             "missing",
@@ -149,8 +313,7 @@ MUTANTS: Mapping[str, Mutant] = {
         ),
     ),
     "what trusts a memory is overtaken": Mutant(
-        Order.enter,
-        ["if mode == WRITE and (", "if False and ("],
+        partial(patch.dict, CONFLICTS, {WRITE: CONFLICTS[WRITE] & ~TRUST}),
         WRONG,
         in_case(
             "with a child",
@@ -161,60 +324,49 @@ MUTANTS: Mapping[str, Mutant] = {
         ),
     ),
     "a promotion does not check the fence": Mutant(
-        directory.try_promote,
-        ['SetData(d.fence, b"", fence.version)', 'SetData(d.fence, b"", -1)'],
+        instead(try_promote, edited(any_version_of(is_of_fence))),
         ORPHAN,
         in_case("leaf", [create(X)], [RMDIR]),
     ),
     "a pin names the ensemble of the home": Mutant(
-        directory.try_promote,
-        ["context.names[mirror]", "context.names[home]"],
+        instead(try_promote, through(pins_home)),
         "names another ensemble",
         in_case("leaf", [create(X)], [RMDIR]),
     ),
     "a promotion reads the fence after the marks": Mutant(
-        directory.try_promote,
-        [READ_ACL_AGAIN, f"    fence = {READ_FENCE}\n{READ_ACL_AGAIN}"],
+        instead(try_promote, through(lambda *_: with_newest_fence)),
         ORPHAN,
         in_case("promotion abandoned", [create(X)], [RMDIR]),
     ),
     "a promotion does not look at the marks": Mutant(
-        directory.try_promote,
-        ["if marks:", "if False:"],
+        instead(
+            try_promote, answered(lists_marks, lambda answer: answer if isinstance(answer, Exception) else [])
+        ),
         TWICE,
         in_case("empty", [create(X)], [RMDIR], opening=[Requests(1, 7)]),
     ),
     "a promotion believes the ACL that it read before the pin": Mutant(
-        directory.try_promote,
-        [READ_ACL_AGAIN, "    acl = expected"],
+        instead(try_promote, through(believes_first_acl)),
         ACLS,
         in_case(
             "leaf", [create(X)], [SetACL(D, CLOSED, -1)], promises=Promises(observe=LOOK, at_end=acls_are_alike)
         ),
     ),
     "a delete does not bump the fence": Mutant(
-        directory.remove_mirror,
-        ["yield from bump_fence(d)", f"({READ_FENCE}).version"],
+        instead(remove_mirror, through(lambda *_: unbumped)),
         ORPHAN,
         in_case("leaf", [create(X)], [RMDIR]),
     ),
     "a delete does not check the fence": Mutant(
-        directory.remove_mirror,
-        ["CheckVersion(d.fence, fence)", "CheckVersion(d.fence, -1)"],
+        instead(remove_mirror, edited(any_version_of(is_of_fence))),
         TWICE,
         in_case("empty", [RMDIR], AGAIN, bounds=Bounds((11, 40)), opening=[Requests(0, 6)]),
     ),
     "the home goes before the mirror": Mutant(
-        directory.remove_mirror, [", Delete(d.mirror.path, -1)]", "]"], ORPHAN, in_case("empty", [RMDIR])
+        instead(remove_mirror, through(lambda *_: without(is_mirror))), ORPHAN, in_case("empty", [RMDIR])
     ),
     "a mark's name is used again": Mutant(
-        directory.leave_mark,
-        [
-            "{context.new_mark()}",
-            "mark",
-            "READ_ACL_UNSAFE, 0))\n    except NoNodeError:",
-            "READ_ACL_UNSAFE, 0))\n    except NodeExistsError:\n        pass\n    except NoNodeError:",
-        ],
+        instead(leave_mark, uses_one_mark),
         ORPHAN,
         in_case(
             "empty",
@@ -225,42 +377,32 @@ MUTANTS: Mapping[str, Mutant] = {
         ),
     ),
     "the last step does not hold the marks": Mutant(
-        directory.delete_marked,
-        [
-            "operations = last_step(d, marks, version)",
-            "for each in marks:\n            yield from take_mark(d, each)\n"
-            "        operations = last_step(d, [], version)",
-        ],
+        instead(delete_marked, through(lambda *_: apart(is_mark))),
         TWICE,
         in_case("empty", [RMDIR], [create(X)], opening=[Requests(0, 7)]),
     ),
     "a helper does not look for the mirror": Mutant(
-        directory.help_delete,
-        ["is not None:\n        return", "is not None:\n        pass"],
+        instead(help_delete, answered(is_mirror, lambda answer: None)),
         ORPHAN,
         in_case("leaf", [create(X)], [RMDIR], [LIST], opening=[Requests(0, 4), Requests(1, 4), Stop(1)]),
     ),
     "a helper does not bump the fence": Mutant(
-        directory.help_delete,
-        ["yield from bump_fence(d)", "pass"],
+        instead(help_delete, through(lambda *_: unbumped)),
         ORPHAN,
         in_case("leaf", [create(X)], [RMDIR], [LIST], opening=[Requests(0, 4), Requests(1, 4), Stop(1)]),
     ),
     "a helper does not tell whose delete it has finished": Mutant(
-        directory.help_delete,
-        ["[*operations, announce]", "operations"],
+        instead(help_delete, through(lambda *_: without(is_announced))),
         WRONG,
         in_case("empty", [RMDIR], [LIST], opening=[Requests(0, 7)]),
     ),
     "a helper does not know the version": Mutant(
-        directory._version_of,
-        ["min(int(version), IMPOSSIBLE) if VERSION.fullmatch(version) else ANY_VERSION", "ANY_VERSION"],
+        instead(help_delete, edited(any_version_of(lambda request: isinstance(request, Delete)))),
         WRONG,
         in_case("empty", [RMDIR_V0], [SET, LIST], opening=[Requests(0, 7), Stop(0)]),
     ),
     "a helper finishes a transaction's delete": Mutant(
-        directory.help_delete,
-        ['[mark for mark in marks if mark.endswith(f".{IN_TRANSACTION}")]', "[]"],
+        partial(patch.object, directory, "IN_TRANSACTION", "nobody knows"),
         WRONG,
         in_case(
             "empty",
@@ -271,16 +413,14 @@ MUTANTS: Mapping[str, Mutant] = {
         ),
     ),
     "set_acls does not bump the fence": Mutant(
-        operations.set_acl_of_mirror,
-        ["yield from bump_fence(d)", "pass"],
+        in_calls(SetACL, through(lambda *_: unbumped)),
         ACLS,
         in_case(
             "leaf", [create(X)], [SetACL(D, CLOSED, -1)], promises=Promises(observe=LOOK, at_end=acls_are_alike)
         ),
     ),
     "set_acls does not look whether it was overtaken": Mutant(
-        operations.set_acl_of_mirror,
-        ["if now.aversion == version or is_masked(acl):", "if True:"],
+        in_calls(SetACL, answered(lambda request: isinstance(request, GetACL), lambda answer: NoNodeError())),
         ACLS,
         in_case(
             "empty",
@@ -290,24 +430,17 @@ MUTANTS: Mapping[str, Mutant] = {
         ),
     ),
     "the watch is left on the data": Mutant(
-        operations._no_children,
-        [
-            "names, stat = yield from context.ask(d.path, d.home.ensemble, GetChildren2(d.home.path, watch))",
-            "names, stat = yield from ask(d.home.ensemble, GetChildren2(d.home.path, None))\n"
-            "    yield from ask(d.home.ensemble, Exists(d.home.path, watch))",
-        ],
+        in_calls(GetChildren, through(lambda *_: leaves_watch_on_data)),
         WRONG,
         in_case("leaf", [GetChildren(D, WATCH)], [create(X)]),
     ),
     "the mirror is not watched after the pin": Mutant(
-        operations._no_children,
-        ["if watch and (yield", "if False and (yield"],
+        in_calls(GetChildren, through(lambda *_: unasked(watches_mirror, None))),
         WRONG,
         in_case("promotion abandoned", [GetChildren(D, WATCH)], [create(X)]),
     ),
     "a mirror is taken for a child": Mutant(
-        operations.look_again,
-        ['return "CHILD" if mirror.cversion else None', 'return "CHILD"'],
+        instead(look_again, answered(is_mirror, has_had_child)),
         WRONG,
         in_case("leaf", [GetChildren(D, WATCH)], [Transaction([create(X), Delete(Y, -1)])]),
     ),

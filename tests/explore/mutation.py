@@ -1,4 +1,4 @@
-"""Production code with a piece of its source replaced."""
+"""Production code of which a function, a step or a value is wrong, as long as a test wants that."""
 
 from __future__ import annotations
 import __future__
@@ -7,56 +7,92 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 from unittest.mock import patch
 
 from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.plans import PLANS, Plan
-from parkazoo.protocol.steps import Operation
 from tests.explore import tell
+
+Fault = Callable[[], AbstractContextManager[object]]  # is in force as long as its value is entered
+Wrong = Callable[[Callable[..., Any]], Callable[..., Any]]  # makes a wrong function of the right one
+TABLES = (PLANS, GROWN_PLANS)
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """What is changed in which function.
+    """What is wrong."""
+
+    fault: Fault
+
+    @contextmanager
+    def applied(self, name: str) -> Iterator[None]:
+        """The mutation, as long as it is entered.
+
+        :param name: the mutant's, for the commands that violations print.
+        """
+        with self.fault(), patch.object(tell, "applied", [*tell.applied, name.replace(" ", "-")]):
+            yield
+
+
+def instead(function: Callable[..., object], wrong: Wrong) -> Fault:
+    """A wrong function in place of a function or method, wherever that is used."""
+    module = inspect.getmodule(function)
+    owner, _, called = function.__qualname__.rpartition(".")  # of a method, its class
+
+    @contextmanager
+    def fault() -> Iterator[None]:
+        mutant = wrong(function)
+        with ExitStack() as stack:
+            if owner:
+                stack.enter_context(patch.object(getattr(module, owner), called, mutant))
+            for user in list(sys.modules.values()):
+                if user.__name__.startswith("parkazoo.") and vars(user).get(called) is function:
+                    stack.enter_context(patch.object(user, called, mutant))
+            for plans in TABLES:
+                for kind, plan in plans.items():
+                    if function in plan:
+                        other = Plan._make(mutant if each is function else each for each in plan)
+                        stack.enter_context(patch.dict(plans, {kind: other}))
+            yield
+
+    return fault
+
+
+def in_calls(kind: type, wrong: Wrong) -> Fault:
+    """A wrong operation in place of each that runs the requests of a type, on a map of any form."""
+    operations = {plans[kind.type]: None for plans in TABLES}  # type: ignore[attr-defined]
+    return together(*(instead(plan.operation, wrong) for plan in operations))
+
+
+def reworded(function: Callable[..., object], pieces: Sequence[str]) -> Fault:
+    """A function with pieces of its source replaced.
 
     :param pieces: old and new, alternating.
     """
 
-    function: Callable[..., object]
-    pieces: Sequence[str]
-
-    def made(self) -> Callable[..., Operation[object]]:
-        """The function with its pieces replaced."""
-        source, name = textwrap.dedent(inspect.getsource(self.function)), self.function.__name__
-        for old, new in zip(self.pieces[::2], self.pieces[1::2], strict=True):
+    def wrong(function: Callable[..., Any]) -> Callable[..., Any]:
+        source, name = textwrap.dedent(inspect.getsource(function)), function.__name__
+        for old, new in zip(pieces[::2], pieces[1::2], strict=True):
             assert source.count(old) == 1, f"{name} has changed: {old!r} is in it {source.count(old)} times"
             source = source.replace(old, new)
-        made: dict[str, Callable[..., Operation[object]]] = {}
+        made: dict[str, Callable[..., Any]] = {}
         flags = __future__.annotations.compiler_flag
         code = compile(source, f"<mutant of {name}>", "exec", flags)
-        exec(code, vars(inspect.getmodule(self.function)), made)
+        exec(code, vars(inspect.getmodule(function)), made)
         return made[name]
 
-    @contextmanager
-    def applied(self, name: str) -> Iterator[None]:
-        """The mutation, as long as it is entered, wherever the function is used.
+    return instead(function, wrong)
 
-        :param name: the mutant's, for the commands that violations print.
-        """
-        made, module = self.made(), inspect.getmodule(self.function)
-        owner, _, called = self.function.__qualname__.rpartition(".")  # of a method, its class
+
+def together(*faults: Fault) -> Fault:
+    @contextmanager
+    def fault() -> Iterator[None]:
         with ExitStack() as stack:
-            if owner:
-                stack.enter_context(patch.object(getattr(module, owner), called, made))
-            for user in list(sys.modules.values()):
-                if user.__name__.startswith("parkazoo.") and vars(user).get(called) is self.function:
-                    stack.enter_context(patch.object(user, called, made))
-            for plans in (PLANS, GROWN_PLANS):
-                for kind, plan in plans.items():
-                    if self.function in plan:
-                        mutant = Plan._make(made if each is self.function else each for each in plan)
-                        stack.enter_context(patch.dict(plans, {kind: mutant}))
-            stack.enter_context(patch.object(tell, "applied", [*tell.applied, name.replace(" ", "-")]))
+            for each in faults:
+                stack.enter_context(each())
             yield
+
+    return fault

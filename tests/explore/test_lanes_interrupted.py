@@ -17,27 +17,30 @@ from parkazoo.protocol.deferral import COMMITTED, DROPPED, FAILED, PENDING, Lane
 from tests.explore.lane_mutants import LaneMutant
 from tests.explore.lane_programs import PROGRAMS, Program
 from tests.explore.lanes import Violation, World
+from tests.explore.mutation import reworded
 from tests.interruption import Interruption, interrupted, where_signals_come
 
 FILES = {str(module.__file__) for module in (deferrals, deferring, driver, chain, deferral)}
 MOST_MOVES = 1000
 MOST_SECOND, STEP = 30, 7
 MUTANTS = {
-    "the lane goes on": LaneMutant(RunningLane.add, ["lanes.torn = error", "pass"], "puts", "pending"),
+    "the lane goes on": LaneMutant(reworded(RunningLane.add, ["lanes.torn = error", "pass"]), "puts", "pending"),
     "the marker is not asked": LaneMutant(
-        Lane.break_off, ["self.phase = Phase.SETTLING", "self.phase = Phase.OPEN"], "puts", "pending"
+        reworded(Lane.break_off, ["self.phase = Phase.SETTLING", "self.phase = Phase.OPEN"]), "puts", "pending"
     ),
     "the marker is not asked again": LaneMutant(
-        RunningLane.settle, ["self._question = None", "pass"], "puts", "in doubt"
+        reworded(RunningLane.settle, ["self._question = None", "pass"]), "puts", "in doubt"
     ),
     "out of the queue before it is in flight": LaneMutant(
-        Lane.take,
-        [
-            "self._begin_flight(batch := Batch(self._first_waiting()))",
-            "batch = Batch(self._first_waiting())",
-            "self._waiting_bytes -= write.size",
-            "self._waiting_bytes -= write.size\n        self._begin_flight(batch)",
-        ],
+        reworded(
+            Lane.take,
+            [
+                "self._begin_flight(batch := Batch(self._first_waiting()))",
+                "batch = Batch(self._first_waiting())",
+                "self._waiting_bytes -= write.size",
+                "self._waiting_bytes -= write.size\n        self._begin_flight(batch)",
+            ],
+        ),
         "refused in a batch, stop",
         "write 0 is pending",
     ),

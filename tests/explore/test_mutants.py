@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 COUNT, GROWN_COUNT, TOTAL_COUNT = 28, 27, 15
 GROWN_BOUNDS = Bounds(60, 3000)
 RUN_TIMEOUT_S = 120.0
+# What a client is answered if not the protocol is wrong, but the mutant does not fit it any more.
+MISTAKES = r"\b(Assertion|Attribute|Index|Key|Lookup|Name|Runtime|Type)Error\b"
 PRINTED = re.compile(r"to replay it: (python -m tests.explore .*)")
 
 
@@ -34,6 +36,7 @@ def explore(name: str) -> Explorer:
 
 def found(name: str) -> str:
     """The violation that a mutant leads to."""
+    Mutated(name).scenario()  # its beginning comes about without the mutant
     with MUTANTS[name].applied(name):
         try:
             explore(name)
@@ -46,6 +49,7 @@ class MutantsCase(unittest.TestCase):
     def assert_found_again(self, violation: str, pattern: str) -> None:
         """The violation of a mutant is the one expected, and what it prints lets it happen again."""
         self.assertRegex(violation.splitlines()[0], pattern)
+        self.assertNotRegex(violation, MISTAKES)
         _, _, _, _, scenario, *rest = shlex.split(PRINTED.findall(violation)[0])
         *moves, _, called = rest
         self.assertEqual(replay(scenario, ",".join(moves), called), (True, violation))

@@ -27,7 +27,7 @@ from tests.explore.alone import make_context, must, prepared
 from tests.explore.client import Result
 from tests.explore.lane_parts import Port
 from tests.explore.lanes import Violation
-from tests.explore.mutation import Mutation
+from tests.explore.mutation import Mutation, reworded
 from tests.explore.znodes import Answer, Request
 from tests.interruption import Interruption, interrupted, where_signals_come
 
@@ -37,12 +37,16 @@ LOSSES = 1
 MOST_MOVES = 200
 MUTANTS = {
     "the marker is given back while the operation is under way": Mutation(
-        ExactlyOnce.commit, ["request.is_left = True", "request.is_left, request.is_under_way = True, False"]
+        reworded(
+            ExactlyOnce.commit, ["request.is_left = True", "request.is_left, request.is_under_way = True, False"]
+        )
     ),
     "nobody settles what an interrupted caller has left": Mutation(
-        Marker.use, ["self._in_doubt[self.attempt.ensemble] = self.attempt", "pass"]
+        reworded(Marker.use, ["self._in_doubt[self.attempt.ensemble] = self.attempt", "pass"])
     ),
-    "a lost connection is an answer": Mutation(ExactlyOnce._until_answered, ["KazooRetry.RETRY_EXCEPTIONS", "()"]),
+    "a lost connection is an answer": Mutation(
+        reworded(ExactlyOnce._until_answered, ["KazooRetry.RETRY_EXCEPTIONS", "()"])
+    ),
 }
 
 

@@ -11,7 +11,7 @@ from parkazoo.engine import total
 from parkazoo.protocol import heard
 from parkazoo.protocol.grown import pinned_lane
 from tests.explore.families import name_of
-from tests.explore.mutation import Mutation
+from tests.explore.mutation import Mutation, reworded
 from tests.explore.scenario import Scenario
 from tests.explore.total import AT_ONCE, AWAITED, GrownTotal, Total
 
@@ -47,21 +47,18 @@ def grown(
 HEARS = "self._heard.hear(self._ensemble)"
 TOTAL_MUTANTS: Mapping[str, TotalMutant] = {
     "no write in front of a read": TotalMutant(
-        total._Port.submit, ["or self._put(None)", "or Guard(0)"], plain(*CLEAR)
+        reworded(total._Port.submit, ["or self._put(None)", "or Guard(0)"]), plain(*CLEAR)
     ),
     "no drain before a switch": TotalMutant(
-        total.TotalDriver._admit,
-        ["lane != line.lane or lane", "lane"],
+        reworded(total.TotalDriver._admit, ["lane != line.lane or lane", "lane"]),
         plain("sets above and below", AT_ONCE, "gets below and above", AWAITED),
     ),
     "operations of several requests beside each other": TotalMutant(
-        total.TotalDriver._admit,
-        [" or lane == ALONE", ""],
+        reworded(total.TotalDriver._admit, [" or lane == ALONE", ""]),
         plain("creates together and beside", AT_ONCE, "looks beside and below", AWAITED),
     ),
     "one that waits for a claim is overtaken": TotalMutant(
-        total.TotalDriver._admit,
-        [" or self.order.blocked", ""],
+        reworded(total.TotalDriver._admit, [" or self.order.blocked", ""]),
         grown(
             "creates and sets below",
             AWAITED,
@@ -74,54 +71,47 @@ TOTAL_MUTANTS: Mapping[str, TotalMutant] = {
         ),
     ),
     "one that waits for its lane is overtaken": TotalMutant(
-        total.TotalDriver._may_start,
-        ["not line.waiting and not line.is_moving and ", ""],
+        reworded(total.TotalDriver._may_start, ["not line.waiting and not line.is_moving and ", ""]),
         plain("sets below and above", AWAITED, "gets below and above and below", AT_ONCE),
     ),
     "one write in front of all reads": TotalMutant(
-        heard.Heard.guard, ["guard.is_good and guard.count >= elsewhere", "guard.is_good"], plain(*CLEAR)
+        reworded(heard.Heard.guard, ["guard.is_good and guard.count >= elsewhere", "guard.is_good"]), plain(*CLEAR)
     ),
     "what the last ensemble has said does not count": TotalMutant(
-        heard.Heard.guard,
-        ["self._of_others if ensemble == self._last else self.count", "self._of_others"],
+        reworded(
+            heard.Heard.guard, ["self._of_others if ensemble == self._last else self.count", "self._of_others"]
+        ),
         plain(*CLEAR),
     ),
-    "what a read has said does not count": TotalMutant(total._Read.set, [HEARS, "pass"], plain(*CLEAR)),
+    "what a read has said does not count": TotalMutant(reworded(total._Read.set, [HEARS, "pass"]), plain(*CLEAR)),
     "that a znode is missing does not count": TotalMutant(
-        total._Read.set_exception,
-        [HEARS, "pass"],
+        reworded(total._Read.set_exception, [HEARS, "pass"]),
         plain("sets and deletes", AWAITED, "gets below and above", AWAITED),
     ),
     "what a write has said does not count": TotalMutant(
-        total._Written.set,
-        [HEARS, "pass"],
+        reworded(total._Written.set, [HEARS, "pass"]),
         plain("sets below and above", AWAITED, "sets above and gets", AWAITED),
     ),
     "why a write has failed does not count": TotalMutant(
-        total._Written.set_exception,
-        [HEARS, "pass"],
+        reworded(total._Written.set_exception, [HEARS, "pass"]),
         plain("sets below and above", AWAITED, "fails to set and gets", AWAITED),
     ),
     "a write in front of reads counts though it is lost": TotalMutant(
-        total._CaughtUp.set_exception,
-        ["if not isinstance(exception, REFUSED):", "if False:"],
+        reworded(total._CaughtUp.set_exception, ["if not isinstance(exception, REFUSED):", "if False:"]),
         plain("sets above and below", AWAITED, "gets below and above twice", AWAITED, "lag and a lost connection"),
     ),
     "a write of the program counts though it is lost": TotalMutant(
-        total._Written.set_exception,
-        [HEARS, "self._heard.sent(self._ensemble, self._guard)"],
+        reworded(total._Written.set_exception, [HEARS, "self._heard.sent(self._ensemble, self._guard)"]),
         plain(
             "sets above and below", AWAITED, "gets and sets above and gets", AWAITED, "lag and a lost connection"
         ),
     ),
     "a guess counts as known": TotalMutant(
-        pinned_lane.grown_lane_of,
-        ["(is_fixed(parent) or places.is_known(parent))", "True"],
+        reworded(pinned_lane.grown_lane_of, ["(is_fixed(parent) or places.is_known(parent))", "True"]),
         grown(*CLEAR[:3], AT_ONCE, "mirrored", "to home", "b", "nothing"),
     ),
     "a decision counts as one request": TotalMutant(
-        pinned_lane.grown_lane_of,
-        ["if plan.lasting(context, request) is None:", "if False:"],
+        reworded(pinned_lane.grown_lane_of, ["if plan.lasting(context, request) is None:", "if False:"]),
         grown(
             "creates below and beside",
             AT_ONCE,
