@@ -281,13 +281,13 @@ def _found_nothing(difference: Difference) -> bool:
 
 RULES = (
     Rule(
-        "asks for the right to delete with a second request, which says whether it is NoAuthError or NoNodeError. "
-        "What the same client issues behind it without waiting may be done before that.",
+        "asks for the right to delete with a second request, which decides between NoAuthError and NoNodeError. "
+        "Later asynchronous calls of the same client may take effect before it.",
         False,
         lambda difference: not difference.call.waits and _found_nothing(difference),
     ),
     Rule(
-        "Recursive deletes have up to a hundred requests on their way. If one is refused, others beside it may "
+        "Recursive deletes have up to a hundred requests under way. If one is refused, others beside it may "
         "have been done",
         True,
         _is_refused_recursive,
@@ -325,16 +325,16 @@ RULES = (
         is_silent=True,
     ),
     Rule(
-        "`ensure_path` and a create with `makepath` make all that is missing of it. kazoo's raise NoNodeError",
+        "`ensure_path` and a create with `makepath` make all missing levels. kazoo's raise NoNodeError",
         True,
         _lacks_its_chroot,
     ),
     Rule(
-        "a call that cannot be for two reasons may raise the other one: what is wrong with the parent comes first",
+        "a call that fails for two reasons may raise the error of the other reason: errors of the parent come first",
         False,
         _has_two_reasons,
     ),
-    Rule("the sequence numbers of a directory skip two, once", True, _skips_two),
+    Rule("sequence numbers of a directory skip two, once", True, _skips_two),
     Rule(
         "makes what is missing below a directory that the client may not read",
         True,
