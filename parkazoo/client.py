@@ -52,18 +52,18 @@ ClientT = TypeVar("ClientT", bound="ParKazooClient")
 
 
 class ParKazooClient(Deferring, Sharing):
-    """A KazooClient over several ensembles.
+    """Acts as a KazooClient over several ensembles.
 
-    Takes every argument of :class:`kazoo.client.KazooClient`. `hosts` are servers of any of the ensembles, with a
-    chroot if wanted; the cluster map found there, at ``/parkazoo/map``, names all of them. Credentials, TLS and
-    retry options hold for all. What differs from kazoo is listed in docs/reference/differences.md.
+    It takes every argument of :class:`kazoo.client.KazooClient`. `hosts` are servers of any of the ensembles,
+    perhaps with a chroot; the cluster map there, at ``/parkazoo/map``, names all ensembles. Credentials, TLS and
+    retry options apply to all. docs/reference/differences.md lists the differences from kazoo.
 
-    The client has a ZooKeeper session on each ensemble that it uses: it joins one when a request needs it. It is
-    SUSPENDED while one is away on which it has an ephemeral or a watch (operations on the others go on), and LOST
-    when its session has expired where it may have an ephemeral. Then it closes its sessions on all servers, and
-    begins anew. An ensemble on which it has neither may go and come back: requests that need it wait for the
-    session timeout, then raise ConnectionLoss. After a ConnectionLoss an operation may or may not have been done,
-    as with kazoo. The next operation on that directory mends what an interrupted one left behind.
+    The client has a ZooKeeper session on each ensemble that it uses; the first request that needs an ensemble
+    opens one. It is SUSPENDED while an ensemble on which it has an ephemeral or a watch is unreachable; operations
+    on the others go on. It is LOST if a session expires where it may have an ephemeral; then it closes all its
+    sessions and begins anew. Other ensembles may fail and return: a request that needs one raises ConnectionLoss
+    after the session timeout. After a ConnectionLoss an operation may have been done or not, as with kazoo. The
+    next operation on that directory finishes an interrupted one.
     """
 
     session_number = 0
@@ -74,7 +74,7 @@ class ParKazooClient(Deferring, Sharing):
     _workers: tuple[Any, ...] = ()  # the handler's, which call watches and completion callbacks
 
     def __repr__(self) -> str:
-        """Where it begins, its state and, while it has a map, what it has joined. Asks nobody."""
+        """Shows hosts, state and, if the client has a map, the connected ensembles. Sends nothing."""
         about = [repr(f"{self.describe_hosts()}{self.chroot}"), str(self._state)]
         session = self._session
         if session is not None and session.cluster_map is not None and self._state not in CLOSED_ERRORS:
@@ -86,19 +86,19 @@ class ParKazooClient(Deferring, Sharing):
         return f"<{type(self).__name__} {' '.join(about)}>"
 
     def __enter__(self: ClientT) -> ClientT:  # typing.Self comes with Python 3.11
-        """Start, as :meth:`start` does."""
+        """Starts the client, as :meth:`start` does."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop and close, whatever the block has raised."""
+        """Stops and closes the client, whatever the block raised."""
         self.stop()
         self.close()
 
     # ---- requests ------------------------------------------------------------------------------
 
     def _call(self, request: Request, async_object: Reply | None) -> bool | None:
-        """Every request of kazoo's public methods and recipes comes through here, as with kazoo."""
+        """Issues a request. Every public method and recipe of kazoo calls this, as with kazoo."""
         if self.listeners.is_calling:
             self.listeners.before_use()
         session = self._session
@@ -126,22 +126,23 @@ class ParKazooClient(Deferring, Sharing):
         return None
 
     def unchroot(self, path: str) -> str:
-        """The user's name for a path as a server gives it: out of the mirror, below the chroot."""
+        """Converts a path as a server names it into the user's: out of the mirror, below the chroot."""
         return str(super().unchroot(logical(path)))
 
     # ---- the session ---------------------------------------------------------------------------
 
     def start(self, timeout: float = 15) -> None:
-        """Connect to the first ensemble that answers, and read the cluster map there.
+        """Connects to the first ensemble that answers, and reads the cluster map there.
 
-        :param timeout: seconds to wait for that.
-        :raises ClusterMapError: no map, a damaged one, one of a newer format, or servers that are not the
-            ensemble that the map means; at once.
+        After an error nothing keeps running, except a connection that does not end within ten seconds, as with
+        :meth:`stop`: it ends later.
+
+        :param timeout: seconds to wait.
+        :raises ClusterMapError: the map is missing, damaged, of a newer format, or does not fit the servers; at
+            once.
         :raises AuthFailedError: the servers refuse the credentials.
         :raises ConfigurationError: the TLS or SASL options cannot be used; at once.
-        :raises: the handler's ``timeout_exception``, which names what was not reached, and why.
-            After an error nothing is left running, but a connection that does not end within ten seconds, as
-            with :meth:`stop`: it ends later.
+        :raises: the handler's ``timeout_exception``; it names the servers that were not reached, and why.
         """
         self.start_async()
         self._settled.wait(timeout)
@@ -170,7 +171,7 @@ class ParKazooClient(Deferring, Sharing):
             )
 
     def _lacks_chroot(self) -> bool:
-        """Whether it is certain: a start does not wait long for an ensemble that is away."""
+        """Returns whether the chroot certainly does not exist. It waits a second at most for an ensemble."""
         answer = AwaitedAnswer(self.handler)
         self._call(Exists(self.chroot, None), answer)
         if not answer.has_come(CHROOT_TIMEOUT_S) or isinstance(answer.value, ConnectionLoss):
@@ -180,13 +181,15 @@ class ParKazooClient(Deferring, Sharing):
         return answer.value is None
 
     def start_async(self) -> Any:
-        """Begin to connect; operations issued from now on are queued.
+        """Begins to connect, and queues operations from now on.
 
-        :returns: an event that is set while the client is connected. If the cluster map cannot be used, the
-            client ends up CLOSED, logs why, and every operation raises it.
+        If the cluster map cannot be used, the client becomes CLOSED, logs why, and every operation raises that
+        error.
+
+        :returns: an event that is set while the client is connected.
         :raises ConfigurationError: the TLS or SASL options cannot be used.
-        :raises ForkError: this is a child of the process that has started the client.
-        :raises RuntimeError: a watch or completion callback of this client cannot start it.
+        :raises ForkError: a parent process started this client.
+        :raises RuntimeError: a watch or completion callback of this client calls it.
         """
         self.check_process()
         self.listeners.before_use()
@@ -234,16 +237,16 @@ class ParKazooClient(Deferring, Sharing):
         return self._live
 
     def stop(self) -> None:
-        """End the session: finish the operations that were issued, then close the part on every ensemble.
+        """Finishes the operations that were issued, then closes the sessions on all ensembles and so deletes their
+        ephemerals.
 
-        All ephemerals of the session are gone then. While an ensemble is not connected, its part ends when it
-        expires there, and operations that wait for it raise ConnectionLoss. Watches are called no more, until the
-        client starts again: then each gets the event NONE.
+        On an unreachable ensemble the session ends when it expires there, and operations that wait for it raise
+        ConnectionLoss. No watch is called after this; each gets the event NONE at the next start.
 
-        It takes the session timeout at most, or ten seconds if that is longer. Callbacks that still run by then
-        are left to themselves. In a ``__del__`` at the interpreter's end it closes the sessions and does no more.
+        It takes at most the session timeout, or ten seconds if that is longer, and leaves callbacks that run
+        longer to themselves. In a ``__del__`` at the interpreter's end it only closes the sessions.
 
-        :raises WriterNotClosedException: a server has not answered by then.
+        :raises WriterNotClosedException: a server has not answered within that time.
         """
         if self._stopped.is_set() and (self._session is None or self._session.is_stopping):
             return  # otherwise a stop() was interrupted before it could ask for the end
@@ -313,7 +316,7 @@ class ParKazooClient(Deferring, Sharing):
         return Create(registration_path(session), data, acl, EPHEMERAL)
 
     def session_changed(self, state: str) -> None:
-        """Called by the session, one call at a time, with the KeeperState that all members make up."""
+        """Takes a new KeeperState of the whole client. The session calls it, one call at a time."""
         if self._stopped.is_set() and self._state == KeeperState.CLOSED:
             return  # stop() has not waited for the session any longer
         if state == KeeperState.EXPIRED_SESSION:
@@ -330,17 +333,17 @@ class ParKazooClient(Deferring, Sharing):
         return any(is_current(worker) for worker in self._workers)
 
     def check_process(self) -> None:
-        """Whether this client can be used in this process.
+        """Verifies that this process may use the client.
 
-        :raises ForkError: this is a child of the process that has started the client.
+        :raises ForkError: a parent process started this client.
         """
         if self._fork_error is not None:
             raise self._fork_error
 
     def abandon(self) -> None:
-        """Called in a child process, just after the fork: the session is the parent's, and is not to be touched.
+        """Ends the client in a child process, just after the fork, and leaves the parent's session alone.
 
-        Its threads are not here, but locks that they held may be: none is waited for.
+        Its threads do not exist here, but locks that they held may be locked for ever: it waits for none.
         """
         if self._session is None or self._stopped.is_set():
             return
@@ -358,17 +361,20 @@ class ParKazooClient(Deferring, Sharing):
 
     @property
     def client_id(self) -> tuple[int, bytes] | None:
-        """The client's id and password, as with kazoo: ``ParKazooClient(client_id=...)`` resumes it whole.
+        """Returns the client's id and password; ``ParKazooClient(client_id=...)`` resumes the client. None if not
+        connected.
 
-        The id stays the same until the client is LOST. It is the ``ephemeralOwner`` of this client's ephemerals on
-        every ensemble. If there is one ensemble, both are those of the session there. Otherwise the id is a number
-        of the client's own, and the password holds its sessions on the ensembles that it has joined by now. The id
-        stays when the map gains ensembles.
+        The id stays the same until the client is LOST, also when the map gains ensembles. It is the
+        ``ephemeralOwner`` of this client's ephemerals on every ensemble. With one ensemble, both are of the
+        session there. With several, the id is a number of the client's own, and the password holds its sessions on
+        the ensembles that it has joined so far.
         """
         return self._session.client_id if self._session and self.connected else None
 
     def set_hosts(self, hosts: str | list[str], randomize_hosts: bool | None = None) -> None:
-        """As kazoo's: where to begin. If there are several ensembles, their hosts stand in the cluster map."""
+        """Sets the hosts of the next start, as kazoo's does. If there are several ensembles, the map has their
+        hosts.
+        """
         super().set_hosts(hosts, randomize_hosts)
         session = self._session
         if session is not None:
@@ -378,7 +384,7 @@ class ParKazooClient(Deferring, Sharing):
                 member.randomize_hosts = self.randomize_hosts
 
     def describe_hosts(self) -> str:
-        """The hosts to begin with as ``"h:p,h:p"``."""
+        """Returns the hosts of the next start as ``"h:p,h:p"``."""
         return format_hosts(self.hosts)
 
     @property
@@ -409,7 +415,7 @@ class ParKazooClient(Deferring, Sharing):
         )
 
     def logger_for(self, name: str) -> Any:
-        """The log of an ensemble's connection; the client's own until it is known which ensemble that is."""
+        """Returns the log of an ensemble's connection; the client's own until its ensemble is known."""
         is_known = name != FIRST and hasattr(self.logger, "getChild")
         return self.logger.getChild(name) if is_known else self.logger
 

@@ -1,4 +1,4 @@
-"""What ParKazoo raises beside kazoo's own exceptions. All of it is a KazooException."""
+"""Exceptions of ParKazoo beside kazoo's own. All are KazooExceptions."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from kazoo.exceptions import ConfigurationError, KazooException
 
 
 class ClusterMapError(ConfigurationError):
-    """The cluster map is missing, damaged, of a newer format, or does not fit the ensembles it names."""
+    """Reports a cluster map that is missing, damaged, of a newer format, or does not fit its ensembles."""
 
 
 class ForkError(KazooException):
-    """The child process uses a client that was started before the fork: its session is the parent's."""
+    """Reports, in a child process, that the client was started before the fork: its session is the parent's."""
 
 
 class AnswerLostError(KazooException):
-    """A write by ``client.once`` has been done, but what it was answered is lost: the znode is gone again."""
+    """Reports that ``client.once`` did a write but its answer was lost, and the znode has been deleted since."""
 
 
 class RequestTooLargeError(KazooException):
-    """A request may be larger than the servers take (jute.maxbuffer): one has ended the connection over it.
+    """Reports a request that may exceed the servers' limit (jute.maxbuffer): a server ended the connection over
+    it.
 
-    It is no ConnectionLoss: sent again, the request would end the next connection. As after a ConnectionLoss, it
-    may have been done or not. A write by ``client.once`` was not done.
+    It is no ConnectionLoss, because a retry would end the next connection too. The request may have been done
+    or not; a write by ``client.once`` was not done.
     """
 
 
@@ -41,11 +42,11 @@ GUARD = (
 
 
 class CrossEnsembleError(KazooException):
-    """A transaction names znodes that live on more than one ensemble, or a deferred write is on another than its
-    guard. Nothing was sent.
+    """Reports a transaction over several ensembles, or a deferred write on another ensemble than its guard.
+    Nothing was sent.
 
     :param operations: ``(operation, path, ensemble)``, in order.
-    :param about: what is refused, and the ways out.
+    :param about: the refusal, and the ways out.
     """
 
     def __init__(self, operations: Sequence[tuple[str, str, str]], about: tuple[str, str] = TRANSACTION) -> None:
@@ -57,10 +58,9 @@ class CrossEnsembleError(KazooException):
 
 
 class OutcomeUnknown(KazooException):
-    """Nobody knows whether entries of a DistributedDict were written: the session has ended before the answer
-    came.
+    """Reports that entries of a DistributedDict may have been written or not: the session ended before the answer.
 
-    :ivar keys: of these entries. They were written together, or none was.
+    :ivar keys: of these entries. Either all were written or none.
     """
 
     def __init__(self, message: str, keys: Sequence[str] = ()) -> None:
@@ -69,11 +69,12 @@ class OutcomeUnknown(KazooException):
 
 
 class PartlyDoneError(KazooException):
-    """An update or clear of a DistributedDict went in several transactions, and one has failed.
+    """Reports that an update or clear of a DistributedDict did some of its transactions before one failed.
 
-    The error of that is the ``__cause__``.
+    Its ``__cause__`` is the error of that transaction.
 
-    :ivar done: keys of what is done. :ivar unknown: keys of which no one knows. :ivar left: of what was not done.
+    :ivar done: keys that were written. :ivar unknown: keys that may have been written. :ivar left: keys that were
+        not.
     """
 
     def __init__(

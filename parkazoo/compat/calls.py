@@ -22,19 +22,19 @@ from parkazoo.types import ACL, ACLs, AsyncResult, ZnodeStat
 
 
 class KazooCalls(Reads):
-    """The calls of a client on znodes, and transactions.
+    """Has the calls of a client that write znodes, and transactions.
 
-    Each call has a twin that ends in ``_async``: it takes the same arguments, returns at once, and its result gets
-    what the call would return or raise. Before the session is open calls wait for it. All raise
+    Each call has a twin that ends in ``_async``: it takes the same arguments and returns at once; its result gets
+    the value or the error of the call. Before the session is open, calls wait for it. All raise
 
     * TypeError: an argument is of a wrong type; ValueError: a path has `.` or `..` between slashes.
     * ConnectionClosedError, SessionExpiredError, AuthFailedError: there is no session, and there will be none.
-    * ConnectionLoss: the connection broke before the answer came. A write may have been done or not; what an
-      interrupted create or delete leaves behind for other clients, the next one in that directory mends.
+    * ConnectionLoss: the connection broke before the answer. A write may have been done or not. The next operation
+      in that directory, of any client, finishes an interrupted create or delete.
     * CrossEnsembleError: a transaction over several ensembles.
     * RequestTooLargeError: the request is larger than the servers take, by default about 1 MB. It is not a
       ConnectionLoss, so ``client.retry`` raises it too.
-    * NoAuthError: an ACL forbids it; ZookeeperError: what else servers refuse.
+    * NoAuthError: an ACL forbids it; ZookeeperError: the servers refuse it for another reason.
     """
 
     # ---- writes --------------------------------------------------------------------------------
@@ -83,16 +83,16 @@ class KazooCalls(Reads):
         makepath: bool = False,
         include_data: bool = False,
     ) -> Any:
-        """Make a znode. After a ConnectionLoss it may be there; an ephemeral one then ends with the session.
+        """Creates a znode. After a ConnectionLoss it may exist; an ephemeral one then ends with the session.
 
-        :param acl: the client's `default_acl` if none is given; without that, anyone may do anything.
-        :param ephemeral: it is deleted when this session ends. It can have no children.
+        :param acl: by default the client's `default_acl`; without that, anyone may do anything.
+        :param ephemeral: delete the znode when this session ends. It can have no children.
         :param sequence: append a number of ten digits, which grows with each child of the parent.
-        :param makepath: make what is missing above it.
-        :param include_data: return the znode's stat too.
-        :returns: the path, with the number if there is one.
-        :raises NodeExistsError: there is one.
-        :raises NoNodeError: the parent is missing.
+        :param makepath: create all missing levels above it.
+        :param include_data: also return the znode's stat.
+        :returns: the path, with the sequence number.
+        :raises NodeExistsError: the znode exists.
+        :raises NoNodeError: the parent does not exist.
         :raises NoChildrenForEphemeralsError: the parent is ephemeral.
         """
         return self.create_async(
@@ -170,10 +170,10 @@ class KazooCalls(Reads):
         return result
 
     def ensure_path(self, path: str, acl: ACLs | None = None) -> str | bool:
-        """Make a znode without a value, and all that is missing above it.
+        """Creates a znode without a value, and all missing levels above it.
 
-        :param acl: of what is made; see :meth:`create`.
-        :returns: the path if it has been made, True if it was there.
+        :param acl: of each znode that it creates; see :meth:`create`.
+        :returns: the path if the znode was created, True if it existed.
         """
         return self.ensure_path_async(path, acl).get()
 
@@ -185,10 +185,10 @@ class KazooCalls(Reads):
         return result
 
     def set(self, path: str, value: bytes | None, version: int = -1) -> ZnodeStat:
-        """Set the value of a znode.
+        """Sets the value of a znode. After a ConnectionLoss it may have been set.
 
-        :param version: the version that it must have; -1 for any.
-        :raises NoNodeError: there is none.
+        :param version: the version that the znode must have; -1 for any.
+        :raises NoNodeError: the znode does not exist.
         :raises BadVersionError: it has another version.
         """
         return self.set_async(path, value, version).get()
@@ -206,12 +206,12 @@ class KazooCalls(Reads):
         return result
 
     def set_acls(self, path: str, acls: ACLs, version: int = -1) -> ZnodeStat:
-        """Set the ACLs of a znode.
+        """Sets the ACLs of a znode. After a ConnectionLoss they may have been set.
 
-        :param version: the version that its ACLs must have (`aversion` of its stat); -1 for any.
-        :raises NoNodeError: there is none.
-        :raises BadVersionError: they have another version.
-        :raises InvalidACLError: the server takes no such ACLs.
+        :param version: the version that the ACLs must have (`aversion` of the stat); -1 for any.
+        :raises NoNodeError: the znode does not exist.
+        :raises BadVersionError: the ACLs have another version.
+        :raises InvalidACLError: the server does not accept these ACLs.
         """
         return self.set_acls_async(path, acls, version).get()
 
@@ -227,12 +227,13 @@ class KazooCalls(Reads):
         return result
 
     def delete(self, path: str, version: int = -1, recursive: bool = False) -> bool | None:
-        """Delete a znode. After a ConnectionLoss it may be gone; after a recursive delete, so may any below it.
+        """Deletes a znode. After a ConnectionLoss it may be deleted; after a recursive delete, so may any znode
+        below it.
 
-        :param version: the version that it must have; -1 for any. A recursive delete takes any.
-        :param recursive: delete all below it first; what is missing is no error then.
+        :param version: the version that the znode must have; -1 for any. A recursive delete ignores it.
+        :param recursive: delete all znodes below it first; then a missing znode is no error.
         :returns: True; None after a recursive delete that found the znode.
-        :raises NoNodeError: there is none.
+        :raises NoNodeError: the znode does not exist.
         :raises BadVersionError: it has another version.
         :raises NotEmptyError: it has children.
         """
@@ -251,15 +252,15 @@ class KazooCalls(Reads):
         return result
 
     def transaction(self) -> RetriableTransaction:
-        """A transaction as kazoo's, but on one ensemble; after a failure it can be committed again."""
+        """Returns a transaction, as kazoo's, but of one ensemble; after a failure it can be committed again."""
         return RetriableTransaction(self)
 
     # ---- about the servers ---------------------------------------------------------------------
 
     def add_auth(self, scheme: str, credential: str) -> bool:
-        """Send credentials to every ensemble, now and whenever a connection is made.
+        """Sends credentials to every ensemble, now and on each new connection.
 
-        :param scheme: ``"digest"``, or what else the servers know.
+        :param scheme: ``"digest"``, or another one that the servers know.
         :param credential: for digest, ``"user:password"``.
         :returns: True.
         :raises AuthFailedError: an ensemble refuses them; the client is closed then.
@@ -280,16 +281,16 @@ class KazooCalls(Reads):
     def reconfig(
         self, joining: str | None, leaving: str | None, new_members: str | None, from_config: int = -1
     ) -> tuple[bytes, ZnodeStat]:
-        """Change the servers of the bootstrap ensemble; those of others by ``client.members``.
+        """Changes the servers of the bootstrap ensemble. For another ensemble use ``client.members``.
 
         :param joining: servers to add, or None.
         :param leaving: ids of servers to remove, or None.
         :param new_members: all servers from now on, instead of the two.
         :param from_config: the version that the configuration must have; -1 for any.
         :returns: the new configuration, and its stat.
-        :raises BadVersionError: it has another version.
+        :raises BadVersionError: the configuration has another version.
         :raises ReconfigInProcessError: another change is under way.
-        :raises NewConfigNoQuorumError: too few of the new servers are there.
+        :raises NewConfigNoQuorumError: too few of the new servers are up.
         :raises UnimplementedError: the servers do not allow it.
         """
         return self.reconfig_async(joining, leaving, new_members, from_config).get()

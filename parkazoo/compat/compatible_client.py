@@ -1,4 +1,4 @@
-"""What programs written for kazoo see of a client beside its calls: options, recipes, listeners, attributes."""
+"""A client's options, recipes, listeners and attributes, as programs written for kazoo use them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ PATIENCE = 1 / 3  # of the session timeout: how long answers may wait for state 
 
 
 class CompatibleClient(KazooCalls):
-    """A client as kazoo's programs know it. What it has one of is the first ensemble's as a rule."""
+    """Has the options, recipes and attributes of a KazooClient. An attribute of one connection is the first
+    ensemble's.
+    """
 
     _session: Any = None  # the engine's, from the first start on
     _runtime: LoopRuntime  # the session's
@@ -104,27 +106,26 @@ class CompatibleClient(KazooCalls):
         consistency: Literal["ensemble", "total"] = "ensemble",
         **kwargs: Unpack[handlers.DeprecatedRetryOptions],
     ) -> None:
-        """
-        :param hosts: ``"host:port,host:port/chroot"``, or a list of these parts: servers of any ensembles.
-        :param timeout: of the session, in seconds; servers have limits of their own.
-        :param client_id: that of an earlier client, whose session is to go on; see :attr:`client_id`.
-        :param handler: kazoo's for gevent or eventlet, an object of its own for each client. Threads by default.
-        :param default_acl: of what is created without an ACL.
+        """:param hosts: ``"host:port,host:port/chroot"``, or a list of these parts: servers of any ensembles.
+        :param timeout: session timeout in seconds; servers have limits of their own.
+        :param client_id: of an earlier client, to resume its session; see :attr:`client_id`.
+        :param handler: kazoo's for gevent or eventlet, one object for each client. Threads by default.
+        :param default_acl: ACL of znodes created without one.
         :param auth_data: schemes and credentials; see :meth:`add_auth`.
         :param sasl_options: for pure-sasl: mechanism, username, password, and so on.
-        :param read_only: take servers that have lost their ensemble; they only answer reads.
+        :param read_only: accept servers without a quorum; they only answer reads.
         :param randomize_hosts: try servers in any order.
         :param connection_retry: the pauses between attempts to connect.
         :param command_retry: the attempts of :meth:`retry`, and the pauses between them.
         :param keyfile: with `certfile`, this client's key and certificate for TLS; PEM files.
-        :param ca: a PEM file with the certificates to trust; without it, the system's.
-        :param give_up_after: after so many seconds of SUSPENDED the client is LOST: it lets go of everything, also
-            on the ensembles that it reaches. Without it, the client stays SUSPENDED until the ensemble is back.
-        :param consistency: ``"total"``: what this client reads and writes has one order on all ensembles, as on
-            one ZooKeeper, for all clients that are made so. Each change of ensembles waits for the answers so far,
-            and a read then goes behind a write. ``"ensemble"``: each ensemble has an order of its own.
+        :param ca: a PEM file with the certificates to trust; by default the system's.
+        :param give_up_after: seconds of SUSPENDED after which the client becomes LOST and gives up its sessions on
+            all ensembles. By default it stays SUSPENDED until the ensemble is back.
+        :param consistency: ``"total"``: the reads and writes of all clients made so have one order on all
+            ensembles, as on one ZooKeeper. Each change of ensemble waits for earlier answers, and a read then
+            sends a write first. ``"ensemble"``: each ensemble has an order of its own.
         :raises ConfigurationError: the options contradict each other.
-        :raises ValueError: `give_up_after` is not above 0, or `consistency` is none of the two.
+        :raises ValueError: `give_up_after` is not above 0, or `consistency` is neither of the two.
         """
         if give_up_after is not None and not give_up_after > 0:
             raise ValueError(f"give_up_after must be seconds above 0, not {give_up_after!r}")
@@ -177,27 +178,28 @@ class CompatibleClient(KazooCalls):
         return _Spread(self, path, buckets)
 
     def once(self, func: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do a write exactly once, however often the connection is lost: as ``retry``, but never twice.
+        """Retries a write as ``retry`` does, but does it exactly once, however often the connection is lost.
 
-        ``client.once(client.create, "/queue/item-", b"...", sequence=True)``. The write goes as a transaction that
-        also sets an ephemeral znode of this client's, which tells after a lost connection whether it was done. See
-        docs/design/once.md. It waits as long as the session lives. Threads do not wait for each other. If a signal
-        handler or gevent.Timeout ends the wait, the write may have been done, or may be done later; not twice.
+        ``client.once(client.create, "/queue/item-", b"...", sequence=True)``. The write is sent in a transaction
+        that also sets an ephemeral znode of this client; after a lost connection that znode shows whether the
+        write was done. See docs/design/once.md. It waits while the session lives. Threads do not wait for each
+        other. If a signal handler or gevent.Timeout ends the wait, the write may have been done, or may be done
+        later, but never twice.
 
         :param func: this client's ``create``, ``set`` or ``delete``, or the ``commit`` of one of its transactions.
-        :returns: what `func` returns. If an answer was lost, the stat of a ``set`` may be newer than the write.
+        :returns: the result of `func`. If an answer was lost, the stat of a ``set`` may be newer than the write.
         :raises SessionExpiredError, ConnectionClosedError: the session has ended. The message says so if the write
             may have been done; otherwise it was not.
-        :raises AnswerLostError: it was done, but the answer was lost and the znode is gone since.
-        :raises TypeError: `func` is another one, or has ``include_data`` or ``recursive``.
-        :raises RequestTooLargeError: it is more than the servers take; it was not done.
-        :raises: what else `func` raises.
+        :raises AnswerLostError: the write was done, its answer was lost, and the znode has been deleted since.
+        :raises TypeError: `func` is another function, or has ``include_data`` or ``recursive``.
+        :raises RequestTooLargeError: the servers do not take so many bytes; the write was not done.
+        :raises: every other error of `func`.
         """
         result: T = self.exactly_once(func, args, kwargs)
         return result
 
     def make_above(self, request: Any, acl: ACLs | None) -> None:
-        """Make what is missing above the znode of a create, above the chroot too."""
+        """Creates all missing levels above the znode of a create, above the chroot too."""
         result: Any = self.handler.async_result()
         ensure_path(self, split(request.path)[0], acl).pass_on(result)
         result.get()
@@ -205,19 +207,19 @@ class CompatibleClient(KazooCalls):
     # ---- what programs and recipes reach for --------------------------------------------------
 
     def new_retry(self, sleep: Callable[[float], object]) -> KazooRetry:
-        """What :meth:`retry` tries by, with other pauses."""
+        """Returns a copy of the policy of :meth:`retry` with other pauses."""
         again = self._retry.copy()
         again.sleep_func = sleep
         return again
 
     def withdraw_watch(self, path: str, watch: Any) -> None:
-        """Forget a watch on the data or the children of a path. An event on its way may still call it."""
+        """Removes a watch from the data and the children of a path. An event under way may still call it."""
         full = prefixed(self.chroot, path)
         for table in (self._data_watchers, self._child_watchers):
             table[full].discard(watch)
 
     def _members(self) -> tuple[Member, ...]:
-        """All members, first the one with which the session began."""
+        """Returns all members; the first is the one with which the session began."""
         session = self._session
         if session is None:
             return ()
@@ -231,7 +233,9 @@ class CompatibleClient(KazooCalls):
         return WatcherSet(places, partial(session.watching.leave, key(path)))
 
     def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
-        """Have the loop make a call that returns at once, later; if the client stops before, perhaps not."""
+        """Has the loop call a function that returns at once, after `delay_s`; perhaps not, if the client stops
+        before.
+        """
 
         def begin() -> None:
             self._runtime.call_later(delay_s, call)
@@ -243,7 +247,7 @@ class CompatibleClient(KazooCalls):
 
     @property
     def last_zxid(self) -> int:
-        """The first ensemble's; zxids of different ensembles cannot be compared."""
+        """Returns the last zxid of the first ensemble; zxids of different ensembles cannot be compared."""
         return int(self._session.first.last_zxid) if self._session else 0
 
     @property

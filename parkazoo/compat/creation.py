@@ -1,4 +1,4 @@
-"""What takes more than one request: a create with all that is missing above it; and paths without the chroot.
+"""Calls that take several requests: a create with all missing levels above it; and paths without the chroot.
 
 kazoo looks at such answers in completion callbacks. The handler calls these on one thread, so a completion
 callback of the user's that waits for a `create` would wait for itself. Here the answer's thread calls them.
@@ -21,10 +21,10 @@ from parkazoo.protocol.steps import Request
 
 
 def prefixed(chroot: str, path: str, trailing: bool = False) -> str:
-    """A path below the chroot, as a server names it, in kazoo's normal form.
+    """Returns a path below the chroot, as a server names it, in kazoo's normal form.
 
     :param trailing: whether a slash at the end stays.
-    :raises ValueError: it has `.` or `..` between slashes.
+    :raises ValueError: the path has `.` or `..` between slashes.
     """
     whole = chroot + path
     if path[:1] == "/" == whole[0] and whole[-1] != "/" and "//" not in whole and "/." not in whole:
@@ -33,9 +33,9 @@ def prefixed(chroot: str, path: str, trailing: bool = False) -> str:
 
 
 def checked_acl(acl: Any) -> Any:
-    """The ACL of a create: everything is allowed to anyone if there is none.
+    """Returns the ACL of a create; without one, anyone may do anything.
 
-    :raises TypeError: it is not a list or tuple, or a single ACL.
+    :raises TypeError: the ACL is not a list or tuple, or is a single ACL.
     """
     if acl and (isinstance(acl, ACL) or not isinstance(acl, (tuple, list))):
         raise TypeError("Invalid type for 'acl' (acl must be a tuple/list of ACL's")
@@ -43,7 +43,7 @@ def checked_acl(acl: Any) -> Any:
 
 
 class Unchrooted:
-    """The reply to a request whose answer is a path, or a path and a stat: `reply` gets it without the chroot."""
+    """Replies to a request that returns a path, or a path and a stat: `reply` gets it without the chroot."""
 
     __slots__ = ("_client", "_reply")
 
@@ -68,9 +68,9 @@ class Unchrooted:
 
 
 class Creation(Unchrooted):
-    """A create, and the reply to its request.
+    """Runs a create, and replies to its request.
 
-    :param makes_above: all that is missing above it is made first; otherwise that is an error.
+    :param makes_above: create all missing levels above it first; otherwise a missing parent is an error.
     """
 
     __slots__ = ("_makes_above", "_request")
@@ -101,13 +101,14 @@ class Creation(Unchrooted):
 
 
 def ensure_path(client: Any, path: str, acl: Any) -> StepResult:
-    """As kazoo's; but if `path` is missing, it asks for all above at once, and makes them without waiting.
+    """Creates a path, as kazoo's; but if it is missing, asks for all levels at once and creates them without
+    waiting.
 
-    What is above the chroot is looked at only if the chroot is missing. No ensemble is waited for whose answer is
-    not needed: that of a home if the mirror is there, or those of what is above the lowest that is there.
+    It asks for levels above the chroot only if the chroot is missing. It does not wait for an ensemble whose
+    answer it does not need: of a home whose mirror exists, or of levels above the lowest that exists.
 
     :param path: with the chroot.
-    :returns: gets the path if it has been made, True if it was there.
+    :returns: a result that gets the path if it was created, True if it existed.
     """
     answer = StepResult()
     root = client.chroot if len(path) >= len(client.chroot) else ""
@@ -133,7 +134,7 @@ def ensure_path(client: Any, path: str, acl: Any) -> StepResult:
             look_up()
 
     def look_up() -> None:
-        """Up to the first that is there: the client may have no right to read those above that."""
+        """Looks for the lowest level that exists; the client may have no right to read those above."""
         while unseen:
             each, found = unseen[-1]
             if not found.is_ready:
@@ -177,7 +178,7 @@ def ensure_path(client: Any, path: str, acl: Any) -> StepResult:
 
 
 class StepResult:
-    """An async result that calls its one callback at once, and cannot be waited for."""
+    """Calls one callback at once when the answer arrives. Nobody can wait for it."""
 
     def __init__(self) -> None:
         self.value: Any = None
@@ -213,7 +214,7 @@ class StepResult:
         return self.value
 
     def after(self, results: list[StepResult], call: Callable[[], None]) -> None:
-        """Make a call once all the others are there; this result gets what it raises."""
+        """Makes a call when all the other results have arrived; this result gets its exception."""
         missing = iter(range(len(results), -1, -1))  # next() is atomic
 
         def is_there(_: StepResult | None = None) -> None:
@@ -228,7 +229,7 @@ class StepResult:
         is_there()  # if there were none, or all were there
 
     def pass_on(self, reply: Any) -> None:
-        """Give this result to `reply`, now or when it comes."""
+        """Gives this result to `reply`, now or when it arrives."""
         self.rawlink(
             lambda result: (
                 reply.set(result.value) if result.exception is None else reply.set_exception(result.exception)

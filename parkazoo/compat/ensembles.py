@@ -1,4 +1,4 @@
-"""What a client shows of its ensembles, beyond what kazoo's has."""
+"""What a client shows of its ensembles, beyond kazoo's attributes."""
 
 from __future__ import annotations
 
@@ -21,32 +21,34 @@ from parkazoo.protocol.states import CLOSED_ERRORS, kazoo_state
 
 
 class Ensembles(CompatibleClient):
-    """The map that the client works by, the ensembles that it has joined, and how it is connected to them."""
+    """Shows the client's map, the ensembles that it has joined, and its connections to them."""
 
     @property
     def cluster_map(self) -> ClusterMap | None:
-        """The map this client works by; None before it has been read."""
+        """Returns the client's map; None until the client has read it."""
         return self._session.cluster_map if self._session else None
 
     @property
     def members(self) -> Mapping[str, KazooCalls]:
-        """The kazoo client of each ensemble that is joined, by name, for what concerns its servers.
+        """Returns the kazoo client of each joined ensemble, by name, for calls about its servers.
 
-        ``client.members["b"].reconfig(...)``, ``.command(b"srvr")``, ``.server_version()``. They see physical
-        paths, so use the ParKazooClient for znodes. It also starts and stops them. See :meth:`join`.
+        ``client.members["b"].reconfig(...)``, ``.command(b"srvr")``, ``.server_version()``. They use physical
+        paths, so use the ParKazooClient for znodes, and to start and stop them. See :meth:`join`.
         """
         members = {member.name: member for member in self._members()}
         return cast("Mapping[str, KazooCalls]", members)  # kazoo's calls have the same types
 
     def join(self, *names: str, timeout: float = 15) -> None:
-        """Connect to these ensembles now; without names, to all. Otherwise the first request that needs one does.
+        """Connects to these ensembles; without names, to all. Otherwise the first request that needs one connects
+        to it.
 
         :param timeout: seconds to wait for all of them.
         :raises ValueError: the cluster map has no ensemble of that name.
-        :raises ClusterMapError: servers are not those of the ensemble that the map means.
+        :raises ClusterMapError: servers are not those of the ensemble in the map.
         :raises AuthFailedError: an ensemble refuses the credentials; the client is closed then.
-        :raises ConnectionLoss: an ensemble was not reached within the session timeout; the client goes on trying.
-        :raises: the handler's ``timeout_exception``, which names the ensembles that were not reached, and why.
+        :raises ConnectionLoss: an ensemble was not reached within the session timeout; the client goes on
+            trying.
+        :raises: the handler's ``timeout_exception``; it names the ensembles that were not reached, and why.
         """
         self.check_process()
         self.listeners.before_use()
@@ -74,12 +76,12 @@ class Ensembles(CompatibleClient):
                 raise answer.value
 
     def state_of(self, path: str) -> str:
-        """The KazooState of the ensemble that holds a znode: whether this client has a connection there.
+        """Returns the KazooState of this client on the ensemble that holds a znode, which need not exist.
 
-        CONNECTED or SUSPENDED, whatever the state of the client as a whole; LOST if it has no session there, since
-        it has not used that ensemble yet or is not started. The znode itself need not exist. Whether a lock or an
-        ephemeral is safe is a question about its own path. On a map that has grown it goes by what the client
-        knows: ask after the client has read or written the path.
+        CONNECTED or SUSPENDED, whatever the state of the whole client. LOST if the client has no session there,
+        because it has not used that ensemble yet or is not started. To see whether a lock or an ephemeral is safe,
+        ask for its own path. On a map that has grown the client may not know the ensemble until it has read or
+        written the path.
 
         :param path: of the znode. Its children may be on another ensemble.
         """
@@ -87,16 +89,17 @@ class Ensembles(CompatibleClient):
         return KazooState.LOST if ensemble is None else kazoo_state(self._session.state_on(ensemble))
 
     def state_for_watch(self, path: str) -> str:
-        """As :meth:`state_of`, of the ensemble that tells a watch on a znode that is not there.
+        """Returns the state, as :meth:`state_of`, on the ensemble that sends the events of a watch on a missing
+        znode.
 
-        Where pins decide and nothing is known of its parent, that is where the parent is, or what is above it; an
-        ensemble where it may come does not count, and need not be joined.
+        On a map that has grown, if the client knows nothing of the znode's parent, that is the ensemble of the
+        nearest level above that it knows; an ensemble on which the znode may be created does not count.
         """
         ensemble = self._ensemble_of(path, for_watch=True)
         return KazooState.LOST if ensemble is None else kazoo_state(self._session.state_on(ensemble))
 
     def may_have_ephemeral(self, path: str) -> bool:
-        """Whether this client may have an ephemeral on the ensemble that holds a znode; if not known, on any."""
+        """Returns whether this client may have an ephemeral on the znode's ensemble; if unknown, on any."""
         ensemble = self._ensemble_of(path)
         if ensemble is None:
             return False
@@ -107,7 +110,8 @@ class Ensembles(CompatibleClient):
         return bool(self._session.ports[ensemble].has_ephemerals)
 
     def _ensemble_of(self, path: str, for_watch: bool = False) -> int | None:
-        """The index of the ensemble that holds a znode, as far as is known; None if there is no session.
+        """Returns the index of the ensemble that holds a znode, as far as the client knows; None without a
+        session.
 
         :param for_watch: see :meth:`state_for_watch`.
         """
@@ -121,7 +125,7 @@ class Ensembles(CompatibleClient):
 
 
 class AwaitedAnswer:
-    """A reply for which a thread or greenlet waits: whichever it is, a time-out raises nothing."""
+    """Lets a thread or greenlet wait for a reply. A time-out raises nothing."""
 
     def __init__(self, handler: Any) -> None:
         self.value: Any = None  # which may be an exception
@@ -135,13 +139,13 @@ class AwaitedAnswer:
         self.set(exception)
 
     def has_come(self, timeout_s: float) -> bool:
-        """Wait for it."""
+        """Waits for the reply. Returns whether it has arrived."""
         self._event.wait(max(0.0, timeout_s))
         return bool(self._event.is_set())
 
 
 def time_out(handler: Any, message: str, seconds: float) -> Any:
-    """The handler's timeout_exception, with a message that can be read: gevent's shows none."""
+    """Returns the handler's timeout_exception with a readable message; gevent's shows none."""
     kind = handler.timeout_exception
     if str(kind(message)) != message:
         kind = type(kind.__name__, (kind,), {"__str__": lambda self: message})

@@ -1,4 +1,6 @@
-"""What programs reach into a KazooClient for: its connection and its tables of watches, over all members."""
+"""Parts of a KazooClient that programs use although kazoo does not document them: connection and tables of
+watches.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ _connecting: ContextVar[Callable[..., Any]] = ContextVar("connecting")
 
 
 class JointConnection:
-    """Stands where ``client._connection`` stands.
+    """Stands in for ``client._connection``.
 
-    ``_connect`` can be replaced, and then is called for each member (Patroni does that); ``_socket`` closes
-    every member's; whatever else is asked for is the first member's.
+    If ``_connect`` is replaced, as Patroni does, it is called for each member; ``_socket`` closes every member's;
+    any other attribute is the first member's.
     """
 
     def __init__(self, members: Members, sasl_options: dict[str, Any] | None) -> None:
@@ -30,7 +32,7 @@ class JointConnection:
         self.sasl_options = sasl_options
 
     def connect_hook(self, connect: Callable[..., Any]) -> Callable[..., Any] | None:
-        """How a member is to be connected that would call `connect`: None if nothing has replaced ``_connect``."""
+        """Returns how to connect a member that would call `connect`; None unless ``_connect`` was replaced."""
         if self._connect is _connect_member:
             return None
         return partial(self._connect_by, connect)
@@ -62,9 +64,9 @@ def _connect_member(*address: Any) -> Any:
 
 
 class Sockets:
-    """All members' sockets: closed and shut down together, in the rest the first member's.
+    """Closes and shuts down all members' sockets together; for everything else it is the first member's.
 
-    :param find: gives those of now: an ensemble may be joined later.
+    :param find: returns the present sockets: an ensemble may be joined later.
     """
 
     def __init__(self, find: Callable[[], list[Any]]) -> None:
@@ -81,7 +83,7 @@ class Sockets:
                 sock.shutdown(how)
 
     def __eq__(self, other: object) -> bool:
-        """Equal to each of them, for handlers that look for the connection's socket among those of a select."""
+        """Equals each of them, for handlers that look for the connection's socket among those of a select."""
         return any(other is sock for sock in self._find())
 
     def __hash__(self) -> int:
@@ -92,9 +94,9 @@ class Sockets:
 
 
 class Watchers(Mapping[str, "WatcherSet"]):
-    """Stands where ``client._data_watchers`` or ``client._child_watchers`` stands. Its paths have the chroot.
+    """Stands in for ``client._data_watchers`` or ``client._child_watchers``. Its paths have the chroot.
 
-    :param find: the watches on a path. :param watched: gives the paths that have watches.
+    :param find: returns the watches on a path. :param watched: returns the paths that have watches.
     """
 
     def __init__(self, find: Callable[[str], WatcherSet], watched: Callable[[], list[str]]) -> None:
@@ -102,7 +104,7 @@ class Watchers(Mapping[str, "WatcherSet"]):
         self._watched = watched
 
     def __getitem__(self, path: str) -> WatcherSet:
-        """As kazoo's table: of a path without a watch, an empty set."""
+        """Returns an empty set for a path without a watch, as kazoo's table does."""
         return self._find(path)
 
     def __iter__(self) -> Iterator[str]:
@@ -119,9 +121,9 @@ class Watchers(Mapping[str, "WatcherSet"]):
 
 
 class WatcherSet(MutableSet[Any]):
-    """The watches on one path, wherever they were left, as the functions that the user gave.
+    """Shows the watches on one path, on any ensemble, as the functions that the user gave.
 
-    :param leave: forgets what stands in for a function anywhere.
+    :param leave: forgets the stand-in for a function anywhere.
     """
 
     def __init__(self, places: list[Place], leave: Callable[[Any], None]) -> None:
@@ -156,7 +158,7 @@ def _users(watcher: Any) -> Any:
 
 
 def watched_paths(members: Sequence[Member], of_children: bool) -> list[str]:
-    """The paths that have watches, on their children or else on their data."""
+    """Returns the paths that have watches, on their children or else on their data."""
     paths: dict[str, None] = {}
     for member in members:
         for table in (member._data_watchers, member._child_watchers):
@@ -171,14 +173,14 @@ def watched_paths(members: Sequence[Member], of_children: bool) -> list[str]:
 
 
 def data_places(context: Context, members: Sequence[Any], path: str) -> list[Place]:
-    """Where watches on the data of `path` are left; nowhere on an ensemble that is not joined."""
+    """Returns where watches on the data of `path` are left; an ensemble that is not joined has none."""
     home = context.known(path).home
     member = members[home.ensemble]
     return [(member, member._data_watchers, home.path)] if isinstance(member, Member) else []
 
 
 def child_places(context: Context, members: Sequence[Any], path: str) -> list[Place]:
-    """Where watches on the children of `path` are left: on its mirror or, while it has none, on its home."""
+    """Returns where watches on the children of `path` are left: on its mirror or, without one, on its home."""
     d = context.known(path)
     places = [(members[place.ensemble], place.path) for place in {d.mirror, d.home}]
     return [(member, member._child_watchers, path) for member, path in places if isinstance(member, Member)]

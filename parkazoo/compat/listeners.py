@@ -1,4 +1,4 @@
-"""State listeners: called in order, before any later answer, and never in the way of a state."""
+"""State listeners: called in order, before any later answer, and without delaying a state."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _called_by: ContextVar[Any] = ContextVar("called_by", default=None)  # in listen
 class Listeners:
     """Calls a client's state listeners, for one state after the other, on a thread (or greenlet) of their own.
 
-    The client's state has changed by then. While they are called, `is_closed` holds: answers of servers wait, so
-    that no answer overtakes a state, as with kazoo. They wait for `patience_s` at most, and no longer once a
-    listener uses the client: then the client can give it what it waits for.
+    The client's state has changed by then. While they run, `is_closed` is True: answers of servers wait, so that
+    no answer overtakes a state, as with kazoo. They wait `patience_s` at most, and no longer once a listener uses
+    the client, so that the client can answer it.
 
     :param call: calls all listeners with a state.
     :param on_open: called when the client can take answers again.
@@ -43,7 +43,7 @@ class Listeners:
         self._are_idle.set()
 
     def tell(self, state: str, loop: Loop | None) -> None:
-        """Have the listeners called, soon.
+        """Has the listeners called soon.
 
         :param loop: the loop that calls this; None if another thread does, and answers need not wait.
         """
@@ -61,12 +61,12 @@ class Listeners:
             run_on(CALLBACKS, self._handler, self._run)
 
     def before_use(self) -> None:
-        """The client is about to be used. If a listener uses it, nothing waits for that listener any more."""
+        """Prepares for a use of the client. If a listener uses it, nothing waits for that listener any more."""
         if self.is_calling and _called_by.get() is self:
             self._lose_patience()
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until all have been called; return at once in a listener."""
+        """Waits until all have been called; returns at once in a listener."""
         if _called_by.get() is not self:
             self._are_idle.wait(timeout_s)
 
@@ -76,7 +76,7 @@ class Listeners:
             self._timer = None
 
     def _lose_patience(self) -> None:
-        """Until all have been called, whatever states come meanwhile."""
+        """Lets answers pass until all have been called, whatever states follow."""
         with self.lock:
             self._has_lost_patience = True
             is_opened, self.is_closed = self.is_closed, False

@@ -30,10 +30,10 @@ def check_bool(name: str, value: object) -> None:
 
 
 class Reads(KazooClient):
-    """What all calls have in common is said of :class:`~parkazoo.compat.calls.KazooCalls`."""
+    """Has the calls of a client that read; :class:`~parkazoo.compat.calls.KazooCalls` has their errors."""
 
     def exists(self, path: str, watch: Watch | None = None) -> ZnodeStat | None:
-        """The stat of a znode; None if there is none.
+        """Returns the stat of a znode; None if it does not exist.
 
         :param watch: called once, when the znode is created, deleted or set, or the connection is lost.
         """
@@ -48,10 +48,10 @@ class Reads(KazooClient):
         return result
 
     def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, ZnodeStat]:
-        """The value and the stat of a znode. The value of one that was made with None is None.
+        """Returns the value and the stat of a znode. The value is None if the znode was made with None.
 
         :param watch: called once, when the znode is set or deleted, or the connection is lost.
-        :raises NoNodeError: there is none.
+        :raises NoNodeError: the znode does not exist.
         """
         return self.get_async(path, watch=watch).get()
 
@@ -78,12 +78,12 @@ class Reads(KazooClient):
         self, path: str, watch: Watch | None = None, include_data: bool = False
     ) -> list[str] | tuple[list[str], ZnodeStat]: ...
     def get_children(self, path: str, watch: Watch | None = None, include_data: bool = False) -> Any:
-        """The names of a znode's children, in no order.
+        """Returns the names of a znode's children, in no order.
 
         :param watch: called once, when a child is created or deleted, the znode is deleted, or the connection is
             lost.
-        :param include_data: return the znode's stat too.
-        :raises NoNodeError: there is no such znode.
+        :param include_data: also return the znode's stat.
+        :raises NoNodeError: the znode does not exist.
         """
         return self.get_children_async(path, watch=watch, include_data=include_data).get()
 
@@ -110,9 +110,9 @@ class Reads(KazooClient):
         return result
 
     def get_acls(self, path: str) -> tuple[list[ACL], ZnodeStat]:
-        """The ACLs and the stat of a znode.
+        """Returns the ACLs and the stat of a znode.
 
-        :raises NoNodeError: there is none.
+        :raises NoNodeError: the znode does not exist.
         """
         return self.get_acls_async(path).get()
 
@@ -124,7 +124,8 @@ class Reads(KazooClient):
         return result
 
     def sync(self, path: str) -> str:
-        """Wait until the server that this client is connected to knows what the ensemble of `path` knows now.
+        """Waits until the server of this client has caught up with its leader: for `path`, and for the children of
+        `path`.
 
         :returns: the path.
         """
@@ -139,7 +140,7 @@ class Reads(KazooClient):
 
 
 class Synced:
-    """The reply to a sync: `reply` gets the user's path, whatever the path is that was synced."""
+    """Replies to a sync: `reply` gets the user's path, whatever path was synced."""
 
     __slots__ = ("_path", "_reply")
 

@@ -1,4 +1,4 @@
-"""kazoo's barriers, whose waits end: after a lost connection they look again, and stop() ends them."""
+"""kazoo's barriers, with waits that end: after a lost connection they look again, and stop() ends them."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ READY = "ready"
 
 
 class Barrier(KazooBarrier):
-    """kazoo's Barrier; same methods, same znode.
+    """Replaces kazoo's Barrier: same methods, same znode.
 
     kazoo's `wait` misses a removal while the connection is lost, and waits for ever.
     """
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the barrier is gone; a lost connection is waited for.
+        """Waits until the barrier is removed, also over a lost connection.
 
         :param timeout: seconds.
-        :returns: whether it is gone.
+        :returns: whether it is removed.
         :raises ConnectionClosedError: the client was stopped.
         """
         waiter = Waiter(self.client, timeout)
@@ -42,10 +42,11 @@ class Barrier(KazooBarrier):
 
 
 class DoubleBarrier(KazooDoubleBarrier):
-    """kazoo's DoubleBarrier; same methods, same znodes.
+    """Replaces kazoo's DoubleBarrier: same methods, same znodes.
 
-    kazoo's `enter` and `leave` wait for one event, which a lost connection takes away. Here each looks again. Who
-    enters late must still see that all were in, so the last to leave deletes ``ready``; kazoo's first one does.
+    kazoo's `enter` and `leave` wait for one event, which a lost connection takes away. Here each looks again. A
+    member that enters late must still see that all were in, so the last to leave deletes ``ready``; in kazoo the
+    first one does.
 
     A round is ``ready`` and the members that are older than it, by the zxids of their creates: siblings share an
     ensemble. If all members of a round are killed, their ``ready`` stays. It is older than any later member, so it
@@ -59,9 +60,9 @@ class DoubleBarrier(KazooDoubleBarrier):
     )
 
     def enter(self) -> None:
-        """Wait until `num_clients` members have entered.
+        """Waits until `num_clients` members have entered.
 
-        As with kazoo, `participating` is False if the barrier could not be entered, for lack of a right for one.
+        As in kazoo, `participating` is False if the barrier could not be entered, for example for lack of a right.
 
         :raises ConnectionClosedError: the client was stopped.
         """
@@ -78,7 +79,7 @@ class DoubleBarrier(KazooDoubleBarrier):
             self.participating = True
 
     def leave(self) -> None:
-        """Wait until all members have left.
+        """Waits until all members have left.
 
         :raises ConnectionClosedError: the client was stopped.
         """

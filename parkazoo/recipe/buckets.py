@@ -1,7 +1,7 @@
 """One flat directory with more children, or more writes, than one ensemble should have.
 
-It is a structure on top of the client and not a rule of the map. A directory's own stat, sequence numbers and
-child watches are one ensemble's, and kazoo's recipes rely on that; a rule could take it from them by accident.
+It is a structure on top of the client, not a rule of the map: kazoo's recipes rely on a directory's stat, sequence
+numbers and child watches being of one ensemble, and a rule could break that by accident.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ MOST_BUCKETS = 4096
 
 
 class Spread:
-    """Children of one directory, spread over others below it, its buckets, by the hash of their names.
+    """Spreads the children of one directory over directories below it, its buckets, by the hash of their names.
 
-    Each bucket is a directory like any other, on the ensemble that its own hash gives, so the children are on all
-    ensembles. A child is an ordinary znode at :meth:`path_of` its name: versions, ephemerals, ACLs and watches are
-    as ever. What needs one order of all children is not there: sequence numbers, and transactions over several of
-    them. A listing asks every bucket, one beside the other, so it is of no one moment.
+    Each bucket is an ordinary directory, on the ensemble of its own hash, so the children are on all ensembles. A
+    child is an ordinary znode at :meth:`path_of` its name, with versions, ephemerals, ACLs and watches. Sequence
+    numbers, and transactions over several children, need one order of all children, so there are none. A listing
+    asks every bucket at the same time, so it does not show one moment.
 
-    All clients give the same number of buckets; it is kept in the data of `path`, and another one is refused. A
-    few times as many buckets as there are ever to be ensembles is enough. ``client.delete(path, recursive=True)``
-    deletes all.
+    All clients must give the same number of buckets; it is stored in the data of `path`, and another one is
+    refused. A few times the number of ensembles that you will ever have is enough. ``client.delete(path,
+    recursive=True)`` deletes everything.
 
-    :param path: of the directory; it is made with the first child, with all above it.
+    :param path: of the directory; the first child makes it, with all missing levels above it.
     :param buckets: 1 to 4096.
-    :raises ValueError: the number is none of these.
+    :raises ValueError: the number is out of range.
     """
 
     def __init__(self, client: Any, path: str, buckets: int) -> None:
@@ -48,7 +48,7 @@ class Spread:
         self._left: dict[Callable[[WatchedEvent], Any], _OneWatch] = {}  # by the user's watches
 
     def path_of(self, name: str) -> str:
-        """The path of a child, for every method of the client.
+        """Returns the path of a child, for every method of the client.
 
         :raises ValueError: it is no name of a znode.
         """
@@ -57,16 +57,16 @@ class Spread:
         return join(self.bucket(self.number_of(name)), name)
 
     def number_of(self, name: str) -> int:
-        """The number of the bucket for a child."""
+        """Returns the number of the bucket for a child."""
         return int.from_bytes(sha256(name.encode()).digest()[:8], "big") % self.buckets
 
     def create(
         self, name: str, value: bytes = b"", acl: Any = None, ephemeral: bool = False, sequence: bool = False
     ) -> str:
-        """Create a child; returns its path. As ``client.create``, whose errors it raises.
+        """Creates a child and returns its path. Raises the errors of ``client.create``.
 
-        :raises ValueError: the directory has another number of buckets; or `sequence`: numbers need one order of
-            all children, which one ensemble alone gives.
+        :raises ValueError: the directory has another number of buckets; or `sequence` is True: sequence numbers
+            need one order of all children, which only one ensemble has.
         """
         if sequence:
             raise ValueError(
@@ -78,7 +78,7 @@ class Spread:
         return made
 
     def _create(self, path: str, value: bytes, acl: Any, ephemeral: bool) -> Any:
-        """Make what is missing of the directory and the bucket, the directory with its data."""
+        """Creates the child, with a missing bucket and a missing directory, the directory with its data."""
         self.verify(is_to_make=True)
         with suppress(NoNodeError):
             return self.client.create(path, value, acl, ephemeral=ephemeral)
@@ -87,28 +87,28 @@ class Spread:
         return self.client.create(path, value, acl, ephemeral=ephemeral)
 
     def get(self, name: str, watch: Callable[[WatchedEvent], Any] | None = None) -> tuple[bytes, Any]:
-        """Data and stat of a child, as ``client.get``."""
+        """Returns data and stat of a child, as ``client.get``."""
         found: tuple[bytes, Any] = self.client.get(self._verified(name), watch)
         return found
 
     def set(self, name: str, value: bytes, version: int = -1) -> Any:
-        """Set the data of a child, as ``client.set``."""
+        """Sets the data of a child, as ``client.set``."""
         return self.client.set(self._verified(name), value, version)
 
     def exists(self, name: str, watch: Callable[[WatchedEvent], Any] | None = None) -> Any:
-        """The stat of a child, or None, as ``client.exists``."""
+        """Returns the stat of a child, or None, as ``client.exists``."""
         return self.client.exists(self._verified(name), watch)
 
     def delete(self, name: str, version: int = -1) -> bool:
-        """Delete a child, as ``client.delete``."""
+        """Deletes a child, as ``client.delete``."""
         return bool(self.client.delete(self._verified(name), version))
 
     def get_children(self, watch: Callable[[WatchedEvent], Any] | None = None) -> list[str]:
-        """The names of all children, in no order; none if there is no directory.
+        """Returns the names of all children, in no order; none if the directory does not exist.
 
-        :param watch: is called once: when a child comes or goes in any bucket, with the directory's path; or with
-            the event NONE, as every watch, when the connection is lost.
-        :raises: as ``client.get_children``; then the watch may have been left on some buckets.
+        :param watch: called once: when a child is created or deleted in any bucket, with the directory's path; or
+            with the event NONE when the connection is lost.
+        :raises: the errors of ``client.get_children``; then some buckets may have the watch.
         """
         self.verify()
         if watch is None:
@@ -140,7 +140,7 @@ class Spread:
         return names
 
     def called(self, once: _OneWatch, watch: Callable[[WatchedEvent], Any]) -> None:
-        """A watch is about to be called: the other buckets need not hold it any more."""
+        """Removes a watch that is about to be called from the other buckets."""
         if self._left.get(watch) is once:
             del self._left[watch]
         self._withdraw(once)
@@ -150,13 +150,13 @@ class Spread:
             self.client.withdraw_watch(self.bucket(number), once)
 
     def count(self) -> int:
-        """The number of children; as :meth:`get_children`, of no one moment."""
+        """Returns the number of children; as :meth:`get_children`, not of one moment."""
         self.verify()
         stats = [self.client.exists_async(self.bucket(number)) for number in range(self.buckets)]
         return sum(stat.numChildren for stat in (each.get() for each in stats) if stat is not None)
 
     def bucket(self, number: int) -> str:
-        """The path of a bucket, from 0 on."""
+        """Returns the path of a bucket, from 0 on."""
         return join(self.path, f"{number:0{len(str(self.buckets - 1))}}")
 
     def _verified(self, name: str) -> str:
@@ -187,13 +187,13 @@ class Spread:
         self._is_verified = True
 
     def describe_other(self, found: bytes) -> str:
-        """Why a directory with this data is not the one that is meant."""
+        """Says why a directory with this data is not the expected one."""
         meant = f"{self.path} holds {found[:80]!r}, which does not say {self.buckets} buckets"
         return f"{meant}: give the number of buckets that it was made with"
 
 
 def _extend(names: list[str], listing: Any) -> bool:
-    """Add what a bucket lists; False if there is no such bucket."""
+    """Adds a bucket's listing; returns False if the bucket does not exist."""
     try:
         names += listing.get()
     except NoNodeError:

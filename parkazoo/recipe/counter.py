@@ -15,15 +15,15 @@ from parkazoo.recipe.swept import in_folder
 
 
 class Counter(KazooCounter):
-    """kazoo's Counter; same methods, same data.
+    """Replaces kazoo's Counter: same methods, same data.
 
-    If the answer to a set is lost, kazoo's reads the value, which may have been added to, and adds again. Here the
-    set is done by ``client.once``.
+    If the answer to a set is lost, kazoo's reads the value, which may include the addition, and adds again. Here
+    ``client.once`` does the set.
 
-    Another program may delete the znode; it is made again, and counts from the default.
+    If another program deletes the znode, it is made again and counts from the default.
 
-    :raises SessionExpiredError: the session has ended before an answer came. The message says so if the value may
-        have been added.
+    :raises SessionExpiredError: the session has ended before an answer. The message says so if the addition may
+        have been done.
     """
 
     def _change(self, value: Any) -> Counter:

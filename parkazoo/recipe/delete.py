@@ -23,9 +23,9 @@ class _Znode:
 
 
 class TreeDelete:
-    """As kazoo's ``delete(recursive=True)``: children first, and what is gone already is no error.
+    """Deletes a tree, as kazoo's ``delete(recursive=True)``: children first; a missing znode is no error.
 
-    An operation sees those that its client has issued before it, so a delete need not wait for those of the
+    An operation sees the earlier operations of its client, so a delete need not wait for the deletes of the
     children: it is issued after them. Memory is needed for the siblings of a path's znodes, as with kazoo.
     """
 
@@ -35,9 +35,8 @@ class TreeDelete:
         self._in_flight: deque[tuple[_Znode | None, Any]] = deque()  # listings of a znode, and deletes
 
     def run(self) -> bool | None:
-        """
-        :returns: True if there was nothing to delete; None otherwise, as kazoo does.
-        :raises: what a listing or a delete raises; up to MOST_IN_FLIGHT others may be done or not.
+        """:returns: True if there was nothing to delete; None otherwise, as in kazoo.
+        :raises: the error of a listing or a delete; then up to MOST_IN_FLIGHT others may have been done.
         """
         (root,) = self._unlisted
         is_missing = False

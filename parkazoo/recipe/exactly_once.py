@@ -22,10 +22,10 @@ MAY_BE_DONE = "the session has ended before the answer came: it may have been do
 
 
 class ExactlyOnce:
-    """The writes of one client that are to be done once.
+    """Runs one client's writes, each exactly once.
 
-    Each that is under way has a marker of its own, so they do not wait for each other. Nobody gives a marker back:
-    whoever needs one looks for one that is free. So it does not matter where a caller was interrupted.
+    Each write under way has a marker of its own, so they do not wait for each other. Nobody gives a marker back:
+    each write looks for a free one. So an interruption of the caller does no harm, wherever it happens.
     """
 
     def __init__(self, client: Any) -> None:
@@ -86,7 +86,7 @@ class ExactlyOnce:
         return self.commit(transaction)[0]
 
     def commit(self, transaction: RetriableTransaction) -> tuple[list[Any], bool]:
-        """The results of its operations, and whether all stats are those that it has left, and no newer ones.
+        """Returns the results of its operations, and whether all stats are the write's own, and none is newer.
 
         :raises: as :meth:`ParKazooClient.once`; see :func:`may_be_done`.
         """
@@ -166,15 +166,15 @@ def _paths(client: Any, operations: Sequence[Any]) -> str:
 
 
 def may_be_done(error: Exception) -> bool:
-    """Whether an error of a write by ``once`` leaves open whether it was done."""
+    """Returns whether a write by ``once`` may have been done although it raised this error."""
     return MAY_BE_DONE in str(error)
 
 
 def retried(client: Any, read: Callable[[], Any], write: Callable[[Any], Any]) -> Any:
-    """What `write` returns, which does something once, and is given what `read` returns.
+    """Returns the result of `write`, which does something once and gets the result of `read`.
 
-    ``client.retry`` of both, until `write` raises something else than ForceRetryError: it may have been done then,
-    so it is not tried again, whatever that is.
+    It retries both as ``client.retry`` does, until `write` raises an error other than ForceRetryError: it may have
+    been done then, so it is not repeated.
     """
     raised: list[BaseException] = []
 

@@ -1,4 +1,4 @@
-"""A server that shows what was written before, on one ensemble alone: a sync needs that of the children, too."""
+"""A server that shows every earlier write, on one ensemble: a sync needs the children's ensemble too."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from parkazoo.protocol.steps import IMPOSSIBLE
 
 
 def catch_up(client: Any, path: str) -> None:
-    """Has the client see of a znode what anybody has written to it, by a write that cannot succeed.
+    """Makes the client see every earlier write to a znode, by a write that cannot succeed.
 
-    :raises ConnectionLoss: nobody knows what the client will see.
+    :raises ConnectionLoss: the client may still see an older state.
     """
     with suppress(BadVersionError, NoAuthError, NoNodeError):
         client.delete(path, IMPOSSIBLE)

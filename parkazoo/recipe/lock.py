@@ -1,7 +1,7 @@
-"""kazoo's locks and semaphore, which leave no contender, watch or listener behind.
+"""kazoo's locks and semaphore, which leave no contender, watch or listener.
 
-A server that shuts down may say that a session has expired which its ensemble still has. So what an attempt has
-made in a session that was lost may be there for a while. It is not the next session's, and goes without a LOST.
+A server that shuts down may say that a session has expired although its ensemble still has it. So contenders of a
+lost session may exist for a while. The next session does not use them, and deletes them without another LOST.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class _TurnLock:
 
 
 class Lock(KazooLock):
-    """kazoo's Lock, whose znode is gone after a failed :meth:`acquire` and after :meth:`release`.
+    """Replaces kazoo's Lock. Its znode is gone after a failed :meth:`acquire` and after :meth:`release`.
 
-    kazoo tries once to delete it. If the connection is lost just then, a contender of a living session stays and
-    blocks the lock. Here both wait until the connection is back, or the session has ended. If a signal handler or
-    gevent.Timeout interrupts one of them, the caller does not wait: a thread or greenlet deletes the znode.
+    kazoo tries once to delete it. If the connection is lost at that moment, a contender of a living session stays
+    and blocks the lock. Here both wait until the connection is back, or the session has ended. If a signal handler
+    or gevent.Timeout interrupts one of them, the caller does not wait: a thread or greenlet deletes the znode.
 
-    Another program may delete the folder; the next :meth:`acquire` makes it again. The contenders go with it, that
-    of the holder too: others can have the lock then.
+    If another program deletes the folder, the next :meth:`acquire` makes it again. All contenders go with it, the
+    holder's too, so others can have the lock.
     """
 
     is_acquired: bool
@@ -72,18 +72,19 @@ class Lock(KazooLock):
 
     @property
     def state(self) -> str:
-        """The KazooState of the ensemble that holds this lock, whatever the state of the client as a whole.
+        """Returns the KazooState of the ensemble that holds this lock, whatever the state of the whole client.
 
-        LOST if the lock was acquired in a session that the client has lost since.
+        LOST if the client has lost the session in which it acquired the lock.
         """
         return _state_of(self, f"{self.path}/{self.prefix}")
 
     def acquire(self, blocking: bool = True, timeout: float | None = None, ephemeral: bool = True) -> bool:
-        """As kazoo's. If it is interrupted, `is_acquired` says whether it was acquired; if not, nothing is left.
+        """Acquires the lock, as kazoo's does. After an interruption `is_acquired` says whether it did; if not,
+        nothing stays.
 
         :param timeout: seconds.
         :returns: whether it was acquired.
-        :raises LockTimeout: it was not within the time.
+        :raises LockTimeout: it was not acquired within that time.
         """
         try:
             return bool(super().acquire(blocking, timeout, ephemeral))
@@ -103,9 +104,9 @@ class Lock(KazooLock):
             turn.end()
 
     def release(self) -> bool:
-        """Release the lock; waits while the connection is lost.
+        """Releases the lock; waits while the connection is lost.
 
-        :returns: whether it was held. Not if another program had deleted our znode, or its folder.
+        :returns: whether it was held; False if another program had deleted its znode or its folder.
         """
         node = self.node
         try:
@@ -176,7 +177,7 @@ class Lock(KazooLock):
         return name
 
     def contenders(self) -> list[str]:
-        """The identifiers of the holder and of those that wait for it, in order."""
+        """Returns the identifiers of the holder and of the waiting contenders, in order."""
         found: list[str] = in_folder(self._forget_folder, super().contenders)
         return found
 
@@ -204,19 +205,19 @@ class Lock(KazooLock):
 
 
 class ReadLock(Lock, KazooReadLock):
-    """kazoo's ReadLock, with what is said of :class:`Lock`."""
+    """Replaces kazoo's ReadLock, with the promises of :class:`Lock`."""
 
 
 class WriteLock(Lock, KazooWriteLock):
-    """kazoo's WriteLock, with what is said of :class:`Lock`."""
+    """Replaces kazoo's WriteLock, with the promises of :class:`Lock`."""
 
 
 class Semaphore(KazooSemaphore):
-    """kazoo's Semaphore, which leaves no lease behind when :meth:`acquire` fails, and never a watch or a listener.
+    """Replaces kazoo's Semaphore. Leaves no lease if :meth:`acquire` fails, and never a watch or a listener.
 
     If :meth:`acquire` or :meth:`release` is interrupted, a thread or greenlet deletes the lease.
 
-    Another program may delete the folder; the next :meth:`acquire` makes it again. Leases go with it.
+    If another program deletes the folder, the next :meth:`acquire` makes it again. All leases go with it.
     """
 
     create_path: str
@@ -230,11 +231,11 @@ class Semaphore(KazooSemaphore):
         return _state_of(self, self.create_path)
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
-        """As kazoo's. If it is interrupted, nothing is left, and `is_acquired` is as before.
+        """Acquires a lease, as kazoo's does. After an interruption nothing stays, and `is_acquired` is as before.
 
         :param timeout: seconds.
         :returns: whether it was acquired.
-        :raises LockTimeout: it was not within the time.
+        :raises LockTimeout: it was not acquired within that time.
         """
         self.cancelled, was_acquired = False, self.is_acquired
         guard = self.client.Lock(self.lock_path, self.data)
@@ -313,9 +314,9 @@ class Semaphore(KazooSemaphore):
             guard.release()
 
     def release(self) -> bool:
-        """Release the lease; waits while the connection is lost.
+        """Releases the lease; waits while the connection is lost.
 
-        :returns: whether it was held. Not if another program had deleted it, or its folder.
+        :returns: whether it was held; False if another program had deleted it or its folder.
         """
         try:
             return release(self)

@@ -1,4 +1,4 @@
-"""kazoo's SetPartitioner, whose wait ends at each state but ALLOCATING, and which leaves no listener behind."""
+"""kazoo's SetPartitioner, whose wait ends at each state but ALLOCATING, and which leaves no listener."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ log = logging.getLogger(__name__)
 
 
 class SetPartitioner(KazooSetPartitioner):
-    """kazoo's SetPartitioner; same methods, same znodes.
+    """Replaces kazoo's SetPartitioner: same methods, same znodes.
 
-    Another program may delete its folders, or its member of the party. It makes them again, and joins again,
-    before it allocates; kazoo's stays ALLOCATING for ever.
+    If another program deletes its folders, or its member of the party, it makes them again and joins again before
+    it allocates; kazoo's stays ALLOCATING for ever.
     """
 
     def __init__(self, client: Any, *args: Any, **kwargs: Any) -> None:
@@ -24,7 +24,7 @@ class SetPartitioner(KazooSetPartitioner):
         super().__init__(client, *args, **kwargs)
 
     def wait_for_acquire(self, timeout: float | None = 30) -> None:
-        """Wait while the state is ALLOCATING.
+        """Waits while the state is ALLOCATING.
 
         :param timeout: seconds.
         """

@@ -27,8 +27,8 @@ class _PartyFolder(BaseParty):
 
 
 class Party(_PartyFolder, KazooParty):
-    """kazoo's Party; same methods, same znodes."""
+    """Replaces kazoo's Party: same methods, same znodes."""
 
 
 class ShallowParty(_PartyFolder, KazooShallowParty):
-    """kazoo's ShallowParty; same methods, same znodes."""
+    """Replaces kazoo's ShallowParty: same methods, same znodes."""

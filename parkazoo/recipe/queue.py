@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class _QueueFolder(BaseQueue):
-    """A queue whose folder is made again when another program has deleted it."""
+    """Makes its folder again when another program has deleted it."""
 
     def _in_folder(self, func: Callable[..., T], *args: Any) -> T:
         return in_folder(self._forget_folder, self._behind_folder, func, *args)
@@ -47,25 +47,25 @@ class _QueueFolder(BaseQueue):
         self.ensured_path = False
 
     def __len__(self) -> int:
-        """The number of entries, locked ones included."""
+        """Returns the number of entries, locked ones included."""
         return self._in_folder(super().__len__)
 
 
 class Queue(_QueueFolder, KazooQueue):
-    """kazoo's Queue; same methods, same entries.
+    """Replaces kazoo's Queue: same methods, same entries.
 
-    If the answer to its delete is lost, kazoo's `get` finds that the entry is gone, and takes another one: the
-    first is lost. If the answer to its create is lost, `put` raises, though the entry may be there. Here both are
-    done by ``client.once``.
+    If the answer to its delete is lost, kazoo's `get` finds the entry gone and takes another one: the first is
+    lost. If the answer to its create is lost, `put` raises although the entry may exist. Here ``client.once`` does
+    both.
 
-    :raises SessionExpiredError: the session has ended before an answer came. The message says so if an entry may
-        have been taken, or put.
+    :raises SessionExpiredError: the session has ended before an answer. The message says so if an entry may have
+        been taken, or put.
     """
 
     _children: list[str]
 
     def get(self) -> bytes | None:
-        """Take the first entry.
+        """Takes the first entry.
 
         :returns: its value; None if there is no entry.
         """
@@ -98,7 +98,7 @@ class Queue(_QueueFolder, KazooQueue):
         return value
 
     def put(self, value: bytes, priority: int = 100) -> None:
-        """Put an entry.
+        """Puts an entry.
 
         :param priority: 0 to 999; lower ones are taken first.
         :raises TypeError: `value` is not bytes, or `priority` no int. ValueError: it is out of that range.
@@ -110,18 +110,19 @@ class Queue(_QueueFolder, KazooQueue):
 
 
 class LockingQueue(_QueueFolder, KazooLockingQueue):
-    """kazoo's LockingQueue; same methods, same promises.
+    """Replaces kazoo's LockingQueue: same methods, same promises.
 
     kazoo keeps the locks in ``taken/``, beside ``entries/``, and consumes an entry by a transaction over both,
     which may be on different ensembles. Here the lock of ``entries/entry-100-0000000001`` is its sibling
     ``entries/taken-entry-100-0000000001``: siblings share an ensemble. A cluster that began with one ensemble
-    keeps kazoo's own shape, so that plain kazoo clients can use the same queue, until its map has grown. From then
-    on new queues have this one: the data of ``entries`` says so, and whoever makes that znode decides.
+    keeps kazoo's layout, so that plain kazoo clients can use the same queue, until its map has grown; queues made
+    later have this one. The client that makes the znode ``entries`` decides, and its data says which.
 
-    A client that locks an entry also sets it, to the same value, in one transaction: its version distinguishes
-    holders. One transaction that asks for the holder's version deletes an entry, or releases its lock. So an entry
-    is never lost, and never has two holders while its holder's session lives. A holder whose session has expired
-    can do nothing to an entry that another client holds (in kazoo's layout it can, in the middle of `consume`).
+    A client that locks an entry also sets it, to the same value, in one transaction: the entry's version
+    identifies the holder. One transaction that checks the holder's version deletes an entry, or releases its lock.
+    So an entry is never lost, and never has two holders while its holder's session lives. A holder whose session
+    has expired cannot change an entry that another client holds (in kazoo's layout it can, in the middle of
+    `consume`).
     """
 
     _LOCK_PREFIX = "taken-"
@@ -152,14 +153,14 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
         self._are_paths_chosen = False
 
     def put(self, value: bytes, priority: int = 100) -> None:
-        """Put an entry; see :meth:`Queue.put` for `priority` and errors.
+        """Puts an entry; see :meth:`Queue.put` for `priority` and errors.
 
-        :raises ConnectionLoss: as kazoo's; it may have been put.
+        :raises ConnectionLoss: as kazoo's; the entry may have been put.
         """
         self._in_folder(super().put, value, priority)
 
     def put_all(self, values: list[bytes], priority: int = 100) -> None:
-        """Put several entries, all or none.
+        """Puts several entries, all or none.
 
         :raises: as :meth:`put`. kazoo's raises nothing if the servers refuse them.
         """
@@ -177,12 +178,13 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
             raise errors[0]
 
     def get(self, timeout: float | None = None) -> bytes | None:
-        """Lock the first entry that is not locked, or return the one that is being processed.
+        """Locks the first entry that is not locked, or returns the one that is being processed.
 
-        If a signal handler or gevent.Timeout interrupts it, a thread or greenlet gives back what it has locked.
+        If a signal handler or gevent.Timeout interrupts it, a thread or greenlet releases the entry that it
+        locked.
 
         :param timeout: seconds; it ends the wait also while the connection is lost.
-        :returns: its value; None if the time is over.
+        :returns: the value; None after `timeout`.
         :raises ConnectionClosedError: the client was stopped.
         """
         if self.processing_element is None:
@@ -214,12 +216,12 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
         return f"{self._entries_path}/{self._LOCK_PREFIX}{entry}"
 
     def __len__(self) -> int:
-        """The number of entries, locked ones included."""
+        """Returns the number of entries, locked ones included."""
         names = self._in_folder(lambda: self.client.retry(self.client.get_children, self._entries_path))
         return sum(not name.startswith(self._LOCK_PREFIX) for name in names)
 
     def holds_lock(self) -> bool:
-        """Whether this queue object still holds the lock of the entry that it got."""
+        """Returns whether this queue object still holds the lock of the entry that it got."""
         if self.processing_element is None:
             return False
         lock = self._lock_of(self.processing_element[0])
@@ -227,16 +229,16 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
         return self._is_ours(lock)
 
     def consume(self) -> bool:
-        """Remove the entry that is being processed.
+        """Removes the entry that is being processed.
 
-        :returns: whether it was removed; False if the lock was lost, and the entry may be another's now.
+        :returns: whether it was removed; False if the lock was lost, and another client may have the entry.
         """
         return bool(super().consume()) if self._is_kazoos else self._give_back(is_consumed=True)
 
     def release(self) -> bool:
-        """Give the entry that is being processed back without removing it.
+        """Releases the entry that is being processed without removing it.
 
-        :returns: whether the lock was still ours.
+        :returns: whether this client still had its lock.
         """
         return bool(super().release()) if self._is_kazoos else self._give_back(is_consumed=False)
 
@@ -264,11 +266,11 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
         return bool(value == self.id)
 
     def _look(self, waiter: Waiter, tried: list[str]) -> tuple[str, bytes] | None:
-        """Take the first entry that is free, if there is one.
+        """Takes the first free entry, if there is one.
 
-        kazoo's does that in a watch: nobody hears of what is raised there, and nobody looks again.
+        kazoo's does that in a watch, where nobody catches an exception and nobody looks again.
 
-        :param tried: for the entry of which we have the lock, perhaps.
+        :param tried: for the entry whose lock this client may have.
         """
         self._ensure_paths()
         while (entry := self._first_free(waiter)) is not None:
@@ -290,12 +292,12 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
         )
 
     def _take(self, entry: str) -> tuple[str, bytes] | None:
-        """Lock an entry; None if another client has locked or consumed it.
+        """Locks an entry; None if another client has locked or consumed it.
 
-        By a transaction, in kazoo's layout too: if entries and locks are on two ensembles, `consume` would find
-        that too late. It is tried until it is clear whether we have the lock, however long that takes.
+        It uses a transaction, in kazoo's layout too: if entries and locks are on two ensembles, `consume` would
+        find out too late. It retries until it is known whether this client has the lock, however long that takes.
 
-        :raises CrossEnsembleError: they are.
+        :raises CrossEnsembleError: entries and locks are on two ensembles.
         """
         path, lock = f"{self._entries_path}/{entry}", self._lock_of(entry)
         attempts = 0

@@ -13,9 +13,9 @@ SWEEPS = 5  # while one recursive delete is under way, a folder may go again as 
 
 
 def in_folder(forget: Callable[[], None], func: Callable[..., T], *args: Any) -> T:
-    """Call a function which makes the folder that it needs, unless it believes that it is there.
+    """Calls a function that makes the folder it needs, unless it believes that the folder exists.
 
-    Another program may have deleted the folder, or may be just deleting it. Then the function is called again.
+    If another program has deleted the folder, or is deleting it, the function is called again.
 
     :param forget: ends that belief.
     """

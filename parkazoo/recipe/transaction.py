@@ -12,11 +12,12 @@ from parkazoo.types.znodes import ACLs, AsyncResult
 
 
 class RetriableTransaction(TransactionRequest):
-    """kazoo's TransactionRequest; `committed` says whether ZooKeeper has done it, not whether it was tried.
+    """Replaces kazoo's TransactionRequest, but `committed` says whether ZooKeeper committed it, not whether it was
+    tried.
 
-    After a failure, or results that say that nothing was done, it can be changed and committed again; so
-    ``client.retry(transaction.commit)`` works. After a ConnectionLoss it may have been done all the same, like any
-    request: a transaction that must not happen twice needs a check of a version.
+    After a failure, or results that show that nothing was done, it can be changed and committed again; so
+    ``client.retry(transaction.commit)`` works. After a ConnectionLoss it may have been done, like any request: a
+    transaction that must not happen twice needs a check of a version.
     """
 
     def __init__(self, client: Any) -> None:
@@ -31,17 +32,19 @@ class RetriableTransaction(TransactionRequest):
         ephemeral: bool = False,
         sequence: bool = False,
     ) -> None:
-        """As kazoo's; but ``/dir/`` with `sequence` makes ``/dir/0000000000``, as ``client.create`` does."""
+        """Adds a create, as kazoo's; but ``/dir/`` with `sequence` makes ``/dir/0000000000``, as ``client.create``
+        does.
+        """
         super().create(path, value, acl, ephemeral, sequence)
         if sequence and path.endswith("/"):  # kazoo's drops the slash: the znode would be beside the directory
             request = self.operations[-1]
             self.operations[-1] = request._replace(path=prefix_root(self.client.chroot, path, True))
 
     def commit_async(self) -> AsyncResult[list[TransactionResult]]:
-        """Commit the transaction asynchronously.
+        """Commits the transaction asynchronously.
 
-        :returns: kazoo's async result, which gets a list of the results for each operation.
-        :raises ValueError: it has been committed, or is just being.
+        :returns: kazoo's async result, which gets a list with the result of each operation.
+        :raises ValueError: it has been committed, or a commit is under way.
         """
         result: AsyncResult[list[TransactionResult]] = self.client.handler.async_result()
         reply = _CommitReply(self, result)

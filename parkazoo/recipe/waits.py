@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 class Waits:
-    """The events of one client for which somebody waits.
+    """Keeps the events of one client for which a recipe waits.
 
-    The session sets them all at each of its changes. It does so on the loop, so no user's listener or watch, which
-    may block, holds up a waiter.
+    The session sets all of them at each of its changes. It does so on the loop, so no user's listener or watch,
+    which may block, delays a waiter.
     """
 
     def __init__(self, handler: Any) -> None:
@@ -28,13 +28,13 @@ class Waits:
         return len(self._events)
 
     def wake(self) -> None:
-        """The session has changed, or has ended: let everybody who waits look again."""
+        """Lets every waiter look again, because the session has changed or ended."""
         for event in tuple(self._events):
             event.set()
 
     @contextmanager
     def waking(self, event: Any) -> Iterator[None]:
-        """Set the event at each change of the session, during the block."""
+        """Sets the event at each change of the session, during the block."""
         try:
             self._events.add(event)
             yield
@@ -42,19 +42,19 @@ class Waits:
             self._events.discard(event)
 
     def pause(self, seconds: float) -> None:
-        """Sleep before the next attempt; a change of the session ends that."""
+        """Sleeps before the next attempt; a change of the session ends the pause."""
         event = self._handler.event_object()
         with self.waking(event):
             event.wait(seconds)
 
 
 class Waiter:
-    """One wait of a recipe. It is the watch of what it looks at.
+    """Waits once for a recipe. It is itself the watch on every znode that it reads.
 
-    :param timeout: seconds; None for no limit. A request that is under way then ends first: if its ensemble is
-        away, that takes the session timeout.
+    :param timeout: seconds; None for no limit. A request under way ends first: if its ensemble is unreachable,
+        that takes the session timeout.
     :ivar told: the types of the events that its watches were called with.
-    :raises ForkError: this is a child of the process that has started the client.
+    :raises ForkError: a parent process started this client.
     """
 
     def __init__(self, client: Any, timeout: float | None = None) -> None:
@@ -74,14 +74,14 @@ class Waiter:
         return None if self._deadline_s is None else max(0.0, self._deadline_s - time.monotonic())
 
     def watch(self, request: Callable[..., T], path: str) -> T:
-        """Make a request that leaves this watch. It is withdrawn when the wait ends."""
+        """Makes a request that leaves this watch, which is removed when the wait ends."""
         self._watched.add(path)
         return request(path, watch=self)
 
     def until(self, look: Callable[[], T]) -> T | None:
-        """Call `look` after each change until it returns something true, and return that; None when time is over.
+        """Calls `look` after each change until it returns a true value, and returns that; None after the timeout.
 
-        What it raises is retried as by ``client.retry``.
+        It retries errors of `look` as ``client.retry`` does.
 
         :raises ConnectionClosedError: the client was stopped.
         """
@@ -102,9 +102,9 @@ class Waiter:
                     self._client.withdraw_watch(path, self)
 
     def retry(self, func: Callable[..., T], *args: Any) -> T:
-        """As ``client.retry``, within the time.
+        """Retries as ``client.retry`` does, within the timeout.
 
-        :raises TimeIsOverError: no attempt has succeeded in it.
+        :raises TimeIsOverError: no attempt succeeded in that time.
         """
         again = self._client.new_retry(self._pause)
         result: T = again(func, *args)
@@ -118,4 +118,4 @@ class Waiter:
 
 
 class TimeIsOverError(Exception):
-    """The time of a wait is over, and its last attempt has failed."""
+    """Reports that the timeout of a wait has passed and its last attempt failed."""

@@ -1,4 +1,4 @@
-"""DataWatch and ChildrenWatch: kazoo's, but for how they read at an event. No other watch waits for that."""
+"""kazoo's DataWatch and ChildrenWatch, which read at an event without blocking other watches."""
 
 from __future__ import annotations
 
@@ -203,10 +203,10 @@ class Stoppable:
 
 
 class DataWatch(Stoppable, KazooDataWatch):
-    """kazoo's, for the constructor and for what its function is called with.
+    """Replaces kazoo's DataWatch: same constructor, same arguments of its function.
 
-    At an event it asks without waiting, so no other watch of the client waits for an ensemble that is away. It
-    ends when its function returns False, or when the constructor cannot read. It leaves no listener then, and no
+    At an event it reads without waiting, so no other watch of the client waits for an unreachable ensemble. It
+    ends when its function returns False, or when the constructor cannot read; then it leaves no listener and no
     watch.
     """
 
@@ -261,7 +261,7 @@ class DataWatch(Stoppable, KazooDataWatch):
 
 
 class ChildrenWatch(Stoppable, KazooChildrenWatch):
-    """kazoo's, as :class:`DataWatch`. It also ends when there is no such directory."""
+    """Replaces kazoo's ChildrenWatch, as :class:`DataWatch` does. It also ends if the directory does not exist."""
 
     _allow_session_lost: bool
     _func: Any

@@ -29,29 +29,29 @@ T = TypeVar("T")
 
 
 class DistributedDict(MutableMapping[str, Any]):
-    """A dict of the values below one directory, which all processes share that have one for the same path.
+    """Shares a dict of the values below one directory with all processes that open the same path.
 
-    ``d = client.DistributedDict("/settings")``; then it is used as a dict::
+    ``d = client.DistributedDict("/settings")``; then use it as a dict::
 
         d["hello"] = "world"
         d.get("hello")
 
-    - **One znode for each key**, ``path/key``. Any str is a key; what a name cannot have is written as ``%2F``. A
-      znode's data is what the serializer makes of the value, by default JSON, and nothing else.
-    - **A write** is done when it returns, once, lost connections included: see ``client.once``. If the session
-      ends before the answer comes, it raises OutcomeUnknown. It is never tried again blindly.
-    - **A read** answers from a copy in this process, and the policy says when the copy is read anew: see
-      :mod:`parkazoo.structures.policies`. The own writes are in the copy when they return. An entry of the copy is
-      never replaced by an older one.
-    - **Any thread or greenlet** may use it, and callbacks of :meth:`on_change` may. Only do not make one with
-      Watch() in a completion callback of the client: that waits for others.
-    - While the client is SUSPENDED writes wait, as long as the session lives. The directory need not exist: the
-      first write makes it, with all above it. A dictionary without a directory is empty.
-    - When the client has been stopped, reads of the copy go on, and it is stale; everything else raises
-      ConnectionClosedError, until the client starts again. In a child process all raises ForkError.
+    - **One znode for each key**, ``path/key``. Any str is a key; characters that a name cannot have are escaped,
+      as in ``%2F``. The data is the serializer's output, by default JSON, and nothing else.
+    - **A write** is done once when it returns, lost connections included: see ``client.once``. If the session ends
+      before the answer, it raises OutcomeUnknown and does not retry.
+    - **A read** answers from a copy in this process; the policy says when the copy is read anew: see
+      :mod:`parkazoo.structures.policies`. A process's own writes are in its copy when they return. No older entry
+      replaces a newer one.
+    - **Any thread or greenlet** may use it, callbacks of :meth:`on_change` too. Only do not make one with Watch()
+      in a completion callback of the client, because that would wait for other callbacks.
+    - While the client is SUSPENDED writes wait, as long as the session lives. If the directory does not exist, the
+      dictionary is empty, and the first write makes it with all missing levels above.
+    - After the client has stopped, reads answer from the copy, which is stale; everything else raises
+      ConnectionClosedError until the client starts again. In a child process every call raises ForkError.
 
-    Iteration has the keys of one moment of the copy, in no order. All raise what the client's calls raise: a read
-    that asks the servers is tried again as by ``client.retry``. Made by :meth:`ParKazooClient.DistributedDict`.
+    An iteration shows the keys of one moment of the copy, in no order. Methods raise the errors of the client's
+    calls; a read of the servers retries as ``client.retry`` does. Made by :meth:`ParKazooClient.DistributedDict`.
     """
 
     def __init__(
@@ -116,19 +116,19 @@ class DistributedDict(MutableMapping[str, Any]):
         return len(self._entries.fetch_keys() if self._is_narrow() else self._entries.copy.entries)
 
     def items(self) -> ItemsView[str, Any]:
-        """As a dict's. To iterate over it is one read."""
+        """Returns the items, as a dict's; to iterate over them is one read."""
         return _ItemsView(self)
 
     def values(self) -> ValuesView[Any]:
-        """As a dict's. To iterate over it is one read."""
+        """Returns the values, as a dict's; to iterate over them is one read."""
         return _ValuesView(self)
 
     def copy(self) -> dict[str, Any]:
-        """All items as a dict. One read."""
+        """Returns all items as a dict, by one read."""
         return {key: self._values.value_of(key, entry) for key, entry in self._all().items()}
 
     def __repr__(self) -> str:
-        """With the items of one read, or why there are none: it raises nothing."""
+        """Shows the items of one read, or why they cannot be read. Raises nothing."""
         try:
             shown = self._values.shown(self._all())
         except Exception as error:
@@ -142,21 +142,20 @@ class DistributedDict(MutableMapping[str, Any]):
         return dict(other) | self.copy() if isinstance(other, Mapping) else NotImplemented
 
     def get_with_version(self, key: str) -> tuple[Any, int]:
-        """The value, and the version of its znode, for :meth:`compare_and_set`.
+        """Returns the value and the version of its znode, for :meth:`compare_and_set`.
 
-        :raises KeyError: it is not there.
+        :raises KeyError: the key does not exist.
         """
         entry = self._entry(key)
         return self._values.value_of(key, entry), entry.version
 
     def snapshot(self) -> dict[str, Any]:
-        """All items as they were together at one moment, since this was called. It asks the servers.
+        """Returns all items as they were at one moment after this call began. It asks the servers.
 
-        Everything is read until it is the same twice, directories too: nothing has come and gone in between.
-        Each time is behind a write that is refused, as servers may lag. It takes two requests for each directory,
-        and one for each entry.
+        It reads everything, directories too, until two reads are equal. A write that is refused goes before each
+        read, because servers may lag. A read takes two requests for each directory, and one for each entry.
 
-        :raises RuntimeError: it has changed all the time, in ten reads.
+        :raises RuntimeError: the entries changed in each of ten reads.
         """
         self._client.check_process()
         last: Any = None
@@ -168,7 +167,7 @@ class DistributedDict(MutableMapping[str, Any]):
         raise RuntimeError(f"{self.path} has changed in each of {SNAPSHOT_TRIES} reads: there is no snapshot")
 
     def refresh(self) -> None:
-        """Read everything now, whatever the policy says."""
+        """Reads everything now, whatever the policy says. A failed read leaves the copy unchanged."""
         self._client.check_process()
         self._entries.is_behind = False
         try:
@@ -179,17 +178,17 @@ class DistributedDict(MutableMapping[str, Any]):
 
     @property
     def is_stale(self) -> bool:
-        """With Watch(): whether changes may be missing: an ensemble that has entries is not connected, or has been
-        away and not all is read again; or a watch has told a change, and the client is reading it. What is away
-        elsewhere does not matter.
+        """Returns, under Watch(), whether the copy may lack changes.
 
-        With the other policies, whose reads ask when they are due, it is always False.
+        It may if an ensemble that has entries is not connected, or was not and everything has not been read again
+        yet, or if the client is reading a change. Other ensembles do not count. Under the other policies, whose
+        reads ask when they are due, it is always False.
         """
         self._client.check_process()
         return self._keeper is not None and self._keeper.is_stale
 
     def _entry(self, key: Any) -> Entry:
-        """One read."""
+        """Returns one entry, by one read."""
         entry = self._entries.fetch(key) if self._is_narrow() else self._entries.copy.entries.get(key)
         if entry is None:
             number, path = self._entries.place(key)
@@ -199,11 +198,13 @@ class DistributedDict(MutableMapping[str, Any]):
         return entry
 
     def _all(self) -> dict[str, Entry]:
-        """One read."""
+        """Returns all entries, by one read."""
         return self._entries.fetch_all() if self._is_narrow() else dict(self._entries.copy.entries)
 
     def _is_narrow(self) -> bool:
-        """One read begins: it must ask the servers itself; or the copy has been read anew, if that was due."""
+        """Begins a read: returns whether it must ask the servers itself; if not, reads the copy anew if that is
+        due.
+        """
         self._client.check_process()
         if self._keeper is not None:
             if self._raises and not self._keeper.is_kept:
@@ -230,10 +231,10 @@ class DistributedDict(MutableMapping[str, Any]):
     @overload
     def pop(self, key: str, /, default: T) -> Any | T: ...
     def pop(self, key: str, /, default: Any = _NOT_GIVEN) -> Any:
-        """Delete an entry. What it returns was read anew, and is what it has deleted: no other process gets it.
+        """Deletes an entry and returns the value that it deleted; no other process gets that value.
 
-        But see :meth:`compare_and_set`: if others delete the entry and make it again while the delete is under
-        way, and it has the same version again, it returns the value before. Where keys come back, use each once.
+        As in :meth:`compare_and_set`, it compares versions: if others delete the entry and make it again with the
+        same version while the delete is under way, it returns the value before. If keys return, use each once.
         """
         name_of(key)
         self._client.check_process()
@@ -248,7 +249,7 @@ class DistributedDict(MutableMapping[str, Any]):
         return default
 
     def popitem(self) -> tuple[str, Any]:
-        """Delete any entry; as :meth:`pop`.
+        """Deletes any entry, as :meth:`pop`.
 
         :raises KeyError: there is none.
         """
@@ -260,7 +261,9 @@ class DistributedDict(MutableMapping[str, Any]):
         raise KeyError(f"{self.path} is empty")
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The value, which is made if it is not there: by one process alone, if several do it at once."""
+        """Returns the value, making it if the key does not exist; if several processes do so, one of them makes
+        it.
+        """
         raw = self._raw(key, default)
         while True:
             if self._writer.add(key, raw):
@@ -270,10 +273,10 @@ class DistributedDict(MutableMapping[str, Any]):
                 return self._values.value_of(key, entry)
 
     def update(self, other: Any = (), /, **values: Any) -> None:
-        """As a dict's. One transaction for each shard and 512 KiB, so many entries take few requests.
+        """Sets several entries, as a dict's, in one transaction for each shard and 512 KiB.
 
         :raises PartlyDoneError: some transactions were done, and one was not; it names the keys.
-        :raises OutcomeUnknown: nobody knows whether the first transaction was done; nothing else was.
+        :raises OutcomeUnknown: the first transaction may have been done; nothing else was.
         """
         new = dict(other, **values)
         if raws := {key: self._raw(key, value) for key, value in new.items()}:
@@ -284,20 +287,20 @@ class DistributedDict(MutableMapping[str, Any]):
         return self
 
     def clear(self) -> None:
-        """Delete the entries that are there now. Transactions and errors as of :meth:`update`."""
+        """Deletes the present entries. Transactions and errors are as of :meth:`update`."""
         self._client.check_process()
         if keys := self._entries.fetch_keys():
             self._writer.drop_all(keys)
 
     def compare_and_set(self, key: str, version: int | None, value: Any) -> bool:
-        """Set an entry if it has still that version. Whether that was done.
+        """Sets an entry if it still has that version; returns whether it did.
 
-        If it was not, the copy has been read: a :meth:`get_with_version` shows what stood in the way, or newer. An
-        entry that was deleted and made anew begins with version 0 again, and may be taken for the one before; so
+        If it did not, it has read the entry: :meth:`get_with_version` shows the entry that it found, or a newer
+        one. An entry that is deleted and made again begins with version 0, and may be taken for an old one; so
         does one that another session takes over (ephemeral=True).
 
-        :param version: from :meth:`get_with_version`. After success it is one more. None: it must not be there,
-            and is made, with version 0.
+        :param version: from :meth:`get_with_version`. After success it is one more. None: the key must not exist,
+            and is made with version 0.
         """
         raw = self._raw(key, value)
         if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
@@ -312,7 +315,8 @@ class DistributedDict(MutableMapping[str, Any]):
         return False
 
     def _raw(self, key: str, value: Any) -> bytes:
-        """
+        """Returns the bytes of a value.
+
         :raises TypeError: the key is no str, or the serializer does not take the value.
         """
         name_of(key)
@@ -323,15 +327,16 @@ class DistributedDict(MutableMapping[str, Any]):
     # ---- changes -----------------------------------------------------------------------------------
 
     def on_change(self, callback: OnChange) -> OnChange:
-        """Have ``callback(key, old, new, version)`` called when this process has seen a change, its own ones too.
+        """Has ``callback(key, old, new, version)`` called for each change that this process sees, its own
+        included.
 
-        `old` is None if the entry was not there; `new` and `version` are None if it is not there any more. The
-        changes of a key are told in order, and its last state always; several may be told as one. Callbacks are
-        called one at a time, on a thread or greenlet of their own: they may use everything, and may take their
-        time. One that returns False is called no more. What one raises is logged. A value that cannot be read is
-        logged, and told when it has changed to one that can, or is gone; `old` is what was told before.
+        `old` is None if the key did not exist; `new` and `version` are None if it no longer does. The changes
+        of a key come in order, and its last state always; several may be joined into one. Callbacks run one at
+        a time, on a thread or greenlet of their own, and may take their time and use everything. One that
+        returns False is not called again. Exceptions are logged. A value that cannot be read is logged, and the
+        callback is called at the next change; `old` is then the last value that it got.
 
-        With Watch() a change is seen when it comes, otherwise when the copy is read anew.
+        Under Watch() a process sees a change when it arrives, otherwise when it reads the copy anew.
 
         :returns: the callback, so this can be a decorator.
         :raises RuntimeError: the dictionary is closed.
@@ -343,7 +348,7 @@ class DistributedDict(MutableMapping[str, Any]):
         return callback
 
     def close(self) -> None:
-        """The copy is not kept any more, and no callback is called. The watches and the listener are taken out.
+        """Removes the watches and the listener, and calls no callback any more. Reads answer from the last copy.
 
         Entries stay, ephemeral ones as long as the session.
         """
@@ -379,7 +384,7 @@ class _ValuesView(ValuesView[Any]):
 
 
 class Sharing(Ensembles):
-    """A client that shares dictionaries."""
+    """Makes DistributedDicts of a client."""
 
     def DistributedDict(
         self,
@@ -389,18 +394,16 @@ class Sharing(Ensembles):
         shards: int = 1,
         ephemeral: bool = False,
     ) -> DistributedDict:
-        """A dict of the values below `path`, which all processes share: :class:`DistributedDict`.
+        """Opens a dict of the values below `path` that processes share: :class:`DistributedDict`.
 
-        :param refresh: when reads ask the servers: Watch(), which is the default, Always(), Lock(), Count(n),
-            Time(s), Linearizable(), of :mod:`parkazoo.structures.policies`.
-        :param serializer: what makes bytes of values: anything with ``dumps`` and ``loads``; None: values are
-            bytes.
-        :param shards: 1 to 4096: entries are in so many directories below `path`, which are spread over all
-            ensembles. Writes of one key have one order; those of several shards have none. All give the same
-            number.
-        :param ephemeral: an entry ends with the session of the client that has written it last.
+        :param refresh: when reads ask the servers: Watch(), the default, Always(), Lock(), Count(n), Time(s) or
+            Linearizable(), of :mod:`parkazoo.structures.policies`.
+        :param serializer: an object with ``dumps`` and ``loads``; None: values are bytes.
+        :param shards: 1 to 4096: the number of directories below `path`, spread over all ensembles. Writes of one
+            key have one order; writes in several shards have none. All processes must give the same number.
+        :param ephemeral: end an entry with the session of the client that wrote it last.
         :raises ValueError: the path is the root, or was made with another number of shards.
         :raises BadArgumentsError: the path is reserved for ParKazoo.
-        :raises: what reads raise, as everything is read here (with Always() and Linearizable(): nothing).
+        :raises: the errors of a read, because it reads everything (with Always() and Linearizable(): nothing).
         """
         return DistributedDict(self, path, refresh, serializer, shards, ephemeral)

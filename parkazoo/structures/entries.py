@@ -1,4 +1,4 @@
-"""The entries of a DistributedDict: where they are, what this process knows of them, and how it asks."""
+"""The entries of a DistributedDict: their places, the requests for them, and what this process knows of them."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def _describe_shards(path: str, shards: int) -> str:
 
 
 class Entries:
-    """One znode for each key, in one directory or in the buckets of a Spread.
+    """Reads entries: one znode for each key, in one directory or in the buckets of a Spread.
 
-    All methods that ask wait for the answer, again after a lost connection as ``client.retry`` does, and raise
-    what that raises. What they learn is in the copy.
+    Methods that ask the servers wait for the answer, retry after a lost connection as ``client.retry`` does, and
+    raise its errors. They put their answers into the copy.
 
-    :param path: of the directory. :param shards: how many buckets; 1: none.
-    :param is_linearizable: reads come behind a write that changes nothing.
+    :param path: of the directory. :param shards: the number of buckets; 1: none.
+    :param is_linearizable: send a write that changes nothing before each read.
     :param tell: see :class:`LocalCopy`.
     :ivar lock: for the copy.
-    :ivar is_verified: the directory was there, and has not so many shards as another dictionary says.
-    :ivar is_behind: the copy may lack a write of this process.
+    :ivar is_verified: whether the directory existed, and has not the number of shards of another dictionary.
+    :ivar is_behind: whether the copy may lack a write of this process.
     :raises BadArgumentsError: the path is reserved for ParKazoo.
     """
 
@@ -74,7 +74,7 @@ class Entries:
         self._is_linearizable = is_linearizable
 
     def place(self, key: str) -> tuple[int, str]:
-        """The number of the directory, and the path.
+        """Returns the number of the directory, and the path.
 
         :raises TypeError: the key is no str.
         """
@@ -98,9 +98,9 @@ class Entries:
             self.is_verified = True
 
     def make_directory(self, number: int) -> None:
-        """It is not there: perhaps another dictionary has made `path` again.
+        """Makes the missing directory; another dictionary may have made `path` again.
 
-        :raises ValueError: with another number of shards.
+        :raises ValueError: another dictionary made it with another number of shards.
         """
         self.is_verified = False
         if self.spread is not None:
@@ -112,7 +112,7 @@ class Entries:
     # ---- reads -------------------------------------------------------------------------------------
 
     def fetch(self, key: str) -> Entry | None:
-        """One entry; None if it is not there. One request."""
+        """Reads one entry, by one request; None if it does not exist."""
         return self._fetch(key, self._is_linearizable)
 
     def _fetch(self, key: str, is_certain: bool) -> Entry | None:
@@ -134,11 +134,11 @@ class Entries:
             is_certain = True
 
     def fetch_keys(self) -> list[str]:
-        """The keys that are there. One request for each directory."""
+        """Reads the keys, by one request for each directory."""
         return self._fetch_keys(self._is_linearizable)[0]
 
     def _fetch_keys(self, is_certain: bool) -> tuple[list[str], list[Any]]:
-        """With what tells whether a key has come or gone in each directory."""
+        """Reads the keys, with a number for each directory that changes when a key is added or deleted."""
         ticket = self.copy.ticket()
         found: list[str] = []
         doubtful: list[str] = []
@@ -152,12 +152,12 @@ class Entries:
         return found, [mark for _, mark in listings]
 
     def fetch_all(self) -> dict[str, Entry]:
-        """All entries. One request for each directory and each entry."""
+        """Reads all entries, by one request for each directory and each entry."""
         return self._fetch_all(self._is_linearizable)[0]
 
     def fetch_state(self) -> tuple[dict[str, Entry], Any]:
-        """As :meth:`fetch_all`, not older than the call; and what is the same again if nothing has changed since
-        then.
+        """Reads all entries as :meth:`fetch_all`, not older than the call, and a value that is equal if nothing
+        has changed.
         """
         found, marks = self._fetch_all(is_certain=True)
         return found, (marks, {key: (entry.life, entry.mzxid, entry.version) for key, entry in found.items()})
@@ -170,7 +170,7 @@ class Entries:
         return found, marks
 
     def fetch_some(self, keys: Collection[str]) -> dict[str, Entry]:
-        """These entries, as far as they are there. One request for each."""
+        """Reads these entries, as far as they exist, by one request for each."""
         return dict(self.client.retry(self._fetch_some, keys))
 
     def _fetch_some(self, keys: Collection[str]) -> dict[str, Entry]:
@@ -205,7 +205,7 @@ class Entries:
             return self.copy.found(number, key, ticket, *state)
 
     def refused(self, number: int, key: str, ticket: int) -> None:
-        """It may not be read: that is logged once."""
+        """Leaves out an entry that may not be read, and logs that once."""
         with self.lock:
             is_new = self.copy.refused(number, key, ticket)
         if is_new:
@@ -223,19 +223,19 @@ class Entries:
         return [_names(answer) for answer in asked]
 
     def _write(self, paths: Iterable[str]) -> None:
-        """A write that is refused, on the ensemble of each path: what is read behind it is not older."""
+        """Sends a write that is refused to the ensemble of each path, so that a later read there is not older."""
         for answer in [self.client.set_async(path, b"", IMPOSSIBLE) for path in paths]:
             with suppress(BadVersionError, NoNodeError, NoAuthError):
                 answer.get()
 
 
 def life_of(stat: Any) -> Life:
-    """What tells a znode from one that was made again, also elsewhere."""
+    """Returns a value that differs between a znode and a later one of the same path, on any ensemble."""
     return stat.czxid, stat.ctime
 
 
 def _shards(data: bytes) -> Any:
-    """How many buckets a directory has, by its data; None if it is no Spread."""
+    """Returns the number of buckets of a directory, by its data; None if it is no Spread."""
     try:
         told = json.loads(data)
     except ValueError:
@@ -244,12 +244,12 @@ def _shards(data: bytes) -> Any:
 
 
 def keys_of(names: Iterable[str]) -> list[str]:
-    """Those of the names that are of keys."""
+    """Returns the keys among these names."""
     return [key for key in map(key_of, names) if key is not None]
 
 
 def _names(answer: Any) -> tuple[list[str], Any]:
-    """With what changes when a name comes or goes."""
+    """Returns the names, and a value that changes when a name is added or deleted."""
     try:
         names, stat = answer.get()
     except NoNodeError:

@@ -1,4 +1,4 @@
-"""The copy of a DistributedDict, kept like the servers' entries by watches."""
+"""Keeps the copy of a DistributedDict equal to the servers' entries, by watches."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Watcher = Callable[[WatchedEvent], None]
 
 
 class Keeper:
-    """Reads everything with watches, and reads again what they tell.
+    """Reads everything with watches, and reads again after each event.
 
-    Watches are called once, and are set again with the read. A lost connection ends all of them: then all is read
-    anew, by a thread (or greenlet) that tries until it is done. What comes of earlier watches and reads counts no
-    more: they have the number of their load, its generation.
+    A watch is called once, and is set again with the read. A lost connection ends all watches: then a thread (or
+    greenlet) reads everything anew, until it succeeds. Events and answers of earlier loads no longer count: each
+    has the number of its load, its generation.
 
-    :ivar is_loaded: all is read, and watched.
+    :ivar is_loaded: whether everything is read and watched.
     """
 
     def __init__(self, entries: Entries) -> None:
@@ -51,9 +51,9 @@ class Keeper:
         self._is_closed = False
 
     def start(self) -> None:
-        """Load.
+        """Loads everything.
 
-        :raises: as the client's reads.
+        :raises: the errors of the client's reads.
         """
         self._is_reloading = True
         self._client.add_listener(self._state_changed)
@@ -66,7 +66,7 @@ class Keeper:
             self._client.handler.spawn(self._load_until_done)
 
     def close(self) -> None:
-        """Take out the listener and the watches."""
+        """Removes the listener and the watches."""
         self._client.remove_listener(self._state_changed)
         with self._lock:
             self._is_closed = True
@@ -86,16 +86,16 @@ class Keeper:
 
     @property
     def is_kept(self) -> bool:
-        """Whether all is read, and each ensemble is connected that tells of changes."""
+        """Returns whether everything is read, and each ensemble that sends events is connected."""
         directories = self._entries.directories
         states = (self._client.state_for_watch(join(directory, EMPTY)) for directory in directories)
         return self.is_loaded and all(state == KazooState.CONNECTED for state in states)
 
     @property
     def is_stale(self) -> bool:
-        """Whether the copy may lack a change that the servers have told.
+        """Returns whether the copy may lack a change for which the servers have sent an event.
 
-        That is also while a change is read that a watch has told, and while answers wait for state listeners.
+        It may while the client reads a change, and while answers wait for state listeners.
         """
         return bool(self._under_way) or self._client.listeners.is_closed or not self.is_kept
 
@@ -125,7 +125,7 @@ class Keeper:
                 raise self._failure or ConnectionClosedError
 
     def _recognise(self, number: int, identity: Life | None) -> None:
-        """Whether it is the directory that it was. While there was none, nothing was in it."""
+        """Returns whether the directory is the same as before. A directory that did not exist had no entries."""
         with self._lock:
             if self._identities[number] not in (None, identity) and identity is not None:
                 self._entries.copy.forget(number)
@@ -133,7 +133,7 @@ class Keeper:
             self._identities[number] = identity
 
     def _end(self, error: Exception) -> None:
-        """With the lock held: what is asked and watched counts no more."""
+        """Makes earlier questions and watches count no longer. The caller holds the lock."""
         self._generation += 1
         self._failure = error
         self._is_active = self.is_loaded = False
@@ -141,7 +141,7 @@ class Keeper:
             self._has_ended.set()
 
     def _lose(self, generation: int, error: Exception) -> None:
-        """A watch or an answer is lost: load again."""
+        """Loads again, because a watch or an answer was lost."""
         with self._lock:
             if generation != self._generation:
                 return
@@ -174,13 +174,13 @@ class Keeper:
         return None
 
     def _is_done(self) -> bool:
-        """Whether the load has ended, and nothing has been lost again since."""
+        """Returns whether the load has ended, and nothing was lost since."""
         with self._lock:
             self._is_reloading = not self.is_loaded and not self._is_closed
             return not self._is_reloading
 
     def _goes_on(self, error: Exception) -> bool:
-        """Whether to try again; otherwise the next CONNECTED does."""
+        """Returns whether to try again now; otherwise the next CONNECTED does."""
         with self._lock:
             is_over = isinstance(error, (ConnectionClosedError, AuthFailedError)) and not self._client.connected
             if self._is_closed or is_over:
@@ -194,14 +194,14 @@ class Keeper:
             self._reload()
 
     def _begin_step(self, generation: int) -> int:
-        """With the lock held: a ticket for a question; 0 if it is not to be asked any more."""
+        """Returns a ticket for a question; 0 if the question no longer counts. The caller holds the lock."""
         if generation != self._generation or not self._is_active:
             return 0
         self._under_way += 1
         return self._entries.copy.ticket()
 
     def _end_step(self, generation: int) -> None:
-        """An answer has come, and what it leads to is asked. If there is nothing, all is loaded."""
+        """Counts an answer, after the questions that follow from it. If none is left, everything is loaded."""
         with self._lock:
             if generation == self._generation:
                 self._under_way -= 1
@@ -262,7 +262,7 @@ class Keeper:
         self._end_step(generation)
 
     def _await_directory(self, generation: int, number: int) -> None:
-        """It is not there: hear of it when it comes."""
+        """Sets a watch for the creation of the missing directory."""
         with self._lock:
             if not self._begin_step(generation):
                 return
@@ -282,7 +282,7 @@ class Keeper:
         self._end_step(generation)
 
     def _identify(self, generation: int, number: int) -> None:
-        """The directory has come or gone. If it is another one, it may be where mzxids are lower."""
+        """Looks whether the directory was made again: another one may be on an ensemble where mzxids are lower."""
         with self._lock:
             if not self._begin_step(generation):
                 return

@@ -1,7 +1,7 @@
 """Keys of a DistributedDict as names of znodes. Pure.
 
-Most keys are their own names. Of the others, what a name cannot have is written as in a URL: ``%`` and two digits
-for each byte. Two keys never have one name.
+Most keys are their own names. In others, characters that a name cannot have are written as in a URL: ``%`` and two
+digits for each byte. Two keys never have one name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _SURROGATES = "surrogatepass"
 
 
 def name_of(key: str) -> str:
-    """The name of a key's znode. No name begins with a dot: those mean directories, or belong to ParKazoo.
+    """Returns the name of a key's znode. No name begins with a dot, because those are for directories and
+    ParKazoo.
 
     :raises TypeError: the key is no str.
     """
@@ -30,7 +31,7 @@ def name_of(key: str) -> str:
 
 
 def key_of(name: str) -> str | None:
-    """The key whose name this is; None if no key has it: another program has made that znode."""
+    """Returns the key of a name; None if no key has it, because another program made that znode."""
     if "%" not in name:
         return None if name.startswith(".") else name
     if name == EMPTY:

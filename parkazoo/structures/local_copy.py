@@ -1,13 +1,12 @@
-"""The entries of a DistributedDict as one process knows them: what an answer says of them, and what is in doubt.
-Pure.
+"""The entries of a DistributedDict as one process knows them: the meaning of each answer, and doubts. Pure.
 
-Answers come in another order than the questions went, on several threads. Each question has a ticket, a number
-that grows. A session's servers never go back: what was asked later was seen later. A znode's mzxid grows with each
-change. So of two answers that show one znode, the one with the higher mzxid counts. An entry that was deleted and
-made again is another znode, perhaps on another ensemble, where zxids are lower: what was asked when the other
-answer was here counts, if its server surely did not lag. If one of two answers says that the entry is not there,
-the later question counts. The answer to a write comes at a moment, and was asked at another: what was asked in
-between may have been seen before or after the write. That is in doubt, and is asked again.
+Answers arrive in another order than their questions were sent, on several threads. Each question has a ticket, a
+number that grows. A session's servers never go back, so a later question sees a later state. A znode's mzxid grows
+with each change, so of two answers that show one znode, the higher mzxid counts. An entry that was deleted and
+made again is another znode, perhaps on another ensemble, where zxids are lower: the question that was asked after
+the other answer arrived counts, if its server surely did not lag. If one of two answers says that the entry does
+not exist, the later question counts. A write has a time span, from its question to its answer: a question asked in
+between may see the state before or after the write. That is in doubt, and is asked again.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class LocalCopy:
         self._tickets = count(1)
 
     def ticket(self) -> int:
-        """For a question that is about to be sent."""
+        """Returns the ticket of a question that is about to be sent."""
         return next(self._tickets)
 
     def keys_in(self, directory: int) -> Collection[str]:
@@ -82,7 +81,7 @@ class LocalCopy:
         life: Life | None = None,
         is_certain: bool = False,
     ) -> bool:
-        """A read has seen it.
+        """Takes the answer of a read that has found the entry; returns whether it is in doubt.
 
         :param is_certain: the server did not lag when it was asked.
         """
@@ -107,7 +106,7 @@ class LocalCopy:
         return False
 
     def not_found(self, directory: int, key: str, ticket: int) -> bool:
-        """A read has seen that it is not there."""
+        """Takes the answer of a read that has not found the entry; returns whether it is in doubt."""
         known = self.entries.get(key)
         was_listed = key in self._seen[directory] and self._listed[directory] > ticket
         if was_listed or (known is not None and known.asked > ticket):
@@ -116,14 +115,14 @@ class LocalCopy:
         return False
 
     def refused(self, directory: int, key: str, ticket: int) -> bool:
-        """It may not be read: it is left out. Whether that is new."""
+        """Leaves out an entry that may not be read; returns whether that is new."""
         is_new = key not in self.unreadable[directory]
         self._remove(directory, key, ticket)
         self.unreadable[directory].add(key)
         return is_new
 
     def listed(self, directory: int, keys: Collection[str], ticket: int) -> list[str]:
-        """A listing has seen these and no others; returns those that must be asked for again."""
+        """Takes a listing: these keys exist and no others. Returns the keys that must be asked for again."""
         if ticket > self._listed[directory]:
             self._seen[directory] = frozenset(keys)
         self.unreadable[directory].intersection_update(keys)
@@ -148,7 +147,7 @@ class LocalCopy:
         owner: int,
         life: Life | None = None,
     ) -> bool:
-        """A write of this process has been done.
+        """Takes a finished write of this process; returns whether the entry is in doubt.
 
         :param began: its ticket. :param mzxid: of a set; None of a create.
         """
@@ -169,7 +168,7 @@ class LocalCopy:
         return is_in_doubt
 
     def deleted(self, directory: int, key: str, began: int) -> bool:
-        """A delete of this process has been done."""
+        """Takes a finished delete of this process; returns whether the entry is in doubt."""
         known = self.entries.get(key)
         is_in_doubt = known is not None and known.asked > began
         if not is_in_doubt:
@@ -177,7 +176,7 @@ class LocalCopy:
         return is_in_doubt
 
     def forget(self, directory: int) -> None:
-        """The directory was deleted. If it is made again, it may be where mzxids are lower."""
+        """Forgets the directory, which was deleted. If it is made again, it may be where mzxids are lower."""
         self._listed[directory] = self.ticket()
         for key in list(self._keys[directory]):
             self._remove(directory, key, 0)

@@ -11,28 +11,27 @@ IsDue = Callable[[float], bool]
 
 @dataclass
 class Policy:
-    """What a read of a DistributedDict does before it answers from the copy.
+    """Decides what a read of a DistributedDict does before it answers from the copy.
 
-    :cvar is_narrow: each read asks for what it answers, and for no more; there is nothing to load in front.
+    :cvar is_narrow: whether each read asks the servers for its own answer only.
     """
 
     is_narrow = False
 
     def begin(self) -> IsDue:
-        """For one dictionary: whether the read at this moment, in seconds of a steady clock, reads everything
-        anew.
+        """Returns, for one dictionary, a function that says whether a read at this moment reads everything anew.
 
-        It is asked once for each read.
+        The moment is in seconds of a steady clock. The function is called once for each read.
         """
         raise NotImplementedError
 
 
 @dataclass
 class Watch(Policy):
-    """Watches keep the copy like the servers' entries: a read costs no request. The default.
+    """Keeps the copy up to date by watches: a read costs no request. The default.
 
-    :param raises: reads raise ConnectionLoss while an ensemble that has entries is not connected, and until all is
-        read again. Otherwise they answer from the copy as it was.
+    :param raises: raise ConnectionLoss from reads while an ensemble that has entries is not connected, and until
+        everything is read again. By default reads answer from the copy.
     """
 
     raises: bool = False
@@ -47,7 +46,7 @@ class Watch(Policy):
 
 @dataclass
 class Always(Policy):
-    """Each read asks the servers."""
+    """Asks the servers at each read."""
 
     is_narrow = True
 
@@ -57,17 +56,15 @@ class Always(Policy):
 
 @dataclass
 class Linearizable(Always):
-    """Each read asks the servers behind a write that changes nothing, so that it sees all that has been done
-    before.
+    """Asks the servers at each read, after a write that changes nothing, so that it sees every earlier write.
 
-    A server may lag behind its leader. A sync does not help where a leader does not know yet that it is none any
-    more.
+    A server may lag behind its leader. A sync does not help if a leader does not know yet that it was deposed.
     """
 
 
 @dataclass
 class Lock(Policy):
-    """Each read asks the servers for everything, but while `lock` is set none does.
+    """Asks the servers for everything at each read, unless `lock` is set.
 
     :param lock: may be set and cleared at any time.
     """
@@ -80,7 +77,7 @@ class Lock(Policy):
 
 @dataclass
 class Count(Policy):
-    """Each n-th read asks the servers for everything.
+    """Asks the servers for everything at each n-th read.
 
     :raises ValueError: `reads` is below 1.
     """
@@ -100,7 +97,7 @@ class Count(Policy):
 
 @dataclass
 class Time(Policy):
-    """The first read asks the servers for everything, and each that comes so long after the last that did.
+    """Asks the servers for everything at a read that comes `seconds` or more after the last such read.
 
     :raises ValueError: `seconds` is below 0.
     """

@@ -1,4 +1,4 @@
-"""Tells the user's callbacks what has changed in a DistributedDict, on a thread or greenlet of its own."""
+"""Calls the user's callbacks for changes in a DistributedDict, on a thread or greenlet of its own."""
 
 from __future__ import annotations
 

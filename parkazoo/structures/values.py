@@ -11,14 +11,14 @@ _IMMUTABLE = (str, int, float, bool, type(None), bytes)
 
 
 class Serializer(Protocol):
-    """A module such as ``json`` or ``pickle``, or an object like one."""
+    """Describes a module such as ``json`` or ``pickle``, or an object like one."""
 
     def dumps(self, value: Any, /) -> bytes | str: ...
     def loads(self, raw: bytes, /) -> Any: ...
 
 
 class Values:
-    """What a serializer makes of values and of bytes.
+    """Converts values to bytes and back by a serializer.
 
     :param serializer: None: values are bytes.
     """
@@ -27,7 +27,8 @@ class Values:
         self._serializer = serializer
 
     def value_of(self, key: str, entry: Entry) -> Any:
-        """Of mutable values each read makes a new one: a change of it changes nothing else.
+        """Returns the value of an entry. Each read makes a new object of a mutable value, so that a change of it
+        stays local.
 
         :raises ValueError: the serializer cannot read it; its error is the cause.
         """
@@ -43,7 +44,7 @@ class Values:
         return value
 
     def shown(self, entries: dict[str, Entry]) -> str:
-        """The repr of all, with what stands for a value that cannot be read. It raises nothing."""
+        """Returns the repr of all items, with a placeholder for a value that cannot be read. Raises nothing."""
         return f"{{{', '.join(f'{key!r}: {self._shown(key, entry)}' for key, entry in entries.items())}}}"
 
     def _shown(self, key: str, entry: Entry) -> str:

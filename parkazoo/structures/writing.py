@@ -1,5 +1,4 @@
-"""The writes of a DistributedDict: each is done once, or its error says that nobody knows
-(docs/design/once.md)."""
+"""The writes of a DistributedDict: each is done once, or raises OutcomeUnknown (docs/design/once.md)."""
 
 from __future__ import annotations
 
@@ -34,15 +33,15 @@ class Step(NamedTuple):
 
 
 class Writer:
-    """Writes entries, and puts into the copy what is done.
+    """Writes entries, and puts finished writes into the copy.
 
     All methods wait. They raise
 
-    * OutcomeUnknown: nobody knows whether it was done;
+    * OutcomeUnknown: the write may have been done;
     * SessionExpiredError, ConnectionClosedError, RequestTooLargeError: it was not done;
-    * what else the servers refuse, such as NoAuthError: it was not done.
+    * other errors of the servers, such as NoAuthError: it was not done.
 
-    :param is_ephemeral: entries end with the session of the client that has written them last.
+    :param is_ephemeral: end entries with the session of the client that wrote them last.
     """
 
     def __init__(self, entries: Entries, is_ephemeral: bool) -> None:
@@ -63,14 +62,14 @@ class Writer:
     # ---- calls -------------------------------------------------------------------------------------
 
     def put(self, values: Mapping[str, bytes]) -> None:
-        """Set entries, or make them. A transaction for each directory and 512 KiB, one after the other.
+        """Sets entries, or makes them, in one transaction for each directory and 512 KiB, one after the other.
 
-        :raises PartlyDoneError: some were done before an error came.
+        :raises PartlyDoneError: some were done before an error.
         """
         self._in_parts(values, self._put)
 
     def add(self, key: str, raw: bytes) -> bool:
-        """Make an entry, unless it is there. Whether it was made."""
+        """Makes an entry, unless it exists; returns whether it did."""
         self._prepare()
         number, path = self._entries.place(key)
         while True:
@@ -86,7 +85,7 @@ class Writer:
                 return True
 
     def swap(self, key: str, version: int, raw: bytes) -> bool:
-        """Set an entry of that version. Whether it had that; if not, it is read, so that the copy knows better."""
+        """Sets an entry of that version; returns whether it did. If not, it reads the entry into the copy."""
         number, path = self._entries.place(key)
         began, transaction = self._begin()
         transaction.set_data(path, raw, version)
@@ -98,7 +97,7 @@ class Writer:
         return True
 
     def drop(self, key: str, version: int = -1) -> bool:
-        """Delete an entry. Whether it was there.
+        """Deletes an entry; returns whether it existed.
 
         :raises BadVersionError: it has another version.
         """
@@ -117,9 +116,9 @@ class Writer:
         return True
 
     def drop_all(self, keys: Collection[str]) -> None:
-        """Delete these, as far as they are there, in transactions as :meth:`put`.
+        """Deletes these entries, as far as they exist, in transactions as :meth:`put`.
 
-        :raises PartlyDoneError: some were done before an error came.
+        :raises PartlyDoneError: some were done before an error.
         """
         self._in_parts(dict.fromkeys(keys, b""), self._drop)
 
@@ -176,7 +175,7 @@ class Writer:
                 is_there = self._look(list(values))
 
     def _steps(self, transaction: Any, key: str, raw: bytes, is_there: Mapping[str, bool]) -> Iterator[Step]:
-        """Set it or create it. One that would end with another session is replaced."""
+        """Returns the operations that set or create an entry, or replace one of another session."""
         path = self._entries.place(key)[1]
         known = self._entries.copy.entries.get(key)
         if is_there.get(key, known is not None):
@@ -190,7 +189,7 @@ class Writer:
         yield Step(key, "create")
 
     def _look(self, keys: list[str]) -> dict[str, bool]:
-        """Which are there."""
+        """Returns which of these entries exist."""
 
         def ask() -> list[bool]:
             asked = [self._client.exists_async(self._entries.place(key)[1]) for key in keys]
@@ -221,7 +220,7 @@ class Writer:
         return self._entries.copy.ticket(), self._client.transaction()
 
     def _mine(self) -> int:
-        """The owner of what is written: this session, or none."""
+        """Returns the owner of written entries: this session, or none."""
         found = self._client.client_id if self._is_ephemeral else None
         return found[0] if found else 0
 
@@ -262,7 +261,7 @@ class Writer:
         results: list[Any],
         is_exact: bool,
     ) -> dict[str, bytes]:
-        """Put into the copy what was done; returns what must be written again, because it is another session's."""
+        """Puts finished writes into the copy; returns entries of another session, which must be written again."""
         again, doubtful, copy = {}, [], self._entries.copy
         mine = self._mine()
         if not is_exact:
@@ -288,7 +287,7 @@ class Writer:
         return again
 
     def _resolve(self, keys: Collection[str]) -> None:
-        """Read what these are now. The write is done, so an error of these reads is not raised."""
+        """Reads the entries again. Their write is done, so an error of these reads is not raised."""
         if keys:
             try:
                 self._entries.fetch_some(list(dict.fromkeys(keys)))
@@ -300,7 +299,7 @@ class Writer:
 
 
 def size_of(path: str, data: bytes) -> int:
-    """What they take in a request, in bytes."""
+    """Returns their size in a request, in bytes."""
     return len(path.encode("utf-8", "surrogatepass")) + len(data)
 
 
