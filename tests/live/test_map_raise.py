@@ -346,10 +346,7 @@ class WaitTest(RaiseCase):
 
     def test_an_ensemble_is_away(self) -> None:
         gone = f"127.0.0.1:{free_port()}"
-        with (
-            mock.patch("parkazoo.admin.rise._make_room"),
-            mock.patch("parkazoo.admin.rise.connect_to") as connect,
-        ):
+        with mock.patch("parkazoo.admin.rise.connect_to") as connect:
             away = mock.Mock(timeout_s=UNREACHABLE_TIMEOUT_S, hosts=gone, zk=KazooClient(gone))
             away.name = "b"
             connect.return_value.__enter__.return_value = ({}, [away])
