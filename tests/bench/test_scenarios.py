@@ -88,8 +88,9 @@ class TestSmall(unittest.TestCase):
             self.assertEqual([each["ensembles"] for each in run["stages"]], [1, 2])
             self.assertEqual(len(run["commands"]), 1)
             self.assertLessEqual(set(run["errors"]), {"ConnectionLoss"})  # what takes a second meanwhile
-            before, *_, after = run["felt"]  # the command may take less than a request
-            self.assertTrue(before["writes"]["requests"] and after["writes"]["requests"])
+            before, *since = run["felt"]  # the command may take less than a request, or all the time that is left
+            self.assertTrue(before["writes"]["requests"])
+            self.assertTrue(sum(each["writes"]["requests"] for each in since if "writes" in each))
 
     def test_failures(self) -> None:
         document = self.check("failures", {"1x3"})
