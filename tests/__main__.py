@@ -30,6 +30,7 @@ from tests.report import OUTCOMES
 LOGS = ROOT / "build" / "tests"
 LOG_LINES_SHOWN = 15
 LINES_SHOWN, COLUMNS_SHOWN = 6, 300  # of what a failed test said, in the last list
+ALL_LINES_SHOWN = 24  # of all that failed, and at least one of each
 SERVERS = 9
 NO_FSYNC = (
     "-Dzookeeper.forceSync=no"  # of the tests' servers: a disk that others use would decide how long it takes
@@ -305,10 +306,12 @@ def print_summary(console: Console, results: dict[str, Result]) -> None:
             "see above" if result.trouble else "",
         )
     console.print()
+    failed = sum(len(result.failed) for result in results.values())
+    lines = max(1, min(LINES_SHOWN, ALL_LINES_SHOWN // max(1, failed)))
     for name, result in results.items():
         for test in result.failed:
             console.print(f"FAILED {name}: {test}", markup=False, highlight=False, soft_wrap=True)
-            for line in result.details[test].splitlines()[-LINES_SHOWN:]:  # some show the end of all this alone
+            for line in result.details[test].splitlines()[-lines:]:  # some show the end of all this alone
                 console.print(f"    {line[:COLUMNS_SHOWN]}", markup=False, highlight=False, soft_wrap=True)
     console.print(table)
 

@@ -35,7 +35,7 @@ from tests.live.map_case import (
     wipe,
 )
 from tests.live.secured import configure
-from tests.live.world import LiveTest, wait_until
+from tests.live.world import DEADLINE_S, wait_until
 
 
 class ReadTest(MapCase):
@@ -273,34 +273,36 @@ class ThreeServersTest(unittest.TestCase):
         wait_until(lambda: check_map(b.hosts) == [], "all is well")
 
 
-class SettingsTest(LiveTest):
-    """Servers whose settings are in the way. What each test changes, it takes back."""
+class SettingsTest(unittest.TestCase):
+    """Servers whose settings are in the way. No other test uses them: they could not load its large znodes."""
+
+    def setUp(self) -> None:
+        self.cluster = LocalCluster(ensembles=2, servers=1)
+        self.addCleanup(self.cluster.stop)
+        self.cluster.start()
+        self.b = self.cluster.ensembles[1].servers[0]
 
     def test_too_many_connections(self) -> None:
         """They are told from servers without a quorum."""
-        b = self.cluster.ensembles[1].servers[0]
-        configure({b: {"maxClientCnxns": "2"}})
-        try:
-            for _ in range(2):
-                self.kazoo(1)
-            told = f"{b.address}: closes connections as they come: more than its maxClientCnxns"
-            findings = check_map(self.cluster.hosts, timeout_s=3.0)
-            self.assertEqual([(each.ensemble, each.is_warning) for each in findings], [("b", False)], findings)
-            self.assertIn(f"cannot be reached: {told}", findings[0].problem)
-            status, out, _ = run_command("status", "--hosts", self.cluster.hosts, "--timeout", "3")
-            self.assertEqual(status, 1)
-            self.assertIn("closes connections as they come: more than its maxClientCnxns", " ".join(out.split()))
-        finally:
-            configure({b: {"maxClientCnxns": "0"}})
+        configure({self.b: {"maxClientCnxns": "2"}})
+        for _ in range(2):
+            client = KazooClient(self.b.address)
+            self.addCleanup(client.close)
+            self.addCleanup(client.stop)
+            client.start(DEADLINE_S)
+        told = f"{self.b.address}: closes connections as they come: more than its maxClientCnxns"
+        findings = check_map(self.cluster.hosts, timeout_s=3.0)
+        self.assertEqual([(each.ensemble, each.is_warning) for each in findings], [("b", False)], findings)
+        self.assertIn(f"cannot be reached: {told}", findings[0].problem)
+        status, out, _ = run_command("status", "--hosts", self.cluster.hosts, "--timeout", "3")
+        self.assertEqual(status, 1)
+        self.assertIn("closes connections as they come: more than its maxClientCnxns", " ".join(out.split()))
 
     def test_a_smaller_buffer(self) -> None:
-        b = self.cluster.ensembles[1].servers[0]
-        b._argv.insert(1, "-Djute.maxbuffer=500000")
-        configure({b: {}})
-        try:
-            told = rf"requests of 1,048,575 bytes, .* too large for {b.address}"
-            assert_found(self, self.cluster.hosts, ("b", told, True))
-        finally:
-            b._argv.remove("-Djute.maxbuffer=500000")
-            configure({b: {}})
+        self.b._argv.insert(1, "-Djute.maxbuffer=500000")
+        configure({self.b: {}})
+        told = rf"requests of 1,048,575 bytes, .* too large for {self.b.address}"
+        assert_found(self, self.cluster.hosts, ("b", told, True))
+        self.b._argv.remove("-Djute.maxbuffer=500000")
+        configure({self.b: {}})
         assert_found(self, self.cluster.hosts)
