@@ -330,7 +330,8 @@ RULES = (
         _lacks_its_chroot,
     ),
     Rule(
-        "a call that fails for two reasons may raise the error of the other reason: errors of the parent come first",
+        "a call that fails for two reasons may raise the error of the other reason: errors of the parent come "
+        "first",
         False,
         _has_two_reasons,
     ),
