@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from types import FrameType
+from unittest.mock import patch
 
 from kazoo.exceptions import ConnectionLoss
 from kazoo.security import OPEN_ACL_UNSAFE
@@ -18,7 +19,7 @@ from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import Reply
 from parkazoo.kazoo_private import Create, SetData, Transaction
 from parkazoo.protocol import once, order
-from parkazoo.protocol.once import Marker
+from parkazoo.protocol.once import Marker, Once
 from parkazoo.protocol.placement import Placement
 from parkazoo.recipe import exactly_once, transaction
 from parkazoo.recipe.exactly_once import ExactlyOnce
@@ -27,7 +28,7 @@ from tests.explore.alone import make_context, must, prepared
 from tests.explore.client import Result
 from tests.explore.lane_parts import Port
 from tests.explore.lanes import Violation
-from tests.explore.mutation import Mutation, reworded
+from tests.explore.mutation import Mutation, instead
 from tests.explore.znodes import Answer, Request
 from tests.interruption import Interruption, interrupted, where_signals_come
 
@@ -35,18 +36,22 @@ FILES = {str(module.__file__) for module in (driver, exactly_once, once, order, 
 INTERRUPT, WAKE = "interrupt", "wake"
 LOSSES = 1
 MOST_MOVES = 200
+
+
+def drops_what_is_left(right: Callable[[Marker, Once], None]) -> Callable[[Marker, Once], None]:
+    def wrong(marker: Marker, user: Once) -> None:
+        marker.attempt = None
+        right(marker, user)
+
+    return wrong
+
+
 MUTANTS = {
     "the marker is given back while the operation is under way": Mutation(
-        reworded(
-            ExactlyOnce.commit, ["request.is_left = True", "request.is_left, request.is_under_way = True, False"]
-        )
+        partial(patch.object, Once, "is_over", property(lambda request: request.is_left))
     ),
-    "nobody settles what an interrupted caller has left": Mutation(
-        reworded(Marker.use, ["self._in_doubt[self.attempt.ensemble] = self.attempt", "pass"])
-    ),
-    "a lost connection is an answer": Mutation(
-        reworded(ExactlyOnce._until_answered, ["KazooRetry.RETRY_EXCEPTIONS", "()"])
-    ),
+    "nobody settles what an interrupted caller has left": Mutation(instead(Marker.use, drops_what_is_left)),
+    "a lost connection is an answer": Mutation(instead(ExactlyOnce._until_answered, lambda _: ExactlyOnce._ask)),
 }
 
 

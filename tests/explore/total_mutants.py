@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
+from unittest.mock import patch
 
-from parkazoo.engine import total
-from parkazoo.protocol import heard
+from parkazoo.engine.total import TotalDriver, _CaughtUp, _Read, _Written
 from parkazoo.protocol.grown import pinned_lane
+from parkazoo.protocol.heard import Guard, Heard
+from parkazoo.protocol.lane import ALONE
+from parkazoo.protocol.order import Order
 from tests.explore.families import name_of
-from tests.explore.mutation import Mutation, reworded
+from tests.explore.mutation import Mutation, instead, reworded
 from tests.explore.scenario import Scenario
 from tests.explore.total import AT_ONCE, AWAITED, GrownTotal, Total
 
@@ -44,21 +49,104 @@ def grown(
     return GrownTotal(state, does, writes, sees, reads, maps, remembers, other_remembers, "lag")
 
 
-HEARS = "self._heard.hear(self._ensemble)"
+def needing_none(right: Callable[..., Guard | None]) -> Callable[..., Guard | None]:
+    return lambda heard, ensemble: right(heard, ensemble) or Guard(0)
+
+
+def in_any_lane(right: Callable[..., bool]) -> Callable[..., bool]:
+    """Those of another lane need not have ended."""
+
+    def wrong(driver: TotalDriver, lane: int) -> bool:
+        driver._line.lane = lane
+        return right(driver, lane)
+
+    return wrong
+
+
+def in_one_lane(right: Callable[..., bool]) -> Callable[..., bool]:
+    """All that are alone are in one lane."""
+    return lambda driver, lane: right(driver, BESIDE if lane == ALONE else lane)
+
+
+def before_those_that_wait(right: Callable[..., bool]) -> Callable[..., bool]:
+    def wrong(driver: TotalDriver, *operation: Any) -> bool:
+        line = driver._line
+        waiting, is_moving = line.waiting, line.is_moving
+        line.waiting, line.is_moving = deque(), False
+        may_start = right(driver, *operation)
+        waiting.extend(line.waiting)
+        line.waiting, line.is_moving = waiting, is_moving
+        return may_start
+
+    return wrong
+
+
+def counting_nothing(right: Callable[..., Guard | None]) -> Callable[..., Guard | None]:
+    def wrong(heard: Heard, ensemble: int) -> Guard | None:
+        with patch.multiple(heard, _of_others=0, count=0):
+            return right(heard, ensemble)
+
+    return wrong
+
+
+def counting_others(right: Callable[..., Guard | None]) -> Callable[..., Guard | None]:
+    def wrong(heard: Heard, ensemble: int) -> Guard | None:
+        with patch.object(heard, "count", heard._of_others):
+            return right(heard, ensemble)
+
+    return wrong
+
+
+class _Deaf(Heard):
+    """What is answered does not count."""
+
+    def __init__(self, heard: Heard) -> None:
+        vars(self).update(vars(heard))
+
+    def hear(self, ensemble: int) -> None:
+        pass
+
+
+def deaf(right: Callable[..., None]) -> Callable[..., None]:
+    def wrong(reply: _Read | _Written, answer: Any = None) -> None:
+        reply._heard = _Deaf(reply._heard)
+        right(reply, answer)
+
+    return wrong
+
+
+def as_if_done(right: Callable[..., None]) -> Callable[..., None]:
+    def wrong(reply: _Written, exception: Exception) -> None:
+        reply._heard.sent(reply._ensemble, reply._guard)
+        deaf(right)(reply, exception)
+
+    return wrong
+
+
+def blameless(right: Callable[..., None]) -> Callable[..., None]:
+    def wrong(reply: _CaughtUp, exception: Exception) -> None:
+        reply._guard = Guard(0)  # another one is found not to be good
+        right(reply, exception)
+
+    return wrong
+
+
+BESIDE = -2  # the lane of what is ALONE
 TOTAL_MUTANTS: Mapping[str, TotalMutant] = {
     "no write in front of a read": TotalMutant(
-        reworded(total._Port.submit, ["or self._put(None)", "or Guard(0)"]), plain(*CLEAR)
+        instead(Heard.guard, lambda right: lambda heard, ensemble: right(heard, ensemble) or Guard(0)),
+        plain(*CLEAR),
     ),
     "no drain before a switch": TotalMutant(
-        reworded(total.TotalDriver._admit, ["lane != line.lane or lane", "lane"]),
+        instead(TotalDriver._admit, in_any_lane),
         plain("sets above and below", AT_ONCE, "gets below and above", AWAITED),
     ),
     "operations of several requests beside each other": TotalMutant(
-        reworded(total.TotalDriver._admit, [" or lane == ALONE", ""]),
+        instead(TotalDriver._admit, in_one_lane),
         plain("creates together and beside", AT_ONCE, "looks beside and below", AWAITED),
     ),
     "one that waits for a claim is overtaken": TotalMutant(
-        reworded(total.TotalDriver._admit, [" or self.order.blocked", ""]),
+        partial(patch.object, Order, "blocked", 0),
         grown(
             "creates and sets below",
             AWAITED,
@@ -71,37 +159,33 @@ TOTAL_MUTANTS: Mapping[str, TotalMutant] = {
         ),
     ),
     "one that waits for its lane is overtaken": TotalMutant(
-        reworded(total.TotalDriver._may_start, ["not line.waiting and not line.is_moving and ", ""]),
+        instead(TotalDriver._may_start, before_those_that_wait),
         plain("sets below and above", AWAITED, "gets below and above and below", AT_ONCE),
     ),
-    "one write in front of all reads": TotalMutant(
-        reworded(heard.Heard.guard, ["guard.is_good and guard.count >= elsewhere", "guard.is_good"]), plain(*CLEAR)
-    ),
+    "one write in front of all reads": TotalMutant(instead(Heard.guard, counting_nothing), plain(*CLEAR)),
     "what the last ensemble has said does not count": TotalMutant(
-        reworded(
-            heard.Heard.guard, ["self._of_others if ensemble == self._last else self.count", "self._of_others"]
-        ),
+        instead(Heard.guard, counting_others),
         plain(*CLEAR),
     ),
-    "what a read has said does not count": TotalMutant(reworded(total._Read.set, [HEARS, "pass"]), plain(*CLEAR)),
+    "what a read has said does not count": TotalMutant(instead(_Read.set, deaf), plain(*CLEAR)),
     "that a znode is missing does not count": TotalMutant(
-        reworded(total._Read.set_exception, [HEARS, "pass"]),
+        instead(_Read.set_exception, deaf),
         plain("sets and deletes", AWAITED, "gets below and above", AWAITED),
     ),
     "what a write has said does not count": TotalMutant(
-        reworded(total._Written.set, [HEARS, "pass"]),
+        instead(_Written.set, deaf),
         plain("sets below and above", AWAITED, "sets above and gets", AWAITED),
     ),
     "why a write has failed does not count": TotalMutant(
-        reworded(total._Written.set_exception, [HEARS, "pass"]),
+        instead(_Written.set_exception, deaf),
         plain("sets below and above", AWAITED, "fails to set and gets", AWAITED),
     ),
     "a write in front of reads counts though it is lost": TotalMutant(
-        reworded(total._CaughtUp.set_exception, ["if not isinstance(exception, REFUSED):", "if False:"]),
+        instead(_CaughtUp.set_exception, blameless),
         plain("sets above and below", AWAITED, "gets below and above twice", AWAITED, "lag and a lost connection"),
     ),
     "a write of the program counts though it is lost": TotalMutant(
-        reworded(total._Written.set_exception, [HEARS, "self._heard.sent(self._ensemble, self._guard)"]),
+        instead(_Written.set_exception, as_if_done),
         plain(
             "sets above and below", AWAITED, "gets and sets above and gets", AWAITED, "lag and a lost connection"
         ),
