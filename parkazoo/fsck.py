@@ -1,4 +1,4 @@
-"""``check`` looks at every znode of every ensemble, and mends what is safe while clients go on working."""
+"""``check`` reads every znode of every ensemble, and repairs what it safely can while clients go on working."""
 
 from parkazoo.admin.fsck_report import Found, Report, Tally
 from parkazoo.admin.walk import check

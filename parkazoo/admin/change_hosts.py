@@ -1,4 +1,4 @@
-"""The addresses of ensembles, changed in the map."""
+"""Changes the addresses of ensembles in the map."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def change_hosts(
     timeout_s: float = TIMEOUT_S,
     **client_options: Any,
 ) -> ClusterMap:
-    """Change the addresses of ensembles in the map, and nothing else; return the map.
+    """Changes the addresses of ensembles in the map, and nothing else; returns the map.
 
-    Before it writes anything, it verifies that each new server answers and is in that very ensemble. Then all
-    copies get the present map, the new one is published with the next epoch, and the copies get that. It may be
-    repeated, interrupted anywhere, and run by several at once.
+    Before it writes anything, it verifies that each new server answers and is in its ensemble. Then it brings all
+    copies to the present map, publishes the new one, and writes the copies. It may be repeated, interrupted
+    anywhere, and run several times at once.
 
     :param hosts: servers of any ensembles of the cluster, by their old or new addresses.
-    :param changes: hosts (``"h:p,h:p"``) by name of the ensemble. An ensemble that is not named keeps its own.
-    :param fewer: an ensemble may get fewer servers than it has in the map.
-    :param dry_run: write nothing; return the map that there would be. Whether the servers of an ensemble share
-        their data is not verified then: that takes a write.
-    :param tell: called by a dry run, with what would be done.
+    :param changes: hosts (``"h:p,h:p"``) by name of the ensemble. Other ensembles keep theirs.
+    :param fewer: allow an ensemble to get fewer servers than it has in the map.
+    :param dry_run: write nothing; return the map that would be published. It cannot verify that the servers of an
+        ensemble share their data, because that takes a write.
+    :param tell: called by a dry run with each step that it would take.
     :param auth: identities as ``(scheme, credential)``.
     :param client_options: as for `init_map`.
-    :raises UnconfirmedError: an ensemble would have fewer servers, and `fewer` does not say so.
-    :raises ClusterMapError: a server is not as it must be, an ensemble cannot be reached, or a copy cannot be
-        written. It says what to do.
+    :raises UnconfirmedError: an ensemble would have fewer servers, and `fewer` is not set.
+    :raises ClusterMapError: a server is not in its ensemble, an ensemble cannot be reached, or a copy cannot be
+        written. The message says what to do.
     """
     options = {**client_options, "auth_data": list(auth)}
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)

@@ -41,26 +41,26 @@ def init_map(
     timeout_s: float = TIMEOUT_S,
     **client_options: Any,
 ) -> ClusterMap:
-    """Make the cluster map, and on every ensemble what the protocol needs; return the map.
+    """Makes the cluster map, and the protocol's znodes on every ensemble; returns the map.
 
-    Before it writes anything, it verifies that every ensemble is reachable, that no two of them are one, that none
-    carries another map and, if there are several, that none has znodes that would be out of reach. It adopts one
-    ensemble alone with all its data. Repeated with the same arguments it finishes what a crash left unfinished,
-    makes again what is missing, overwrites nothing, and returns the map that is there. It refuses an ensemble that
-    was part of the cluster and has lost its data, unless `replace` names it.
+    Before it writes anything, it verifies that every ensemble is reachable, that no two of them are the same, that
+    none has another map and, if there are several, that none has znodes which would be out of reach. A single
+    ensemble is adopted with all its data. If it is repeated with the same arguments, it finishes the work of a
+    crashed call, makes missing parts again, overwrites nothing, and returns the existing map. It refuses an
+    ensemble that was part of the cluster and has lost its data, unless `replace` names it.
 
-    :param bootstrap: hosts (``"h:p,h:p"``) of the ensemble that is to hold the map: all or some servers of one
-        of `ensembles`, or an ensemble apart that holds the map and nothing else (its name is "bootstrap").
-    :param ensembles: hosts by name, of the ensembles that carry znodes; their order is part of the map.
+    :param bootstrap: hosts (``"h:p,h:p"``) of the ensemble for the map: all or some servers of one of `ensembles`,
+        or a separate ensemble that holds the map and nothing else (its name is "bootstrap").
+    :param ensembles: hosts by name, of the ensembles for znodes; their order is part of the map.
     :param auth: identities as ``(scheme, credential)``.
-    :param form: ``"plain"``; or ``"grown"``, of two or more ensembles: then others may come, by `grow_map`.
-    :param closed: only the identities of this call may read or change ``/parkazoo``, the map included, so that
-        every client needs them; otherwise anyone may.
-    :param replace: names of ensembles that are made anew if they have lost their data, which is given up.
+    :param form: ``"plain"``; or ``"grown"``, for two or more ensembles.
+    :param closed: let only the identities of this call read or change ``/parkazoo``, the map included, so that
+        every client needs them; by default anyone may.
+    :param replace: names of ensembles to make anew if they have lost their data, which is given up.
     :param tell: called with the losses, before anything is written.
     :param timeout_s: seconds to wait for the connections, and for each answer.
-    :param client_options: further arguments for KazooClient (TLS, SASL), apart from ``handler``.
-    :raises ClusterMapError: if anything is not as it must be. It says what, and what to do.
+    :param client_options: further arguments for KazooClient (TLS, SASL), except ``handler``.
+    :raises ClusterMapError: an ensemble or a map is not as described above. The message says what to do.
     :raises ConfigurationError: the TLS or SASL options cannot be used.
     """
     has_identity = bool(auth or client_options.get("sasl_options") or client_options.get("certfile"))

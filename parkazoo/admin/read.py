@@ -30,12 +30,12 @@ SOON_S = 0.5
 
 
 def read_map(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any) -> ClusterMap:
-    """The newest cluster map that the servers at `hosts` have, which may be of any of its ensembles.
+    """Returns the newest cluster map of the servers at `hosts`, which may be of any of its ensembles.
 
-    Those count that answer with the first one, or soon after it. Other arguments as for `init_map`.
+    It compares the servers that answer with the first one, or soon after it. Other arguments as for `init_map`.
 
-    :raises ClusterMapError: if there is none, none can be read, one can't be used, they are of several clusters,
-        a server belongs to a copy of the cluster, or no server answers at `hosts`.
+    :raises ClusterMapError: there is no map, none can be read, one cannot be used, the maps are of several
+        clusters, a server belongs to a copy of the cluster, or no server answers at `hosts`.
     """
     servers = [format_hosts([server]) for server in parse_hosts(hosts)]
     options = {**client_options, "auth_data": list(auth)}

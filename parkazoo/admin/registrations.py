@@ -1,4 +1,4 @@
-"""The clients of a cluster, from what they have registered on its ensembles."""
+"""The clients of a cluster, from their registrations on its ensembles."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Registrations = list[tuple[str, Mapping[str, Any]]]  # each session, and what it
 
 
 class RegisteredClient(NamedTuple):
-    """A client, as it has registered; None for what its registrations do not say.
+    """Describes a client by its registrations; None for a value that they do not have.
 
     :param client: its id, as ZooKeeper's servers write session ids; None if the registration is damaged.
-    :param host: where it runs, as it says.
+    :param host: its host, as it says.
     :param pid: its process there.
     :param version: of ParKazoo.
-    :param map: the number of the cluster map by which it works.
-    :param since: when the client's session began, in UTC.
+    :param map: the number of its cluster map.
+    :param since: the start of its session, in UTC.
     :param sessions: the id of its session on each ensemble.
     """
 
@@ -56,12 +56,11 @@ class ClientList(NamedTuple):
 def list_clients(
     hosts: str, ensembles: Collection[str] = (), *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **options: Any
 ) -> ClientList:
-    """The clients that have a session on one of `ensembles`, none for all.
+    """Lists the clients that have a session on one of `ensembles`; without names, on any. It writes nothing.
 
-    Plain kazoo clients do not register: their sessions are listed apart. Arguments as for `init_map`; nothing is
-    written.
+    Plain kazoo clients do not register, so their sessions are listed apart. Arguments as for `init_map`.
 
-    :raises ClusterMapError: as `read_map`; there is no such ensemble.
+    :raises ClusterMapError: as `read_map`; or there is no such ensemble.
     """
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **options)
     verify_names(ensembles, cluster_map)
@@ -129,7 +128,7 @@ def _describe(key: Any, sessions: Mapping[str, tuple[str, Mapping[str, Any]]]) -
 
 
 def describe_client(client: RegisteredClient) -> str:
-    """A damaged registration has no client's id, but its session's can be looked for."""
+    """Describes a client in words; one with a damaged registration by its session's id."""
     sessions = ", ".join(client.sessions)
     says = f"says map {client.map}" if client.map is not None else "says no map"
     who = client.client or f"session {', '.join(client.sessions.values())}"

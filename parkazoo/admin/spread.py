@@ -26,7 +26,7 @@ class MapSpread(NamedTuple):
 
 
 def read_spread(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any) -> MapSpread:
-    """Ask all ensembles of the cluster at `hosts`; nothing is written. Arguments as for `init_map`.
+    """Asks all ensembles of the cluster at `hosts` for their maps. It writes nothing. Arguments as for `init_map`.
 
     :raises ClusterMapError: as `read_map`.
     """

@@ -1,4 +1,4 @@
-"""A cluster at one moment: what is wrong, what its servers say of themselves, and its clients."""
+"""A cluster at one moment: its problems, its servers' own words, and its clients."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class ClusterStatus(NamedTuple):
 def check_map(
     hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
 ) -> list[MapProblem]:
-    """Compare the cluster map at `hosts` with the ensembles; nothing is written. Arguments as for `init_map`.
+    """Compares the cluster map at `hosts` with the ensembles. It writes nothing. Arguments as for `init_map`.
 
-    It asks every server by itself, because a server in the wrong ensemble hides behind the right ones.
+    It asks every server by itself, because one wrong server among right ones would not be noticed.
 
-    :returns: what is wrong; empty if nothing is.
+    :returns: the problems; empty if there is none.
     :raises ClusterMapError: as `read_map`.
     """
     return [*read_status(hosts, auth=auth, timeout_s=timeout_s, **client_options).findings]
@@ -58,9 +58,9 @@ def check_map(
 def read_status(
     hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
 ) -> ClusterStatus:
-    """Ask every server of the cluster at `hosts`; nothing is written. Arguments as for `init_map`.
+    """Asks every server of the cluster at `hosts`. It writes nothing. Arguments as for `init_map`.
 
-    :raises ClusterMapError: as `read_map`. What is wrong elsewhere is in the findings.
+    :raises ClusterMapError: as `read_map`. Other problems are in the findings.
     """
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     options = {**client_options, "auth_data": list(auth)}

@@ -6,10 +6,11 @@ from parkazoo.errors import ClusterMapError
 
 
 class UnconfirmedError(ClusterMapError):
-    """A change that no command takes back, or that takes servers away, was not asked for. Nothing is changed.
+    """Reports a change that no command undoes, or that takes servers away, and that the caller has not confirmed.
+    Nothing is changed.
 
-    :ivar about: what would happen.
-    :ivar word: the argument that asks for it.
+    :ivar about: the effect of the change.
+    :ivar word: the argument that confirms it.
     """
 
     def __init__(self, about: str, word: str) -> None:

@@ -70,9 +70,9 @@ def find_whereabouts(
 def find_elsewhere(
     cluster_map: ClusterMap, prefix: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
 ) -> Elsewhere:
-    """The directories at and below a rule's prefix that are not where the newest epoch puts new ones.
+    """Finds the directories at and below a rule's prefix that are not where the newest epoch puts new ones.
 
-    It looks at each znode there. Arguments as for `init_map`; nothing is written.
+    It reads each znode there and writes nothing. Arguments as for `init_map`.
     """
     guess, names = cluster_map.make_guess().of_children, cluster_map.names
     number, shown, hidden = 0, list[tuple[str, str]](), 0

@@ -24,9 +24,9 @@ class ServerPorts(NamedTuple):
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` ports of 127.0.0.1 on which no program listens at this moment.
+    """Returns `count` ports of 127.0.0.1 on which no program listens at this moment.
 
-    :raises LocalClusterError: if there are not that many.
+    :raises LocalClusterError: there are not that many.
     """
     held: list[socket.socket] = []
     try:

@@ -1,4 +1,4 @@
-"""Several ensembles, started together."""
+"""Several local ensembles, started together."""
 
 from __future__ import annotations
 
@@ -39,18 +39,17 @@ SUPERVISOR_LOG = "supervisor.log"
 
 
 class LocalCluster:
-    """Several ensembles of real ZooKeeper servers, ready when the context is entered.
+    """Runs several ensembles of real ZooKeeper servers; they are ready when the context is entered.
 
-    :param ensembles: how many, at most 26; their names are a, b, c, ...
-    :param servers: to an ensemble.
-    :param data: folder for the servers' files, kept afterwards. A cluster that was there before comes back with
-        its znodes and ports. None: a temporary folder, removed at the end.
-    :param make_map: whether the cluster map is made, when a folder starts first. Later starts leave what is there
-        as it is: a map that has grown, or none.
+    :param ensembles: their number, at most 26; their names are a, b, c, ...
+    :param servers: the number of servers of each ensemble.
+    :param data: folder for the servers' files, kept afterwards. If a cluster was there before, it returns with its
+        znodes and ports. None: a temporary folder, deleted at the end.
+    :param make_map: whether to make the cluster map at the first start in a folder. Later starts change no map.
     :param zoo_cfg: lines for every server's ``zoo.cfg``, over the defaults.
     :param jvm_flags: more flags for every server's JVM.
-    :param progress: called with a line of text whenever something is begun that takes time.
-    :param machine_of: for a server's name, where it runs; 127.0.0.1 by default.
+    :param progress: called with a line of text before each step that takes time.
+    :param machine_of: from a server's name to its machine; 127.0.0.1 by default.
     """
 
     def __init__(
@@ -92,9 +91,9 @@ class LocalCluster:
 
     @property
     def hosts(self) -> str:
-        """The bootstrap ensemble's servers, ``"h:p,h:p,h:p"``: what ParKazooClient wants.
+        """Returns the bootstrap ensemble's servers, ``"h:p,h:p,h:p"``, as ParKazooClient takes them.
 
-        :raises LocalClusterError: if the cluster has not been started.
+        :raises LocalClusterError: the cluster has not been started.
         """
         return self._running()[0].hosts
 
@@ -104,10 +103,11 @@ class LocalCluster:
         return self.ensembles
 
     def start(self, name: str | None = None) -> None:
-        """Start every server and wait until all serve; at first make the map. On failure nothing is left behind.
+        """Starts every server and waits until all serve; the first time it makes the map. After a failure nothing
+        keeps running.
 
-        :param name: of an ensemble (``"b"``) or a server (``"b2"``) of a cluster that runs: start this alone, if
-            it does not run, and wait until it serves, if a majority of its ensemble runs.
+        :param name: an ensemble (``"b"``) or a server (``"b2"``) of a running cluster: start only this one, if it
+            does not run, and wait until it serves, if a majority of its ensemble runs.
         :raises LocalClusterError: with the reason.
         """
         if name is not None:
@@ -143,9 +143,9 @@ class LocalCluster:
             raise
 
     def stop(self, name: str | None = None) -> None:
-        """Stop every server and wait. Does nothing if the cluster is not running.
+        """Stops every server and waits. Does nothing if the cluster is not running.
 
-        :param name: of an ensemble (``"b"``) or a server (``"b2"``): stop this alone.
+        :param name: an ensemble (``"b"``) or a server (``"b2"``): stop only this one.
         :raises LocalClusterError: there is none of that name.
         """
         if name is not None:
@@ -164,7 +164,9 @@ class LocalCluster:
                 shutil.rmtree(self._folder, ignore_errors=True)
 
     def detach(self) -> None:
-        """Leave the servers running after this process; `stop_detached` ends them. Needs a folder of one's own."""
+        """Leaves the servers running after this process; `stop_detached` ends them. The cluster needs a folder of
+        its own.
+        """
         if self._supervisor is None or self._given is None:
             raise LocalClusterError("only a running cluster with a data folder can be left running")
         self._supervisor.detach(self._given)

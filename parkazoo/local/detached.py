@@ -49,9 +49,9 @@ class LocalServerStatus(NamedTuple):
 
 
 def status(data: Path) -> list[LocalServerStatus]:
-    """The servers of the cluster that runs in the folder `data`.
+    """Returns the servers of the cluster that runs in the folder `data`.
 
-    :raises LocalClusterError: if none does, or it is not ready yet.
+    :raises LocalClusterError: none runs there, or it is not ready yet.
     """
     state = _running(data)
     supervisor = (data / LOCK).read_text()
@@ -123,15 +123,15 @@ def start_detached(
     *,
     make_map: bool = True,
 ) -> bool:
-    """Start a cluster in the folder `data` that stays when this process ends.
+    """Starts a cluster in the folder `data` that stays when this process ends.
 
-    If it runs already, nothing is done; if another process is just starting it, that is waited for.
+    If it runs already, this does nothing; if another process is starting it, this waits for that.
 
-    :param ensembles: how many; None: as many as the cluster has that has lived in the folder, 3 if there is none.
-    :param servers: to an ensemble; the same.
+    :param ensembles: their number; None: as many as the cluster in the folder had before, 3 if there was none.
+    :param servers: the number of servers of each ensemble; None as for `ensembles`.
     :param progress: and `make_map`, as for LocalCluster.
     :returns: whether this call has started it.
-    :raises LocalClusterError: it can't be started, or the one that runs has another shape.
+    :raises LocalClusterError: it cannot be started, or the running one has another shape.
     """
     lived = shape_of(data) or (3, 3)
     ensembles, servers = ensembles or lived[0], servers or lived[1]
@@ -170,7 +170,7 @@ def _is_ready(data: Path) -> bool:
 
 
 def stop_named(data: Path, name: str) -> None:
-    """Stop an ensemble (``"b"``) or a server (``"b2"``) of the cluster that was left running in `data`, and wait.
+    """Stops an ensemble (``"b"``) or a server (``"b2"``) of the cluster that runs in `data`, and waits.
 
     :raises LocalClusterError: there is none.
     """
@@ -179,7 +179,7 @@ def stop_named(data: Path, name: str) -> None:
 
 
 def start_named(data: Path, name: str) -> None:
-    """Start what does not run of an ensemble, or a server; as `LocalCluster.start`.
+    """Starts an ensemble, or a server, that does not run, as `LocalCluster.start`.
 
     :raises LocalClusterError: there is none, or it does not serve.
     """
@@ -218,9 +218,9 @@ def _turn(data: Path) -> Iterator[None]:
 
 
 def stop_detached(data: Path) -> None:
-    """Stop the cluster that runs in the folder `data`, and wait.
+    """Stops the cluster that runs in the folder `data`, and waits.
 
-    :raises LocalClusterError: if none does, or it does not end.
+    :raises LocalClusterError: none runs there, or it does not end.
     """
     if not is_locked(data):
         raise _not_running(data)

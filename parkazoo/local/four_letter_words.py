@@ -11,7 +11,7 @@ WORD_TIMEOUT_S = 2.0
 
 
 def four_letter_word(address: str, word: str, timeout_s: float = WORD_TIMEOUT_S) -> str:
-    """A server's answer to ``srvr``, ``mntr``, ...; empty if there is none within `timeout_s` seconds."""
+    """Returns a server's answer to ``srvr``, ``mntr``, ...; empty if there is none within `timeout_s` seconds."""
     host, _, port = address.rpartition(":")
     try:
         return ask_server(word, (host, int(port)), timeout_s)
@@ -31,7 +31,7 @@ class Role(NamedTuple):
 
 
 def role_of(address: str, timeout_s: float = WORD_TIMEOUT_S) -> Role:
-    """Ask a server for its role. One that has just lost its quorum or been thawed may not know yet."""
+    """Asks a server for its role. One that has just lost its quorum or been thawed may not know it yet."""
     answer = four_letter_word(address, "srvr", timeout_s)
     zxid = re.search(r"^Zxid: 0x([0-9a-f]+)", answer, re.MULTILINE)
     mode = re.search(r"^Mode: (\S+)", answer, re.MULTILINE)

@@ -25,10 +25,10 @@ JARS = "+".join(
 
 
 def find_zookeeper(progress: Callable[[str], None] = lambda _: None) -> list[Path]:
-    """The jars of ZooKeeper: those of the distribution at ZOOKEEPER_PATH, else of the user's cache.
+    """Returns ZooKeeper's jars, of the distribution at ZOOKEEPER_PATH, or else of the user's cache.
 
     :param progress: called before a download of 20 MB, which only the first call needs.
-    :raises LocalClusterError: if there are none.
+    :raises LocalClusterError: there are none.
     """
     if home := os.environ.get("ZOOKEEPER_PATH"):
         jars = sorted(Path(home, "lib").glob("*.jar"))

