@@ -1,0 +1,74 @@
+"""The Markdown pages: each link leads somewhere, and the sentences of users' pages have subjects."""
+
+from __future__ import annotations
+
+import re
+import unittest
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from bench import ROOT
+
+LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)")
+HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+# "What is", "that of" and "those that" stand for a noun, and make the reader look for it.
+RELATIVE = re.compile(r"\b(?:what (?:is|was|are|were|has)|that of|those (?:that|of|who)|whoever)\b", re.IGNORECASE)
+FOR_USERS = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "recipes/*.md",
+    "docs/*.md",
+    "docs/guide/*.md",
+    "docs/reference/*.md",
+)
+MOST_RELATIVES = 2 / 1000  # of the words
+
+
+def pages(*patterns: str) -> Iterator[Path]:
+    for pattern in patterns:
+        yield from sorted(ROOT.glob(pattern))
+
+
+def all_pages() -> list[Path]:
+    return list(pages("*.md", "docs/**/*.md", "recipes/*.md", "tests/*.md"))
+
+
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """The names that a renderer gives a page's headings."""
+    headings = HEADING.findall(FENCE.sub("", page.read_text()))
+    return frozenset(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)
+
+
+def broken_links(page: Path) -> Iterator[str]:
+    for path, anchor in LINK.findall(FENCE.sub("", page.read_text())):
+        if path.startswith(("https:", "http:")):
+            continue
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            yield f"{page.relative_to(ROOT)}: {path}{'#' if anchor else ''}{anchor}"
+
+
+class TestPages(unittest.TestCase):
+    def test_links(self) -> None:
+        found = all_pages()
+        self.assertGreater(len(found), 20)
+        self.assertEqual([link for page in found for link in broken_links(page)], [])
+
+    def test_a_broken_link_is_found(self) -> None:
+        self.assertIn("report-a-weakness", anchors(ROOT / "SECURITY.md"))
+        self.assertEqual(LINK.findall("[a](b.md#c) [d](e) [f](#g)"), [("b.md", "c"), ("e", ""), ("", "g")])
+
+    def test_relatives(self) -> None:
+        texts = {str(page.relative_to(ROOT)): FENCE.sub("", page.read_text()) for page in pages(*FOR_USERS)}
+        found = [(name, each) for name, text in texts.items() for each in RELATIVE.findall(text)]
+        words = sum(len(text.split()) for text in texts.values())
+        self.assertLessEqual(len(found), MOST_RELATIVES * words, found)
+
+
+if __name__ == "__main__":
+    unittest.main()
