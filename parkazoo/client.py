@@ -77,11 +77,11 @@ class ParKazooClient(Deferring, Sharing):
         """Shows hosts, state and, if the client has a map, the connected ensembles. Sends nothing."""
         about = [repr(f"{self.describe_hosts()}{self.chroot}"), str(self._state)]
         session = self._session
-        if session is not None and session.cluster_map is not None and self._state not in CLOSED_ERRORS:
-            states = {member.name: member.state for member in session.members}
+        if session is not None and session.roster.cluster_map is not None and self._state not in CLOSED_ERRORS:
+            states = {member.name: member.state for member in session.roster.members}
             connected = ", ".join(name for name, state in states.items() if state == KazooState.CONNECTED)
             others = [f"; {name} {state}" for name, state in states.items() if state != KazooState.CONNECTED]
-            place = f"{len(session.cluster_map.names)} in cluster {session.cluster_map.cluster}"
+            place = f"{len(session.roster.cluster_map.names)} in cluster {session.roster.cluster_map.cluster}"
             about.append(f"on {connected or 'none'} of {place}{''.join(others)}")
         return f"<{type(self).__name__} {' '.join(about)}>"
 
@@ -153,11 +153,12 @@ class ParKazooClient(Deferring, Sharing):
             if error is None and self._state == KeeperState.AUTH_FAILED:
                 error = AuthFailedError()
             if error is None:
+                missing = session.roster.describe_missing()
                 message = (
-                    f"Connection time-out: no session with {session.describe_missing()} within {timeout} s: "
+                    f"Connection time-out: no session with {missing} within {timeout} s: "
                     f"are the servers running and reachable, and is {MAP} right? See `parkazoo map check`"
                 )
-                if session.cluster_map is None:
+                if session.roster.cluster_map is None:
                     message += ". Servers of any ensemble will do: give some of several in hosts"
                 error = time_out(self.handler, message, timeout)
             session.leaves_sessions = True
@@ -378,9 +379,9 @@ class ParKazooClient(Deferring, Sharing):
         super().set_hosts(hosts, randomize_hosts)
         session = self._session
         if session is not None:
-            if session.cluster_map is None or len(session.cluster_map.names) == 1:
-                session.first.hosts = self.hosts
-            for member in session.members:
+            if session.roster.cluster_map is None or len(session.roster.cluster_map.names) == 1:
+                session.roster.first.hosts = self.hosts
+            for member in session.roster.members:
                 member.randomize_hosts = self.randomize_hosts
 
     def describe_hosts(self) -> str:

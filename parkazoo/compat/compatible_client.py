@@ -223,13 +223,16 @@ class CompatibleClient(KazooCalls):
         session = self._session
         if session is None:
             return ()
-        return (session.first, *(member for member in session.members if member is not session.first))
+        return (
+            session.roster.first,
+            *(member for member in session.roster.members if member is not session.roster.first),
+        )
 
     def _watchers_on(self, find: Any, key: Callable[[str], str], path: str) -> WatcherSet:
         session = self._session
         if session is None or session.driver is None:
             return WatcherSet([], lambda watcher: None)
-        places = find(session.driver.context, session.ports, path)
+        places = find(session.driver.context, session.roster.ports, path)
         return WatcherSet(places, partial(session.watching.leave, key(path)))
 
     def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
@@ -248,23 +251,23 @@ class CompatibleClient(KazooCalls):
     @property
     def last_zxid(self) -> int:
         """Returns the last zxid of the first ensemble; zxids of different ensembles cannot be compared."""
-        return int(self._session.first.last_zxid) if self._session else 0
+        return int(self._session.roster.first.last_zxid) if self._session else 0
 
     @property
     def _queue(self) -> Any:
-        return self._session.first._queue if self._session else deque()
+        return self._session.roster.first._queue if self._session else deque()
 
     @property
     def _pending(self) -> Any:
-        return self._session.first._pending if self._session else deque()
+        return self._session.roster.first._pending if self._session else deque()
 
     @property
     def _protocol_version(self) -> int | None:
-        return self._session.first._protocol_version if self._session else None
+        return self._session.roster.first._protocol_version if self._session else None
 
     @property
     def _session_id(self) -> int | None:
-        return self._session.first._session_id if self._session else self._first_session[0]
+        return self._session.roster.first._session_id if self._session else self._first_session[0]
 
     @_session_id.setter
     def _session_id(self, number: int | None) -> None:
@@ -272,13 +275,13 @@ class CompatibleClient(KazooCalls):
 
     @property
     def _session_passwd(self) -> bytes:
-        return self._session.first._session_passwd if self._session else self._first_session[1]
+        return self._session.roster.first._session_passwd if self._session else self._first_session[1]
 
     @_session_passwd.setter
     def _session_passwd(self, password: bytes) -> None:
         self._first_session = self._first_session[0], password
         if self._session is not None:
-            self._session.first._session_passwd = password
+            self._session.roster.first._session_passwd = password
 
     def check_process(self) -> None:
         """

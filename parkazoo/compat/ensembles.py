@@ -26,7 +26,7 @@ class Ensembles(CompatibleClient):
     @property
     def cluster_map(self) -> ClusterMap | None:
         """Returns the client's map; None until the client has read it."""
-        return self._session.cluster_map if self._session else None
+        return self._session.roster.cluster_map if self._session else None
 
     @property
     def members(self) -> Mapping[str, KazooCalls]:
@@ -55,23 +55,24 @@ class Ensembles(CompatibleClient):
         deadline_s = time.monotonic() + timeout
         self._settled.wait(timeout)
         session = self._session
-        if session is None or session.cluster_map is None or not self.connected:
+        if session is None or session.roster.cluster_map is None or not self.connected:
             raise ConnectionClosedError("the client is not connected: start it")
-        known = [name for name in session.names if name in session.cluster_map.ensembles]
+        roster = session.roster
+        known = [name for name in roster.names if name in roster.cluster_map.ensembles]
         for name in names:
             if name not in known:
                 raise ValueError(f"no ensemble {name!r} in the cluster map: {', '.join(known)}")
         answers = [AwaitedAnswer(self.handler) for _ in names or known]
         for name, answer in zip(names or known, answers, strict=True):
-            session.ports[session.names.index(name)].submit(GetData(ENSEMBLE, None), answer)
+            roster.ports[roster.names.index(name)].submit(GetData(ENSEMBLE, None), answer)
         for answer in answers:
             if not answer.has_come(deadline_s - time.monotonic()):
-                message = f"Connection time-out: no session with {session.describe_missing()} within {timeout} s"
+                message = f"Connection time-out: no session with {roster.describe_missing()} within {timeout} s"
                 raise time_out(self.handler, message, timeout)
             if self._state == KeeperState.AUTH_FAILED:
                 raise AuthFailedError
             if isinstance(answer.value, ConnectionLoss):
-                raise ConnectionLoss(f"no session with {session.describe_missing()}")
+                raise ConnectionLoss(f"no session with {roster.describe_missing()}")
             if isinstance(answer.value, Exception):
                 raise answer.value
 
@@ -86,7 +87,7 @@ class Ensembles(CompatibleClient):
         :param path: of the znode. Its children may be on another ensemble.
         """
         ensemble = self._ensemble_of(path)
-        return KazooState.LOST if ensemble is None else kazoo_state(self._session.state_on(ensemble))
+        return KazooState.LOST if ensemble is None else kazoo_state(self._session.roster.state_on(ensemble))
 
     def state_for_watch(self, path: str) -> str:
         """Returns the state, as :meth:`state_of`, on the ensemble that sends the events of a watch on a missing
@@ -96,7 +97,7 @@ class Ensembles(CompatibleClient):
         nearest level above that it knows; an ensemble on which the znode may be created does not count.
         """
         ensemble = self._ensemble_of(path, for_watch=True)
-        return KazooState.LOST if ensemble is None else kazoo_state(self._session.state_on(ensemble))
+        return KazooState.LOST if ensemble is None else kazoo_state(self._session.roster.state_on(ensemble))
 
     def may_have_ephemeral(self, path: str) -> bool:
         """Returns whether this client may have an ephemeral on the znode's ensemble; if unknown, on any."""
@@ -106,8 +107,8 @@ class Ensembles(CompatibleClient):
         context = self._session.driver.context
         parent = split(prefixed(self.chroot, path))[0]
         if isinstance(context, GrownContext) and not (is_fixed(parent) or context.places.is_pinned(parent)):
-            return any(port.has_ephemerals for port in self._session.ports)
-        return bool(self._session.ports[ensemble].has_ephemerals)
+            return any(port.has_ephemerals for port in self._session.roster.ports)
+        return bool(self._session.roster.ports[ensemble].has_ephemerals)
 
     def _ensemble_of(self, path: str, for_watch: bool = False) -> int | None:
         """Returns the index of the ensemble that holds a znode, as far as the client knows; None without a

@@ -1,117 +1,125 @@
-"""Which ensembles a client has joined, by which map, and with which sessions."""
+"""Which ensembles a client knows and has joined, by which map, and with which sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Generic
+from typing import Any, Generic, Protocol
 
-from kazoo.exceptions import ConnectionLoss, NoNodeError
+from kazoo.exceptions import ConnectionLoss
 from kazoo.protocol.states import KeeperState
 
-from parkazoo.engine.driver import Driver
-from parkazoo.engine.ports import Client, MemberT, OnAnswer, OtherSession, RequestPort, Runtime
+from parkazoo.engine.ports import Client, MemberT, MemberT_contra, OtherSession, Owner, RequestPort, Runtime
+from parkazoo.engine.registering import Registering
 from parkazoo.engine.unjoined import Unjoined
 from parkazoo.errors import ClusterMapError
-from parkazoo.kazoo_private import SetData
 from parkazoo.protocol.atlas import Atlas, NoCopyError
-from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, SessionId, pack_sessions, unpack_sessions
+from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, SessionId, unpack_sessions
 from parkazoo.protocol.cluster_map import FIRST, ClusterMap, format_hosts, parse_hosts
 from parkazoo.protocol.placement import Placement
-from parkazoo.protocol.registration import registration_path
 from parkazoo.protocol.server_list import Server, Servers, parse_config
 from parkazoo.protocol.standing import Standing
-from parkazoo.protocol.states import CLOSED_ERRORS
-from parkazoo.protocol.steps import Request
 from parkazoo.protocol.wrong_ensemble import copy_error, identity_error
 
 
-class Roster(Generic[MemberT]):
-    """The members of a session. It answers what they ask before they send anything.
+class RosterOwner(Owner[MemberT_contra], Protocol[MemberT_contra]):
+    """The session, as its roster sees it."""
 
+    is_stopping: bool
+    """The members have been asked to end."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether operations are taken."""
+
+    def refusal(self) -> Exception | None:
+        """Why no request is taken any more; None as long as they are."""
+
+    def fail(self, error: Exception) -> None:
+        """Stop: the client cannot start."""
+
+    def begin_member(self, member: MemberT_contra) -> None:
+        """Have a member connect."""
+
+    def have_come(self, ensembles: int) -> None:
+        """Make room for more ensembles, before there are ports to them.
+
+        :param ensembles: how many there are by now.
+        """
+
+    def map_has_changed(self) -> None:
+        """Work by the newest map."""
+
+
+class Roster(Generic[MemberT]):
+    """The ensembles of the map, and the members of those that are joined.
+
+    It answers what members ask before they send anything. It changes on the loop alone. Any thread may read
+    `members`, a tuple that is replaced, and `ports` and `names`, which only grow, in this order.
+
+    :param owner: the members' too.
     :param make_member: makes a member from its owner, a name, hosts and a session to go on with.
     :param resume: the client_id of the session to go on with, if any.
+    :ivar first: the member on whichever ensemble answers first.
     :ivar members: of the ensembles that are joined, in that order.
     :ivar ports: of all ensembles, indexed as in the placement, once the map is known. Those of ensembles that come
         are appended. :ivar names: their names.
-    :ivar driver: once the session is open: operations are taken.
+    :ivar placement: by the first map; later ones place znodes alike.
+    :ivar known: the members whose ensemble has been seen to be the right one.
+    :ivar sessions: to go on with, by ensemble.
     """
 
-    driver: Driver | None = None
-    is_stopping = False  # the members have been asked to end
-    failure: Exception | None = None
+    placement: Placement
 
     def __init__(
         self,
+        owner: RosterOwner[MemberT],
         client: Client,
         runtime: Runtime,
         make_member: Callable[[Any, str, str, SessionId | None], MemberT],
         resume: SessionId | None,
+        standing: Standing[MemberT],
+        registering: Registering[MemberT],
     ) -> None:
+        self._owner = owner
         self._client = client
         self._runtime = runtime
         self._make_member = make_member
         self._resume = resume
         # A session of kazoo's. Of one of ours it is not known yet which ensembles it is on.
         first = resume if resume is not None and len(resume[1]) == SESSION_PASSWORD_BYTES else None
-        self.first = make_member(self, FIRST, client.describe_hosts(), first)
+        self.first = make_member(owner, FIRST, client.describe_hosts(), first)
         self.members: tuple[MemberT, ...] = (self.first,)
         self.ports: list[RequestPort] = []
         self.names: list[str] = []
-        self._placement: Placement  # by the first map; later ones place znodes alike
         self._atlas = Atlas()
         self._servers = Servers()
-        self._standing: Standing[MemberT] = Standing()
+        self._standing = standing
         self._standing.begins(self.first)
-        self._known = {self.first} if first else set[MemberT]()  # that it is the right ensemble has been seen
-        self._epoch = 0  # of the map by which all operations work
-        self._registered: dict[MemberT, int] = {}  # with which epoch of the map
+        self._registering = registering
+        self.known = {self.first} if first else set[MemberT]()
         self._refused: dict[MemberT, set[str]] = {}  # servers that are not its ensemble's
-        self._number = resume[0] if resume is not None else runtime.new_number()
-        self._sessions: dict[str, SessionId] = {}  # to go on with, by ensemble
+        self.sessions: dict[str, SessionId] = {}
 
     @property
-    def number(self) -> int:
-        """The client's id. If there is one ensemble it is the session's there, as with kazoo."""
-        return self.first.session_id if self._has_stayed_one else self._number
-
-    @property
-    def _has_stayed_one(self) -> bool:
+    def has_stayed_one(self) -> bool:
         """There has never been more than one ensemble. Ids do not change back if the others are taken out."""
         return len(self.names) == 1
+
+    @property
+    def is_of_one(self) -> bool:
+        """Whether the newest map has one ensemble."""
+        return self._atlas.is_of_one
 
     @property
     def cluster_map(self) -> ClusterMap | None:
         return self._atlas.map
 
     @property
-    def has_map(self) -> bool:
-        return self._atlas.map is not None
-
-    @property
     def _hosts(self) -> list[str]:
         """The servers to begin with."""
         return self._client.describe_hosts().split(",")
-
-    def refusal(self) -> Exception | None:
-        return (self.failure or CLOSED_ERRORS[KeeperState.CLOSED]()) if self.is_stopping else None
-
-    def _begin(self, member: MemberT) -> None:
-        """Have a member connect."""
-        raise NotImplementedError
-
-    def _fail(self, error: Exception) -> None:
-        """The client cannot start."""
-        raise NotImplementedError
-
-    def _go_on(self) -> None:
-        """Work by the newest map, and then :meth:`_acknowledge` it."""
-        raise NotImplementedError
-
-    def _report(self) -> None:
-        """Tell the client its state, if that has changed."""
-        raise NotImplementedError
 
     # ---- what members ask ------------------------------------------------------------------------
 
@@ -123,17 +131,6 @@ class Roster(Generic[MemberT]):
         if error is not None:
             return self._refuse(member, error, server)
         return None if copy is None else self.take_copy(member, copy, server)
-
-    def registration(self, member: MemberT, session: int) -> Request:
-        """See :meth:`parkazoo.engine.ports.Owner.registration`."""
-        self._registered[member] = self._epoch
-        if self._has_stayed_one:
-            self._number = session  # so it stays if there are more
-        return self._registration(session)
-
-    def _registration(self, session: int) -> Request:
-        number = session if self._has_stayed_one else self._number
-        return self._client.registration(session, number, self._epoch)
 
     def take_copy(self, member: MemberT, copy: Any, server: str) -> Exception | None:
         """See :meth:`parkazoo.engine.ports.Owner.take_copy`."""
@@ -155,7 +152,7 @@ class Roster(Generic[MemberT]):
 
     def doubts(self, member: MemberT, server: Server) -> str:
         """See :meth:`parkazoo.engine.ports.Owner.doubts`."""
-        if self.driver is not None or member is not self.first or self._atlas.is_of_one:
+        if self._owner.is_open or member is not self.first or self._atlas.is_of_one:
             return ""  # of one ensemble the user's own servers are used, and no others
         assert self.cluster_map is not None
         hosts = self.cluster_map.ensembles.get(member.name, "")
@@ -168,9 +165,9 @@ class Roster(Generic[MemberT]):
 
     def _refuse(self, member: MemberT, error: Exception, server: str) -> Exception:
         """What waits for an ensemble fails when all its servers have turned out to be wrong."""
-        if self.driver is None and member is self.first:
-            self._fail(error)
-        elif member not in self._known:
+        if not self._owner.is_open and member is self.first:
+            self._owner.fail(error)
+        elif member not in self.known:
             assert self.cluster_map is not None
             refused = self._refused.setdefault(member, set())
             refused.add(server)
@@ -186,16 +183,16 @@ class Roster(Generic[MemberT]):
             name = self._atlas.meet(record, copy, server)
         except NoCopyError as error:  # another ensemble of the cluster may have one
             if error.asked is None or error.asked >= len(self._hosts):
-                self._fail(error)
+                self._owner.fail(error)
             return error
         except Exception as error:
-            self._fail(error)
+            self._owner.fail(error)
             return error
         assert self.cluster_map is not None
-        self._epoch = self.cluster_map.epoch
+        self._registering.epoch = self.cluster_map.epoch
         self._settle(self.first, name)
         self._warn_of_strangers(self.cluster_map)
-        self._placement = self.cluster_map.make_placement()
+        self.placement = self.cluster_map.make_placement()
         self._add(self.cluster_map.names)
         self.ports[self.names.index(name)] = self.first
         return self._go_on_with_sessions(name)
@@ -204,7 +201,7 @@ class Roster(Generic[MemberT]):
         """Ensembles that the map names."""
         for name in names:
             join = partial(self._runtime.call, partial(self._join, name))
-            self.ports.append(Unjoined(self._runtime.make_lock(), self.refusal, join))
+            self.ports.append(Unjoined(self._runtime.make_lock(), self._owner.refusal, join))
             self.names.append(name)  # now other threads may find it
 
     def _warn_of_strangers(self, cluster_map: ClusterMap) -> None:
@@ -238,9 +235,9 @@ class Roster(Generic[MemberT]):
         assert self.cluster_map is not None
         if not sessions or self._atlas.is_of_one or not sessions.keys() <= self.cluster_map.ensembles.keys():
             self._client.logger.warning("The client_id is not one of this cluster's: starting a new session")
-            self._number = self._runtime.new_number()
+            self._registering.renumber()
             return None
-        self._sessions = sessions
+        self.sessions = sessions
         for each in sessions:
             self._join(each)
         if name not in sessions:
@@ -249,7 +246,12 @@ class Roster(Generic[MemberT]):
         self.first.resume(sessions[name])
         return OtherSession("it goes on with the session of the client_id")
 
-    def _unjoined(self) -> list[Unjoined]:
+    def is_joined(self, ensemble: int) -> bool:
+        """Whether a port leads to a member. Any thread may ask."""
+        return not isinstance(self.ports[ensemble], Unjoined)
+
+    def unjoined(self) -> list[Unjoined]:
+        """The ports of ensembles that are not joined."""
         return [port for port in self.ports if isinstance(port, Unjoined)]
 
     def _join(self, name: str) -> None:
@@ -258,19 +260,19 @@ class Roster(Generic[MemberT]):
         assert cluster_map is not None
         index = self.names.index(name)
         unjoined = self.ports[index]
-        if self.is_stopping or not isinstance(unjoined, Unjoined):
+        if self._owner.is_stopping or not isinstance(unjoined, Unjoined):
             return
         if name not in cluster_map.ensembles:  # it has been taken out again, before any directory was there
             unjoined.drop(ConnectionLoss)
             return
-        session = self._sessions.get(name)
-        member = self._make_member(self, name, cluster_map.ensembles[name], session)
+        session = self.sessions.get(name)
+        member = self._make_member(self._owner, name, cluster_map.ensembles[name], session)
         self._settle(member, name)
         self._standing.begins(member)
         if session is not None:
             self._standing.awaits(member)
         self.members = (*self.members, member)
-        self._begin(member)
+        self._owner.begin_member(member)
         unjoined.pass_on(member)
         self.ports[index] = member
 
@@ -283,7 +285,7 @@ class Roster(Generic[MemberT]):
         for member in self.members:
             if before.ensembles.get(member.name) != self.cluster_map.ensembles.get(member.name):
                 self._settle(member, member.name)
-        self._go_on()
+        self._owner.map_has_changed()
 
     def _grow(self, come: Sequence[str]) -> None:
         """There are more ensembles.
@@ -300,38 +302,8 @@ class Roster(Generic[MemberT]):
                 used = (each for each in parse_hosts(",".join(dict.fromkeys(self._hosts))) if each not in others)
                 self._servers.begin(name, self.cluster_map.ensembles[name], format_hosts(used))
             self._settle(self.first, name)
-        if self.driver is not None:
-            self.driver.context.grow(len(self.names) + len(come))
+        self._owner.have_come(len(self.names) + len(come))
         self._add(come)
-
-    # ---- registrations ---------------------------------------------------------------------------
-
-    def _acknowledge(self) -> None:
-        """Nothing is under way by an older map: each session that is registered says so."""
-        assert self.cluster_map is not None
-        self._epoch = self.cluster_map.epoch
-        for member in self.members:
-            self._register_again(member)
-
-    def _register_again(self, member: MemberT) -> None:
-        """If it has registered with an older map."""
-        epoch = self._epoch
-        if self._registered.get(member, 0) != epoch and self._standing[member] == KeeperState.CONNECTED:
-            create = self._registration(member.session_id)
-            registered = OnAnswer(partial(self._have_registered, member, epoch, create))
-            member.submit(SetData(create.path, create.data, -1), registered)
-
-    def _have_registered(self, member: MemberT, epoch: int, create: Request | None, answer: Any) -> None:
-        """:param create: of a registration that may be missing, because there was no place for it once."""
-        if not isinstance(answer, Exception):  # else again, when it is connected again
-            self._registered[member] = epoch
-        elif create is not None and isinstance(answer, NoNodeError) and self._is_at_work(member, create):
-            member.submit(create, OnAnswer(partial(self._have_registered, member, epoch, None)))
-
-    def _is_at_work(self, member: MemberT, registration: Request) -> bool:
-        """Whether the session of a registration is still the member's, so that it owns the ephemeral."""
-        is_connected = self._standing[member] == KeeperState.CONNECTED
-        return is_connected and registration.path == registration_path(member.session_id)
 
     # ---- for people ------------------------------------------------------------------------------
 
@@ -340,14 +312,6 @@ class Roster(Generic[MemberT]):
         return next(
             (self._standing[each] for each in self.members if each is self.ports[ensemble]), KeeperState.CLOSED
         )
-
-    @property
-    def client_id(self) -> SessionId | None:
-        """The client's id, and what resumes its sessions. None if there is no session."""
-        if self._has_stayed_one:
-            return (self.first.session_id, self.first.session_password) if self.first.session_id else None
-        sessions = {each.name: (each.session_id, each.session_password) for each in self.members}
-        return self._number, pack_sessions({name: each for name, each in sessions.items() if each[0]})
 
     def describe_missing(self) -> str:
         """The ensembles that were not reached and why, for the message of a time-out."""

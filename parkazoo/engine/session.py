@@ -5,40 +5,53 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import Any, Generic
 
 from kazoo.exceptions import AuthFailedError, ConnectionLoss, SessionExpiredError
 from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.early import Early
+from parkazoo.engine.following import Following
 from parkazoo.engine.form_change import POLL_S
 from parkazoo.engine.gate import Gate
-from parkazoo.engine.growing import Growing
 from parkazoo.engine.ports import Client, MemberT, Reply, Runtime, Timer
+from parkazoo.engine.registering import Registering
+from parkazoo.engine.roster import Roster
 from parkazoo.engine.total import TotalDriver
 from parkazoo.engine.watching import Watching
 from parkazoo.kazoo_private import CONNECTION_DROP
-from parkazoo.protocol.client_id import SessionId
+from parkazoo.protocol.client_id import SessionId, pack_sessions
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.registration import Owners
-from parkazoo.protocol.states import CONNECTED_STATES, is_fatal
+from parkazoo.protocol.server_list import Server
+from parkazoo.protocol.standing import Standing
+from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, is_fatal
 from parkazoo.protocol.steps import Request
 
 AWAY_POLL_S = 0.1  # between two looks for what waits for an ensemble that is away, while the client stops
 
 
-class Session(Growing[MemberT]):
-    """The members of a client and their common state.
+class Session(Generic[MemberT]):
+    """Begins and ends the members of a client, and makes one state of theirs.
 
     It begins with one member, on whichever ensemble answers first. The map there names the others. Each of them is
     joined when a request needs it, and stays joined. All changes of state happen on the loop, at once, and none of
-    them waits.
+    them waits. The session has no lock: other threads read single attributes, and :attr:`call` may come from any.
 
+    :ivar roster: the ensembles and members. :ivar registering: their registrations.
     :ivar call: issues an operation; it waits until the session is open.
+    :ivar driver: from then on. :ivar gate: through which operations come to it. :ivar watching: their watches.
+    :ivar failure: why the client could not start, or cannot go on.
+    :ivar is_stopping: the members have been asked to end.
+    :ivar is_leaving: the client has begun to stop: watches are called no more.
+    :ivar is_over: nothing is left, or nothing has begun.
+    :ivar leaves_sessions: it could not resume them all: those that live are left as they are.
     :ivar interrupted_thread: was interrupted while it issued an operation, see :meth:`recover`.
     """
 
     call: Callable[[Request, Reply | None], None]
+    gate: Gate
 
     def __init__(
         self,
@@ -47,16 +60,41 @@ class Session(Growing[MemberT]):
         make_member: Callable[[Session[MemberT], str, str, SessionId | None], MemberT],
         resume: SessionId | None,
     ) -> None:
-        super().__init__(client, runtime, make_member, resume)
+        self._client = client
+        self._runtime = runtime
+        self.failure: Exception | None = None
         self.interrupted_thread: int | None = None
-        self.leaves_sessions = False  # it could not resume them all: those that live are left as they are
-        self.is_leaving = False  # the client has begun to stop: watches are called no more
-        self.is_over = True  # nothing is left, or nothing has begun
+        self.leaves_sessions = self.is_leaving = self.is_stopping = False
+        self.is_over = True
+        self.driver: Driver | None = None
+        self.watching: Watching | None = None
+        self._standing: Standing[MemberT] = Standing()
+        self.registering = Registering(client, runtime, self._standing, None if resume is None else resume[0])
+        self.roster = Roster(self, client, runtime, make_member, resume, self._standing, self.registering)
+        self._following: Following[MemberT] | None = None  # once it is open
         self._when_over: deque[Callable[[], None]] = deque()
         self._active = 0  # members whose connection has not ended
         self._patience: Timer | None = None  # while the client is suspended
         self._early = Early(runtime.make_lock(), self.refusal)
         self.call = self._early.call
+
+    @property
+    def number(self) -> int:
+        """The client's id. If there is one ensemble it is the session's there, as with kazoo."""
+        return self.roster.first.session_id if self.roster.has_stayed_one else self.registering.number
+
+    @property
+    def client_id(self) -> SessionId | None:
+        """The client's id, and what resumes its sessions. None if there is no session."""
+        first = self.roster.first
+        if self.roster.has_stayed_one:
+            return (first.session_id, first.session_password) if first.session_id else None
+        sessions = {each.name: (each.session_id, each.session_password) for each in self.roster.members}
+        return self.number, pack_sessions({name: each for name, each in sessions.items() if each[0]})
+
+    def refusal(self) -> Exception | None:
+        """Why no request is taken any more; None as long as they are."""
+        return (self.failure or CLOSED_ERRORS[KeeperState.CLOSED]()) if self.is_stopping else None
 
     # ---- operations ------------------------------------------------------------------------------
 
@@ -70,9 +108,9 @@ class Session(Growing[MemberT]):
         thread = self.interrupted_thread
         if thread is None:
             return
-        for member in self.members:
+        for member in self.roster.members:
             member.distrust(thread)
-        for port in self._unjoined():
+        for port in self.roster.unjoined():
             port.drop(ConnectionLoss)
         if self.driver is not None:
             self.driver.fail_all(ConnectionLoss)
@@ -93,31 +131,40 @@ class Session(Growing[MemberT]):
         if self.is_stopping:
             self._end()
         else:
-            self._begin(self.first)
+            self.begin_member(self.roster.first)
 
-    def _begin(self, member: MemberT) -> None:
+    def begin_member(self, member: MemberT) -> None:
+        """Have a member connect."""
         self._active += 1
         member.begin()
 
     def _open(self) -> None:
-        client = self._client
-        self.watching = watching = Watching(
-            self.ports, self._soon, self._runtime.deliver, lambda: client.client_state
-        )
+        client, runtime, roster = self._client, self._runtime, self.roster
+        ports = roster.ports
+        self.watching = watching = Watching(ports, self._soon, runtime.deliver, lambda: client.client_state)
         context = Context(
-            self._placement,
-            self.names,
-            self._runtime.new_mark,
+            roster.placement,
+            roster.names,
+            runtime.new_mark,
             watching.watch,
             watching.settle,
-            Owners(lambda at: self.ports[at].session_id, lambda: self.number, is_alone=self._atlas.is_of_one),
-            self._runtime.make_lock(),
+            Owners(lambda at: ports[at].session_id, lambda: self.number, is_alone=roster.is_of_one),
+            runtime.make_lock(),
         )
         kind = TotalDriver if client.has_total_order else Driver
-        watching.driver = driver = kind(context, self.ports, self._runtime.make_lock, client.unchroot)
-        self._work_by_pins(driver)
+        watching.driver = driver = kind(context, ports, runtime.make_lock, client.unchroot)
+        self.gate = gate = Gate(driver.call, runtime.make_lock, self.refusal)
+        self._following = Following(
+            runtime,
+            driver,
+            gate,
+            roster,
+            self._standing,
+            self._report,
+            lambda: self.is_stopping,
+            self._acknowledge,
+        )
         self.driver = driver
-        self.gate = gate = Gate(driver.call, self._runtime.make_lock, self.refusal)
         self._early.open(gate.call)
         self.call = gate.call
 
@@ -128,7 +175,8 @@ class Session(Growing[MemberT]):
         else:
             self._runtime.call(call)
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """Stop: the client cannot start."""
         if self.failure is None and not self.is_stopping:
             self.failure = error
             self._client.logger.error("Cannot start: %s", error)
@@ -169,10 +217,10 @@ class Session(Growing[MemberT]):
         if self.driver is not None:
             self.gate.fail()
         self._stop_waiting()
-        for port in self._unjoined():
+        for port in self.roster.unjoined():
             port.fail()
-        for member in self.members:
-            if self.leaves_sessions and member.name in self._sessions:
+        for member in self.roster.members:
+            if self.leaves_sessions and member.name in self.roster.sessions:
                 member.leave()
             else:
                 member.begin_stop()
@@ -195,7 +243,7 @@ class Session(Growing[MemberT]):
         """
         if self.is_stopping:
             return
-        for member in self._known:
+        for member in self.roster.known:
             if not self._standing.is_connected(member):
                 member.fail_waiting(None)
         self._runtime.call_later(AWAY_POLL_S, self.fail_away)
@@ -212,15 +260,80 @@ class Session(Growing[MemberT]):
         self._tell_over()
 
     def close(self) -> None:
-        for member in self.members:
+        for member in self.roster.members:
             member.close()
 
     def abandon(self, error: Exception) -> None:
         """See :meth:`ParKazooClient.abandon`."""
         self.failure = error
         self.is_leaving = self.is_stopping = True
-        for member in self.members:
+        for member in self.roster.members:
             member.abandon()
+
+    # ---- what members ask, before they send anything ---------------------------------------------
+
+    @property
+    def has_map(self) -> bool:
+        """Whether the cluster map is known."""
+        return self.roster.cluster_map is not None
+
+    def recognize(self, member: MemberT, record: Any, copy: Any, server: str) -> Exception | None:
+        """See :meth:`parkazoo.engine.ports.Owner.recognize`."""
+        return self.roster.recognize(member, record, copy, server)
+
+    def registration(self, member: MemberT, session: int) -> Request:
+        """See :meth:`parkazoo.engine.ports.Owner.registration`."""
+        return self.registering.make(member, session, self.roster.has_stayed_one)
+
+    def unready(self) -> Exception | None:
+        """See :meth:`parkazoo.engine.ports.Owner.unready`."""
+        return None if self._following is None else self._following.unready()
+
+    def take_copy(self, member: MemberT, copy: Any, server: str) -> Exception | None:
+        """See :meth:`parkazoo.engine.ports.Owner.take_copy`."""
+        return self.roster.take_copy(member, copy, server)
+
+    def take_config(self, member: MemberT, config: Any) -> None:
+        """See :meth:`parkazoo.engine.ports.Owner.take_config`."""
+        self.roster.take_config(member, config)
+
+    def doubts(self, member: MemberT, server: Server) -> str:
+        """See :meth:`parkazoo.engine.ports.Owner.doubts`."""
+        return self.roster.doubts(member, server)
+
+    def refuse_copy(self, member: MemberT, server: str) -> Exception:
+        """See :meth:`parkazoo.engine.ports.Owner.refuse_copy`."""
+        return self.roster.refuse_copy(member, server)
+
+    # ---- the map ---------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether operations are taken."""
+        return self.driver is not None
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether the client goes from one form of the map to the next."""
+        return self._following is not None and self._following.is_changing
+
+    def have_come(self, ensembles: int) -> None:
+        """Make room for more ensembles. See :meth:`parkazoo.engine.roster.RosterOwner.have_come`."""
+        if self.driver is not None:
+            self.driver.context.grow(ensembles)
+
+    def map_has_changed(self) -> None:
+        """Work by the newest map."""
+        if self._following is None:
+            self._acknowledge()
+        else:
+            self._following.go_on()
+
+    def _acknowledge(self) -> None:
+        """Nothing is under way by an older map."""
+        roster = self.roster
+        assert roster.cluster_map is not None
+        self.registering.acknowledge(roster.cluster_map.epoch, roster.members, roster.has_stayed_one)
 
     # ---- states ----------------------------------------------------------------------------------
 
@@ -243,9 +356,9 @@ class Session(Growing[MemberT]):
 
     def _take_in(self, member: MemberT) -> None:
         """It is connected."""
-        self._known.add(member)
-        self._register_again(member)
-        if self.driver is None and member is self.first:
+        self.roster.known.add(member)
+        self.registering.register_again(member, self.roster.has_stayed_one)
+        if self.driver is None and member is self.roster.first:
             self._open()
 
     def _miss(self, member: MemberT) -> None:
@@ -265,15 +378,15 @@ class Session(Growing[MemberT]):
     def member_told(self, member: MemberT) -> None:
         """See :meth:`parkazoo.engine.ports.Owner.member_told`."""
         if self.driver is not None:
-            self.driver.hear(self.names.index(member.name))
+            self.driver.hear(self.roster.names.index(member.name))
 
     def is_fatal(self, member: MemberT) -> bool:
         """See :meth:`parkazoo.engine.ports.Owner.is_fatal`."""
-        return is_fatal(member.has_ephemerals, self._atlas.is_of_one or self.driver is None)
+        return is_fatal(member.has_ephemerals, self.roster.is_of_one or self.driver is None)
 
     def drop_connections(self) -> None:
         """On the loop, for tests: every connection breaks, and the client is suspended until all are back."""
-        for member in self.members:
+        for member in self.roster.members:
             self._standing.awaits(member)
             member.submit(CONNECTION_DROP, None)
 
@@ -292,15 +405,15 @@ class Session(Growing[MemberT]):
         :param expired: has none any more.
         """
         self._stop_waiting()
-        self._sessions = {}
+        self.roster.sessions = {}
         if self.driver is not None:
             self._change(KeeperState.EXPIRED_SESSION)
             self.driver.fail_all(SessionExpiredError)
-        self._number = self._runtime.new_number()  # not before it is LOST
+        self.registering.renumber()  # not before it is LOST
         self._standing.begins_anew()
-        for port in self._unjoined():
+        for port in self.roster.unjoined():
             port.drop(SessionExpiredError)
-        for member in self.members:
+        for member in self.roster.members:
             if member is not expired and self._standing[member] != KeeperState.EXPIRED_SESSION:
                 member.renew(why)
                 member.drop_watches(KeeperState.EXPIRED_SESSION)
@@ -337,7 +450,7 @@ class Session(Growing[MemberT]):
 
         :param state: the KeeperState in the event: the client's, whatever the member's is.
         """
-        for member in self.members:
+        for member in self.roster.members:
             member.drop_watches(state)
         if self.watching is not None:
             self.watching.drop(WatchedEvent(EventType.NONE, state, None))

@@ -101,7 +101,7 @@ class SecuredTest(unittest.TestCase):
                 client.start(DEADLINE_S)
                 self.assertRaises(client.handler.timeout_exception, client.join, ensemble, timeout=0.01)
             # A server that has just been restarted may first refuse the connection.
-            wait_until(lambda: re.search(pattern, client._session.describe_missing()), f"why: {pattern}")
+            wait_until(lambda: re.search(pattern, client._session.roster.describe_missing()), f"why: {pattern}")
             with self.assertRaisesRegex(client.handler.timeout_exception, pattern):
                 if ensemble is None:
                     client.start(0.01)

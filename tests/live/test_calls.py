@@ -660,7 +660,7 @@ class LivesTest(LoopsTest):
         """It is about to connect."""
         client.start_async()
         self.assertFalse(client._session.is_leaving)
-        wait_until(lambda: not client._session.first._connection._race.is_idle(), "an attempt")
+        wait_until(lambda: not client._session.roster.first._connection._race.is_idle(), "an attempt")
 
 
 class TestLives(LivesTest):
@@ -716,7 +716,7 @@ class TestSignals(LivesTest):
     def check(self) -> None:
         """The client that was interrupted works."""
         if not self.client._stopped.is_set():
-            wait_until(lambda: not self.client._session.first._connection._race.is_idle(), "an attempt")
+            wait_until(lambda: not self.client._session.roster.first._connection._race.is_idle(), "an attempt")
         self.client.stop()
         self.assertTrue(self.client._session.is_over)
         self.run_another()

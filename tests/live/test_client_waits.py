@@ -425,7 +425,7 @@ class Leftovers:
             client._session._runtime.call(done.set)
             done.wait(DEADLINE_S)
         gc.collect()
-        members = [each for each in client._session.members if hasattr(each, "_data_watchers")]
+        members = [each for each in client._session.roster.members if hasattr(each, "_data_watchers")]
         tables = [table for each in members for table in (each._data_watchers, each._child_watchers)]
         return (
             sum(len(watchers) for table in tables for watchers in list(table.values())),

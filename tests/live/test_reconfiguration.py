@@ -118,7 +118,7 @@ class TestClients(unittest.TestCase):
             for client in clients:
                 client.join(name, timeout=DEADLINE_S)
             writer = Writer(writing, f"{parent}/z")
-            members: list[Any] = [client._session.ports[CHANGING] for client in clients]  # type: ignore[union-attr]
+            members: list[Any] = [client._session.roster.ports[CHANGING] for client in clients]  # type: ignore[union-attr]
             sessions = [each.session_id for each in members]
             states = [Seen() for _ in clients]
             for client, seen in zip(clients, states, strict=True):

@@ -87,8 +87,8 @@ class Client:
 
     @property
     def joined(self) -> list[str]:
-        return [member.name for member in self.session.members]
+        return [member.name for member in self.session.roster.members]
 
     def __getitem__(self, name: str) -> Member:
         """The member of an ensemble."""
-        return next(member for member in self.session.members if member.name == name)
+        return next(member for member in self.session.roster.members if member.name == name)

@@ -43,7 +43,7 @@ class TestOperations(GrowthTest):
         client.ensembles[name].seen.clear()
         assert client.session.driver is not None
         driver, result = client.session.driver, Result()
-        operation = driver.context.ask(path, client.session.names.index(name), GetData(path, None))
+        operation = driver.context.ask(path, client.session.roster.names.index(name), GetData(path, None))
         driver.run(operation, result)
         client.runtime.turn(CONNECT_S)
         self.assert_read(result)

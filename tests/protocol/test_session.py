@@ -66,7 +66,7 @@ class TestStart(SessionTest):
         self.assertEqual((client.states, client.session.has_map), ([], False))
         client.runtime.turn(0.5)
         self.assertEqual((client.states, client.joined), ([CONNECTED], ["a"]))
-        self.assertEqual(client.session.cluster_map, client.map)
+        self.assertEqual(client.session.roster.cluster_map, client.map)
         self.assertEqual(client.runtime.users, 1)
         client.runtime.turn(10 * SESSION_TIMEOUT_S)
         self.assertEqual((client.states, client.joined), ([CONNECTED], ["a"]))
@@ -78,7 +78,7 @@ class TestStart(SessionTest):
             client.ensembles[name].is_up = False
         client.runtime.turn(CONNECT_S)
         self.assertEqual((client.states, client.joined), ([CONNECTED], ["c"]))
-        first = client.session.first
+        first = client.session.roster.first
         self.assertEqual((first.hosts, first.limit_s), ("c:1", SESSION_TIMEOUT_S))
         on_c = self.call(client, "c")
         client.runtime.turn()
@@ -92,7 +92,7 @@ class TestStart(SessionTest):
         early = self.call(client, "a")
         client.runtime.turn(10 * CONNECT_S)
         self.assertEqual((client.states, early.told), ([], []))
-        self.assertEqual(client.session.describe_missing(), "the cluster (it is down)")
+        self.assertEqual(client.session.roster.describe_missing(), "the cluster (it is down)")
         client.ensembles["b"].is_up = True
         client.runtime.turn(CONNECT_S)
         self.assertEqual((client.states, client.joined), ([CONNECTED], ["b", "a"]))
@@ -112,7 +112,7 @@ class TestStart(SessionTest):
         """The client's id is the session's; the user's hosts stay; requests wait for ever, as with kazoo."""
         client = Client("a")
         client.servers["alias:1"] = client.ensembles["a"]
-        client.session.first.hosts = "alias:1"
+        client.session.roster.first.hosts = "alias:1"
         client.runtime.turn(CONNECT_S)
         member = client["a"]
         self.assertEqual(client.states, [CONNECTED])

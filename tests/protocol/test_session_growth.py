@@ -52,7 +52,7 @@ class GrowthTest(SessionTest):
     def ask(self, client: Client, name: str, request: Any = None) -> Result:
         """As `client.join` does."""
         result = Result()
-        port = client.session.ports[client.session.names.index(name)]
+        port = client.session.roster.ports[client.session.roster.names.index(name)]
         port.submit(request or GetData(ENSEMBLE, None), result)
         return result
 
@@ -82,13 +82,13 @@ class TestOneBecomesSeveral(GrowthTest):
         session, number = client["a"].session_id, client.session.number
         client["a"].has_ephemerals = client["a"].has_watches = True
         self.grow(client, "b")
-        self.assertEqual(client.session.cluster_map, client.map)
+        self.assertEqual(client.session.roster.cluster_map, client.map)
         self.assertEqual((number, client["a"].session_id), (session, session))
         self.assert_registered(client, "a", session, epoch=2)
         client.runtime.turn(10 * SESSION_TIMEOUT_S)
         self.assertEqual((client.joined, client.states, client["a"].told), (["a"], [], []))
-        self.assertEqual(client.session.names, ["a", "b"])
-        self.assertEqual(client.session.state_on(1), KeeperState.CLOSED)
+        self.assertEqual(client.session.roster.names, ["a", "b"])
+        self.assertEqual(client.session.roster.state_on(1), KeeperState.CLOSED)
         self.assert_read(*self.called(client))
 
     def called(self, client: Client) -> list[Result]:
@@ -106,10 +106,10 @@ class TestOneBecomesSeveral(GrowthTest):
         self.assert_registered(client, "ac", number, epoch=2)
         self.assertIsInstance(client.ensembles["c"].seen[0], Create)
         self.assertEqual((client["c"].hosts, client["c"].limit_s), ("c:1", SESSION_TIMEOUT_S))
-        self.assertEqual(client.session.state_on(2), CONNECTED)
+        self.assertEqual(client.session.roster.state_on(2), CONNECTED)
         self.join_new(client, "b")
         self.assert_registered(client, "acb", number, epoch=2)
-        self.assertEqual((client.states, client.session.names), ([], ["a", "b", "c"]))
+        self.assertEqual((client.states, client.session.roster.names), ([], ["a", "b", "c"]))
 
     def test_the_client_id(self) -> None:
         """It has the same id, and resumes all sessions."""
@@ -172,7 +172,7 @@ class TestOneBecomesSeveral(GrowthTest):
         show_first(client.ensembles["a"], client.map)
         client.grow("b")
         client.runtime.turn(CONNECT_S)
-        self.assertEqual((client.states, client.session.names), ([CONNECTED], ["a", "b"]))
+        self.assertEqual((client.states, client.session.roster.names), ([CONNECTED], ["a", "b"]))
         self.assert_registered(client, "a", client["a"].session_id, epoch=2)
         self.join_new(client, "b")
         self.assert_registered(client, "ab", client["a"].session_id, epoch=2)
@@ -334,7 +334,7 @@ class TestSeveralBecomeMore(GrowthTest):
             client.ensembles["a"].data[MAP] = client.map.to_json()
             client.runtime.turn(CONNECT_S)
             self.hear(client)
-            self.assertEqual((client.map.names, client.session.names), (("a", "c", "b"), ["a", "b", "c"]))
+            self.assertEqual((client.map.names, client.session.roster.names), (("a", "c", "b"), ["a", "b", "c"]))
             on_tree, on_bootstrap = Result(), Result()
             client.ensembles["a"].data["/x"] = b"tree"
             client.ensembles["b"].data["/zookeeper/quota"] = b"bootstrap"
@@ -372,7 +372,7 @@ class TestSeveralBecomeMore(GrowthTest):
         trouble = client.session.take_copy(client["a"], (weighted.to_json(), STAT), "a:1")
         self.assertIn("places znodes otherwise", str(trouble))
         self.join_new(client, "b")
-        self.assertEqual((client.session.cluster_map, client.states), (client.map, []))
+        self.assertEqual((client.session.roster.cluster_map, client.states), (client.map, []))
 
     def test_stopped(self) -> None:
         client = self.started(names="a")

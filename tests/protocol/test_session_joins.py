@@ -50,7 +50,7 @@ class TestJoin(SessionTest):
         index = client.map.names.index("b")
         results = [Result() for _ in range(6)]
         for number, result in enumerate(results):
-            client.session.ports[index].submit(GetData(f"/{number}", None), result)
+            client.session.roster.ports[index].submit(GetData(f"/{number}", None), result)
             if number % 2:
                 client.runtime.turn(CONNECT_S / 3)
         client.runtime.turn(CONNECT_S)
@@ -62,7 +62,7 @@ class TestJoin(SessionTest):
     def test_through_a_port_from_before(self) -> None:
         """A thread may have looked for the member before it was there."""
         client = self.started()
-        before = client.session.ports[client.map.names.index("b")]
+        before = client.session.roster.ports[client.map.names.index("b")]
         self.join(client, "b")
         late = Result()
         before.submit(GetData(ENSEMBLE, None), late)
@@ -81,7 +81,7 @@ class TestJoin(SessionTest):
         client.runtime.turn(0.1)
         self.assert_read(on_a)
         self.assertIsInstance(on_b.value, ConnectionLoss)
-        self.assertEqual(client.session.describe_missing(), "ensemble b (it is down)")
+        self.assertEqual(client.session.roster.describe_missing(), "ensemble b (it is down)")
         again = self.call(client, "b")
         client.ensembles["b"].is_up = True
         client.runtime.turn(CONNECT_S)
@@ -105,9 +105,11 @@ class TestJoin(SessionTest):
         self.call(client, "c")
         client.runtime.turn()
         client["b"].lose()
-        self.assertEqual([client.session.state_on(at) for at in range(3)], [CONNECTED, CONNECTING, CONNECTING])
+        self.assertEqual(
+            [client.session.roster.state_on(at) for at in range(3)], [CONNECTED, CONNECTING, CONNECTING]
+        )
         client = self.started("b", first="b")
-        self.assertEqual([client.session.state_on(at) for at in range(3)], [CLOSED, CONNECTED, CLOSED])
+        self.assertEqual([client.session.roster.state_on(at) for at in range(3)], [CLOSED, CONNECTED, CLOSED])
 
     def test_credentials_refused(self) -> None:
         """That is the end of the client, as with kazoo."""
@@ -220,14 +222,14 @@ class TestCopies(SessionTest):
         client = self.started()
         del client.ensembles["b"].data[MAP]
         self.join(client, "b")
-        self.assertEqual((client.session.cluster_map, client.states), (client.map, []))
+        self.assertEqual((client.session.roster.cluster_map, client.states), (client.map, []))
 
     def test_older(self) -> None:
         client = Client()
         newer = self.newer(client, "a")
         client.runtime.turn(CONNECT_S)
         self.join(client, "bc")
-        self.assertEqual((client.session.cluster_map, client.states), (newer, [CONNECTED]))
+        self.assertEqual((client.session.roster.cluster_map, client.states), (newer, [CONNECTED]))
         self.assertEqual(self.registered_epochs(client), [2, 2, 2])
 
     def test_newer(self) -> None:
@@ -237,7 +239,7 @@ class TestCopies(SessionTest):
         newer = self.newer(client, "b", ensembles={"a": "a:1,a:2", "b": "b:1", "c": "moved:1"})
         client.servers |= {"a:2": client.ensembles["a"], "moved:1": client.ensembles["c"]}
         self.join(client, "b")
-        self.assertEqual(client.session.cluster_map, newer)
+        self.assertEqual(client.session.roster.cluster_map, newer)
         self.assertEqual([client[name].hosts for name in "abc"], ["a:1,a:2", "b:1", "moved:1"])
         self.assertEqual(self.registered_epochs(client), [2, 1, 2])
         client.ensembles["c"].is_up = True
@@ -251,8 +253,8 @@ class TestCopies(SessionTest):
         reads = [older, self.newer(client, "a").to_json()]
         a.read = lambda path: (reads.pop(0), None) if path == MAP else type(a).read(a, path)  # type: ignore[method-assign]
         client.runtime.turn(CONNECT_S)
-        assert client.session.cluster_map is not None
-        self.assertEqual((client.states, client.session.cluster_map.epoch), ([CONNECTED], 2))
+        assert client.session.roster.cluster_map is not None
+        self.assertEqual((client.states, client.session.roster.cluster_map.epoch), ([CONNECTED], 2))
         self.assertEqual(self.registered_epochs(client), [2])
 
     def test_newer_at_a_later_connection(self) -> None:
@@ -262,7 +264,7 @@ class TestCopies(SessionTest):
         client["b"].lose()
         client.ensembles["b"].is_up = True
         client.runtime.turn(CONNECT_S)
-        self.assertEqual((client.session.cluster_map, client.states), (newer, []))
+        self.assertEqual((client.session.roster.cluster_map, client.states), (newer, []))
         self.assertEqual(self.registered_epochs(client), [2, 2])
 
     def test_an_ensemble_that_has_moved(self) -> None:

@@ -258,11 +258,11 @@ class Client:
 
     def _join(self, ensemble: int, result: OfForm) -> None:
         session = self.session
-        if session.driver is None or self._names[ensemble] not in session.names:
+        if session.driver is None or self._names[ensemble] not in session.roster.names:
             result.set_exception(Unknown())
             return
         result.form = session.driver.context.form
-        index = session.names.index(self._names[ensemble])
+        index = session.roster.names.index(self._names[ensemble])
         session.driver.run(session.driver.context.ask("/", index, GetData(ENSEMBLE, None)), result)
 
     def settle(self) -> None:
@@ -270,7 +270,7 @@ class Client:
         self._runtime.loop.run()
         self._runtime.look()
         self._runtime.loop.run()
-        for member in self.session.members:
+        for member in self.session.roster.members:
             exchange = _connection(member).race.exchange
             if exchange is not None and exchange._asked and exchange._asked[0][0].path == CONFIG:
                 _connection(member).arrive(said.answered(0, 0, exchange._asked[0][0], NoNodeError()))
@@ -315,10 +315,10 @@ class Client:
 
     def _find(self, ensemble: int) -> Member | None:
         """The member of an ensemble, or that which does not know yet whose it will be."""
-        for member in self.session.members:
+        for member in self.session.roster.members:
             if member.name == self._names[ensemble]:
                 return member
-        first = self.session.first
+        first = self.session.roster.first
         if first.name in self._names:
             return None
         connection = _connection(first)
@@ -370,10 +370,10 @@ class Client:
 
         If there was one ensemble, it looks for the user's, and since there are more, for the map's after them.
         """
-        known, first = self.session.cluster_map, self.session.first
+        known, first = self.session.roster.cluster_map, self.session.roster.first
         if known is None:
             return True
-        wanted = {member: parse_hosts(known.ensembles[member.name]) for member in self.session.members}
+        wanted = {member: parse_hosts(known.ensembles[member.name]) for member in self.session.roster.members}
         if tuple(first.hosts) == parse_hosts(self._hosts):
             is_one = len(known.names) == 1
             return is_one or {*first.servers} == {*first.hosts, *wanted.pop(first)}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from parkazoo.engine.following import Following
 from parkazoo.engine.form_change import FormChange
-from parkazoo.engine.growing import Growing
+from parkazoo.engine.registering import Registering
 from parkazoo.engine.roster import Roster
 from parkazoo.engine.session import Session
 from parkazoo.protocol import atlas, states
@@ -77,7 +78,7 @@ MUTANTS: Mapping[str, SessionMutant] = {
         reworded(handshake._open_session, [TAKE_COPY, "pass"]), NOT_NEWEST, seen_in(HOLD, "mm")
     ),
     "the copy is not taken at a renewal": SessionMutant(
-        reworded(Roster.take_copy, ["    try:", "    if member in self._known:\n        return None\n    try:"]),
+        reworded(Roster.take_copy, ["    try:", "    if member in self.known:\n        return None\n    try:"]),
         NOT_NEWEST,
         seen_in(READ, "lemm"),
     ),
@@ -87,13 +88,13 @@ MUTANTS: Mapping[str, SessionMutant] = {
         seen_in(HOLD, "lmmm"),
     ),
     "a newer map is not registered": SessionMutant(
-        reworded(Roster._acknowledge, ["self._register_again(member)", "pass"]),
+        reworded(Registering.acknowledge, ["self.register_again(member, is_one)", "pass"]),
         "newest map",
         seen_in(HOLD, "lmmm"),
     ),
     "a registration whose answer is lost counts": SessionMutant(
         reworded(
-            Roster._register_again,
+            Registering.register_again,
             ["registered = OnAnswer(", "self._registered[member] = epoch\n        registered = OnAnswer("],
         ),
         "newest map",
@@ -141,14 +142,14 @@ MUTANTS: Mapping[str, SessionMutant] = {
         reworded(Session._lose, ["member.renew(why)", "pass"]), f"{LIVES_ON}|{STATE}", seen_in("hold on both")
     ),
     "the number outlives LOST": SessionMutant(
-        reworded(Session._lose, ["self._number = self._runtime.new_number()", "pass"]), "number", seen_in(HOLD)
+        reworded(Session._lose, ["self.registering.renumber()", "pass"]), "number", seen_in(HOLD)
     ),
     "a renewal changes the number": SessionMutant(
         reworded(
-            Roster.registration,
+            Registering.make,
             [
                 "self._registered[member]",
-                "self._number = self._runtime.new_number()\n    self._registered[member]",
+                "self.renumber()\n    self._registered[member]",
             ],
         ),
         "number",
@@ -215,7 +216,7 @@ MUTANTS: Mapping[str, SessionMutant] = {
         seen_in(READ),
     ),
     "the number changes when ensembles come": SessionMutant(
-        reworded(Roster.registration, ["self._number = session", "pass"]), "number", seen_in(GROWS, "mm")
+        reworded(Registering.make, ["self.number = session", "pass"]), "number", seen_in(GROWS, "mm")
     ),
     "ensembles that come have no ports": SessionMutant(
         reworded(Roster._grow, ["self._add(come)", "pass"]), "does not know an ensemble", seen_in(GROWS, "mm")
@@ -226,7 +227,7 @@ MUTANTS: Mapping[str, SessionMutant] = {
         seen_in("one becomes two, not joined", "mm"),
     ),
     "a client that has joined one ensemble is of one": SessionMutant(
-        reworded(Session.is_fatal, ["self._atlas.is_of_one", "len(self.members) == 1"]),
+        reworded(Session.is_fatal, ["self.roster.is_of_one", "len(self.roster.members) == 1"]),
         "though it had no ephemeral",
         seen_in("one becomes two, not joined", "mmlee"),
     ),
@@ -264,7 +265,7 @@ MUTANTS: Mapping[str, SessionMutant] = {
         seen_in(RISES, STEPS + "f"),
     ),
     "what waits for a connection goes on": SessionMutant(
-        reworded(Growing._fail_waiting, ["member.fail_waiting(None)", "pass"]),
+        reworded(Following._fail_waiting, ["member.fail_waiting(None)", "pass"]),
         NO_NEIGHBOUR,
         seen_in(LATER, STEPS + "f"),
     ),
@@ -279,23 +280,23 @@ MUTANTS: Mapping[str, SessionMutant] = {
         seen_in("tolerant becomes grown, read", WHOLE + "l", pace="apart"),
     ),
     "a session that begins meanwhile is used": SessionMutant(
-        reworded(Growing.unready, ["if self._form_change is None:", "if True:"]),
+        reworded(Following.unready, ["if self._form_change is None:", "if True:"]),
         NO_NEIGHBOUR,
         seen_in(LATER, STEPS + "f"),
     ),
     "a client says a form before it works by it": SessionMutant(
         reworded(
-            Growing._go_on,
+            Following.go_on,
             [
-                "        return\n    if driver is not None and isinstance",
-                "    if driver is not None and isinstance",
+                "        return\n    if isinstance",
+                "    if isinstance",
             ],
         ),
         NO_NEIGHBOUR,
         seen_in(RISES, STEPS),
     ),
     "a client stays at its form": SessionMutant(
-        reworded(Growing._go_on, ["driver.context.form < self.cluster_map.form", "False"]),
+        reworded(Following.go_on, ["driver.context.form < cluster_map.form", "False"]),
         NO_NEIGHBOUR,
         seen_in(RISES, STEPS),
     ),

@@ -1,0 +1,169 @@
+"""How a client's operations follow a map that grows, from form to form and from epoch to epoch.
+
+docs/design/growing.md has the whole of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Generic
+
+from kazoo.exceptions import ConnectionLoss
+
+from parkazoo.engine.driver import Driver
+from parkazoo.engine.form_change import POLL_S, FormChange
+from parkazoo.engine.gate import Gate
+from parkazoo.engine.ports import MemberT, OtherSession, Runtime
+from parkazoo.engine.rewatching import Rewatching
+from parkazoo.engine.roster import Roster
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.grown.common import GrownContext
+from parkazoo.protocol.grown.places import Places, by_first
+from parkazoo.protocol.standing import Standing
+
+
+class Following(Generic[MemberT]):
+    """Has an open session's operations work by the newest map of its roster, one change of form at a time.
+
+    All of it is on the loop; any thread may read :attr:`is_changing`.
+
+    :param driver: works by a map of form plain so far. :param gate: through which operations come to it.
+    :param report: tells the client its state, if that has changed. :param is_stopping: whether the session is.
+    :param acknowledge: is called when nothing is under way by an older map.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        driver: Driver,
+        gate: Gate,
+        roster: Roster[MemberT],
+        standing: Standing[MemberT],
+        report: Callable[[], None],
+        is_stopping: Callable[[], bool],
+        acknowledge: Callable[[], None],
+    ) -> None:
+        self._runtime = runtime
+        self._driver = driver
+        self._gate = gate
+        self._roster = roster
+        self._standing = standing
+        self._report = report
+        self._is_stopping = is_stopping
+        self._acknowledge = acknowledge
+        self._form_change: FormChange | None = None  # that is under way
+        self._is_rewatching = False
+        self._work_by_pins()
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether the client goes from one form of the map to the next."""
+        return self._form_change is not None
+
+    def unready(self) -> Exception | None:
+        """See :meth:`parkazoo.engine.ports.Owner.unready`."""
+        if self._form_change is None:
+            return None
+        self._form_change.hurry()
+        return OtherSession("it would begin with requests of an older form of the map")
+
+    def go_on(self) -> None:
+        """Work by the newest map, and then acknowledge it. A form is never given up: others may go on by it."""
+        cluster_map, driver = self._roster.cluster_map, self._driver
+        assert cluster_map is not None
+        if self.is_changing or self._is_rewatching:
+            return
+        if driver.context.form < cluster_map.form:
+            self._form_change = FormChange(
+                self._runtime,
+                driver,
+                self._gate,
+                self._fail_waiting,
+                self._fail_older,
+                self._begin_form,
+                partial(self._end_older, driver.context.form),
+            )
+            return
+        if isinstance(driver.context, GrownContext):
+            driver.context.places.guess = self._guess(driver.context.form)
+        self._acknowledge()
+
+    def _fail_waiting(self) -> None:
+        """What waits for a connection could come behind the registration of a session that is yet to begin."""
+        for member in self._roster.members:
+            if not self._standing.is_connected(member):
+                member.fail_waiting(None)
+        for port in self._roster.unjoined():
+            port.drop(ConnectionLoss)
+
+    def _fail_older(self) -> None:
+        """What is under way by the older form ends at its next request."""
+        self._driver.on_miss = partial(self._runtime.call, self._have_missed)
+        self._driver.fail_older(ConnectionLoss)
+
+    def _have_missed(self) -> None:
+        """What was to leave a watch has failed: program and watches hear it as if a connection were lost.
+
+        Else a recipe would wait for one to come back, with a watch that is gone.
+        """
+        if not self._standing.is_failing:
+            self._standing.is_failing = True
+            self._report()
+            self._runtime.call_later(POLL_S, self._await_failed)
+
+    def _await_failed(self) -> None:
+        if self._driver.is_failing_older and not self._is_stopping():
+            self._runtime.call_later(POLL_S, self._await_failed)
+            return
+        self._standing.is_failing = False
+        self._report()
+
+    def _begin_form(self) -> None:
+        """Operations begin by the newest form. If those of the older one cannot work beside them, they fail."""
+        assert self._roster.cluster_map is not None and self._form_change is not None
+        if self._roster.cluster_map.form > self._driver.context.form + 1:
+            self._form_change.hurry()
+        self._work_by_pins()
+
+    def _end_older(self, older: Form) -> None:
+        """Nothing of the older form sends any more.
+
+        Its last requests may be on their way to servers: each registration is set behind them.
+        """
+        self._form_change = None
+        if older is Form.PLAIN:
+            self._is_rewatching = True
+            Rewatching(self._driver, self._roster.members, self._runtime.call, self._have_rewatched)
+        else:
+            self.go_on()
+
+    def _have_rewatched(self) -> None:
+        self._is_rewatching = False
+        self.go_on()
+
+    def _work_by_pins(self) -> None:
+        """Pins decide where the children of directories are, unless the map is plain."""
+        roster, driver = self._roster, self._driver
+        assert roster.cluster_map is not None
+        form = roster.cluster_map.form
+        if form is not Form.PLAIN:
+            places = Places(roster.placement, self._guess(form), self._runtime.make_lock())
+            driver.begin_grown(GrownContext(form, driver.context, places, roster.is_joined, self._take_beside))
+
+    def _guess(self, form: Form) -> Callable[[str], int]:
+        """The port of the ensemble to which the epoch that decides gives a directory."""
+        roster = self._roster
+        assert roster.cluster_map is not None
+        if form is not Form.GROWN:
+            return by_first(roster.placement)
+        guess = roster.cluster_map.make_guess().of_children
+        ports = [roster.names.index(name) for name in roster.cluster_map.names]
+        return guess if ports == [*range(len(ports))] else lambda directory: ports[guess(directory)]
+
+    def _take_beside(self, ensemble: int, copy: Any) -> None:
+        """The copy of the map on an ensemble that has shown a pin with an unknown name."""
+        name = self._roster.names[ensemble]
+        for member in self._roster.members:
+            if member.name == name:
+                self._roster.take_copy(member, copy, f"ensemble {name}")

@@ -1,0 +1,78 @@
+"""How a client's sessions are registered: under which id of the client, and with which epoch of the map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, Generic
+
+from kazoo.exceptions import NoNodeError
+from kazoo.protocol.states import KeeperState
+
+from parkazoo.engine.ports import Client, MemberT, OnAnswer, Runtime
+from parkazoo.kazoo_private import SetData
+from parkazoo.protocol.registration import registration_path
+from parkazoo.protocol.standing import Standing
+from parkazoo.protocol.steps import Request
+
+
+class Registering(Generic[MemberT]):
+    """Makes the registrations of a client's sessions, and has them follow the map.
+
+    All of it is on the loop; any thread may read `number`.
+
+    :param number: to go on with; None: a new one.
+    :ivar number: the client's id where there are several ensembles. Where there is one, it is the session's there.
+    :ivar epoch: of the map by which all operations work.
+    """
+
+    def __init__(self, client: Client, runtime: Runtime, standing: Standing[MemberT], number: int | None) -> None:
+        self._client = client
+        self._runtime = runtime
+        self._standing = standing
+        self._registered: dict[MemberT, int] = {}  # with which epoch of the map
+        self.number = runtime.new_number() if number is None else number
+        self.epoch = 0
+
+    def renumber(self) -> None:
+        """The client is another one from now on."""
+        self.number = self._runtime.new_number()
+
+    def make(self, member: MemberT, session: int, is_one: bool) -> Request:
+        """Make the request by which a member's new session registers.
+
+        :param is_one: there has never been more than one ensemble.
+        """
+        self._registered[member] = self.epoch
+        if is_one:
+            self.number = session  # so it stays if there are more
+        return self._request(session, is_one)
+
+    def _request(self, session: int, is_one: bool) -> Request:
+        return self._client.registration(session, session if is_one else self.number, self.epoch)
+
+    def acknowledge(self, epoch: int, members: Iterable[MemberT], is_one: bool) -> None:
+        """Have each session that is registered say an epoch: nothing is under way by an older map."""
+        self.epoch = epoch
+        for member in members:
+            self.register_again(member, is_one)
+
+    def register_again(self, member: MemberT, is_one: bool) -> None:
+        """Have a session say the epoch, if it has registered with an older one."""
+        epoch = self.epoch
+        if self._registered.get(member, 0) != epoch and self._standing[member] == KeeperState.CONNECTED:
+            create = self._request(member.session_id, is_one)
+            registered = OnAnswer(partial(self._have_registered, member, epoch, create))
+            member.submit(SetData(create.path, create.data, -1), registered)
+
+    def _have_registered(self, member: MemberT, epoch: int, create: Request | None, answer: Any) -> None:
+        """:param create: of a registration that may be missing, because there was no place for it once."""
+        if not isinstance(answer, Exception):  # else again, when it is connected again
+            self._registered[member] = epoch
+        elif create is not None and isinstance(answer, NoNodeError) and self._is_at_work(member, create):
+            member.submit(create, OnAnswer(partial(self._have_registered, member, epoch, None)))
+
+    def _is_at_work(self, member: MemberT, registration: Request) -> bool:
+        """Whether the session of a registration is still the member's, so that it owns the ephemeral."""
+        is_connected = self._standing[member] == KeeperState.CONNECTED
+        return is_connected and registration.path == registration_path(member.session_id)
