@@ -13,6 +13,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, ZookeeperError
 from kazoo.protocol.states import Callback, KazooState, WatchedEvent
 from kazoo.recipe.cache import TreeCache
+from kazoo.retry import KazooRetry
 from kazoo.security import make_digest_acl_credential
 
 from parkazoo import ParKazooClient
@@ -101,12 +102,13 @@ class Side:
 
     def wipe(self, root: str) -> None:
         """Remove everything below the root, and all mirrors, from the servers. No client may be running."""
+        retry = KazooRetry(max_tries=-1, deadline=PATIENCE_S)  # a busy machine may cost a client its connection
         for client in self.ensembles:
-            client.delete(root, recursive=True)
+            retry(client.delete, root, recursive=True)
             for directory in (MIRRORS, DONE):
                 with suppress(NoNodeError):
-                    for name in client.get_children(directory):
-                        client.delete(join(directory, name), recursive=True)
+                    for name in retry(client.get_children, directory):
+                        retry(client.delete, join(directory, name), recursive=True)
 
 
 class Player:
