@@ -19,10 +19,10 @@ def print_all(console: Console, document: Mapping[str, Any]) -> None:
     about = document["about"]
     for table in (
         _costs(document["costs"]),
-        _storms(document["storms"], document["storms_simulated"]),
-        _loads(document["loads"], f"{clients} x {ensembles}: the fullest ensemble, by arithmetic"),
-        _comebacks(document["comebacks"], "All sessions of that ensemble come back, simulated; 3 servers"),
-        _fates(document["fates"], f"What outages of {ensembles} do to a client in a year, simulated"),
+        storms_table(document["storms"], document["storms_simulated"]),
+        loads_table(document["loads"], f"{clients} x {ensembles}: the fullest ensemble, by arithmetic"),
+        comebacks_table(document["comebacks"], "All sessions of that ensemble come back, simulated; 3 servers"),
+        fates_table(document["fates"], f"What outages of {ensembles} do to a client in a year, simulated"),
     ):
         console.print(table)
     console.print(
@@ -61,7 +61,7 @@ def _costs(costs: Rows) -> Table:
     return table
 
 
-def _storms(storms: Rows, simulated: Rows) -> Table:
+def storms_table(storms: Rows, simulated: Rows) -> Table:
     table = _table(
         "Killed and started again: real sockets, and the simulation of the same",
         (),
@@ -90,7 +90,7 @@ def _storms(storms: Rows, simulated: Rows) -> Table:
     return table
 
 
-def _loads(loads: Rows, title: str) -> Table:
+def loads_table(loads: Rows, title: str) -> Table:
     table = _table(
         title,
         ("uses", "begins on"),
@@ -125,7 +125,7 @@ def _loads(loads: Rows, title: str) -> Table:
     return table
 
 
-def _comebacks(comebacks: Rows, title: str) -> Table:
+def comebacks_table(comebacks: Rows, title: str) -> Table:
     table = _table(
         title,
         ("uses", "begins on", "outage"),
@@ -147,7 +147,7 @@ def _comebacks(comebacks: Rows, title: str) -> Table:
     return table
 
 
-def _fates(fates: Rows, title: str) -> Table:
+def fates_table(fates: Rows, title: str) -> Table:
     table = _table(
         title,
         (),

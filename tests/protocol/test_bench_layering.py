@@ -1,4 +1,4 @@
-"""Who imports whom in bench/: scenarios, then load, hosts and report, which do not know each other."""
+"""Who imports whom in bench/: pages, scenarios, then load, hosts and report, which do not know each other."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ LAYERS = {
     "bench.report": BASE,
     "bench.loopback": BASE,
     "bench.scenarios": (*BASE, "bench.load", "bench.hosts", "bench.report", "bench.loopback"),
+    "bench.pages": ("bench.client", "bench.recipe_requests", "bench.report", "bench.scale", "bench.scenarios"),
 }
 # A program (``__main__``) imports what its layer may, and this. No module imports a program.
 PROGRAMS = {
@@ -66,8 +67,9 @@ class TestBenchLayering(unittest.TestCase):
                 if is_in(name, ("bench",)) and name != "bench" and not is_in(name, allowed):
                     wrong.append(f"{path}:{line}: {module} imports {name}")
         remedy = (
-            "scenarios -> load | hosts | report -> what all share. Hand what is needed from above down as an "
-            "argument, or move it to where all that need it may import it. Give a new layer its place in LAYERS."
+            "pages -> scenarios -> load | hosts | report -> what all share. Hand what is needed from above down "
+            "as an argument, or move it to where all that need it may import it. Give a new layer its place in "
+            "LAYERS."
         )
         self.assertFalse(wrong, "\n".join(["", *wrong, remedy]))
 

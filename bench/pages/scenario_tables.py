@@ -1,0 +1,39 @@
+"""Tables of the evaluation: those of the report, and the requests of recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bench.pages.raw import Raw
+from bench.recipe_requests import AGAIN, CATCH_UP, FIRST
+from bench.report.section import Table
+from bench.scenarios.results import show
+
+Options = Mapping[str, str]
+
+
+def scenario(raws: Sequence[Raw], options: Options) -> Table:
+    """
+    :param options: ``title``: how the table's title begins in the report; ``rows``: how the first cell of its rows
+        begins, if not all are wanted.
+    """
+    found = [each for raw in raws for each in show(raw.document).tables if each.title.startswith(options["title"])]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} tables have a title that begins so")
+    (table,) = found
+    beginnings = tuple(options.get("rows", "").split(";"))
+    return Table(table.title, table.columns, [row for row in table.rows if row[0].startswith(beginnings)])
+
+
+def recipes(raws: Sequence[Raw], _: Options) -> Table:
+    """How many requests each recipe makes, the first time and then."""
+    records = raws[-1].document["recipes"]
+    found = {(each["recipe"], each["system"], each["time"]): each["requests"] for each in records}
+    rows = []
+    for name, does in dict.fromkeys((each["recipe"], each["does"]) for each in records):
+        row = [name, does]
+        for system in ("kazoo", "parkazoo"):
+            row += [str(sum(found[name, system, time].values())) for time in (AGAIN, FIRST)]
+        rows.append([*row, str(found[name, "parkazoo", AGAIN].get(CATCH_UP, 0))])
+    columns = ("recipe", "does", "kazoo", "first time", "ParKazoo", "first time", f"`{CATCH_UP}`")
+    return Table("", columns, rows)
