@@ -69,6 +69,21 @@ class TestPages(unittest.TestCase):
         words = sum(len(text.split()) for text in texts.values())
         self.assertLessEqual(len(found), MOST_RELATIVES * words, found)
 
+    def test_bugs_name_tests_that_there_are(self) -> None:
+        named = re.findall(r"`tests\.([\w.]+)`", (ROOT / "docs" / "design" / "bugs.md").read_text())
+        self.assertTrue(named)
+        texts = {path: path.read_text() for path in (ROOT / "tests").rglob("*.py")}
+        methods = {
+            name for text in texts.values() for name in re.findall(r"^    def (test_\w+)", text, re.MULTILINE)
+        }
+        missing = []
+        for each in named:
+            module, name, method = re.fullmatch(r"([a-z_.]+)(?:\.([A-Z]\w*))?(?:\.(test_\w+))?", each).groups()
+            text = texts.get(ROOT / "tests" / f"{module.replace('.', '/')}.py", "")
+            if not text or (name and f"\nclass {name}" not in text) or (method and method not in methods):
+                missing.append(each)
+        self.assertEqual(missing, [], "no such tests: change docs/design/bugs.md with them")
+
 
 if __name__ == "__main__":
     unittest.main()
