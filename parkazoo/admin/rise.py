@@ -1,4 +1,4 @@
-"""The form of the map rises to GROWN, one step at a time, as its clients follow (docs/design/growing.md)."""
+"""The form of the map rises to GROWN, one step at a time, as its clients follow (docs/design/protocol.md)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How a client's operations follow a map that grows, from form to form and from epoch to epoch.
 
-docs/design/growing.md has the whole of it.
+docs/design/protocol.md has the whole of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a client goes from one form of its map to the next (docs/design/growing.md).
+"""How a client goes from one form of its map to the next (docs/design/protocol.md).
 
 An operation works by one form from its beginning to its end. So when the client learns of a newer form, operations
 that come begin by it, and those under way go on as they began. The client says the newer form when these have

@@ -34,7 +34,7 @@ def pages(*patterns: str) -> Iterator[Path]:
 
 
 def all_pages() -> list[Path]:
-    return list(pages("*.md", "docs/**/*.md", "recipes/*.md", "tests/*.md"))
+    return list(pages("*.md", "docs/**/*.md", "recipes/*.md", "tests/**/*.md"))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What must hold of sessions: see docs/design/protocol.md, "How this is checked"."""
+"""What must hold of sessions: see tests/explore/README.md."""
 
 from __future__ import annotations
 
