@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from bench import ROOT
 from bench.pages.marked import PageError, pages, renewed, stale_tables
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench.pages",
         description="Make the tables in the pages of docs/ anew from the raw results in docs/runs.",
     )
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a table is stale")
-    is_check = parser.parse_args().check
+    parser.add_argument("page", metavar="PAGE", type=Path, nargs="*", help="all with generated tables by default")
+    options = parser.parse_args(arguments)
     status = 0
     try:
-        for page in pages(ROOT / "docs"):
-            name = page.relative_to(ROOT)
+        for page in options.page or pages(ROOT / "docs"):
             for marker in stale_tables(page):
-                status = int(is_check)
-                print(f"{name}: the table '{marker}' {'is stale' if is_check else 'is made anew'}")
-            if not is_check:
+                status = int(options.check)
+                print(f"{page}: the table '{marker}' {'is stale' if options.check else 'is made anew'}")
+            if not options.check:
                 page.write_text(renewed(page))
-    except PageError as error:
+    except (PageError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     if status:

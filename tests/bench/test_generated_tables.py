@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import tempfile
 import unittest
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from bench import ROOT
+from bench.pages.__main__ import main
 from bench.pages.marked import PageError, make, pages, renewed, stale_tables
 from bench.report.markdown import as_markdown
 from bench.report.section import Table
@@ -77,6 +80,19 @@ class TestMarked(unittest.TestCase):
         ):
             with self.subTest(marker), self.assertRaisesRegex(PageError, "cannot be made"):
                 make(self.page, marker)
+
+    def test_command(self) -> None:
+        self.write(PAGE)
+        said = io.StringIO()
+        with redirect_stdout(said):
+            self.assertEqual(main(["--check", str(self.page)]), 1)
+            self.assertEqual(main([str(self.page)]), 0)
+            self.assertEqual(main(["--check", str(self.page)]), 0)
+        self.assertIn(f"{self.page}: the table '{MARKER}' is stale\n", said.getvalue())
+        self.write(PAGE.replace("held=3", "unheard-of=3"))
+        with redirect_stderr(said):
+            self.assertEqual(main(["--check", str(self.page)]), 2)
+        self.assertIn("cannot be made", said.getvalue())
 
     def test_a_table_without_an_end(self) -> None:
         self.write(PAGE.replace("<!-- end of table -->", "") + PAGE)
