@@ -67,7 +67,7 @@ class ParKazooClient(Deferring, Sharing):
     """
 
     session_number = 0
-    """Counts this client's sessions: what was made in an earlier one is not this one's, even while it is there."""
+    """The number of this client's session: ephemerals of earlier ones may exist, but are not this session's."""
     _session: Session[Member] | None = None
     _fork_error: ForkError | None = None  # in a child process
     _since: tuple[int, str] = 0, ""  # the client's id, and when its session began

@@ -101,7 +101,7 @@ class DoubleBarrier(KazooDoubleBarrier):
         self.assured_path = False
 
     def _enter(self, waiter: Waiter) -> bool:
-        """Look whether all have entered; we have, once this returns."""
+        """Enters, and returns whether all members have entered."""
         if EventType.CREATED in waiter.told:  # of a `ready` that was not there when we were, in whichever session
             return True
         session = self.client.session_number
@@ -120,7 +120,7 @@ class DoubleBarrier(KazooDoubleBarrier):
         return has_entered
 
     def _has_entered(self, waiter: Waiter) -> bool:
-        """Whether we are in a round. Its `ready` is younger than we are, once this returns True."""
+        """Returns whether this member is in a round. If so, `ready` is younger than this member."""
         ready = waiter.watch(self.client.exists, f"{self.path}/{READY}")
         own = None if ready is None else self.client.exists(self.create_path)
         if ready is not None and own is not None and own.czxid < ready.czxid:
@@ -136,9 +136,9 @@ class DoubleBarrier(KazooDoubleBarrier):
         return True
 
     def _make_ready(self, is_there: bool) -> None:
-        """Make `ready`; make it anew if it is there, so that it is younger than we are.
+        """Makes `ready`; makes it anew if it exists, so that it is younger than this member.
 
-        That is one transaction: between a delete and a create others would see none, and wait for one.
+        It uses one transaction: between a delete and a create others would see none, and wait for one.
         """
         path = f"{self.path}/{READY}"
         if not is_there:
@@ -152,7 +152,7 @@ class DoubleBarrier(KazooDoubleBarrier):
                 raise result  # NoNodeError: it was just deleted, so we look again
 
     def _leave(self, waiter: Waiter) -> bool:
-        """Look whether all have left. The first member waits for the others, and the others for the first."""
+        """Returns whether all have left. The first member waits for the others, and they wait for it."""
         try:
             names = self.client.get_children(self.path)
         except NoNodeError:
@@ -177,7 +177,7 @@ class DoubleBarrier(KazooDoubleBarrier):
         return True
 
     def _is_of_round(self, name: str, waiter: Waiter | None = None) -> bool:
-        """Whether a znode is there and of the round that we leave: the next one may have begun."""
+        """Returns whether a znode exists and is of the round that this member leaves, not of the next one."""
         path = f"{self.path}/{name}"
         stat = waiter.watch(self.client.exists, path) if waiter else self.client.exists(path)
         return stat is not None and stat.czxid == (self._round or {}).get(name)

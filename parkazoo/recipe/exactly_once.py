@@ -76,7 +76,7 @@ class ExactlyOnce:
         return self._result_of(transaction)
 
     def _result_of(self, transaction: RetriableTransaction) -> Any:
-        """The result of the only operation."""
+        """Returns the result of the only operation."""
         (result,) = self._commit(transaction)
         if isinstance(result, Exception):
             raise type(result)(_paths(self._client, transaction.operations))  # not about a parent, say
@@ -105,7 +105,7 @@ class ExactlyOnce:
         return named, request.is_exact
 
     def _request(self, operations: list[Any]) -> Once:
-        """With a marker that nobody uses."""
+        """Adds a free marker to the request."""
         with self._lock:
             marker = next((each for each in self._markers if each.is_free), None)
             if marker is None:
@@ -115,7 +115,7 @@ class ExactlyOnce:
         return request  # noqa: RET504 - from within, a signal handler's exception could keep the lock
 
     def _until_answered(self, request: Once, transaction: RetriableTransaction) -> Any:
-        """The answer, an error too; after each lost connection the request is issued again."""
+        """Returns the answer, which may be an error; issues the request again after each lost connection."""
         pause_s = PAUSE_S
         while isinstance(answer := self._ask(request, transaction), KazooRetry.RETRY_EXCEPTIONS):
             self._client.waits.pause(pause_s * random.uniform(1 - PAUSE_SPREAD, 1 + PAUSE_SPREAD))
@@ -123,27 +123,27 @@ class ExactlyOnce:
         return answer
 
     def _ask(self, request: Once, transaction: RetriableTransaction) -> Any:
-        """Whatever this raises is no answer: the caller was interrupted."""
+        """Issues the request once. An exception here is no answer: the caller was interrupted."""
         result = self._client.handler.async_result()
         request.is_under_way = True
         self._client._call(request, _OnceReply(request, transaction, result))
         return result.get()
 
     def _told(self, request: Once, error: Exception) -> Exception:
-        """An error as the user hears it."""
+        """Converts an error into the user's terms."""
         is_end = isinstance(error, (ConnectionClosedError, SessionExpiredError))
         if not is_end or request.marker.attempt is None:  # it was not sent
             return error
         return type(error)(f"{_paths(self._client, request.operations)}: {MAY_BE_DONE}")
 
     def _name(self, operation: Create, made: str) -> str:
-        """What the user calls what was made; it may have a number."""
+        """Returns the user's path of the created znode, with its sequence number."""
         prefix = split(operation.path)[1]
         return str(self._client.unchroot(operation.path)) + split(made)[1][len(prefix) :]
 
 
 class _OnceReply:
-    """The reply to a write. The request ends here, whether or not its caller still waits; an error is a result."""
+    """Replies to a write. The request ends here, whether its caller still waits or not; an error is a result."""
 
     __slots__ = ("_request", "_result", "_transaction")
 

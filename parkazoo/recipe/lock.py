@@ -29,20 +29,22 @@ MAX_DELAY_S = 1.0
 
 
 class _TurnLock:
-    """Whose turn it is to call `acquire`. Unlike with kazoo's lock for that, only who has it can release it."""
+    """Lets one thread or greenlet call `acquire` at a time. Unlike in kazoo's lock, only its holder can release
+    it.
+    """
 
     def __init__(self, handler: Any) -> None:
         self._lock = handler.rlock_object()
 
     def acquire(self, blocking: bool, timeout: float = -1) -> bool:
-        """As :meth:`threading.Lock.acquire`; gevent's takes no -1."""
+        """Acquires it, as :meth:`threading.Lock.acquire`; gevent's takes no -1."""
         return bool(self._lock.acquire(blocking) if timeout < 0 else self._lock.acquire(blocking, timeout))
 
     def release(self) -> None:
         self._lock.release()
 
     def end(self) -> None:
-        """Release it as often as this thread or greenlet has it."""
+        """Releases it as often as this thread or greenlet holds it."""
         with suppress(RuntimeError):
             while True:
                 self._lock.release()
@@ -95,7 +97,7 @@ class Lock(KazooLock):
             raise
 
     def _give_up(self) -> None:
-        """The caller of :meth:`acquire` was interrupted."""
+        """Cleans up after an interrupted :meth:`acquire`."""
         turn = self._acquire_method_lock
         if turn.acquire(blocking=False):  # else another thread's call has taken our contender over
             if self.create_tried and not self.is_acquired:
@@ -157,7 +159,7 @@ class Lock(KazooLock):
         return name
 
     def _leave(self) -> None:
-        """The caller was interrupted: what it has made goes. The next one has another name."""
+        """Deletes the znode of an interrupted caller. The next one has another name."""
         left = copy(self)
         self._rename()
         self.node, self.create_tried = None, False
@@ -169,7 +171,7 @@ class Lock(KazooLock):
         self.create_path = f"{self.path}/{self.prefix}"
 
     def _find_node(self) -> str | None:
-        """Our znode, if there is one, even if this server lags behind the one that made it."""
+        """Returns this lock's znode, if there is one, even if this server lags behind the server that made it."""
         catch_up(self.client, self.create_path)
         name: str | None = None
         with suppress(NoNodeError):  # of the folder
@@ -188,9 +190,9 @@ class Lock(KazooLock):
         until_gone(self.client, self._withdraw)
 
     def _withdraw(self) -> bool:
-        """Delete our znode.
+        """Deletes this lock's znode.
 
-        :returns: whether it was there.
+        :returns: whether it existed.
         """
         node = self.node or self._find_node()
         was_there = bool(node)
@@ -296,7 +298,7 @@ class Semaphore(KazooSemaphore):
         return is_acquired
 
     def _take_lease(self, blocking: bool, timeout: float | None, guard: Lock) -> bool:
-        """As the rest of kazoo's _inner_acquire, which keeps the guard to itself."""
+        """Does the rest of kazoo's _inner_acquire, which keeps the guard to itself."""
         waiter = Waiter(self.client, timeout)
         try:
             if not guard.acquire(blocking=blocking, timeout=timeout):
@@ -350,9 +352,11 @@ def _state_of(recipe: Any, path: str) -> str:
 
 
 def release(recipe: Any) -> bool:
-    """Release a lock or a lease, as often as it takes; once, if its session has ended: then it goes by itself.
+    """Releases a lock or a lease, as often as it takes; once, if its session has ended: then the ensemble deletes
+    it.
 
-    :returns: whether it was held. If an answer was lost, or the session has ended, one that is gone counts.
+    :returns: whether it was held. If an answer was lost, or the session has ended, a missing znode counts as
+        held.
     """
     attempts = 0
     was_held = recipe.is_acquired
@@ -376,7 +380,7 @@ def release(recipe: Any) -> bool:
 
 
 def until_gone(client: Any, withdraw: Callable[[], Any]) -> None:
-    """Call `withdraw` until it is answered, or the client is stopped."""
+    """Calls `withdraw` until it is answered, or the client is stopped."""
     with suppress(KazooException):
         _forever(client)(withdraw)
 

@@ -73,7 +73,7 @@ class Queue(_QueueFolder, KazooQueue):
         return value
 
     def _first(self) -> tuple[str, bytes] | None:
-        """The path of the first entry, and its value."""
+        """Returns the path of the first entry, and its value."""
         if not self._children:
             self._children = sorted(self._in_folder(self.client.get_children, self.path))
         if not self._children:
@@ -148,7 +148,7 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
         super()._ensure_paths()
 
     def _forget_folder(self) -> None:
-        """Whoever makes it chooses the layout."""
+        """Forgets the layout: the client that makes the folder chooses it."""
         super()._forget_folder()
         self._are_paths_chosen = False
 
@@ -202,7 +202,7 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
         return None if self.processing_element is None else self.processing_element[1]
 
     def _make_entries(self) -> bytes:
-        """The data of `entries`, which is made if it is not there."""
+        """Returns the data of `entries`, making that znode if it is missing."""
         is_grown = self.client.cluster_map.form is Form.GROWN
         while True:
             with suppress(NodeExistsError):
@@ -338,12 +338,12 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
         return entry, value
 
     def _leave(self, entry: str) -> None:
-        """The caller of :meth:`get` was interrupted: nobody would process the entry."""
+        """Releases the entry of an interrupted :meth:`get`, because nobody would process it."""
         left, self.id = copy(self), uuid.uuid4().hex.encode()
         self.client.handler.spawn(until_gone, self.client, partial(left._unlock, entry))
 
     def _unlock(self, entry: str) -> None:
-        """Release an entry, if its lock is ours."""
+        """Releases an entry, if this client has its lock."""
         path, lock = f"{self._entries_path}/{entry}", self._lock_of(entry)
         with suppress(NoNodeError):
             version = self.client.get(path)[1].version
@@ -355,6 +355,6 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
 
 
 def _errors(results: list[Any]) -> list[Exception]:
-    """Of a transaction's operations, but for those that were not done because of another one."""
+    """Returns the errors of a transaction's operations, without those that failed because of another one."""
     others = RolledBackError, RuntimeInconsistency
     return [each for each in results if isinstance(each, Exception) and not isinstance(each, others)]

@@ -27,9 +27,9 @@ ASKING, WAITING, DUE, CALLING = "asking", "waiting", "due", "calling"
 
 
 class WatcherTurn:
-    """A watcher reads, then calls the user's function with what it has found.
+    """Reads once for a watcher, then calls the user's function with the result.
 
-    :param event: which made it read; None: the client has connected.
+    :param event: the event that made it read; None: the client has connected.
     :ivar stage: ASKING, WAITING to ask again, the call is DUE, or CALLING.
     """
 
@@ -43,13 +43,13 @@ class WatcherTurn:
 
 
 class Turns:
-    """The turns of one watcher, one at a time.
+    """Runs the turns of one watcher, one at a time.
 
-    The user's function is called where all watches of the user are. Everything else returns at once, wherever it
-    is called.
+    The user's function runs where all watches of the user run. Everything else returns at once, wherever it is
+    called.
 
-    :param ask: reads, and sets a watch; calls what it is given with what it has found, or with an exception.
-    :param call: calls the user's function with an event and what was found.
+    :param ask: reads, and sets a watch; calls its argument with the result, or with an exception.
+    :param call: calls the user's function with an event and a result.
     :param leave: ends the watcher.
     """
 
@@ -72,7 +72,7 @@ class Turns:
         self.are_over = False  # nothing begins any more
 
     def make_first(self, event: WatchedEvent | None, read: Callable[[], Any]) -> None:
-        """The constructor's. What closes the client ends it; anything else that cannot be read is raised.
+        """Runs the constructor's turn. If the client closes, it ends; any other error of the read is raised.
 
         :param read: waits; sets a watch.
         """
@@ -94,13 +94,13 @@ class Turns:
             self._end(turn)
 
     def end_all(self) -> None:
-        """Begin no turn any more."""
+        """Begins no more turns."""
         with self._lock:
             self.are_over = True
             self._events.clear()
 
     def take(self, event: WatchedEvent | None) -> None:
-        """Have a turn for an event; None: to read again, which is done once for all that have not begun."""
+        """Queues a turn for an event; None: for one more read, which counts for all turns that have not begun."""
         with self._lock:
             if self.are_over or (event is None and None in self._events):
                 return
@@ -112,7 +112,7 @@ class Turns:
             self._begin(turn)
 
     def connected(self) -> None:
-        """Read again, what is to be asked again at once. A stop may have lost the call of a turn: make it now."""
+        """Ends the pause of a waiting turn, or reads again. If a stop lost the call of a turn, makes it now."""
         turn = self._turn
         if turn is None or not (self._ask_again(turn) or turn.stage == ASKING):
             if turn is not None and turn.stage == DUE:
@@ -120,7 +120,7 @@ class Turns:
             self.take(None)
 
     def _next(self) -> WatcherTurn | None:
-        """With the lock held."""
+        """Returns the next turn, if there is one. The caller holds the lock."""
         self._turn = WatcherTurn(self._events.popleft()) if self._events else None
         return self._turn
 
@@ -147,7 +147,7 @@ class Turns:
             self._dispatch(turn)
 
     def _ask_again(self, turn: WatcherTurn) -> bool:
-        """Whether that was due."""
+        """Asks again if the turn waits for that; returns whether it did."""
         with self._lock:
             if turn is not self._turn or turn.stage != WAITING:
                 return False
@@ -297,7 +297,9 @@ class ChildrenWatch(Stoppable, KazooChildrenWatch):
         take(answer if is_failure else (answer, self._establish()))
 
     def _establish(self) -> bool:
-        """The watch is set. Whether it was not: then only other children are told."""
+        """Notes that the watch is set; returns whether it was not. Then the function is called only for other
+        children.
+        """
         was_established, self._watch_established = self._watch_established, True
         return not was_established
 

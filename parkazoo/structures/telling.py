@@ -12,12 +12,12 @@ OnChange = Callable[[str, Any, Any, "int | None"], Any]
 
 
 class Teller:
-    """For each key that has changed, tells the callbacks what it was and what it is now.
+    """Calls the callbacks for each changed key, with its old and its new value.
 
-    Changes of a key are told in order. Those that come while a callback runs are told as one, so what waits is no
-    more than the keys, and the last state is always told.
+    The changes of a key come in order. Changes that arrive while a callback runs become one, so that the queue
+    holds at most each key once, and the last state always comes.
 
-    :param decode: the value of a key's entry. :param log: for what callbacks raise.
+    :param decode: returns the value of a key's entry. :param log: for exceptions of callbacks.
     """
 
     def __init__(self, handler: Any, decode: Callable[[str, Entry], Any], log: Any) -> None:
@@ -42,7 +42,7 @@ class Teller:
             self._callbacks = (*self._callbacks, callback)
 
     def close(self) -> None:
-        """No callback is called any more, but for one that is running."""
+        """Calls no callback any more; one may still be running."""
         with self.lock:
             self._is_closed = True
             self._callbacks = ()
