@@ -255,7 +255,7 @@ class CompatibleClient(KazooCalls):
 
     @property
     def _queue(self) -> Any:
-        return self._session.roster.first._queue if self._session else deque()
+        return self._session.roster.first.backlog if self._session else deque()
 
     @property
     def _pending(self) -> Any:

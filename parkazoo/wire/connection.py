@@ -112,7 +112,7 @@ class MemberConnection(ConnectionHandler):
                 return True
             if link.send(request, reply, body):
                 return True
-        self.client._queue.append((request, reply))
+        self.client.backlog.put(request, reply)
         return self.wake()
 
     def wake(self) -> bool:

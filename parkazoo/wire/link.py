@@ -21,6 +21,7 @@ from typing import Any
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredError
 
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
+from parkazoo.wire.backlog import Backlog
 from parkazoo.wire.bodies import serialize
 from parkazoo.wire.exchange import DRAINING, ENDED, OPEN, TORN, SessionClosed
 from parkazoo.wire.handshake import Established
@@ -44,7 +45,7 @@ class EndedByServer(ConnectionDropped):
 class Link:
     """A session's connection, from the end of the handshake until it breaks or is closed.
 
-    :param client: the member. Its queue holds requests that may not be sent yet; its pending requests wait for
+    :param client: the member. Its backlog has the requests that may not be sent yet; its pending requests wait for
         answers. Answers are kept while the gate is closed: listeners hear of a state before any later answer.
     :param established: the connection. It counts as lost when the server has been silent for its read time-out.
     :param on_ping: called on the loop, after each ping.
@@ -66,6 +67,7 @@ class Link:
         self._sock = sock = established.sock
         self._exchange = established.exchange
         self._pending = client._pending
+        self._backlog: Backlog = client.backlog
         self._loop = loop
         self._on_ping = on_ping
         self._on_end = on_end
@@ -86,7 +88,7 @@ class Link:
         self._on_drained: Callable[[], None] | None = None
 
     def begin(self) -> None:
-        """On the loop: read from now on, and send what has been queued."""
+        """On the loop: read from now on, and send what waits."""
         self._guard(self._watch)
         self._keep_alive()
         self.flush()
@@ -115,7 +117,7 @@ class Link:
         with self.lock:
             in_flight, unsent = len(self._pending), self._unsent
             is_full = in_flight >= MOST_IN_FLIGHT or len(unsent) >= MOST_UNSENT_BYTES
-            if is_full or exchange.state != OPEN or client._queue or client.is_renewing:
+            if is_full or exchange.state != OPEN or self._backlog or client.is_renewing:
                 return False
             data = exchange.request(request, reply, body)
             self._alive.sent(time.monotonic(), len(data))
@@ -206,7 +208,7 @@ class Link:
     # ---- the loop: sending -----------------------------------------------------------------------
 
     def drain(self, on_drained: Callable[[], None]) -> bool:
-        """Let requests wait in the queue from now on. False if this is not the time.
+        """Let requests wait in the backlog from now on. False if this is not the time.
 
         :param on_drained: called once, perhaps at once, when those that were sent have their answers.
         """
@@ -254,7 +256,7 @@ class Link:
 
     def _flush(self, refused: list[tuple[Any, Exception]]) -> None:
         with self.lock:
-            self._take_queued(refused)
+            self._take_waiting(refused)
             is_ours = self._sender is None
             if is_ours:
                 self._sender = threading.get_ident()
@@ -276,16 +278,15 @@ class Link:
             self._logger.exception("Unhandled exception in the connection")
             self.end(ConnectionDropped(f"unhandled exception: {error!r}"))
 
-    def _take_queued(self, refused: list[tuple[Any, Exception]]) -> None:
+    def _take_waiting(self, refused: list[tuple[Any, Exception]]) -> None:
         client, exchange = self._client, self._exchange
-        queue, pending = client._queue, self._pending
+        pending = self._pending
         if client.is_renewing and exchange.state == OPEN:
-            self._queue_up(exchange.close())
+            self._hand_over(exchange.close())
         while exchange.state == OPEN and len(pending) < MOST_IN_FLIGHT and len(self._unsent) < MOST_UNSENT_BYTES:
-            try:
-                request, reply = queue.popleft()
-            except IndexError:  # also if another thread has just failed what was queued
+            if (taken := self._backlog.take()) is None:  # also if another thread has just failed what was there
                 break
+            request, reply = taken
             if request is SESSION_EXPIRED:
                 raise SessionExpiredError("Session expired: Testing")
             if request is CONNECTION_DROP:
@@ -295,9 +296,9 @@ class Link:
             except Exception as error:  # a value that kazoo's types let through, such as a version of 2**40
                 refused.append((reply, error))
                 continue
-            self._queue_up(exchange.request(request, reply, body))
+            self._hand_over(exchange.request(request, reply, body))
 
-    def _queue_up(self, data: bytes) -> None:
+    def _hand_over(self, data: bytes) -> None:
         """With the lock held."""
         self._unsent += data
         self._alive.sent(time.monotonic(), len(data))
@@ -335,11 +336,11 @@ class Link:
         if events & READ and self._exchange.state != ENDED:
             self._guard(self._receive)
             self._look_whether_drained()
-        if self._client._queue:
+        if self._backlog:
             self._go_on_sending()
 
     def _go_on_sending(self) -> None:
-        if self._client._queue and self._exchange.state != ENDED:
+        if self._backlog and self._exchange.state != ENDED:
             self.wake()  # there may be room now
 
     def _receive(self) -> None:
@@ -374,7 +375,7 @@ class Link:
 
     def ping(self) -> None:
         with self.lock:
-            self._queue_up(self._exchange.ping())
+            self._hand_over(self._exchange.ping())
         self.wake()
         self._on_ping()
 

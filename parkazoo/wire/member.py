@@ -30,6 +30,7 @@ from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_stat
 from parkazoo.protocol.steps import Request
 from parkazoo.protocol.subject import Subject, error_about
 from parkazoo.protocol.watches import DirectoryWatch
+from parkazoo.wire.backlog import Backlog
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.log import DiscreetLog
 from parkazoo.wire.own_read import OwnRead
@@ -113,7 +114,7 @@ class Member(KazooClient):
                 reply.set_exception(CLOSED_ERRORS[state]())
             return
         if not self._connection.submit(request, reply) or self._state in CLOSED_ERRORS:
-            self._fail(self._queue, self._state)  # it closed meanwhile, perhaps without seeing this request
+            self._fail(self.backlog, self._state)  # it closed meanwhile, perhaps without seeing this request
 
     def _call(self, request: Request, async_object: Reply | None) -> bool:
         """Overrides kazoo's, for a program that uses this member as a client of its own."""
@@ -128,6 +129,11 @@ class Member(KazooClient):
     @state.setter
     def state(self, state: str) -> None:
         """kazoo's constructor sets it."""
+
+    @property
+    def _queue(self) -> Backlog:
+        """Overrides kazoo's attribute."""
+        return self.backlog
 
     @property
     def servers(self) -> list[Server]:
@@ -159,8 +165,7 @@ class Member(KazooClient):
 
     @property
     def has_watches(self) -> bool:
-        waiting = (*self._pending.copy(), *self._queue.copy())  # others may be adding to them
-        return self.has_left_watches or any(leaves_watch(each[0]) for each in waiting)
+        return self.has_left_watches or any(leaves_watch(each) for each in self._unanswered())
 
     @property
     def has_left_watches(self) -> bool:
@@ -169,8 +174,11 @@ class Member(KazooClient):
 
     @property
     def has_unanswered(self) -> bool:
-        waiting = (*self._pending.copy(), *self._queue.copy())  # a lost connection fails both
-        return any(not isinstance(each[0], OwnRead) for each in waiting)
+        return any(not isinstance(each, OwnRead) for each in self._unanswered())
+
+    def _unanswered(self) -> list[Request]:
+        """The requests that a lost connection fails."""
+        return [*(request for request, *_ in self._pending.copy()), *self.backlog.requests()]
 
     def settle(self, name: str, hosts: str | None, spare: Sequence[Server], limit_s: float | None) -> None:
         """See :meth:`parkazoo.engine.ports.MemberPort.settle`."""
@@ -215,7 +223,7 @@ class Member(KazooClient):
 
     def fail_waiting(self, error: Exception | None) -> None:
         """See :meth:`parkazoo.engine.ports.MemberPort.fail_waiting`."""
-        self._fail_first(len(self._queue), error)
+        self._fail_oldest(len(self.backlog), error)
         self._be_patient()
 
     def renew(self, why: str) -> None:
@@ -228,7 +236,7 @@ class Member(KazooClient):
         self._live.clear()
         self._state = KeeperState.CONNECTING
         self._disown_pending()
-        self._fail(self._queue, KeeperState.EXPIRED_SESSION)
+        self._fail(self.backlog, KeeperState.EXPIRED_SESSION)
         self._be_patient()
         self._connection.wake()
 
@@ -236,7 +244,7 @@ class Member(KazooClient):
         """Ask for the end of the session, after what is queued."""
         if not self._stopped.is_set():
             self._stopped.set()
-            self._queue.append((CloseInstance, None))
+            self.backlog.put(CloseInstance, None)
             self._connection.wake()
 
     def leave(self) -> None:
@@ -366,7 +374,7 @@ class Member(KazooClient):
         if state == KeeperState.CONNECTING and was_closed:  # a new session; what is queued waits for it
             return
         self._fail(self._pending, state)
-        self._fail(self._queue, state)
+        self._fail(self.backlog, state)
         if not self.owner.is_leaving:  # otherwise they are called when the client starts again
             self.drop_watches(state)
         if state in CLOSED_ERRORS:
@@ -377,19 +385,19 @@ class Member(KazooClient):
         """There is no connection: those that wait for one have failed, and others may come."""
         self._lose_patience()
         if self._limit_s is not None:
-            self._patience = Patience(self.runtime.loop, self._limit_s, self._queue, self._fail_first)
+            self._patience = Patience(self.runtime.loop, self._limit_s, self.backlog, self._fail_oldest)
 
     def _lose_patience(self) -> None:
         if self._patience is not None:
             self._patience.end()
             self._patience = None
 
-    def _fail_first(self, count: int, error: Exception | None = None) -> None:
+    def _fail_oldest(self, count: int, error: Exception | None = None) -> None:
         """So many of the requests that wait for a connection. Without an error they get ConnectionLoss."""
-        requests = deque(self._queue.popleft() for _ in range(min(count, len(self._queue))))
-        if any(leaves_watch(request) for request, _ in requests):
+        oldest = deque(self.backlog.take_oldest(count))
+        if any(leaves_watch(request) for request, _ in oldest):
             self.owner.member_missed(self)
-        self._fail(requests, KeeperState.CONNECTING, error=error)
+        self._fail(oldest, KeeperState.CONNECTING, error=error)
 
     def _go_on_renewing(self, state: str) -> None:
         """The session is being replaced: this member stays CONNECTING, whatever happens."""
@@ -465,7 +473,7 @@ class Member(KazooClient):
 
     def _reset(self) -> None:
         """Overrides kazoo's, at its construction: the deques stay the same for ever."""
-        self._queue: deque[tuple[Any, ...]] = deque()
+        self.backlog = Backlog()
         self._pending: deque[tuple[Any, ...]] = deque()
         self._reset_session()
         self.last_zxid = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import socket
 import threading
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -29,6 +28,7 @@ from parkazoo.protocol.client_id import SESSION_BYTES, pack_sessions, unpack_ses
 from parkazoo.protocol.cluster_map import FIRST
 from parkazoo.wire.member import Member
 from tests.handlers import make_handler
+from tests.live.bare import Emptied
 from tests.live.world import DEADLINE_S, LiveTest, Seen, sockets, wait_until
 
 CONNECTED, SUSPENDED, LOST = KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.LOST
@@ -456,24 +456,12 @@ class TestStop(SessionTest):
         )
 
 
-class Emptied(deque[Any]):
-    """A queue that another thread empties just after it was seen to hold something."""
-
-    lies = 3
-
-    def __len__(self) -> int:
-        if self.lies and not super().__len__():
-            self.lies -= 1
-            return 1
-        return super().__len__()
-
-
 class TestFlood(SessionTest):
-    def test_a_queue_that_is_failed_meanwhile(self) -> None:
+    def test_a_backlog_that_is_failed_meanwhile(self) -> None:
         """An expiry elsewhere fails what is queued, while the connection is about to send it."""
         client = self.parkazoo()
         member = client.members["a"]
-        member._queue = Emptied()
+        member.backlog = member._connection._link._backlog = Emptied()
         self.assertTrue(member._connection.wake())
         for path in self.on_each(client):
             self.assertEqual(client.get(path)[0], b"")

@@ -33,7 +33,7 @@ from parkazoo.wire.link import READ_BYTES, EndedByServer, Link
 from parkazoo.wire.loop import READ
 from parkazoo.wire.report import ConnectionReport
 from tests.explore.client import Result
-from tests.live.bare import Clock, HandLoop, Owner, make_member
+from tests.live.bare import Clock, Emptied, HandLoop, Owner, make_member
 from tests.protocol.conversation import STAT, answer, auth_answer, connect_answer, data_answer, event, framed
 
 SESSION_S = 9.0
@@ -208,7 +208,7 @@ class TestFrames(unittest.TestCase):
         with mock.patch.object(link_module, "MOST_IN_FLIGHT", 2), Line() as line:
             line.begin()
             line.get(2)
-            line.member._queue.extend((GetData("/x", None), Result()) for _ in range(3))
+            line.member.backlog.extend((GetData("/x", None), Result()) for _ in range(3))
             line.link.wake()
             line.loop.make_calls()
             self.assertEqual(line.xids(), [1, 2])
@@ -219,6 +219,21 @@ class TestFrames(unittest.TestCase):
             line.link.resume()
             line.loop.make_calls()
             self.assertEqual(line.xids(), [3, 4])
+
+    def test_a_backlog_that_is_failed_meanwhile(self) -> None:
+        with Line() as line:
+            line.link._backlog = backlog = Emptied()
+            line.begin()
+            for _ in range(Emptied.lies):
+                line.link._go_on_sending()
+                line.loop.make_calls()
+            result = Result()
+            backlog.put(GetData("/x", None), result)
+            line.link.wake()
+            line.loop.make_calls()
+            self.assertEqual(line.xids(), [1])
+            line.bring(data_answer(1, b"1"))
+            self.assertEqual((result.value[0], line.ends), (b"1", []))
 
     def test_the_server_closes(self) -> None:
         with Line() as line:
@@ -417,7 +432,7 @@ class TestErrors(unittest.TestCase):
                 sent, auth = line.submit(GetData("/a/b", None), Auth(0, "digest", "a:b"))
                 line.link.end(ConnectionDropped())
                 queued = Result()
-                line.member._queue.append((GetData("/q", None), queued))
+                line.member.backlog.append((GetData("/q", None), queued))
                 line.member._session_callback(state)
                 told = [(type(result.value), str(result.value)) for result in (sent, queued, auth)]
                 self.assertEqual(

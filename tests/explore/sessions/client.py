@@ -335,7 +335,7 @@ class Client:
         if member is None:
             return Port()
         connection = _connection(member)
-        queue = tuple(request for request, _ in member._queue)
+        queue = tuple(member.backlog.requests())
         if connection._link is not None:
             outbox = tuple(each[0] for each in member._pending)
             forms = tuple(form_of(each[1]) for each in member._pending)

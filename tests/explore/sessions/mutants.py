@@ -189,7 +189,7 @@ MUTANTS: Mapping[str, SessionMutant] = {
         reworded(states.matters, ["has_ephemerals or has_watches", "True"]), STATE, seen_in(READ)
     ),
     "a watch that has waited in vain is not missed": SessionMutant(
-        reworded(Member._fail_first, ["if any(leaves_watch(request) for request, _ in requests):", "if False:"]),
+        reworded(Member._fail_oldest, ["if any(leaves_watch(request) for request, _ in oldest):", "if False:"]),
         STATE,
         seen_in("watch both", "lep"),
     ),
@@ -198,7 +198,7 @@ MUTANTS: Mapping[str, SessionMutant] = {
             Member._session_callback,
             [
                 "    self._forget_session()\n        return",
-                "    self._queue.clear()\n        self._forget_session()\n        return",
+                "    self.backlog.clear()\n        self._forget_session()\n        return",
             ],
         ),
         "no answer",
@@ -209,7 +209,7 @@ MUTANTS: Mapping[str, SessionMutant] = {
             Member._session_callback,
             [
                 "    self._forget_session()\n        return",
-                "    self._fail(self._queue, state)\n        self._forget_session()\n        return",
+                "    self._fail(self.backlog, state)\n        self._forget_session()\n        return",
             ],
         ),
         "expired, but|no request of it was lost",
