@@ -33,7 +33,7 @@ from parkazoo.protocol.placement import MAP, logical
 from parkazoo.protocol.registration import encode_registration, registration_path
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
-from parkazoo.structures.defers import Deferring
+from parkazoo.structures.deferred import DefersWrites
 from parkazoo.structures.distributed_dict import Sharing
 from parkazoo.version import __version__
 from parkazoo.wire import loop as loops
@@ -51,7 +51,7 @@ CHROOT_TIMEOUT_S = 1.0
 ClientT = TypeVar("ClientT", bound="ParKazooClient")
 
 
-class ParKazooClient(Deferring, Sharing):
+class ParKazooClient(DefersWrites, Sharing):
     """Acts as a KazooClient over several ensembles.
 
     It takes every argument of :class:`kazoo.client.KazooClient`. `hosts` are servers of any of the ensembles,
@@ -115,11 +115,11 @@ class ParKazooClient(Deferring, Sharing):
             elif request is SESSION_EXPIRED:
                 self._runtime.call(partial(session.expire, "a test wants it"))
             else:
-                deferrals = self._deferrals
-                if deferrals is None or deferrals.session is not session:
+                own = self._own_operations
+                if own is None or own.session is not session:
                     session.call(request, async_object)
                 else:
-                    deferrals.call(request, async_object)
+                    own.call(request, async_object)
         except BaseException:  # raised by a signal handler, or by gevent
             session.interrupted(get_ident())
             raise

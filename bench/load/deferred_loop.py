@@ -27,7 +27,7 @@ class _Put(NamedTuple):
     call_ns: int
 
 
-class Deferring:
+class DeferredLoop:
     """The deferred writes of one client.
 
     A write is recorded as answered when it is seen to be committed: at the next write in its directory, or while
@@ -109,18 +109,18 @@ def run_deferred(
 
     :param finish: an event of the client's handler.
     """
-    deferring = Deferring(client, plan, record)
+    loop = DeferredLoop(client, plan, record)
     if plan.rate_s:
         began_ns = time.perf_counter_ns()
         for at_s in arrivals(plan.rate_s / plan.clients, chance):
             meant_ns = began_ns + int(at_s * 1e9)
             while (left_s := (meant_ns - time.perf_counter_ns()) / 1e9) > 0 and not finish.is_set():
-                deferring.look()
+                loop.look()
                 finish.wait(min(left_s, LOOK_S))
             if finish.is_set():
                 break
-            deferring.send(requests, requests.draw(), meant_ns)
+            loop.send(requests, requests.draw(), meant_ns)
     else:
         while not finish.is_set():
-            deferring.send(requests, requests.draw(), time.perf_counter_ns())
-    deferring.finish()
+            loop.send(requests, requests.draw(), time.perf_counter_ns())
+    loop.finish()

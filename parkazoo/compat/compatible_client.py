@@ -164,7 +164,7 @@ class CompatibleClient(KazooCalls):
         )
         self._settled = self.handler.event_object()
         self._starting = self.handler.lock_object()
-        self._deferring = self.handler.rlock_object()
+        self._deferred_lock = self.handler.rlock_object()
         self.patience_s = self._session_timeout / 1000 * PATIENCE
         self.listeners = Listeners(self.handler, self._call_listeners, self.patience_s, self._resume)
         self.exactly_once = ExactlyOnce(self)

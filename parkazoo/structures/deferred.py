@@ -6,22 +6,32 @@ import time
 from collections.abc import Callable
 from threading import get_ident
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from kazoo.exceptions import ConnectionClosedError
+from kazoo.exceptions import ConfigurationError, ConnectionClosedError
 
 from parkazoo.compat.creation import checked_acl, prefixed
-from parkazoo.compat.ensembles import time_out
-from parkazoo.engine.deferrals import Deferrals
-from parkazoo.engine.deferring import DISCONNECTED, PAUSE_S, Lanes, RunningLane
-from parkazoo.engine.driver import Driver
+from parkazoo.compat.ensembles import Ensembles, time_out
+from parkazoo.engine.deferred.lanes import Lane, Lanes
+from parkazoo.engine.deferred.marker import DISCONNECTED, PAUSE_S
+from parkazoo.engine.deferred.own_operations import OwnOperations
+from parkazoo.engine.deferred.writes import (
+    DROPPED,
+    FAILED,
+    OVERHEAD_BYTES,
+    PENDING,
+    UNKNOWN,
+    Write,
+    directory_of,
+)
 from parkazoo.errors import GUARD, CrossEnsembleError, DeferredError
 from parkazoo.kazoo_private import Create, Delete, SetData
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.deferral import DROPPED, FAILED, OVERHEAD_BYTES, PENDING, UNKNOWN, Write, directory_of
 from parkazoo.protocol.grown.batches import find_children
 from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.reserved import refusal
+from parkazoo.protocol.rights import own_acl
+from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
 
 LARGEST_BYTES = (1 << 20) - (1 << 14)  # servers take packets of 1 MiB; the rest is for the chain
@@ -79,32 +89,25 @@ class Deferred:
     """
 
     def __init__(
-        self,
-        client: Any,
-        deferrals: Deferrals,
-        max_pending: int,
-        linger_s: float,
-        skips: bool,
-        guard: str | None,
+        self, client: Any, own: OwnOperations, max_pending: int, linger_s: float, skips: bool, guard: str | None
     ) -> None:
         self._client = client
-        self._deferrals = deferrals
+        self._own = own
         self._max_pending = max_pending
-        self._lock = client.handler.rlock_object()
+        self._lock = own.lock
         whole = None if guard is None else prefixed(client.chroot, guard)
-        self._lanes = Lanes(deferrals, self._lock, skips, whole, linger_s, self._tell)
+        self._lanes = Lanes(own, skips, whole, linger_s, self._tell)
         self._waiters: list[Any] = []
-        self._guarded = None if whole is None else self._find(directory_of(whole))
+        self._guarded: int | None = None
 
-    @property
-    def _driver(self) -> Driver:
-        driver = self._deferrals.session.driver
-        assert driver is not None
-        return driver
+    def locate_guard(self) -> None:
+        """Find the ensemble to which all writes must go, before the first of them."""
+        if self._lanes.guard is not None:
+            self._guarded = self._find(directory_of(self._lanes.guard))
 
     @property
     def _context(self) -> Context:
-        return self._driver.context
+        return self._own.driver.context
 
     # ---- writes ------------------------------------------------------------------------------------
 
@@ -160,21 +163,25 @@ class Deferred:
             self.wait_until(lambda: self.pending < self._max_pending, None)
         ticket = Ticket(request, size)
         ticket._deferred = self
-        if (error := self._hand_over(self._lane_of(request).add, ticket)) is not None:
+        directory = directory_of(whole)
+        lane = self._lane_of(directory, whole)
+        if (error := self._interruptible(self._lanes.enter, lane.put, directory, ticket)) is not None:
             self._verify_open()
             raise DeferredError(
                 f"no more deferred writes are taken on this ensemble: {error!r}. {MAKE_OTHERS}"
             ) from error
         return ticket
 
-    def _lane_of(self, request: Request) -> RunningLane:
-        lane = self._lanes.of.get(directory := directory_of(request.path))
-        return self._begin(directory, request.path) if lane is None else lane
-
-    def _begin(self, directory: str, path: str) -> RunningLane:
+    def _lane_of(self, directory: str, path: str) -> Lane:
+        """:param path: of a write in the directory."""
+        lane = self._lanes.of.get(directory)
+        if lane is not None:
+            return lane
         if len(self._lanes.of) >= DIRECTORIES_REMEMBERED:
             self.wait_until(lambda: not self.pending, None)
-            self._lanes.forget()
+            with self._lock:
+                if not self.pending:
+                    self._lanes.of.clear()
         self._verify_open()
         ensemble = self._find(directory)
         with self._lock:
@@ -183,22 +190,21 @@ class Deferred:
                 names = self._context.names
                 guard = "guard", str(self._lanes.guard), names[self._guarded or 0]
                 raise CrossEnsembleError([guard, ("write", path, names[ensemble])], GUARD)
-            lane = self._hand_over(self._lanes.assign, directory, ensemble)
+            lane = self._interruptible(self._lanes.enter, self._lanes.assign, directory, ensemble)
         return lane  # noqa: RET504 - inside, a signal handler's exception could keep the lock
 
-    def _hand_over(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Call it. If a signal handler raises meanwhile, or gevent, the client drops its connections, as for its
-        other calls."""
+    def _interruptible(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Make a call. If a signal handler or gevent raises in it, the client drops its connections, as always."""
         try:
             return call(*arguments)
         except BaseException:
-            self._deferrals.session.interrupted(get_ident())
+            self._own.session.interrupted(get_ident())
             raise
 
     def _verify_open(self) -> None:
         if self._lanes.ended:
             raise DeferredError(f"these deferred writes are {self._lanes.ended}. {MAKE_OTHERS}")
-        if self._deferrals.session.number != self._lanes.client:
+        if self._lanes.is_over:
             raise DeferredError(f"no more deferred writes are taken: the session is over. {MAKE_OTHERS}")
 
     def _find(self, directory: str) -> int:
@@ -209,9 +215,9 @@ class Deferred:
         """
         has_waited = False
         while isinstance(context := self._context, GrownContext):
-            self._flush()
+            self._interruptible(self._lanes.flush)
             answer = self._client.handler.async_result()
-            self._hand_over(self._driver.run, find_children(context, directory), answer)
+            self._interruptible(self._own.driver.run, find_children(context, directory), answer)
             try:
                 ensemble = answer.get()
             except DISCONNECTED:
@@ -257,7 +263,7 @@ class Deferred:
         lanes = self._lanes
         with self._lock:
             number = next(lanes.numbers)
-        return self.wait_until(lambda: all(each.lane.has_ended(number) for each in lanes.running), timeout)
+        return self.wait_until(lambda: all(each.has_ended(number) for each in lanes.all), timeout)
 
     def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
         """Put all on the wire, and wait until a condition holds that the end of a write may bring about.
@@ -268,7 +274,7 @@ class Deferred:
         self._client.listeners.before_use()
         deadline_s = None if timeout is None else time.monotonic() + timeout
         while True:
-            self._flush()
+            self._interruptible(self._lanes.flush)
             with self._lock:
                 if condition():
                     return True
@@ -285,10 +291,6 @@ class Deferred:
                         self._waiters.remove(has_changed)
             self._client.check_process()
 
-    def _flush(self) -> None:
-        for lane in self._lanes.running:
-            self._hand_over(lane.flush)
-
     def _tell(self) -> None:
         """With the lock held: writes have ended."""
         if self._waiters:
@@ -297,15 +299,15 @@ class Deferred:
                 each.set()
 
     def _bad(self) -> list[Write]:
-        """What has ended badly, and was not told."""
+        """Writes that have ended badly, and that no error has named."""
         with self._lock:
-            bad = [write for running in self._lanes.running for write in running.lane.bad]
-        return list(dict.fromkeys(bad))
+            bad = [*dict.fromkeys(self._lanes.bad)]
+        return bad  # noqa: RET504 - inside, a signal handler's exception could keep the lock
 
     def _forget(self, told: list[Write]) -> None:
+        known = set(told)
         with self._lock:
-            for running in self._lanes.running:
-                running.lane.forget(told)
+            self._lanes.bad = [write for write in self._lanes.bad if write not in known]
 
     def _error(self, bad: list[Write]) -> DeferredError:
         unchroot = self._client.unchroot
@@ -332,26 +334,26 @@ class Deferred:
         try:
             self.barrier(timeout)
         except DeferredError:
-            self._remove_lanes()
+            self._remove()
             raise
-        self._remove_lanes()
+        self._remove()
 
-    def _remove_lanes(self) -> None:
-        with self._lock:
-            self._hand_over(self._lanes.remove)
-        self._client.forget_deferred(self, self._deferrals)
+    def _remove(self) -> None:
+        self._interruptible(self._lanes.enter, self._lanes.remove)
+        self._client.forget_deferred(self)
 
     def abandon(self, timeout: float) -> None:
         """Wait for so long, then give up what is pending. Called by the client, too, when it stops."""
+        self._client.check_process()  # first, as above
         with self._lock:
             self._lanes.ended = self._lanes.ended or "closed"
         if not self.wait_until(lambda: not self.pending, timeout):
-            for lane in self._lanes.running:
-                self._hand_over(lane.end, ConnectionClosedError("nobody waits for it any longer"))
+            why = ConnectionClosedError("nobody waits for it any longer")
+            self._interruptible(self._lanes.enter, self._lanes.end, why)
         if bad := self._bad():
             self._client.logger.error("Not done, and no barrier has said so: %s", self._error(bad))
             self._forget(bad)
-        self._remove_lanes()
+        self._remove()
 
     def __enter__(self) -> Deferred:
         return self
@@ -372,3 +374,76 @@ class Deferred:
             if kind is None:
                 raise
             self._client.logger.error("Deferred writes, after another error: %s", mine)
+
+
+class DefersWrites(Ensembles):
+    """A client that defers writes."""
+
+    _own_operations: OwnOperations | None = None  # while there are deferred writes
+    _deferred: tuple[Deferred, ...] = ()
+    _deferred_lock: Any  # of these two, and of all lanes; a thread may take it again
+
+    def deferred(
+        self,
+        max_pending: int = 10_000,
+        linger_s: float = 0.002,
+        on_error: Literal["stop", "skip"] = "stop",
+        guard: str | None = None,
+    ) -> Deferred:
+        """Writes that are **not durable, and not visible to other clients, until the barrier**: :class:`Deferred`.
+
+        :param max_pending: so many writes may be pending; then calls wait.
+        :param linger_s: seconds after which a batch that is not full is sent.
+        :param on_error: when a write is refused: ``"stop"``: nothing behind it is done on its ensemble;
+            ``"skip"``: the rest follows.
+        :param guard: the path of a znode without which no batch is done, such as the contender of a lock. It stops
+            the lane when it is missing. All writes must be on its ensemble.
+        :raises TypeError: an option has the wrong type. :raises ValueError: an option is out of range.
+        :raises ConnectionClosedError: the client is not connected.
+        :raises ConfigurationError: the client was made with ``consistency="total"``.
+        """
+        self.check_process()
+        if guard is not None and not isinstance(guard, str):
+            raise TypeError("Invalid type for 'guard' (string expected: the path of a znode)")
+        if isinstance(max_pending, bool) or not isinstance(max_pending, int):
+            raise TypeError(f"max_pending must be a whole number, not {max_pending!r}")
+        if max_pending < 1:
+            raise ValueError(f"max_pending must be at least 1, not {max_pending!r}")
+        if isinstance(linger_s, bool) or not isinstance(linger_s, int | float):
+            raise TypeError(f"linger_s must be a number, not {linger_s!r}")
+        if not linger_s >= 0:
+            raise ValueError(f"linger_s must not be below 0, not {linger_s!r}")
+        if on_error not in ("stop", "skip"):
+            raise ValueError(f"on_error must be 'stop' or 'skip', not {on_error!r}")
+        session = self._session
+        if session is None or session.driver is None or self._state in CLOSED_ERRORS:
+            raise ConnectionClosedError("the client is not connected: start it")
+        if self.has_total_order:
+            raise ConfigurationError("writes of a client with consistency='total' cannot be deferred")
+        with self._deferred_lock:
+            own = self._own_operations
+            if own is None or own.session is not session:
+                patience_s, acl = self._session_timeout / 1000, own_acl(self.auth_data)
+                own = OwnOperations(session, self._runtime, patience_s, acl, self._deferred_lock)
+            made = Deferred(self, own, max_pending, linger_s, on_error == "skip", guard)
+            self._own_operations = own
+            self._deferred = (*self._deferred, made)
+        try:
+            made.locate_guard()
+        except BaseException:
+            made.abandon(0)
+            raise
+        return made
+
+    def forget_deferred(self, deferred: Deferred) -> None:
+        """It is closed."""
+        with self._deferred_lock:
+            self._deferred = tuple(each for each in self._deferred if each is not deferred)
+            if not self._deferred:
+                self._own_operations = None
+
+    def _end_deferred(self) -> None:
+        """The client is about to stop: wait for what is pending, for the session timeout at most."""
+        deadline_s = time.monotonic() + self._session_timeout / 1000
+        for each in self._deferred:
+            each.abandon(deadline_s - time.monotonic())

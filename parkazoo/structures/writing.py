@@ -14,8 +14,8 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 
+from parkazoo.engine.deferred.writes import MOST_BYTES, OVERHEAD_BYTES
 from parkazoo.errors import AnswerLostError, OutcomeUnknown, PartlyDoneError, RequestTooLargeError
-from parkazoo.protocol.deferral import MOST_BYTES, OVERHEAD_BYTES
 from parkazoo.protocol.steps import failure
 from parkazoo.recipe.exactly_once import may_be_done
 from parkazoo.structures.deferred import NAMED

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from parkazoo.engine.deferrals import Deferrals
-from parkazoo.engine.deferring import Lanes, RunningLane
+from kazoo.exceptions import ConnectionLoss, SessionExpiredError
+
+from parkazoo.engine.deferred.lanes import Lane
+from parkazoo.engine.deferred.marker import LaneMarker
+from parkazoo.engine.deferred.own_operations import OwnOperations
+from parkazoo.engine.deferred.writes import COMMITTED, Batch, Write
+from parkazoo.kazoo_private import SetData
 from parkazoo.protocol import chain
-from parkazoo.protocol.deferral import Lane
+from parkazoo.protocol.chain import ChainedBatch, Landed
 from parkazoo.protocol.grown import batches, claims, multi
 from tests.explore.lanes import World
-from tests.explore.mutation import Mutation, reworded
+from tests.explore.mutation import Mutation, instead, reworded
+
+Right = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -22,12 +31,129 @@ class LaneMutant(Mutation):
     violation: str
 
 
+def fget(owned: Any) -> Right:
+    """The function of a property."""
+    found: Right = owned.fget
+    return found
+
+
+def for_any_version(right: Right) -> Any:
+    return property(lambda batch: SetData(batch.marker.path, batch.data, -1))
+
+
+def without_guard(right: Right) -> Any:
+    return property(lambda batch: [*batch.writes])
+
+
+def from_the_batch_before(right: Right) -> Right:
+    def settled(lane: Lane, count: int, error: Exception | None = None) -> None:
+        lane.marker.base = max(count - 1, 0)
+        right(lane, lane.marker.base, error)
+
+    return settled
+
+
+def from_the_batch_behind(right: Right) -> Right:
+    def settled(lane: Lane, count: int, error: Exception | None = None) -> None:
+        while lane._flight and lane._flight[0].number <= count:
+            lane._end(lane._flight.popleft().writes, COMMITTED)
+        right(lane, count, error)
+
+    return settled
+
+
+def in_the_next_session(right: Right) -> Right:
+    def settled(lane: Lane, count: int, error: Exception | None = None) -> None:
+        if isinstance(error, SessionExpiredError):
+            lane._lanes.client, error = lane._lanes.own.session.number, None
+        right(lane, count, error)
+
+    return settled
+
+
+def lost_is_refused(right: Right) -> Right:
+    def answered(lane: Lane, batch: Batch, answer: Landed | Exception) -> None:
+        right(lane, batch, Landed(0, answer) if isinstance(answer, ConnectionLoss) else answer)
+
+    return answered
+
+
+def elsewhere_is_refused(right: Right) -> Right:
+    def answered(lane: Lane, batch: Batch, answer: Landed | Exception) -> None:
+        right(lane, batch, answer._replace(elsewhere=-1) if isinstance(answer, Landed) else answer)
+
+    return answered
+
+
+def without_those_in_front(right: Right) -> Right:
+    def leave_out(lane: Lane, batch: Batch, at: int, error: Exception) -> None:
+        del batch.writes[:at]
+        right(lane, batch, 0, error)
+
+    return leave_out
+
+
+def without_the_first(right: Right) -> Right:
+    def take_in(lane: Lane, writes: list[Write]) -> None:
+        right(lane, writes[1:])
+
+    return take_in
+
+
+def left_in_place(right: Right) -> Right:
+    def move(lane: Lane, directory: str, ensemble: int) -> None:
+        before = [Batch(batch.writes) for batch in lane._again]
+        right(lane, directory, ensemble)
+        lane._again = deque(before)
+
+    return move
+
+
+def only_the_first(right: Right) -> Right:
+    def move(lane: Lane, directory: str, ensemble: int) -> None:
+        again, waiting, size = lane._again, lane._waiting, lane._waiting_bytes
+        lane._again, lane._waiting = deque([Batch(again[0].writes[:1])]), deque()
+        right(lane, directory, ensemble)
+        del again[0].writes[0]
+        lane._again = deque(batch for batch in again if batch.writes)
+        lane._waiting, lane._waiting_bytes = waiting, size
+
+    return move
+
+
+def at_its_guess(right: Right) -> Right:
+    def found(world: World, ensemble: int | Exception | None) -> None:
+        directory = world.writes[world.issued].request.path.rpartition("/")[0]
+        guessed = world.driver.context.known(directory).mirror.ensemble
+        right(world, guessed if ensemble is None else ensemble)
+
+    return found
+
+
+def unless_asked(right: Right) -> Right:
+    def remove(marker: LaneMarker) -> None:
+        if not marker.is_asked:
+            right(marker)
+
+    return remove
+
+
+def of_the_last_alone(right: Right) -> Right:
+    def remove_all(marker: LaneMarker) -> None:
+        del marker._left[:-1]
+        right(marker)
+
+    return remove_all
+
+
+def nothing(right: Right) -> Right:
+    return lambda *_: None
+
+
 LANDED, READS = "landed: ", "does not see"
 SEND = "at, error = failure((yield from ask(ensemble, kind(multi))))"
 LANE_MUTANTS: Mapping[str, LaneMutant] = {
-    "no chain": LaneMutant(
-        reworded(RunningLane._send, ["version = batch.number - self.lane.base", "version = -1"]), "refused", LANDED
-    ),
+    "no chain": LaneMutant(instead(fget(ChainedBatch.step), for_any_version), "refused", LANDED),
     "the marker is not in the same multi": LaneMutant(
         reworded(
             chain._chained,
@@ -36,28 +162,12 @@ LANE_MUTANTS: Mapping[str, LaneMutant] = {
         "puts",
         READS,
     ),
-    "sent again from the batch before": LaneMutant(
-        reworded(Lane.settled, ["self._flight[0].number < count", "self._flight[0].number < count - 1"]),
-        "puts",
-        LANDED,
-    ),
+    "sent again from the batch before": LaneMutant(instead(Lane.settled, from_the_batch_before), "puts", LANDED),
     "sent again from the batch behind": LaneMutant(
-        reworded(Lane.settled, ["self._flight[0].number < count", "self._flight[0].number <= count"]),
-        "puts",
-        "write 2 is committed",
+        instead(Lane.settled, from_the_batch_behind), "puts", "write 2 is committed"
     ),
     "sent again after the expiry": LaneMutant(
-        reworded(
-            RunningLane._told,
-            [
-                "is_over = self._session.number != self._client",
-                "is_over = False; self._client = self._session.number",
-                "self._question = None",
-                "self._question = None; self.lane._is_lost = False",
-            ],
-        ),
-        "expiry",
-        "sent after the expiry",
+        instead(Lane.settled, in_the_next_session), "expiry", "sent after the expiry"
     ),
     "the old marker stays": LaneMutant(
         reworded(chain.replace_marker, ["[Delete(path, old[1].version), create]", "[create]"]), "puts", LANDED
@@ -66,59 +176,27 @@ LANE_MUTANTS: Mapping[str, LaneMutant] = {
         reworded(chain.replace_marker, ["_base(old[0]) + old[1].version", "old[1].version"]), "two losses", LANDED
     ),
     "a lost batch counts as refused": LaneMutant(
-        reworded(
-            Lane._resolve,
-            [
-                "any(each.outcome is Outcome.LOST for each in self._flight)",
-                "False",
-                "first is None or is_lost or first.outcome not in (Outcome.FAILED, Outcome.APART)",
-                "first is None or is_lost",
-                "first.outcome is Outcome.FAILED",
-                "first.outcome is not Outcome.APART",
-            ],
-        ),
-        "puts",
-        "only these have landed",
+        instead(Lane.answered, lost_is_refused), "puts", "write 0 is failed"
     ),
-    "reads do not wait": LaneMutant(
-        reworded(Deferrals.hold, ["if self._early is not self._opening:", "if True:"]), "puts", READS
-    ),
+    "reads do not wait": LaneMutant(instead(OwnOperations.changed, nothing), "puts", READS),
     "a refused batch is left out whole": LaneMutant(
-        reworded(Lane._leave_out, ["batch.writes[:at] + behind", "behind"]), "refused in a batch", LANDED
+        instead(Lane._leave_out, without_those_in_front), "refused in a batch", LANDED
     ),
-    "no guard": LaneMutant(
-        reworded(RunningLane._send, ["self._guard, requests", "None, requests"]), "guard", "without its guard"
-    ),
+    "no guard": LaneMutant(instead(fget(ChainedBatch.operations), without_guard), "guard", "without its guard"),
     "what is not found is not proved": LaneMutant(
         reworded(batches.chained, ["if not at or not isinstance(error, NoNodeError):", "if True:"]),
         "a wrong hint",
         "write 0 is failed",
     ),
     "what is elsewhere is refused": LaneMutant(
-        reworded(Lane._resolve, ["first.outcome is Outcome.FAILED:", "True:"]), "another life", "write 0 is failed"
+        instead(Lane.answered, elsewhere_is_refused), "another life", "write 0 is failed"
     ),
-    "what is elsewhere is lost": LaneMutant(
-        reworded(Lanes.move, ["take_in(writes)", "take_in(writes[1:])"]), "another life", LANDED
-    ),
+    "what is elsewhere is lost": LaneMutant(instead(Lane._take_in, without_the_first), "another life", LANDED),
     "what is elsewhere is left in place too": LaneMutant(
-        reworded(
-            Lane._give_up_directory,
-            ["batch.writes = [write for write in batch.writes if not is_inside(write)]", "pass"],
-        ),
-        "a wrong hint",
-        LANDED,
+        instead(Lane._move, left_in_place), "a wrong hint", LANDED
     ),
     "only what is in front goes elsewhere": LaneMutant(
-        reworded(
-            Lane._give_up_directory,
-            [
-                "self.moved.append(Moved(directory, ensemble, inside))",
-                "del inside[1:]; is_inside = inside.__contains__; "
-                "self.moved.append(Moved(directory, ensemble, inside))",
-            ],
-        ),
-        "another life, and more is written",
-        LANDED,
+        instead(Lane._move, only_the_first), "another life, and more is written", LANDED
     ),
     "a create does not ask for the proof": LaneMutant(
         reworded(
@@ -145,23 +223,13 @@ LANE_MUTANTS: Mapping[str, LaneMutant] = {
         READS,
     ),
     "a directory that is still to be made is not waited for": LaneMutant(
-        reworded(World._found, ["ensemble is None and self.lanes.pending", "False"]),
-        "a directory of its own",
-        "is failed",
+        instead(World._found, at_its_guess), "a directory of its own", "is failed"
     ),
     "a marker that comes behind the end stays": LaneMutant(
-        reworded(RunningLane._told, ["if self._is_removed:", "if False:"]),
-        "closed after the expiry",
-        "markers are left",
+        instead(LaneMarker.remove, unless_asked), "closed after the expiry", "markers are left"
     ),
-    "a marker's delete is lost": LaneMutant(
-        reworded(RunningLane._removed, ["if isinstance(answer, DISCONNECTED):", "if False:"]),
-        "closed",
-        "markers are left",
-    ),
+    "a marker's delete is lost": LaneMutant(instead(LaneMarker._removed, nothing), "closed", "markers are left"),
     "a marker whose answer was lost is forgotten": LaneMutant(
-        reworded(RunningLane._remove_markers, ["for marker in self._left:", "for marker in self._left[-1:]:"]),
-        "closed",
-        "markers are left",
+        instead(LaneMarker._remove_all, of_the_last_alone), "closed", "markers are left"
     ),
 }

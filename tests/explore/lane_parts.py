@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from parkazoo.engine.deferring import PAUSE_S
+from parkazoo.engine.deferred.marker import PAUSE_S
 from parkazoo.engine.driver import Driver
 from parkazoo.kazoo_private import SetData, Transaction
 from parkazoo.protocol.steps import Request

@@ -18,13 +18,14 @@ from unittest.mock import patch
 from kazoo.exceptions import ConnectionLoss, SessionExpiredError
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from parkazoo.engine.deferrals import Deferrals
-from parkazoo.engine.deferring import DISCONNECTED, Lanes
+from parkazoo.engine.deferred import lanes
+from parkazoo.engine.deferred.lanes import Lanes
+from parkazoo.engine.deferred.marker import DISCONNECTED
+from parkazoo.engine.deferred.own_operations import OwnOperations
+from parkazoo.engine.deferred.writes import COMMITTED, DROPPED, FAILED, Write, directory_of
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer
 from parkazoo.kazoo_private import Create, GetData, Transaction
-from parkazoo.protocol import deferral
-from parkazoo.protocol.deferral import COMMITTED, DROPPED, FAILED, Write
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.grown import batches
 from parkazoo.protocol.grown.claims import GROWN_PLANS
@@ -74,10 +75,10 @@ class World:
         if program.pins and program.pins.form is not Form.PLAIN:
             self._begin_form(program.pins.form)
         session: Any = self.session
-        self.deferrals = Deferrals(session, self.runtime, PATIENCE_S, OPEN_ACL_UNSAFE, nullcontext())  # type: ignore[arg-type]
+        self.own = OwnOperations(session, self.runtime, PATIENCE_S, OPEN_ACL_UNSAFE, nullcontext())  # type: ignore[arg-type]
         self.writes = [Write(request, len(request.path)) for request in program.writes]
         self.read = Result()
-        self.lanes = Lanes(self.deferrals, nullcontext(), program.skips, program.guard, 0.0, self._go_on)
+        self.lanes = Lanes(self.own, program.skips, program.guard, 0.0, self._go_on)
         self.reads = 2 if program.reads and program.later else 1 if program.reads else 0
         self.issued, self.may_issue = 0, len(self.writes) - program.later
         self.is_asking = self.waits_for_all = False
@@ -96,16 +97,16 @@ class World:
         self.may_issue += more
         while self.issued < self.may_issue:
             write, context = self.writes[self.issued], self.driver.context
-            directory = split(write.request.path)[0]
+            directory = directory_of(write.request.path)
             if directory not in self.lanes.of:
                 if isinstance(context, GrownContext):
                     self._flush()
                     self.is_asking = True
                     self.driver.run(batches.find_children(context, directory), OnAnswer(self._found))
                     return
-                self.lanes.assign(directory, context.known(directory).mirror.ensemble)
+                self.lanes.enter(self.lanes.assign, directory, context.known(directory).mirror.ensemble)
             self.issued += 1
-            self.lanes.of[directory].add(write)
+            self.lanes.enter(self.lanes.of[directory].put, directory, write)
         self._flush()
         if self.program.reads and not self.program.later:
             self._read()
@@ -114,7 +115,7 @@ class World:
         """The last one is judged. One before it tells the client where its directory is."""
         self.reads -= 1
         path, reply = (DC, Result()) if self.reads else (str(self.program.reads), self.read)
-        self.deferrals.call(GetData(path, None), reply)
+        self.own.call(GetData(path, None), reply)
 
     def _found(self, ensemble: int | Exception | None) -> None:
         self.is_asking = False
@@ -126,12 +127,11 @@ class World:
         else:
             assert not isinstance(ensemble, Exception), ensemble
             where = self.driver.context.known(directory).mirror.ensemble if ensemble is None else ensemble
-            self.lanes.assign(directory, where)
+            self.lanes.enter(self.lanes.assign, directory, where)
             self._issue()
 
     def _flush(self) -> None:
-        for lane in self.lanes.running:
-            lane.flush()
+        self.lanes.flush()
 
     # ---- moves -------------------------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ class World:
 
     def _close(self) -> None:
         self.lanes.ended = "closed"
-        self.lanes.remove()
+        self.lanes.enter(self.lanes.remove)
 
     def _make_again(self) -> None:
         """By another client, at once; or one request after the other, if that may be seen."""
@@ -229,8 +229,8 @@ class World:
         for port in self.ports:
             port.has_expired = True
             port.break_off(SessionExpiredError)
-        for lane in self.deferrals.lanes:
-            lane.flush()
+        for lanes_of_one in self.own.lanes:
+            lanes_of_one.flush()
 
     def _meddle(self) -> None:
         self.has_meddled = True
@@ -340,8 +340,8 @@ class World:
         closed = self.lanes.ended, frozenset(self.late_markers)
         user = self.issued, self.reads, self.is_asking, self.waits_for_all, self._form
         lanes = tuple(
-            (each.ensemble, each.lane.phase, tuple((batch.number, batch.outcome) for batch in each.lane._flight))
-            for each in self.lanes.running
+            (each.ensemble, each.phase, repr([(batch.number, batch.answer) for batch in each._flight]))
+            for each in self.lanes.all
         )
         of = tuple((directory, lane.ensemble) for directory, lane in self.lanes.of.items())
         hints = repr(vars(getattr(self.driver.context, "places", self.driver)).get("_hints"))
@@ -372,7 +372,7 @@ class LaneExplorer:
 
     def explore(self) -> None:
         """:raises Violation: with the moves that lead to it."""
-        with patch.object(deferral, "MOST_WRITES", self._program.batch):
+        with patch.object(lanes, "MOST_WRITES", self._program.batch):
             waiting: list[tuple[str, ...]] = [()]
             while waiting:
                 waiting += self._visit(waiting.pop())

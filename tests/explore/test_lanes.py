@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import unittest
 
+from parkazoo.engine.deferred.writes import Write
 from parkazoo.kazoo_private import SetData
-from parkazoo.protocol.deferral import Write
 from tests.explore.grown import D
 from tests.explore.lane_mutants import LANE_MUTANTS
 from tests.explore.lane_programs import PROGRAMS
@@ -41,10 +41,10 @@ class TestLanes(unittest.TestCase):
         old = world.lanes.of[D]
         while world.lanes.of[D] is old:
             next(move for name, move in world.moves().items() if name.startswith(("serve", "answer")))()
-        new, pending = world.lanes.of[D].lane, old.lane.pending
+        new, pending = world.lanes.of[D], old.pending
         before = new.pending
-        old.add(Write(SetData(f"{D}/x", b"late", -1), 1))
-        self.assertEqual((old.lane.pending, new.pending), (pending, before + 1))
+        old.put(D, Write(SetData(f"{D}/x", b"late", -1), 1))
+        self.assertEqual((old.pending, new.pending), (pending, before + 1))
 
     def test_each_mutant_is_found(self) -> None:
         self.assertEqual(len(LANE_MUTANTS), COUNT)

@@ -10,39 +10,61 @@ from unittest.mock import patch
 
 from kazoo.exceptions import ConnectionLoss
 
-from parkazoo.engine import deferrals, deferring, driver
-from parkazoo.engine.deferring import Lanes, RunningLane
-from parkazoo.protocol import chain, deferral
-from parkazoo.protocol.deferral import COMMITTED, DROPPED, FAILED, PENDING, Lane
-from tests.explore.lane_mutants import LaneMutant
+from parkazoo.engine import driver
+from parkazoo.engine.deferred import lanes, marker, own_operations, writes
+from parkazoo.engine.deferred.lanes import Lane, Lanes, Phase
+from parkazoo.engine.deferred.writes import COMMITTED, DROPPED, FAILED, PENDING, Batch
+from parkazoo.protocol import chain
+from tests.explore.lane_mutants import LaneMutant, Right, nothing
 from tests.explore.lane_programs import PROGRAMS, Program
 from tests.explore.lanes import Violation, World
-from tests.explore.mutation import reworded
+from tests.explore.mutation import instead
 from tests.interruption import Interruption, interrupted, where_signals_come
 
-FILES = {str(module.__file__) for module in (deferrals, deferring, driver, chain, deferral)}
+FILES = {str(module.__file__) for module in (lanes, marker, own_operations, writes, driver, chain)}
 MOST_MOVES = 1000
 MOST_SECOND, STEP = 30, 7
+
+
+def opened(right: Right) -> Right:
+    def break_off(lane: Lane, error: Exception) -> None:
+        right(lane, error)
+        if lane.phase is Phase.SETTLING:
+            lane.phase = Phase.OPEN
+
+    return break_off
+
+
+def asked_once(right: Right) -> Right:
+    def settle(lane: Lane) -> None:
+        if not lane.marker.is_asked:
+            right(lane)
+
+    return settle
+
+
+def out_first(right: Right) -> Right:
+    def take(lane: Lane) -> Batch | None:
+        is_ready = lane.phase is Phase.OPEN and lane.error is None and lane._waiting
+        if lane._again or not (is_ready and (lane._is_urgent or lane._is_full)):
+            found: Batch | None = right(lane)
+            return found
+        batch = Batch(lane._first_waiting())
+        for write in batch.writes:
+            lane._waiting.popleft()
+            lane._waiting_bytes -= write.size
+        lane._begin_flight(batch)
+        return batch
+
+    return take
+
+
 MUTANTS = {
-    "the lane goes on": LaneMutant(reworded(RunningLane.add, ["lanes.torn = error", "pass"]), "puts", "pending"),
-    "the marker is not asked": LaneMutant(
-        reworded(Lane.break_off, ["self.phase = Phase.SETTLING", "self.phase = Phase.OPEN"]), "puts", "pending"
-    ),
-    "the marker is not asked again": LaneMutant(
-        reworded(RunningLane.settle, ["self._question = None", "pass"]), "puts", "in doubt"
-    ),
+    "the lane goes on": LaneMutant(instead(Lanes.mend, nothing), "puts", "in doubt"),
+    "the marker is not asked": LaneMutant(instead(Lane.break_off, opened), "puts", "pending"),
+    "the marker is not asked again": LaneMutant(instead(Lane.settle, asked_once), "puts", "in doubt"),
     "out of the queue before it is in flight": LaneMutant(
-        reworded(
-            Lane.take,
-            [
-                "self._begin_flight(batch := Batch(self._first_waiting()))",
-                "batch = Batch(self._first_waiting())",
-                "self._waiting_bytes -= write.size",
-                "self._waiting_bytes -= write.size\n        self._begin_flight(batch)",
-            ],
-        ),
-        "refused in a batch, stop",
-        "write 0 is pending",
+        instead(Lane._take, out_first), "refused in a batch, stop", "write 0 is pending"
     ),
 }
 
@@ -102,7 +124,7 @@ class Interrupted(World):
     def judge_end(self) -> None:
         if self.lanes.pending:
             raise Violation(f"{self.lanes.pending} are pending")
-        if any(running.is_in_doubt for running in self.lanes.running) or self.deferrals._early:
+        if self.lanes.is_in_doubt or self.own._kept is not None:
             raise Violation("a lane is in doubt, or operations wait")
         for number, write in enumerate(self.writes):
             is_in, is_refused = number in self.applied, number in self.program.refused
@@ -119,7 +141,7 @@ class TestInterrupted(unittest.TestCase):
             program = PROGRAMS[name]._replace(reads=None)
             if program.pins is not None:
                 program = program._replace(writes=program.writes[::2])
-            with self.subTest(name), patch.object(deferral, "MOST_WRITES", program.batch):
+            with self.subTest(name), patch.object(lanes, "MOST_WRITES", program.batch):
                 count = sum(self.check_each(program, moves) for moves in before_puts(program))
                 self.assertGreater(count, 300)
 
@@ -128,17 +150,17 @@ class TestInterrupted(unittest.TestCase):
         mend, count, second = Lanes.mend, 0, 0
         seen: list[Lanes] = []
 
-        def mend_and_be_interrupted(lanes: Lanes) -> None:
-            if lanes.torn is None or lanes in seen:
-                mend(lanes)
+        def mend_and_be_interrupted(torn: Lanes) -> None:
+            if torn in seen:
+                mend(torn)
                 return
-            seen.append(lanes)
-            if interrupted(partial(mend, lanes), second, FILES, where_signals_come_but_on_the_loop):
+            seen.append(torn)
+            if interrupted(partial(mend, torn), second, FILES, where_signals_come_but_on_the_loop):
                 raise Interruption
 
         program = PROGRAMS["puts"]._replace(reads=None)
         with (
-            patch.object(deferral, "MOST_WRITES", program.batch),
+            patch.object(lanes, "MOST_WRITES", program.batch),
             patch.object(Lanes, "mend", mend_and_be_interrupted),
         ):
             for moves in before_puts(program):
@@ -152,7 +174,7 @@ class TestInterrupted(unittest.TestCase):
             program = PROGRAMS[mutant.program]._replace(reads=None)
             with (
                 self.subTest(name),
-                patch.object(deferral, "MOST_WRITES", program.batch),
+                patch.object(lanes, "MOST_WRITES", program.batch),
                 mutant.applied(name),
                 self.assertRaisesRegex(Violation, mutant.violation),
             ):
@@ -186,7 +208,7 @@ def before_puts(program: Program) -> Iterator[tuple[str, ...]]:
             continue
         seen.add(key)
         next_moves = world.moves()
-        if any(running.lane.error for running in world.lanes.running):
+        if any(lane.error for lane in world.lanes.all):
             next_moves.pop("put", None)  # it raises DeferredError
         waiting += [(*moves, name) for name in next_moves]
         if "put" in next_moves:

@@ -148,8 +148,8 @@ class TestDeferred(DeferredCase):
         """They are closed when a write has found its lane."""
         find_lane = later._lane_of
 
-        def found_late(request: Any) -> Any:
-            lane = find_lane(request)
+        def found_late(*about: str) -> Any:
+            lane = find_lane(*about)
             later.close(DEADLINE_S)
             return lane
 

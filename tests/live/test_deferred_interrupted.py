@@ -8,22 +8,23 @@ from functools import partial
 from typing import Any
 
 from parkazoo import DeferredError
-from parkazoo.engine import deferrals, deferring, driver
-from parkazoo.protocol import deferral
+from parkazoo.engine import driver
+from parkazoo.engine.deferred import lanes, marker, own_operations, writes
 from parkazoo.structures import deferred
 from parkazoo.wire import exchange, link
 from tests.interruption import interrupted, where_signals_come
 from tests.live.test_deferred import DeferredCase
 from tests.live.world import DEADLINE_S, wait_until
 
-FILES = [str(each.__file__) for each in (deferrals, deferring, driver, deferral, deferred, exchange, link)]
-STEP = 7  # of the points, each of which costs a connection
+MODULES = (lanes, marker, own_operations, writes, driver, deferred, exchange, link)
+FILES = [str(each.__file__) for each in MODULES]
+STEP = 5  # of the points, each of which costs a connection
 BATCH = 63  # one less than fill it
 
 
 class TestInterrupted(DeferredCase):
     def check_put(self, behind: int) -> int:
-        """Interrupt a put behind so many others, at each seventh point; how often that was."""
+        """Interrupt a put behind so many others, at each fifth point; how often that was."""
         for count, point in enumerate(itertools.count(1, STEP)):
             later = self.client.deferred(linger_s=DEADLINE_S)
             path = self.other.create(f"{self.root}/{behind}-{point}")

@@ -99,7 +99,7 @@ INTERNAL = {
         "with_form",
         "with_hosts",
     },
-    Deferred: {"abandon", "wait_until"},
+    Deferred: {"abandon", "locate_guard", "wait_until"},
     DistributedDict: set(),
     LocalCluster: {"detach"},
     Spread: {"bucket", "called", "describe_other", "number_of", "verify"},

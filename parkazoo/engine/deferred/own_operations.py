@@ -1,0 +1,111 @@
+"""A client's own operations while it has deferred writes: they see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, Protocol
+
+from parkazoo.engine.driver import Driver
+from parkazoo.engine.ports import Reply, Runtime
+from parkazoo.engine.session import Session
+from parkazoo.protocol.steps import Request
+
+
+class _Lanes(Protocol):
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether a lane does not know which of its batches are in."""
+
+    def flush(self) -> None:
+        """Put everything on the wire, as soon as the lanes are out of doubt."""
+
+
+class OwnOperations:
+    """Passes on a client's own operations as long as it has a ``client.deferred()``.
+
+    An operation first puts on the wire what the lanes have not sent yet. While a lane is in doubt, operations
+    wait, because they would not see what the lane sends again. They wait for the session timeout at most.
+
+    :param acl: of markers.
+    :param lock: of all lanes; the thread that holds it may take it again. Nothing blocks while it is held.
+    :ivar lanes: of each ``client.deferred()``.
+    """
+
+    def __init__(
+        self,
+        session: Session[Any],
+        runtime: Runtime,
+        patience_s: float,
+        acl: Any,
+        lock: AbstractContextManager[Any],
+    ) -> None:
+        self.session = session
+        self.runtime = runtime
+        self.acl = acl
+        self.lock = lock
+        self.lanes: tuple[_Lanes, ...] = ()
+        self._patience_s = patience_s
+        self._kept: list[tuple[Request, Reply | None]] | None = None  # None: nothing waits
+        self._doubt: object | None = None  # another one for each time in which operations wait
+
+    @property
+    def driver(self) -> Driver:
+        driver = self.session.driver
+        assert driver is not None
+        return driver
+
+    def call(self, request: Request, reply: Reply | None) -> None:
+        """Issue an operation. Any thread may call."""
+        for lanes in self.lanes:
+            lanes.flush()
+        if self._kept is not None:
+            with self.lock:
+                if self._kept is not None:
+                    self._kept.append((request, reply))
+                    return
+        self.session.call(request, reply)
+
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        """As the runtime's; any thread may ask for it."""
+
+        def begin() -> None:
+            self.runtime.call_later(delay_s, call)
+
+        self.runtime.call(begin)
+
+    def changed(self, is_in_doubt: bool) -> None:
+        """Keep operations, or pass them on, after a lane has changed. The caller holds the lock."""
+        if not is_in_doubt:
+            if self._kept is not None:
+                self.runtime.call(self._release)
+        elif self._doubt is None:
+            doubt = object()
+            self.call_later(self._patience_s, partial(self._pass_on, doubt))
+            if self._kept is None:
+                self._kept = []
+            self._doubt = doubt
+
+    def _release(self) -> None:
+        """On the loop, where no signal handler raises."""
+        with self.lock:
+            doubt = self._doubt
+            if any(lanes.is_in_doubt for lanes in self.lanes):
+                return
+        self._pass_on(doubt)
+
+    def _pass_on(self, doubt: object | None) -> None:
+        """On the loop: pass on what is kept, unless that was done since this doubt began."""
+        with self.lock:
+            if doubt is not self._doubt:
+                return
+            self._doubt = None  # a lane that gets in doubt from now on keeps what comes
+        while self._doubt is None:
+            with self.lock:
+                kept, self._kept = self._kept, []
+                if not kept:
+                    self._kept = None
+                    return
+            for request, reply in kept:
+                self.session.call(request, reply)
