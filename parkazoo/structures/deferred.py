@@ -1,4 +1,4 @@
-"""Deferred writes: writes that need not be waited for."""
+"""Deferred writes: writes that a program issues without waiting for each."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ T = TypeVar("T")
 
 
 class Ticket(Write):
-    """One deferred write, and what has become of it.
+    """Shows the outcome of one deferred write.
 
-    :ivar state: ``"pending"``; ``"committed"``: it is done; ``"failed"``: the server has refused it;
-        ``"dropped"``: it was not done, and will not be; ``"unknown"``: no one knows, see :class:`DeferredError`.
-    :ivar error: why it is none of the first two; None otherwise.
+    :ivar state: ``"pending"``; ``"committed"``: it is done; ``"failed"``: the server refused it; ``"dropped"``: it
+        was not done, and will not be; ``"unknown"``: it may have been done, see :class:`DeferredError`.
+    :ivar error: the reason for one of the last three; None otherwise.
     """
 
     __slots__ = ("_deferred",)
@@ -56,10 +56,10 @@ class Ticket(Write):
     _deferred: Deferred
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Put the write on the wire, and wait until it is known what has become of it.
+        """Sends the write, and waits until its outcome is known.
 
         :param timeout: in seconds; None: as long as it takes.
-        :returns: whether that is known.
+        :returns: whether the outcome is known.
         """
         return self._deferred.wait_until(lambda: self.state != PENDING, timeout)
 
@@ -68,21 +68,21 @@ class Ticket(Write):
 
 
 class Deferred:
-    """Writes that are **not durable, and not visible to other clients, until the barrier**.
+    """Issues writes that are **not durable, and not visible to other clients, until the barrier**.
 
-    A call returns at once; the writes go to the servers in batches, which are not awaited::
+    A call returns at once; the writes go to the servers in batches, without waiting for answers::
 
         with client.deferred() as later:
             for number in range(10_000):
                 later.put(f"/counts/{number}", b"7")
-        # here all of them are done, or DeferredError has said which are not
+        # here all of them are done, or DeferredError names those that are not
 
-    - What is done is a prefix of what was issued, for each ensemble, whatever fails. Znodes with the same parent
-      are on the same ensemble. Between ensembles there is no order. (If another client makes a directory again on
-      another ensemble, what is pending in it follows what was issued there meanwhile.)
+    - On each ensemble a prefix of the issued writes is done, whatever fails. Znodes with the same parent are on
+      the same ensemble. Between ensembles there is no order. (If another client makes a directory again on another
+      ensemble, pending writes in it follow the writes that were issued there meanwhile.)
     - Each write is done at most once; exactly once while the session lives, lost connections included.
-    - This client's own operations see them: they put what is pending on the wire first.
-    - After LOST nothing is sent any more. Tickets say what is done.
+    - This client's own operations see them, because they send all pending writes first.
+    - After LOST nothing is sent any more. Tickets show the outcomes.
     - Nothing fails silently: an error that no barrier has raised is logged at the end.
 
     Any thread may call. Made by :meth:`ParKazooClient.deferred`.
@@ -101,7 +101,7 @@ class Deferred:
         self._guarded: int | None = None
 
     def locate_guard(self) -> None:
-        """Find the ensemble to which all writes must go, before the first of them."""
+        """Finds the ensemble to which all writes must go, before the first of them."""
         if self._lanes.guard is not None:
             self._guarded = self._find(directory_of(self._lanes.guard))
 
@@ -112,31 +112,31 @@ class Deferred:
     # ---- writes ------------------------------------------------------------------------------------
 
     def put(self, path: str, value: bytes | None) -> Ticket:
-        """Set the data of a znode that is there, whatever its version.
+        """Sets the data of an existing znode, whatever its version.
 
-        :returns: the ticket; refused, it has NoNodeError or NoAuthError.
+        :returns: the ticket; its error may be NoNodeError or NoAuthError.
         :raises TypeError: path or value is of a wrong type. :raises ValueError: they are too large for ZooKeeper.
         :raises DeferredError: no more writes are taken: one was refused, the session is over, or this is closed.
-        :raises CrossEnsembleError: it is not on the guard's ensemble.
+        :raises CrossEnsembleError: the znode is not on the guard's ensemble.
         """
         return self._issue(SetData, path, value, -1)
 
     def add(self, path: str, value: bytes = b"") -> Ticket:
-        """Create a znode, with the client's default ACL. Its parent must be there.
+        """Creates a znode, with the client's default ACL. Its parent must exist.
 
-        As the first child of its directory it takes several requests, and batches behind it wait for them.
+        The first child of a directory takes several requests, and later batches wait for them.
 
-        :returns: the ticket; refused, it has NodeExistsError, NoNodeError or NoAuthError.
+        :returns: the ticket; its error may be NodeExistsError, NoNodeError or NoAuthError.
         :raises: as :meth:`put`.
         """
         return self._issue(Create, path, value, checked_acl(self._client.default_acl or None), 0)
 
     def drop(self, path: str) -> Ticket:
-        """Delete a znode without children, whatever its version.
+        """Deletes a znode without children, whatever its version.
 
-        If it has had children on another ensemble, it takes several requests, and batches behind it wait for them.
+        If it has had children on another ensemble, it takes several requests, and later batches wait for them.
 
-        :returns: the ticket; refused, it has NoNodeError, NotEmptyError or NoAuthError.
+        :returns: the ticket; its error may be NoNodeError, NotEmptyError or NoAuthError.
         :raises: as :meth:`put`.
         """
         return self._issue(Delete, path, None, -1)
@@ -194,7 +194,7 @@ class Deferred:
         return lane  # noqa: RET504 - inside, a signal handler's exception could keep the lock
 
     def _interruptible(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Make a call. If a signal handler or gevent raises in it, the client drops its connections, as always."""
+        """Makes a call. If a signal handler or gevent raises in it, the client drops its connections."""
         try:
             return call(*arguments)
         except BaseException:
@@ -208,10 +208,10 @@ class Deferred:
             raise DeferredError(f"no more deferred writes are taken: the session is over. {MAKE_OTHERS}")
 
     def _find(self, directory: str) -> int:
-        """The ensemble that holds the children of a directory.
+        """Returns the ensemble that holds the children of a directory.
 
-        Where pins decide, a client that does not know asks, behind all that it has written. If the directory is
-        not there, it asks again when that has ended.
+        If pins decide and the client does not know it, it asks, after all its pending writes were sent. If the
+        directory does not exist, it asks again when those have ended.
         """
         has_waited = False
         while isinstance(context := self._context, GrownContext):
@@ -235,16 +235,16 @@ class Deferred:
 
     @property
     def pending(self) -> int:
-        """How many writes have no outcome yet."""
+        """Returns the number of writes without an outcome."""
         return self._lanes.pending
 
     def barrier(self, timeout: float | None = None) -> None:
-        """Wait until everything issued so far is done, durable and visible to all clients.
+        """Waits until everything issued so far is done, durable and visible to all clients.
 
-        :param timeout: in seconds; None: as long as it takes. While servers are away, that is until they are back
-            or the session is over.
+        :param timeout: in seconds; None: as long as it takes. While servers are unreachable, that is until they
+            are back or the session is over.
         :raises DeferredError: it names each write since the last barrier that is not done.
-        :raises ForkError: this is a child of the process that has started the client.
+        :raises ForkError: a parent process started this client.
         :raises: the handler's ``timeout_exception``; the writes stay pending.
         """
         self._client.check_process()  # first: in a child process the lock may be held for ever
@@ -259,14 +259,14 @@ class Deferred:
                 self._forget(bad)
 
     def _await_issued(self, timeout: float | None) -> bool:
-        """Whether everything issued so far has ended in time."""
+        """Returns whether everything issued so far has ended within the timeout."""
         lanes = self._lanes
         with self._lock:
             number = next(lanes.numbers)
         return self.wait_until(lambda: all(each.has_ended(number) for each in lanes.all), timeout)
 
     def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> bool:
-        """Put all on the wire, and wait until a condition holds that the end of a write may bring about.
+        """Sends everything, and waits for a condition that the end of a write may bring about.
 
         :param condition: is called with the lock held: a write that goes from lane to lane is in one of them.
         """
@@ -299,7 +299,7 @@ class Deferred:
                 each.set()
 
     def _bad(self) -> list[Write]:
-        """Writes that have ended badly, and that no error has named."""
+        """Returns the writes that have ended badly, and that no error has named."""
         with self._lock:
             bad = [*dict.fromkeys(self._lanes.bad)]
         return bad  # noqa: RET504 - inside, a signal handler's exception could keep the lock
@@ -324,7 +324,7 @@ class Deferred:
     # ---- the end -----------------------------------------------------------------------------------
 
     def close(self, timeout: float | None = None) -> None:
-        """The last :meth:`barrier`; no more writes are taken. Closing again does nothing.
+        """Runs the last :meth:`barrier` and takes no more writes. To close again does nothing.
 
         :raises: as :meth:`barrier`. After a time-out it can be closed again.
         """
@@ -343,7 +343,7 @@ class Deferred:
         self._client.forget_deferred(self)
 
     def abandon(self, timeout: float) -> None:
-        """Wait for so long, then give up what is pending. Called by the client, too, when it stops."""
+        """Waits up to a timeout, then gives up pending writes. The client calls it, too, when it stops."""
         self._client.check_process()  # first, as above
         with self._lock:
             self._lanes.ended = self._lanes.ended or "closed"
@@ -361,9 +361,9 @@ class Deferred:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close. If the block has raised, its error goes on, and those of the writes are logged.
+        """Closes. If the block has raised, its error goes on, and errors of the writes are logged.
 
-        After ^C it waits for the session timeout at most.
+        After ^C it waits at most the session timeout.
         """
         if kind is not None and not issubclass(kind, Exception):
             self.abandon(self._client._session_timeout / 1000)
@@ -377,7 +377,7 @@ class Deferred:
 
 
 class DefersWrites(Ensembles):
-    """A client that defers writes."""
+    """Makes Deferreds of a client."""
 
     _own_operations: OwnOperations | None = None  # while there are deferred writes
     _deferred: tuple[Deferred, ...] = ()
@@ -390,14 +390,15 @@ class DefersWrites(Ensembles):
         on_error: Literal["stop", "skip"] = "stop",
         guard: str | None = None,
     ) -> Deferred:
-        """Writes that are **not durable, and not visible to other clients, until the barrier**: :class:`Deferred`.
+        """Returns a :class:`Deferred`: its writes are **not durable, and not visible to others, until the
+        barrier**.
 
-        :param max_pending: so many writes may be pending; then calls wait.
+        :param max_pending: the number of pending writes from which calls wait.
         :param linger_s: seconds after which a batch that is not full is sent.
-        :param on_error: when a write is refused: ``"stop"``: nothing behind it is done on its ensemble;
-            ``"skip"``: the rest follows.
-        :param guard: the path of a znode without which no batch is done, such as the contender of a lock. It stops
-            the lane when it is missing. All writes must be on its ensemble.
+        :param on_error: when a write is refused: ``"stop"``: no later write is done on its ensemble;
+            ``"skip"``: later ones are done.
+        :param guard: the path of a znode without which no batch is done, such as the contender of a lock. If it
+            is missing, the lane stops. All writes must be on its ensemble.
         :raises TypeError: an option has the wrong type. :raises ValueError: an option is out of range.
         :raises ConnectionClosedError: the client is not connected.
         :raises ConfigurationError: the client was made with ``consistency="total"``.
@@ -436,14 +437,14 @@ class DefersWrites(Ensembles):
         return made
 
     def forget_deferred(self, deferred: Deferred) -> None:
-        """It is closed."""
+        """Forgets a Deferred that is closed."""
         with self._deferred_lock:
             self._deferred = tuple(each for each in self._deferred if each is not deferred)
             if not self._deferred:
                 self._own_operations = None
 
     def _end_deferred(self) -> None:
-        """The client is about to stop: wait for what is pending, for the session timeout at most."""
+        """Waits for pending writes before the client stops, for at most the session timeout."""
         deadline_s = time.monotonic() + self._session_timeout / 1000
         for each in self._deferred:
             each.abandon(deadline_s - time.monotonic())
