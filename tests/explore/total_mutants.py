@@ -49,10 +49,6 @@ def grown(
     return GrownTotal(state, does, writes, sees, reads, maps, remembers, other_remembers, "lag")
 
 
-def needing_none(right: Callable[..., Guard | None]) -> Callable[..., Guard | None]:
-    return lambda heard, ensemble: right(heard, ensemble) or Guard(0)
-
-
 def in_any_lane(right: Callable[..., bool]) -> Callable[..., bool]:
     """Those of another lane need not have ended."""
 
