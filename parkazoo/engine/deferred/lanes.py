@@ -38,9 +38,9 @@ T = TypeVar("T")
 
 
 class Lanes:
-    """The lanes of one ``client.deferred()``, one for each ensemble, and to which of them each directory belongs.
+    """Holds the lanes of one ``client.deferred()``, one for each ensemble, and the lane of each directory.
 
-    A directory belongs to a lane until that lane has found its children elsewhere. Every call that changes a lane
+    A directory belongs to a lane until that lane finds its children elsewhere. Every call that changes a lane
     goes through :meth:`enter`.
 
     :param guard: the whole path of a znode without which no batch lands; None: there is none.
@@ -50,7 +50,7 @@ class Lanes:
     :ivar numbers: of writes. :ivar of: the lane of each directory in which something was written.
     :ivar bad: writes that have ended and are not COMMITTED, until an error names them. After an interruption some
         are in it twice.
-    :ivar ended: why no write is taken any more.
+    :ivar ended: the reason why no write is taken any more.
     :ivar torn: the exception that has interrupted a call, until the loop has seen to it.
     """
 
@@ -73,7 +73,7 @@ class Lanes:
 
     @property
     def pending(self) -> int:
-        """How many writes have no outcome yet."""
+        """Counts the writes without an outcome."""
         pending = 0
         for lane in self.all:
             pending += lane.pending
@@ -85,13 +85,13 @@ class Lanes:
 
     @property
     def is_over(self) -> bool:
-        """Whether the session is over."""
+        """Returns whether the session is over."""
         return self.own.session.number != self.client
 
     # ---- calls with the lock held ------------------------------------------------------------------
 
     def enter(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Make a call with the lock held. Any thread may.
+        """Makes a call with the lock held. Any thread may.
 
         If the exception of a signal handler comes in the middle, none of the lanes goes on. (The connections are
         dropped, as for the client's other calls.)
@@ -108,7 +108,7 @@ class Lanes:
         return result
 
     def mend(self) -> None:
-        """Break the lanes off after an interruption.
+        """Breaks the lanes off after an interruption.
 
         Another exception may come in the middle of this: the next caller begins anew.
         """
@@ -122,7 +122,7 @@ class Lanes:
             lane.break_off(why)
 
     def _settle(self) -> None:
-        """On the loop, where no signal handler raises: ask the markers what may be in."""
+        """On the loop, where no signal handler raises: asks the markers which batches are in."""
         with self.own.lock:
             if self.torn is not None:
                 self._break_off()
@@ -132,13 +132,13 @@ class Lanes:
                 self.on_change()
 
     def assign(self, directory: str, ensemble: int) -> Lane:
-        """The lane of a directory: the ensemble's, unless the directory belongs to one already."""
+        """Returns the lane of a directory: the ensemble's, unless the directory belongs to one already."""
         if directory not in self.of:
             self.of[directory] = self.on(ensemble)
         return self.of[directory]
 
     def on(self, ensemble: int) -> Lane:
-        """The lane on an ensemble."""
+        """Returns the lane of an ensemble, and makes it if there is none."""
         for lane in self.all:
             if lane.ensemble == ensemble:
                 return lane
@@ -148,7 +148,7 @@ class Lanes:
         return lane
 
     def flush(self) -> None:
-        """Put everything on the wire, as soon as the lanes are out of doubt. Any thread may call."""
+        """Sends everything, as soon as the lanes are out of doubt. Any thread may call."""
         self.enter(self._flush)
 
     def _flush(self) -> None:
@@ -156,12 +156,12 @@ class Lanes:
             lane.flush()
 
     def end(self, error: Exception) -> None:
-        """Give up what has no answer yet."""
+        """Gives up all writes without an answer."""
         for lane in self.all:
             lane.settled(-1, error)
 
     def remove(self) -> None:
-        """Remove the markers: nothing is pending."""
+        """Removes the markers. No write may be pending."""
         for lane in self.all:
             lane.marker.remove()
         self.of.clear()
@@ -171,7 +171,7 @@ class Lanes:
 
 
 class Phase(Enum):
-    """OPEN sends. DRAINING waits for the answers to what is under way. SETTLING asks the marker. OVER is the end.
+    """OPEN sends. DRAINING waits for the answers of batches in flight. SETTLING asks the marker. OVER is the end.
 
     A lane begins SETTLING: it has no marker yet.
     """
@@ -183,12 +183,12 @@ class Phase(Enum):
 
 
 class Lane:
-    """The deferred writes of one ``client.deferred()`` to one ensemble, in their order.
+    """Holds the deferred writes of one ``client.deferred()`` to one ensemble, in their order.
 
     A write that has not ended is at every moment in one queue of a lane at least. So :meth:`break_off` finds it,
     wherever a signal handler has raised. The caller of every method holds the lock.
 
-    :ivar pending: how many writes have not ended. :ivar error: why no write is taken any more.
+    :ivar pending: the number of writes that have not ended. :ivar error: why no write is taken any more.
     """
 
     def __init__(self, lanes: Lanes, ensemble: int) -> None:
@@ -210,16 +210,16 @@ class Lane:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether the lane does not know which of its batches are in."""
+        """Returns whether the lane does not know which of its batches are in."""
         return self.phase in (Phase.DRAINING, Phase.SETTLING)
 
     @property
     def _is_full(self) -> bool:
-        """Whether a whole batch waits to be sent."""
+        """Returns whether a whole batch waits to be sent."""
         return len(self._waiting) >= MOST_WRITES or self._waiting_bytes >= MOST_BYTES
 
     def has_ended(self, number: int) -> bool:
-        """Whether every write in front of this number has ended."""
+        """Returns whether every write below this number has ended."""
         first = self._flight or self._again
         oldest = first[0].writes[0] if first else self._waiting[0] if self._waiting else None
         if self._guests:
@@ -229,7 +229,7 @@ class Lane:
     # ---- what is to be sent ------------------------------------------------------------------------
 
     def put(self, directory: str, write: Write) -> Exception | None:
-        """Take a write; or return why the lane takes none any more."""
+        """Takes a write, or returns the error because of which the lane takes none."""
         lanes = self._lanes
         if lanes.ended:  # since the caller has looked; the marker may be gone
             return ConnectionLoss()
@@ -253,13 +253,13 @@ class Lane:
         self.flush()
 
     def flush(self) -> None:
-        """Put everything on the wire, as soon as the lane is out of doubt."""
+        """Sends everything, as soon as the lane is out of doubt."""
         if self._waiting or (self._lanes.is_over and self.phase is Phase.OPEN):
             self._is_urgent = True
             self._go_on()
 
     def _take_in(self, writes: Iterable[Write]) -> None:
-        """Add writes of a directory that another lane has given up."""
+        """Adds writes of a directory that another lane gives up."""
         for write in writes:
             self.pending += 1
             if self.error is not None:
@@ -270,7 +270,7 @@ class Lane:
             self._guests.append(write)
 
     def _go_on(self) -> None:
-        """Do what is due after a change."""
+        """Does everything that is due after a change."""
         if self.phase is Phase.OPEN and self._lanes.is_over:
             self.phase = Phase.DRAINING
         if self.phase is Phase.DRAINING and all(each.answer is not None for each in self._flight):
@@ -286,7 +286,7 @@ class Lane:
         self._lanes.own.changed(self.is_in_doubt)
 
     def _take(self) -> Batch | None:
-        """The next batch to send now."""
+        """Returns the next batch to send now; it is in flight then."""
         if self.phase is not Phase.OPEN:
             return None
         if self._again:
@@ -302,7 +302,7 @@ class Lane:
         return batch
 
     def _first_waiting(self) -> list[Write]:
-        """As many as fit in a batch."""
+        """Returns as many writes as fit in a batch."""
         first: list[Write] = []
         size = 0
         for write in islice(self._waiting, MOST_WRITES):
@@ -326,7 +326,7 @@ class Lane:
     # ---- what comes back ---------------------------------------------------------------------------
 
     def answered(self, batch: Batch, answer: Landed | Exception) -> None:
-        """Take the answer to a batch."""
+        """Takes the answer to a batch."""
         if batch.answer is None:
             batch.answer = answer
         if isinstance(answer, Exception) and not isinstance(answer, DISCONNECTED):
@@ -341,9 +341,9 @@ class Lane:
         self._lanes.on_change()
 
     def settled(self, count: int, error: Exception | None = None) -> None:
-        """Take what the marker has said. What was sent before cannot land any more.
+        """Takes the marker's answer. No batch that was sent before can land any more.
 
-        :param count: so many batches are in; -1: no one knows. :param error: why the lane ends; None: it goes on.
+        :param count: of batches that are in; -1: unknown. :param error: ends the lane; None: it goes on.
         """
         while self._flight and (self._flight[0].number < count or error is not None):
             batch = self._flight[0]
@@ -363,7 +363,7 @@ class Lane:
         self._lanes.on_change()
 
     def _resolve(self) -> None:
-        """Nothing is under way any more: the first batch did not land, or may not have landed."""
+        """Decides how to go on when every batch in flight has an answer."""
         first = self._flight[0] if self._flight else None
         refusal = first.refusal if first else None
         is_lost = self._lanes.is_over or any(each.may_have_landed for each in self._flight)
@@ -381,7 +381,7 @@ class Lane:
             self._move(split(first.writes[0].request.path)[0], refusal.elsewhere)
 
     def _leave_out(self, batch: Batch, at: int, error: Exception | None) -> None:
-        """Do without the write that was refused, at this index; -1: the guard."""
+        """Takes the refused write, at this index, out of a batch; -1: the guard was refused."""
         writes = batch.writes
         assert error is not None
         if not error.args:
@@ -402,12 +402,12 @@ class Lane:
             self._again.popleft()
 
     def _named(self, error: Exception, path: str) -> Exception:
-        """As of the client's other requests: with the user's path, and the ensemble."""
+        """Returns the error with the user's path and the ensemble, as errors of other requests have them."""
         driver = self._lanes.own.driver
         return error_about(type(error), Subject(driver.unchroot(path), driver.context.names[self.ensemble]))
 
     def _move(self, directory: str, ensemble: int) -> None:
-        """Give a directory to the lane of another ensemble: nothing in front of its first write is pending."""
+        """Gives a directory to another ensemble's lane. No write before its first one may be pending."""
 
         def is_inside(write: Write) -> bool:
             return split(write.request.path)[0] == directory
@@ -430,7 +430,7 @@ class Lane:
             self._again.pop()
 
     def _go_back(self, number: int) -> None:
-        """Send what is under way once more, the first with this number."""
+        """Sends the batches in flight once more, the first with this number."""
         self._again.extendleft(reversed(self._flight))
         self._flight.clear()
         self._next = number
@@ -439,9 +439,9 @@ class Lane:
     # ---- the end -----------------------------------------------------------------------------------
 
     def break_off(self, error: Exception) -> None:
-        """Send nothing more: a call was interrupted, and the queues have every write, some perhaps twice.
+        """Stops sending after an interruption. The queues have every write, some perhaps twice.
 
-        What is queued has not landed. Of the rest the marker tells, see :meth:`settle`.
+        Queued writes have not landed, and are dropped. :meth:`settle` asks about the batches in flight.
         """
         self._gives_up = True
         self._stop(error)
@@ -455,7 +455,7 @@ class Lane:
             self.phase = Phase.SETTLING
 
     def settle(self) -> None:
-        """Ask the marker, whatever it was asked before; if there is none, make it."""
+        """Asks the marker, even if it was asked before; makes it if there is none."""
         if self.phase is Phase.SETTLING:
             self.marker.ask()
         self._lanes.own.changed(self.is_in_doubt)

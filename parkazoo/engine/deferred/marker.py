@@ -19,13 +19,13 @@ PAUSE_S = 0.05  # before a marker is asked again
 
 
 class LaneMarker:
-    """A lane's marker. Callers hold the lock.
+    """Makes, asks and removes the marker of a lane. Callers hold the lock.
 
     :param client: the number of the session to which the lane belongs.
     :param enter: makes a call with the lock held.
-    :param settled: called with the number of batches that are in, and None; or with that number, or -1 if nobody
-        knows it, and the error that ends the lane.
-    :ivar base: the batches that were in when it was made. :ivar is_asked: whether its answer has not come.
+    :param settled: called with the number of batches that are in, -1 if it is unknown, and the error that ends the
+        lane, or None.
+    :ivar base: the number of batches that were in when it was made. :ivar is_asked: whether its answer is due.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class LaneMarker:
         return self._question is not None
 
     def ask(self) -> None:
-        """Make the marker; or replace it, so that nothing sent before can land any more, and learn the count."""
+        """Makes the marker; or replaces it, so that no earlier batch can land any more, and learns the count."""
         self._question = question = object()
         operation: Operation[Any]
         if not self.data:  # under another name each time: one that was lost may still be made, after all else
@@ -96,7 +96,7 @@ class LaneMarker:
         self._settled(self.base, None if session.number == self._client else SessionExpiredError())
 
     def remove(self) -> None:
-        """The lane is at its end. A marker that is being made or replaced is removed too."""
+        """Removes the marker at the lane's end, as soon as no answer is due."""
         self._is_removed = True
         if self._question is None:
             self._remove_all()
@@ -106,7 +106,7 @@ class LaneMarker:
             self._remove(marker)
 
     def _remove(self, marker: Place) -> None:
-        """Again, until it is known to be gone; a client that stops leaves it."""
+        """Removes a marker, again after a lost answer. A client that stops leaves it."""
         if not self._own.session.is_stopping:
             self._own.driver.run(remove_marker(marker), OnAnswer(partial(self._removed, marker)))
 

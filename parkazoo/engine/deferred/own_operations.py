@@ -16,17 +16,17 @@ from parkazoo.protocol.steps import Request
 class _Lanes(Protocol):
     @property
     def is_in_doubt(self) -> bool:
-        """Whether a lane does not know which of its batches are in."""
+        """Returns whether a lane does not know which of its batches are in."""
 
     def flush(self) -> None:
-        """Put everything on the wire, as soon as the lanes are out of doubt."""
+        """Sends everything, as soon as the lanes are out of doubt."""
 
 
 class OwnOperations:
     """Passes on a client's own operations as long as it has a ``client.deferred()``.
 
-    An operation first puts on the wire what the lanes have not sent yet. While a lane is in doubt, operations
-    wait, because they would not see what the lane sends again. They wait for the session timeout at most.
+    Before an operation the lanes send all their writes. While a lane is in doubt, operations wait for the session
+    timeout at most, because they would not see the writes that the lane sends again.
 
     :param acl: of markers.
     :param lock: of all lanes; the thread that holds it may take it again. Nothing blocks while it is held.
@@ -57,7 +57,7 @@ class OwnOperations:
         return driver
 
     def call(self, request: Request, reply: Reply | None) -> None:
-        """Issue an operation. Any thread may call."""
+        """Issues an operation. Any thread may call."""
         for lanes in self.lanes:
             lanes.flush()
         if self._kept is not None:
@@ -68,7 +68,7 @@ class OwnOperations:
         self.session.call(request, reply)
 
     def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
-        """As the runtime's; any thread may ask for it."""
+        """Makes a call on the loop, after that time. Any thread may ask for it."""
 
         def begin() -> None:
             self.runtime.call_later(delay_s, call)
@@ -76,7 +76,7 @@ class OwnOperations:
         self.runtime.call(begin)
 
     def changed(self, is_in_doubt: bool) -> None:
-        """Keep operations, or pass them on, after a lane has changed. The caller holds the lock."""
+        """Keeps operations, or passes them on, after a lane has changed. The caller holds the lock."""
         if not is_in_doubt:
             if self._kept is not None:
                 self.runtime.call(self._release)
@@ -88,7 +88,7 @@ class OwnOperations:
             self._doubt = doubt
 
     def _release(self) -> None:
-        """On the loop, where no signal handler raises."""
+        """On the loop, where no signal handler raises: passes on operations unless a lane is in doubt."""
         with self.lock:
             doubt = self._doubt
             if any(lanes.is_in_doubt for lanes in self.lanes):
@@ -96,7 +96,7 @@ class OwnOperations:
         self._pass_on(doubt)
 
     def _pass_on(self, doubt: object | None) -> None:
-        """On the loop: pass on what is kept, unless that was done since this doubt began."""
+        """On the loop: passes on the operations that wait, unless that was done since this doubt began."""
         with self.lock:
             if doubt is not self._doubt:
                 return

@@ -14,14 +14,14 @@ PENDING, COMMITTED, FAILED, DROPPED, UNKNOWN = "pending", "committed", "failed",
 
 
 def directory_of(path: str) -> str:
-    """The directory to whose lane a write belongs."""
+    """Returns the directory to whose lane a write belongs."""
     return path.rpartition("/")[0] or (path if is_of_zookeeper(path) else "/")
 
 
 class Write:
-    """One deferred write, and its outcome.
+    """Holds one deferred write and its outcome.
 
-    :ivar request: kazoo's, with the whole path. :ivar error: why it is FAILED, DROPPED or UNKNOWN.
+    :ivar request: kazoo's, with the whole path. :ivar error: the reason if it is FAILED, DROPPED or UNKNOWN.
     :ivar number: its place among all writes of one ``client.deferred()``.
     """
 
@@ -36,7 +36,7 @@ class Write:
 
 
 class Batch:
-    """Writes that go together in one multi.
+    """Holds writes that go together in one multi.
 
     :ivar number: how many batches of the lane are in front of it.
     :ivar answer: None until there is one; an exception: the batch may have landed.
@@ -57,6 +57,6 @@ class Batch:
 
     @property
     def refusal(self) -> Landed | None:
-        """The answer that names a write: it was refused, or is to go to another ensemble."""
+        """Returns the answer if it names a write that was refused, or belongs to another ensemble."""
         answer = self.answer
         return answer if isinstance(answer, Landed) and answer.at >= 0 else None
