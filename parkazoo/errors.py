@@ -32,12 +32,12 @@ TRANSACTION = (
     "a transaction must stay on one ensemble, but this one touches several",
     "keep what changes together under one parent (siblings share an ensemble), put it into the data of one znode, "
     "split the transaction, for kazoo's LockingQueue use client.LockingQueue, or have directories that are made "
-    "from now on kept together (`parkazoo map rule add`, on a map of form grown)",
+    "from now on kept together (`parkazoo map rule add`)",
 )
 GUARD = (
     "writes of one client.deferred() with a guard must be on the guard's ensemble, but this one is not",
     "give each ensemble's writes their own client.deferred(), with a guard there, or have directories that are "
-    "made from now on kept together (`parkazoo map rule add`, on a map of form grown)",
+    "made from now on kept together (`parkazoo map rule add`)",
 )
 
 

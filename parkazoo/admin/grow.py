@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,16 +14,13 @@ from parkazoo.admin.identity import is_identity, verify_distinct
 from parkazoo.admin.make import make_identity, make_structure
 from parkazoo.admin.publish import Options, change_map, verify_size
 from parkazoo.admin.read import read_map
-from parkazoo.admin.rise import OnWait, look_ahead, raise_form
+from parkazoo.admin.rise import OnWait, Rise, Tell, is_changed
 from parkazoo.admin.strays import SHOWN
-from parkazoo.admin.unconfirmed import UnconfirmedError
 from parkazoo.admin.verify import verify_contents
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts, verify_name
 from parkazoo.protocol.epochs import Epoch, Form
 from parkazoo.protocol.placement import ENSEMBLE, MIRRORS, PROBE, ROOT
-
-Tell = Callable[[str], None]
 
 
 def grow_map(
@@ -30,7 +28,7 @@ def grow_map(
     ensembles: Mapping[str, str],
     weights: Mapping[str, int] | None = None,
     *,
-    form: bool = False,
+    yes: bool = False,
     dry_run: bool = False,
     strangers_gone: bool = False,
     tell: Tell = lambda step: None,
@@ -49,7 +47,7 @@ def grow_map(
     :param hosts: servers of any ensembles of the cluster.
     :param ensembles: hosts (``"h:p,h:p"``) by name, of the new ones. Without any the form alone rises.
     :param weights: of the new ensembles, by name; 1 for one that is not named.
-    :param form: let the form rise, for good, though no ensemble comes.
+    :param yes: let the form rise, for good, though no ensemble comes.
     :param dry_run: write nothing; return the map that there would be. Whether the new servers of one ensemble
         share their data is not verified then: that takes a write.
     :param strangers_gone: no plain kazoo program uses the znodes any more, and no client that could not register:
@@ -58,70 +56,41 @@ def grow_map(
     :param on_wait: called twice a second while clients have not followed; by a dry run once, with all clients, if
         any would be waited for.
     :param client_options: as for `init_map`.
-    :raises UnconfirmedError: the form alone would rise, and `form` does not say so.
+    :raises UnconfirmedError: the form alone would rise, and `yes` does not say so.
     :raises ClusterMapError: the map cannot gain ensembles, a server is not as it must be, an ensemble cannot be
         reached, or a copy cannot be written. It says what to do.
     """
     weights = weights or {}
     _verify_arguments(ensembles, weights)
     options = {**client_options, "auth_data": list(auth)}
+    rise = Rise(options, timeout_s, tell, on_wait, dry_run, yes or bool(ensembles), strangers_gone)
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
-
-    def name_them(before: ClusterMap) -> ClusterMap:
-        _verify_growable(before, ensembles, weights)
-        if not (ensembles or form or dry_run or before.form is Form.GROWN):
-            raise UnconfirmedError(
-                f"no ensemble comes, and the form of the map would rise from {before.form.word} to grown, for "
-                "good: no command brings it back, and plain kazoo programs must not write there any more",
-                "form",
-            )
-        wanted = before.with_ensembles({n: each for n, each in ensembles.items() if n not in before.ensembles})
-        if wanted != before:
-            verify_size(before, place_them(replace(wanted, form=Form.GROWN)))
-            _prepare(before, wanted, options, timeout_s, dry_run, tell)
-        return wanted
 
     def place_them(before: ClusterMap) -> ClusterMap:
         return _with_weights(before, ensembles, weights)
 
+    def name_them(before: ClusterMap) -> ClusterMap:
+        _verify_growable(before, ensembles, weights)
+        wanted = before.with_ensembles({n: each for n, each in ensembles.items() if n not in before.ensembles})
+        if wanted != before:
+            verify_size(before, place_them(replace(wanted, form=Form.GROWN)))
+            _verify_servers(before, wanted, rise)
+        if not ensembles or is_changed(wanted, place_them):
+            rise.verify_ready(before, wanted)
+        if wanted != before and not dry_run:
+            _prepare(before, wanted, rise)
+        return wanted
+
     def tell_names(named: ClusterMap) -> None:
-        tell(f"published map {named.epoch}, which names {_listed(ensembles)}: all copies have it")
+        tell(f"{'would publish' if dry_run else 'published'} map {named.epoch}, which names {_listed(ensembles)}")
 
     if dry_run:
-        placed = _would_be(known, name_them(known), place_them, tell)
-        look_ahead(known, options, timeout_s, tell, on_wait, strangers_gone)
-        return placed
-    named = change_map(known, name_them, options, timeout_s, tell_names)
-    grown = raise_form(named, place_them, options, timeout_s, tell, on_wait, strangers_gone)
-    return change_map(grown, place_them, options, timeout_s, lambda placed: tell(describe_epoch(placed)))
-
-
-def _would_be(
-    known: ClusterMap, named: ClusterMap, place_them: Callable[[ClusterMap], ClusterMap], tell: Tell
-) -> ClusterMap:
-    """What a dry run tells, and the map that it returns."""
-    if named != known:
-        tell(f"would make what the protocol needs there, and publish map {named.epoch}, which names them")
-    grown = named
-    while grown.form is not Form.GROWN:
-        grown = grown.with_form(Form(grown.form + 1))
-    placed = place_them(grown)
-    epoch = f"epoch {placed.epochs[-1].number}" if placed != grown else ""
-    if grown != named:
-        forms = ", ".join(form.word for form in Form if form > named.form)
-        added = f"; the last with {epoch}" if epoch else ""
-        tell(
-            f"would publish maps of form {forms}, each when all clients have followed{added}. From guarded on, no "
-            "command takes the form back"
-        )
-    elif epoch:
-        tell(f"would publish a map with {epoch}")
-    return placed
-
-
-def describe_epoch(published: ClusterMap) -> str:
-    """The step that has added the newest epoch of a map."""
-    return f"published map {published.epoch} with epoch {published.epochs[-1].number}: all copies have it"
+        named = name_them(known)
+        if named != known:
+            tell_names(named)
+    else:
+        named = change_map(known, name_them, options, timeout_s, tell_names)
+    return rise.change(named, place_them, alone=not ensembles)
 
 
 def abort_growth(
@@ -129,8 +98,8 @@ def abort_growth(
 ) -> tuple[str, ...]:
     """Take the ensembles out of the map that no epoch names; return what was done. Arguments as for `grow_map`.
 
-    They may be away. What was made on them stays there. A map of form ``tolerant`` becomes plain; a higher form
-    stays.
+    They may be away. What was made on them stays there. A map of form ``tolerant`` becomes ``plain`` again;
+    a higher form stays.
 
     :raises ClusterMapError: there is none, and it says what holds them; or as `change_hosts`.
     """
@@ -147,30 +116,28 @@ def abort_growth(
         return given_up if given_up == before else replace(given_up, epoch=before.epoch + 1)
 
     after = change_map(known, give_up, options, timeout_s)
-    changes = [f"of form {after.form.word}"] if after.form < known.form else []
     gone = [name for name in unused if name not in after.ensembles]
-    if gone:
-        changes.append(f"without {', '.join(gone)}")
-    if not changes:
-        drain = ". `parkazoo map drain` keeps new ones away" if after.form is Form.GROWN else ""
-        raise ClusterMapError(
-            f"there is nothing to abort: the epochs of the map name {', '.join(after.placement)}, so directories "
-            f"may be there, and its form is {after.form.word}{drain}"
-        )
+    if after.form == known.form and not gone:
+        raise ClusterMapError(f"there is nothing to abort: {_why_not(after)}")
+    without = f" without {', '.join(gone)}" if gone else ""
+    again = ": paths decide where directories are, as before" if after.form < known.form else ""
     to_reuse = (
         f". To use these servers for something else, delete {ROOT} there ({DELETE_ALL}). No other ensemble gets "
         f"the name {' or '.join(gone)}"
     )
-    return (f"published map {after.epoch} {', '.join(changes)}{to_reuse if gone else ': all copies have it'}",)
+    return (f"published map {after.epoch}{without}{again}{to_reuse if gone else ''}",)
 
 
-def verify_grown(cluster_map: ClusterMap, does: str) -> None:
-    """:param does: what other maps do not, as "gains ensembles"."""
-    if cluster_map.form is not Form.GROWN:
-        raise ClusterMapError(
-            f"the map has form {cluster_map.form.word}: only a map of form grown {does}. `parkazoo map grow "
-            "--form` makes it one for good, while clients work"
-        )
+def _why_not(cluster_map: ClusterMap) -> str:
+    """Why no command takes back what a map has."""
+    if cluster_map.form is Form.PLAIN:
+        return "no change has begun"
+    if cluster_map.form is Form.GUARDED:
+        return "clients write pins already. `parkazoo map grow` goes on from there"
+    return (
+        f"directories may be on each ensemble, {', '.join(cluster_map.placement)}. `parkazoo map drain` keeps new "
+        "ones away"
+    )
 
 
 @arguments_alone()
@@ -242,31 +209,40 @@ def without_unused(before: ClusterMap) -> ClusterMap:
 # ---- the new servers -----------------------------------------------------------------------------
 
 
-def _prepare(
-    known: ClusterMap, wanted: ClusterMap, options: Options, timeout_s: float, dry_run: bool, tell: Tell
-) -> None:
-    """Ask the servers of the ensembles that are to come; unless `dry_run`, make what the protocol needs there."""
-    with connect_to(wanted.ensembles, options, timeout_s) as (clients, absent):
-        if absent:
-            raise ClusterMapError(f"the map is not changed: {unreachable(absent)}")
+def _verify_servers(known: ClusterMap, wanted: ClusterMap, rise: Rise) -> None:
+    """Raise unless the servers of the ensembles that are to come are as they must be."""
+    with _connected(wanted, rise) as clients:
         new = {name: client for name, client in clients.items() if name not in known.ensembles}
-        alone = clients if len(known.placement) == 1 else {}  # it has had no need of mirrors
         first = Contents.read(clients[known.bootstrap])
         states = {name: Contents.read(client) for name, client in new.items()}
         for name, client in new.items():
             verify_contents(wanted, name, states, closed=first.is_open is False, is_made=False)
             _verify_empty(client, states[name])
             _verify_new(client, states[name], known)
-        if not dry_run:
-            verify_distinct(clients, options, timeout_s)
-        tell(f"asked the servers of {_listed(new)}: they are empty, and of no other cluster")
-        if dry_run:
-            return
+        if not rise.dry_run:
+            verify_distinct(clients, rise.options, rise.timeout_s)
+        rise.tell(f"checked the servers of {_listed(new)}: they are empty, and of no other cluster")
+
+
+def _prepare(known: ClusterMap, wanted: ClusterMap, rise: Rise) -> None:
+    """Make what the protocol needs on the ensembles that are to come."""
+    with _connected(wanted, rise) as clients:
+        new = {name: client for name, client in clients.items() if name not in known.ensembles}
+        alone = clients if len(known.placement) == 1 else {}  # it has had no need of mirrors
         acl = clients[known.bootstrap].call("get_acls", ROOT)[0]
         for client in {**alone, **new}.values():
             make_structure(client, wanted, acl)
             make_identity(client, wanted, acl)
-        tell(f"made what the protocol needs on {_listed(new)}")
+        rise.tell(f"prepared {_listed(new)}")
+
+
+@contextmanager
+def _connected(wanted: ClusterMap, rise: Rise) -> Iterator[Mapping[str, AdminClient]]:
+    """Yield a client for each ensemble, by name."""
+    with connect_to(wanted.ensembles, rise.options, rise.timeout_s, gives_up=True) as (clients, absent):
+        if absent:
+            raise ClusterMapError(f"the map is not changed: {unreachable(absent)}")
+        yield clients
 
 
 def _verify_empty(client: AdminClient, state: Contents) -> None:

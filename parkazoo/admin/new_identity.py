@@ -12,8 +12,8 @@ from typing import Any
 from parkazoo.admin.arguments import arguments_alone
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unreachable
 from parkazoo.admin.contents import DRAFT, parse_map
-from parkazoo.admin.grow import Tell
 from parkazoo.admin.identity import encode_identity, is_identity, verify_distinct
+from parkazoo.admin.rise import Tell
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, no_map_error, parse_hosts
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP

@@ -16,11 +16,12 @@ from parkazoo.protocol.placement import ENSEMBLE, MAP
 # Of the map. Servers end the connection of who sends more than jute.maxbuffer, mostly 1 MiB.
 MOST_BYTES = 1_000_000
 Options = Mapping[str, Any]
+Change = Callable[[ClusterMap], ClusterMap]
 
 
 def change_map(
     known: ClusterMap,
-    change: Callable[[ClusterMap], ClusterMap],
+    change: Change,
     options: Options,
     timeout_s: float,
     tell: Callable[[ClusterMap], None] = lambda published: None,
@@ -74,7 +75,7 @@ def verify_size(known: ClusterMap, wanted: ClusterMap) -> None:
 def _read_published(known: ClusterMap, options: Options, timeout_s: float) -> ClusterMap | None:
     """None if that cannot be read now."""
     hosts = {known.bootstrap: known.ensembles[known.bootstrap]}
-    with connect_to(hosts, options, timeout_s) as (clients, _), suppress(ClusterMapError):
+    with connect_to(hosts, options, timeout_s, gives_up=True) as (clients, _), suppress(ClusterMapError):
         for client in clients.values():
             verify_identity(client, known, client.name)
             return read_primary(client).map

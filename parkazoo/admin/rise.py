@@ -1,15 +1,15 @@
-"""The form of the map rises to GROWN, one step at a time, as its clients follow (docs/design/protocol.md)."""
+"""Raises the form of the map to GROWN, one step at a time, as its clients follow (docs/design/protocol.md)."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeGuard
 
 from parkazoo.admin.clients import AdminClient, connect_to, for_each, unreachable
 from parkazoo.admin.membership import read_config
-from parkazoo.admin.publish import Options, change_map
+from parkazoo.admin.publish import Change, Options, change_map, verify_size
 from parkazoo.admin.registrations import (
     RegisteredClient,
     Registrations,
@@ -17,6 +17,7 @@ from parkazoo.admin.registrations import (
     read_sessions,
 )
 from parkazoo.admin.strangers import Lookout, Stranger, describe_strangers
+from parkazoo.admin.unconfirmed import UnconfirmedError
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
 from parkazoo.protocol.epochs import Form
@@ -26,15 +27,29 @@ from parkazoo.protocol.server_list import NEVER, Server, ServerList, follow
 
 POLL_S = 0.5
 Tell = Callable[[str], None]
+# What clients do by a map of each form.
+DOES = {
+    Form.TOLERANT: "clients read pins",
+    Form.GUARDED: "clients write pins, and no command takes that back",
+    Form.GROWN: "pins decide where directories are",
+}
+FOR_GOOD = (
+    "so far a directory's path alone says on which ensemble its children are. Rules and weights need pins to say "
+    "so, for good: no command takes that back. A new directory, and the answer that there is no znode, cost more "
+    "requests then, and plain kazoo programs must not write any more. All clients follow first, while they work: "
+    "a dry run names them"
+)
 
 
 class Waiting(NamedTuple):
     """:param form: of the map, by which all clients must work before the next one.
+    :param map: the number of that map.
     :param behind: those that do not say so yet, with the sessions that do not.
     :param sessions: how many are registered.
     """
 
     form: Form
+    map: int
     behind: Sequence[RegisteredClient]
     sessions: int
 
@@ -42,104 +57,210 @@ class Waiting(NamedTuple):
 OnWait = Callable[[Waiting], None]
 
 
-def raise_form(
-    known: ClusterMap,
-    place: Callable[[ClusterMap], ClusterMap],
-    options: Options,
-    timeout_s: float,
-    tell: Tell,
-    on_wait: OnWait,
-    strangers_gone: bool,
-) -> ClusterMap:
-    """Have the form rise to GROWN; return the map, which all copies have.
+@dataclass(frozen=True)
+class Rise:
+    """Changes what only a map of form GROWN can have, and has the form rise for it if it must.
 
-    :param known: the map as it was read, perhaps not the newest.
-    :param place: adds an epoch to a map of form GROWN. The map in which the form becomes GROWN has it already:
-        new directories go to the new ensembles from that moment on.
-    :param on_wait: called again and again while clients are behind.
+    :param tell: called after each step with what was done, or would be done.
+    :param on_wait: called again and again while clients are behind; by a dry run once.
+    :param dry_run: write nothing.
+    :param yes: the form may rise, though no command takes that back.
     :param strangers_gone: all who use the znodes are registered, as somebody knows.
-    :raises ClusterMapError: an ensemble cannot be reached; sessions that are not registered are there, or may be;
-        another command has given up the growth.
     """
-    while known.form is not Form.GROWN:
-        waited_for = known
-        if known.form is Form.PLAIN or _have_followed(known, options, timeout_s, on_wait, strangers_gone):
 
-            def next_form(before: ClusterMap, waited_for: ClusterMap = waited_for) -> ClusterMap:
-                return _with_next_form(before, place) if before == waited_for else before
+    options: Options
+    timeout_s: float
+    tell: Tell
+    on_wait: OnWait
+    dry_run: bool
+    yes: bool
+    strangers_gone: bool
 
-            known = change_map(known, next_form, options, timeout_s, lambda raised: tell(_describe_form(raised)))
-        else:  # another command was faster
-            known = change_map(known, lambda newest: newest, options, timeout_s)
-        _verify_not_given_up(waited_for, known)
+    def verify_ready(self, known: ClusterMap, named: ClusterMap) -> None:
+        """Raise, before anything is written, if the form must not begin to rise.
+
+        :param named: the map from which it would rise, perhaps with ensembles that are to come.
+        :raises UnconfirmedError: nobody has agreed.
+        :raises ClusterMapError: an ensemble cannot be reached; sessions that are not registered are there, or may
+            be.
+        """
+        if self.dry_run or known.form >= Form.GUARDED:
+            return
+        if not self.yes:
+            raise UnconfirmedError(FOR_GOOD, "yes")
+        with connect_to(named.ensembles, self.options, self.timeout_s, gives_up=True) as (clients, absent):
+            if absent:
+                raise ClusterMapError(f"{_stopped(known)}: {unreachable(absent)}")
+            for name in known.ensembles:
+                _verify_room(clients[name], known)
+            self._verify_no_strangers(known, clients)
+
+    def change(self, known: ClusterMap, place: Change, *, alone: bool = False, leaves: bool = False) -> ClusterMap:
+        """Publish the epoch that `place` adds, in a map of form GROWN; return the map, or the one that would be.
+
+        :param known: the map as it was read, perhaps not the newest.
+        :param place: adds the epoch, or returns the map that it is given if it has it. The map in which the form
+            becomes GROWN has it already: new directories go where it says from that moment on.
+        :param alone: have the form rise also if `place` adds nothing.
+        :param leaves: a change that may go ahead may leave copies behind, and tell so.
+        :raises ClusterMapError: an ensemble cannot be reached; sessions that are not registered are there, or may
+            be; another command has given up the growth.
+        """
+        rises = known.form is not Form.GROWN and (alone or is_changed(known, place))
+        if self.dry_run:
+            return self._rehearse(known, place, rises)
+        if rises:
+            known = self._to_grown(known, place)
+        return change_map(
+            known,
+            place,
+            self.options,
+            self.timeout_s,
+            lambda published: self.tell(f"published {with_epoch(published)}"),
+            self.tell if leaves else None,
+        )
+
+    def _to_grown(self, known: ClusterMap, place: Change) -> ClusterMap:
+        while known.form is not Form.GROWN:
+            waited_for = known
+            if known.form is Form.PLAIN or self._have_followed(known):
+
+                def next_form(before: ClusterMap, waited_for: ClusterMap = waited_for) -> ClusterMap:
+                    return _with_next_form(before, place) if before == waited_for else before
+
+                known = change_map(
+                    known,
+                    next_form,
+                    self.options,
+                    self.timeout_s,
+                    lambda raised: self.tell(f"published {with_epoch(raised)}: {DOES[raised.form]}"),
+                )
+            else:  # another command was faster
+                known = change_map(known, lambda newest: newest, self.options, self.timeout_s)
+            _verify_not_given_up(waited_for, known)
+        return known
+
+    def _rehearse(self, known: ClusterMap, place: Change, rises: bool) -> ClusterMap:
+        """Tell each map that would be published, and for whom the command would wait; return the last."""
+        before = known
+        while rises and known.form is not Form.GROWN:
+            waited_for, known = known, _with_next_form(known, place)
+            wait = f" when all clients work by map {waited_for.epoch}" if waited_for.form is not Form.PLAIN else ""
+            self.tell(f"would publish {with_epoch(known)}{wait}: {DOES[known.form]}")
+        if not rises and (placed := place(known)) != known:
+            known = placed
+            self.tell(f"would publish {with_epoch(known)}")
+        verify_size(before, known)
+        if rises:
+            self._look_ahead(before)
+        return known
+
+    def _look_ahead(self, known: ClusterMap) -> None:
+        """Tell who would be waited for, those furthest behind first, and whether the form could rise."""
+        with connect_to(known.ensembles, self.options, self.timeout_s, gives_up=True) as (clients, absent):
+            if absent:
+                raise ClusterMapError(
+                    f"the clients that would be waited for cannot be seen: {unreachable(absent)}"
+                )
+            sessions = dict(zip(clients, for_each(list(clients.values()), read_sessions), strict=True))
+            found = sorted(by_client(sessions), key=lambda each: each.map if _is_number(each.map) else 0)
+            self.on_wait(Waiting(known.form, known.epoch, found, sum(len(each.sessions) for each in found)))
+            if not self.strangers_gone and (strangers := self._find_strangers(known, clients)):
+                self.tell(f"would be refused: {describe_strangers(strangers)}")
+
+    def _have_followed(self, published: ClusterMap) -> bool:
+        """Wait until all clients work by the published map; return False if there may be another one by now."""
+        with connect_to(published.ensembles, self.options, self.timeout_s) as (clients, absent):
+            if absent:
+                raise ClusterMapError(
+                    f"{_stopped(published)}: {unreachable(absent)}\nIts clients cannot be seen. Run the same "
+                    "command again when that is mended; nothing is lost"
+                )
+            while True:
+                found = for_each(list(clients.values()), lambda client: _read(client, published))
+                sessions = {name: each for name, each in zip(clients, found, strict=True) if each is not None}
+                if len(sessions) < len(clients):
+                    return False
+                behind = by_client({name: _behind(each, published.epoch) for name, each in sessions.items()})
+                if not behind:
+                    break
+                self.on_wait(Waiting(published.form, published.epoch, behind, sum(map(len, sessions.values()))))
+                time.sleep(POLL_S)
+            self._verify_no_strangers(published, clients)
+            return True
+
+    def _verify_no_strangers(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> None:
+        """Who does not register is not waited for, and may create what others no longer look for.
+
+        It is a plain kazoo program, or a client of ours that could not register.
+        """
+        if not self.strangers_gone and (strangers := self._find_strangers(known, clients)):
+            undo = ". `parkazoo map abort` takes back what was begun" if known.form is Form.TOLERANT else ""
+            raise ClusterMapError(
+                f"{_stopped(known)}: {describe_strangers(strangers)}\nA program that writes in such a session "
+                "would lose znodes. Have it use ParKazooClient; if it does, restart it, and see that it may write "
+                f"to {CLIENTS}. Then run the same command again; or give --strangers-gone, if these sessions only "
+                f"read (a monitor, a shell){undo}"
+            )
+
+    def _find_strangers(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> Mapping[str, Stranger]:
+        """Return the sessions that stay and are not registered.
+
+        :param known: the map, for errors.
+        :raises ClusterMapError: a server does not say who is connected to it.
+        """
+        servers = {
+            format_hosts([server]): name for name, client in clients.items() for server in _all_servers(client)
+        }
+        found, unseen = Lookout(clients, servers, self.options, self.timeout_s).look_again()
+        if unseen:
+            why = "; ".join(f"{server}: {why}" for server, why in unseen.items())
+            raise ClusterMapError(
+                f"{_stopped(known)}: plain kazoo programs may be connected, and cannot be seen ({why}). They "
+                "would lose znodes. Run the same command again, with a longer --timeout if servers are busy; or "
+                "make sure that there are none, and give --strangers-gone"
+            )
+        return found
+
+
+def is_changed(known: ClusterMap, place: Change) -> bool:
+    """Whether `place` adds an epoch, once the map has form GROWN."""
+    grown = as_grown(known)
+    return place(grown) != grown
+
+
+def as_grown(known: ClusterMap) -> ClusterMap:
+    """Return the map in form GROWN, as many maps later as that takes."""
+    for form in Form:
+        if form > known.form:
+            known = known.with_form(form)
     return known
 
 
-def _with_next_form(before: ClusterMap, place: Callable[[ClusterMap], ClusterMap]) -> ClusterMap:
-    """The map that follows, in the next form; the last form comes with the epoch that `place` adds."""
+def _with_next_form(before: ClusterMap, place: Change) -> ClusterMap:
+    """Return the map that follows, in the next form; the last form comes with the epoch that `place` adds."""
     raised = before.with_form(Form(before.form + 1))
     return replace(place(raised), epoch=raised.epoch) if raised.form is Form.GROWN else raised
 
 
-def look_ahead(
-    known: ClusterMap, options: Options, timeout_s: float, tell: Tell, on_wait: OnWait, strangers_gone: bool
-) -> None:
-    """For a dry run: who would be waited for, those furthest behind first, and whether the form could rise.
+def with_epoch(cluster_map: ClusterMap) -> str:
+    """As "map 6 with epoch 3"; no epoch but the first is in maps of other forms."""
+    return f"map {cluster_map.epoch}{f' with epoch {cluster_map.epochs[-1].number}' if cluster_map.later else ''}"
 
-    :raises ClusterMapError: an ensemble cannot be reached, or a server does not say who is connected to it.
-    """
-    if known.form is Form.GROWN:
-        return
-    with connect_to(known.ensembles, options, timeout_s) as (clients, absent):
-        if absent:
-            raise ClusterMapError(f"it is not seen which clients would be waited for: {unreachable(absent)}")
-        sessions = dict(zip(clients, for_each(list(clients.values()), read_sessions), strict=True))
-        found = sorted(by_client(sessions), key=lambda each: each.map if _is_number(each.map) else 0)
-        on_wait(Waiting(known.form, found, sum(len(each.sessions) for each in found)))
-        if not strangers_gone and (strangers := _find_strangers(known.form, clients, options, timeout_s)):
-            tell(f"would be refused before the next form: {describe_strangers(strangers)}")
+
+def _stopped(known: ClusterMap) -> str:
+    return "the map is not changed" if known.form is Form.PLAIN else f"stopped at map {known.epoch}"
 
 
 def _verify_not_given_up(before: ClusterMap, newest: ClusterMap) -> None:
     """To go on would overrule `parkazoo map abort`, and a higher form cannot be given up any more."""
     gone = [name for name in before.ensembles if name not in newest.ensembles]
     if gone or newest.form < before.form:
-        without = f", without {', '.join(gone)}" if gone else ""
+        without = f", without {', '.join(gone)}," if gone else ""
         raise ClusterMapError(
-            "`parkazoo map abort` has given up the growth meanwhile: the map has form "
-            f"{newest.form.word}{without}. Run the command again if it is to grow all the same"
+            f"`parkazoo map abort` has given this up meanwhile: map {newest.epoch}{without} is published. To go "
+            "on all the same, run the command again"
         )
-
-
-def _describe_form(raised: ClusterMap) -> str:
-    """The step that has given a map its form, and perhaps an epoch."""
-    added = f" with epoch {raised.epochs[-1].number}" if raised.later else ""
-    return f"published map {raised.epoch} of form {raised.form.word}{added}: all copies have it"
-
-
-def _have_followed(
-    published: ClusterMap, options: Options, timeout_s: float, on_wait: OnWait, strangers_gone: bool
-) -> bool:
-    """Wait until all clients work by the published map. False: look again, perhaps another one is published."""
-    with connect_to(published.ensembles, options, timeout_s) as (clients, absent):
-        if absent:
-            raise ClusterMapError(
-                f"the map has form {published.form.word}, and cannot go on: {unreachable(absent)}\nIt is not seen "
-                "which clients are there. Run the same command again when that is mended; nothing is lost"
-            )
-        while True:
-            found = for_each(list(clients.values()), lambda client: _read(client, published))
-            sessions = {name: each for name, each in zip(clients, found, strict=True) if each is not None}
-            if len(sessions) < len(clients):
-                return False
-            behind = by_client({name: _behind(each, published.epoch) for name, each in sessions.items()})
-            if not behind:
-                break
-            on_wait(Waiting(published.form, behind, sum(map(len, sessions.values()))))
-            time.sleep(POLL_S)
-        if not strangers_gone:
-            _verify_no_strangers(published.form, clients, options, timeout_s)
-        return True
 
 
 def _read(client: AdminClient, published: ClusterMap) -> Registrations | None:
@@ -152,12 +273,17 @@ def _read(client: AdminClient, published: ClusterMap) -> Registrations | None:
     if judge_copy(client.read(MAP), published).kind is not CopyKind.SAME:
         return None
     sessions = read_sessions(client)
-    if not sessions and not client.is_there(CLIENTS):
-        raise ClusterMapError(
-            f"the map has form {published.form.word}, and cannot go on: {CLIENTS} is gone on {client}. It is not "
-            "seen which clients are there. Let `parkazoo map init` make it; then run the same command again"
-        )
+    if not sessions:
+        _verify_room(client, published)
     return sessions if own is not None and client.zk._session_id == own else None
+
+
+def _verify_room(client: AdminClient, known: ClusterMap) -> None:
+    if not client.is_there(CLIENTS):
+        raise ClusterMapError(
+            f"{_stopped(known)}: {CLIENTS} is gone on {client}, so its clients cannot be seen. Let `parkazoo map "
+            "init` make it; then run the same command again"
+        )
 
 
 def _behind(sessions: Registrations, epoch: int) -> Registrations:
@@ -173,50 +299,8 @@ def _is_number(found: Any) -> TypeGuard[int]:
     return isinstance(found, int)
 
 
-# ---- those who have not registered ---------------------------------------------------------------
-
-
-def _verify_no_strangers(
-    form: Form, clients: Mapping[str, AdminClient], options: Options, timeout_s: float
-) -> None:
-    """Who does not register is not waited for, and may create what others no longer look for.
-
-    It is a plain kazoo program, or a client of ours that could not register.
-    """
-    if strangers := _find_strangers(form, clients, options, timeout_s):
-        raise ClusterMapError(
-            f"the map has form {form.word}, and cannot go on: {describe_strangers(strangers)}\nA program that "
-            "writes by such a session would lose znodes. Have it use ParKazooClient; if it does, start it again, "
-            f"and see that it may write to {CLIENTS}. Then run the same command again; or give --strangers-gone, "
-            "if these sessions only read what others do not move (a monitor, a shell)"
-        )
-
-
-def _find_strangers(
-    form: Form, clients: Mapping[str, AdminClient], options: Options, timeout_s: float
-) -> Mapping[str, Stranger]:
-    """The sessions that stay and are not registered.
-
-    :param form: of the map, for errors.
-    :raises ClusterMapError: a server does not say who is connected to it.
-    """
-    servers = {format_hosts([server]): name for name, client in clients.items() for server in _all_servers(client)}
-    found, unseen = Lookout(clients, servers, options, timeout_s).look_again()
-    if unseen:
-        raise _cannot_see(form, "; ".join(f"{server}: {why}" for server, why in unseen.items()))
-    return found
-
-
 def _all_servers(client: AdminClient) -> list[Server]:
     """Those of the map, and those that the ensemble names, if it names them as the map does."""
     known = parse_hosts(client.hosts)
     members = follow(ServerList(NEVER, known), read_config(client)).servers
     return [*known, *(each for each in members if each not in known)]
-
-
-def _cannot_see(form: Form, why: str) -> ClusterMapError:
-    return ClusterMapError(
-        f"the map has form {form.word}, and cannot go on: it cannot be seen whether plain kazoo programs "
-        f"are connected ({why}). What they wrote would be lost. Run the same command again, with a longer "
-        "--timeout if servers are busy; or make sure that there are no such programs, and give --strangers-gone"
-    )

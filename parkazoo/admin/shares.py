@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from parkazoo.admin.arguments import arguments_alone
 from parkazoo.admin.clients import TIMEOUT_S, Auth, connect_to
-from parkazoo.admin.grow import Tell, describe_epoch, verify_grown
-from parkazoo.admin.publish import change_map, verify_size
+from parkazoo.admin.publish import Change, change_map, verify_size
 from parkazoo.admin.read import read_map
+from parkazoo.admin.rise import OnWait, Rise, Tell, as_grown, is_changed, with_epoch
 from parkazoo.admin.verify import verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.epochs import Epoch, Rule, verify_possible
+from parkazoo.protocol.epochs import Epoch, Form, Rule, verify_possible
 from parkazoo.protocol.placement import MIRRORS
 
 
@@ -21,56 +21,67 @@ def change_weights(
     hosts: str,
     weights: Mapping[str, int],
     *,
+    yes: bool = False,
+    dry_run: bool = False,
+    strangers_gone: bool = False,
     tell: Tell = lambda step: None,
+    on_wait: OnWait = lambda waiting: None,
     auth: Auth = (),
     timeout_s: float = TIMEOUT_S,
     **client_options: Any,
 ) -> ClusterMap:
     """Give ensembles other shares of the new directories; return the map. What is there stays where it is.
 
-    It may be repeated, interrupted anywhere, and run by several at once.
+    The first change of weights or rules has the form of the map rise, as `grow_map` does. It may be repeated,
+    interrupted anywhere, and run by several at once.
 
     :param hosts: servers of any ensembles of the cluster.
     :param weights: by name, 0 to 100; 0 drains: no new directory goes there. One that is not named keeps its own.
-    :param tell: called with what was done, if anything.
-    :param client_options: as for `init_map`.
-    :raises ClusterMapError: all, or all that a rule names, would have weight 0; or as `change_hosts`.
+    :param yes: let the form rise, for good.
+    :param dry_run: write nothing; return the map that there would be.
+    :param strangers_gone: as for `grow_map`; and so are `tell`, `on_wait` and `client_options`.
+    :raises UnconfirmedError: the form would rise, and `yes` does not say so.
+    :raises ClusterMapError: all, or all that a rule names, would have weight 0; or as `change_hosts` and
+        `grow_map`.
     """
     with arguments_alone():
         Epoch(1, {"": 1, **weights})  # it verifies each
 
     def change(before: ClusterMap) -> ClusterMap:
-        verify_grown(before, "changes its weights")
-        verify_names(weights, before)
+        _verify_several(before, weights)
         newest = before.epochs[-1]
         changed = {**newest.weights, **weights}
         return before if changed == newest.weights else before.with_epoch(changed, newest.rules)
 
-    return _change(hosts, change, tell, auth, timeout_s, client_options)
+    options = {**client_options, "auth_data": list(auth)}
+    rise = Rise(options, timeout_s, tell, on_wait, dry_run, yes, strangers_gone)
+    return _change(read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options), change, rise)
 
 
 def add_rule(
     hosts: str,
     rule: Rule,
     *,
+    yes: bool = False,
     dry_run: bool = False,
+    strangers_gone: bool = False,
     tell: Tell = lambda step: None,
+    on_wait: OnWait = lambda waiting: None,
     auth: Auth = (),
     timeout_s: float = TIMEOUT_S,
     **client_options: Any,
 ) -> ClusterMap:
     """Have a rule decide where new directories go at and below its prefix. Arguments as for `change_weights`.
 
-    :param dry_run: write nothing; return the map that there would be.
-    :raises ClusterMapError: the rule cannot be, there is another one for its prefix; or as `change_hosts`.
+    :raises UnconfirmedError: as `change_weights`.
+    :raises ClusterMapError: the rule cannot be, there is another one for its prefix; or as `change_weights`.
     """
     with arguments_alone():
         Epoch(1, dict.fromkeys(rule.on, 1) or {"": 1}, (rule,))  # it verifies the rule, but for the names
         verify_possible(rule.prefix)
 
     def change(before: ClusterMap) -> ClusterMap:
-        verify_grown(before, "has rules")
-        verify_names(rule.on, before)
+        _verify_several(before, rule.on)
         newest = before.epochs[-1]
         for each in newest.rules:
             if each == rule:
@@ -82,7 +93,9 @@ def add_rule(
                 )
         return before.with_epoch(newest.weights, (*newest.rules, rule))
 
-    return _change(hosts, change, tell, auth, timeout_s, client_options, dry_run)
+    options = {**client_options, "auth_data": list(auth)}
+    rise = Rise(options, timeout_s, tell, on_wait, dry_run, yes, strangers_gone)
+    return _change(read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options), change, rise)
 
 
 def remove_rule(
@@ -104,13 +117,16 @@ def remove_rule(
 
     def change(before: ClusterMap) -> ClusterMap:
         nonlocal is_known
-        verify_grown(before, "has rules")
         is_known |= any(each.prefix == prefix for epoch in before.epochs for each in epoch.rules)
         newest = before.epochs[-1]
         kept = tuple(each for each in newest.rules if each.prefix != prefix)
         return before.with_epoch(newest.weights, kept) if len(kept) < len(newest.rules) else before
 
-    changed = _change(hosts, change, tell, auth, timeout_s, client_options)
+    options = {**client_options, "auth_data": list(auth)}
+    known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+    changed = change_map(
+        known, change, options, timeout_s, lambda published: tell(f"published {with_epoch(published)}"), tell
+    )
     if not is_known:  # an interrupted command may have removed it, so the copies come first
         raise ClusterMapError(
             f"there is no rule for {prefix!r}: `parkazoo map rule list` shows those that there are"
@@ -143,19 +159,23 @@ def count_left(
         return stat.numChildren if stat is not None else 0
 
 
-def _change(
-    hosts: str,
-    change: Callable[[ClusterMap], ClusterMap],
-    tell: Tell,
-    auth: Auth,
-    timeout_s: float,
-    client_options: Mapping[str, Any],
-    dry_run: bool = False,
-) -> ClusterMap:
-    known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
-    if dry_run:
-        wanted = change(known)
-        verify_size(known, wanted)
-        return wanted
-    options = {**client_options, "auth_data": list(auth)}
-    return change_map(known, change, options, timeout_s, lambda published: tell(describe_epoch(published)), tell)
+def _change(known: ClusterMap, change: Change, rise: Rise) -> ClusterMap:
+    def verify(before: ClusterMap) -> ClusterMap:
+        """Before the form begins to rise: by the map that is published, not by an old copy of it."""
+        if before.form is not Form.GROWN and is_changed(before, change):
+            verify_size(before, change(as_grown(before)))
+            rise.verify_ready(before, before)
+        return before
+
+    if not rise.dry_run and known.form is not Form.GROWN:
+        known = change_map(known, verify, rise.options, rise.timeout_s, warn=rise.tell)
+    return rise.change(known, change, leaves=True)
+
+
+def _verify_several(cluster_map: ClusterMap, names: Collection[str]) -> None:
+    verify_names(names, cluster_map)
+    if len(cluster_map.placement) == 1:
+        raise ClusterMapError(
+            f"the map has one ensemble, {cluster_map.placement[0]}, where all directories go: add another first "
+            "with `parkazoo map grow --ensemble NAME=H:P,H:P`"
+        )

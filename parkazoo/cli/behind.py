@@ -1,16 +1,45 @@
-"""Whom ``parkazoo map grow`` waits for."""
+"""Runs commands that wait for clients, and shows for which."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
 from parkazoo.admin import RegisteredClient, Waiting, describe_client
+from parkazoo.cli.consent import with_consent
+from parkazoo.cli.step_times import Steps
+from parkazoo.protocol.cluster_map import ClusterMap
 
 CLIENTS_SHOWN = 20
+
+
+def run_growth(
+    console: Console, command: Callable[..., ClusterMap], yes: bool, dry_run: bool
+) -> tuple[ClusterMap, bool]:
+    """Run a command that may wait for clients, and show its steps; ask the user if it needs consent.
+
+    :param command: of `parkazoo.admin`; it takes `yes`, `dry_run`, `tell` and `on_wait`.
+    :returns: the map, and whether anything was done, or would be.
+    """
+
+    def run(agrees: bool) -> tuple[ClusterMap, bool]:
+        steps = Steps(console, dry_run)
+        with console.status("changing the cluster map") as status:
+            on_wait = WouldWait(console) if dry_run else Behind(console, status)
+            after = command(yes=agrees, dry_run=dry_run, tell=steps, on_wait=on_wait)
+        return after, not steps.are_none
+
+    return with_consent(run, yes)
+
+
+def print_end(console: Console, is_changed: bool, dry_run: bool) -> None:
+    if dry_run:
+        console.print("dry run: nothing was written")
+    elif is_changed:
+        console.print("`parkazoo map epochs` shows which clients work by it", soft_wrap=True)
 
 
 class Behind:
@@ -25,16 +54,15 @@ class Behind:
         self._shown: list[str] = []
 
     def __call__(self, waiting: Waiting) -> None:
-        behind = sum(len(each.sessions) for each in waiting.behind)
-        said, form = waiting.sessions - behind, f"form {waiting.form.word}"
-        self._status.update(f"{form}: {said:,} of {waiting.sessions:,} sessions say it")
+        said = waiting.sessions - sum(len(each.sessions) for each in waiting.behind)
+        self._status.update(f"{said:,} of {waiting.sessions:,} sessions work by map {waiting.map}")
         lines = [describe_client(each) for each in waiting.behind[:CLIENTS_SHOWN]]
         if lines == self._shown:
             return
         self._shown = lines
         self._console.print(
-            f"{form}: waiting for {_many(waiting.behind)}, until each says it or its sessions end. "
-            "You may stop here: nothing is lost, and the same command goes on",
+            f"waiting for {_many(waiting.behind)} to work by map {waiting.map}, or to end. You may interrupt: "
+            "nothing is lost, and the same command goes on",
             soft_wrap=True,
         )
         _print(self._console, waiting.behind)
@@ -47,7 +75,7 @@ class WouldWait:
         self._console = console
 
     def __call__(self, waiting: Waiting) -> None:
-        self._console.print(f"would wait for all that are registered: {_many(waiting.behind)}")
+        self._console.print(f"registered clients, for which it would wait: {len(waiting.behind):,}")
         _print(self._console, waiting.behind)
 
 

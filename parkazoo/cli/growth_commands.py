@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -22,8 +23,7 @@ from parkazoo.admin import (
     grow_map,
     read_spread,
 )
-from parkazoo.cli.behind import CLIENTS_SHOWN, Behind, WouldWait
-from parkazoo.cli.consent import with_consent
+from parkazoo.cli.behind import CLIENTS_SHOWN, print_end, run_growth
 from parkazoo.cli.json_documents import map_document, print_json
 from parkazoo.cli.map_table import shares_table
 from parkazoo.cli.options import (
@@ -34,7 +34,9 @@ from parkazoo.cli.options import (
     Hosts,
     Json,
     Key,
+    StrangersGone,
     Timeout,
+    Yes,
     connection_options,
     parse_ensembles,
     parse_weights,
@@ -42,11 +44,10 @@ from parkazoo.cli.options import (
     verify_ensembles,
     with_ports,
 )
-from parkazoo.cli.step_times import Steps
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Epoch
 
-KNOWN_BY = "`parkazoo map epochs` shows which clients know of it"
+SO_ALREADY = "nothing to do: that is so already"
 
 
 def register(group: typer.Typer) -> None:
@@ -66,13 +67,8 @@ def grow(
         list[str] | None,
         typer.Option(metavar="NAME=WEIGHT", help="Its share of new directories: 0 to 100, else 1. Repeatable."),
     ] = None,
-    form: Annotated[
-        bool, typer.Option("--form", help="Bring the map to form grown for good, without a new ensemble.")
-    ] = False,
-    strangers_gone: Annotated[
-        bool,
-        typer.Option("--strangers-gone", help="No plain kazoo program writes any more: do not look for some."),
-    ] = False,
+    yes: Yes = False,
+    strangers_gone: StrangersGone = False,
     dry_run: DryRun = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
@@ -80,62 +76,48 @@ def grow(
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """Add ensembles to the map while clients work, and first bring it to form grown. Safe to repeat.
+    """Add ensembles to the map while clients work. Safe to repeat.
 
-    Without --ensemble only the form rises, for good: it asks first; without a terminal it wants --form.
+    Without --ensemble only the clients get ready for rules and weights, for good: it asks first; without a
+    terminal it wants --yes.
     """
     servers, _ = split_hosts(hosts)
     ensembles = {name: with_ports(each) for name, each in parse_ensembles("--ensemble ", ensemble or ()).items()}
     weights = parse_weights("--weight ", weight or ())
     connection = connection_options(auth, timeout, ca, cert, key)
-    console = Console()
-    steps = Steps(console, dry_run)
-
-    def run(agrees: bool) -> ClusterMap:
-        with console.status("changing the cluster map") as status:
-            return grow_map(
-                servers,
-                ensembles,
-                weights,
-                form=agrees,
-                dry_run=dry_run,
-                strangers_gone=strangers_gone,
-                tell=steps,
-                on_wait=WouldWait(console) if dry_run else Behind(console, status),
-                **connection,
-            )
-
-    after = with_consent(run, form)
-    if steps.are_none:
-        has = f"has {', '.join(ensembles)}" if ensembles else "can gain ensembles"
-        console.print(f"nothing to do: the map {has} already", soft_wrap=True)
-    console.print(shares_table(after.epochs[-1]))
-    if dry_run:
-        console.print("dry run: nothing was written")
-    elif not steps.are_none:
-        console.print(KNOWN_BY, soft_wrap=True)
+    command = partial(grow_map, servers, ensembles, weights, strangers_gone=strangers_gone, **connection)
+    has = f"has {', '.join(ensembles)}" if ensembles else "can gain ensembles"
+    _change(command, yes, dry_run, f"nothing to do: the map {has} already")
 
 
 def drain(
     name: Annotated[str, typer.Argument(metavar="NAME", help="An ensemble of the map.")],
     hosts: Hosts,
+    yes: Yes = False,
+    strangers_gone: StrangersGone = False,
+    dry_run: DryRun = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
     ca: Ca = None,
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """Give an ensemble weight 0: no new directory goes there. What is there stays."""
+    """Give an ensemble weight 0: no new directory goes there. What is there stays. Safe to repeat.
+
+    It asks before the first change of the cluster's rules or weights; without a terminal it wants --yes.
+    """
     verify_ensembles([name])
     connection = connection_options(auth, timeout, ca, cert, key)
-    _weigh(hosts, {name: 0}, connection)
-    left = count_left(split_hosts(hosts)[0], name, **connection)
-    Console().print(
-        f"how many directories are left on {name} is not known: it cannot be reached"
-        if left is None
-        else f"{left:,} directories have their mirror on {name}, and keep it",
-        soft_wrap=True,
-    )
+    servers, _ = split_hosts(hosts)
+    command = partial(change_weights, servers, {name: 0}, strangers_gone=strangers_gone, **connection)
+
+    def count() -> str:
+        left = count_left(servers, name, **connection)
+        if left is None:
+            return f"how many directories are left on {name} is not known: it cannot be reached"
+        return f"{left:,} directories have their mirror on {name}, and keep it"
+
+    _change(command, yes, dry_run, SO_ALREADY, count)
 
 
 def weigh(
@@ -143,27 +125,46 @@ def weigh(
         list[str], typer.Argument(metavar="NAME=WEIGHT", help="An ensemble, and its weight from now on: 0 to 100.")
     ],
     hosts: Hosts,
+    yes: Yes = False,
+    strangers_gone: StrangersGone = False,
+    dry_run: DryRun = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
     ca: Ca = None,
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """Give ensembles other shares of the new directories. What is there stays."""
-    _weigh(hosts, parse_weights("", weight), connection_options(auth, timeout, ca, cert, key))
+    """Give ensembles other shares of the new directories. What is there stays. Safe to repeat.
 
-
-def _weigh(hosts: str, weights: dict[str, int], connection: dict[str, Any]) -> None:
+    It asks before the first change of the cluster's rules or weights; without a terminal it wants --yes.
+    """
     servers, _ = split_hosts(hosts)
+    connection = connection_options(auth, timeout, ca, cert, key)
+    weights = parse_weights("", weight)
+    command = partial(change_weights, servers, weights, strangers_gone=strangers_gone, **connection)
+    _change(command, yes, dry_run, SO_ALREADY)
+
+
+def _change(
+    command: Callable[..., ClusterMap],
+    yes: bool,
+    dry_run: bool,
+    nothing: str,
+    about: Callable[[], str] = lambda: "",
+) -> None:
+    """Run a command that changes shares, and print them.
+
+    :param nothing: printed if there was nothing to do.
+    :param about: called behind the change; returns a line to print, if any.
+    """
     console = Console()
-    steps = Steps(console)
-    with console.status("changing weights"):
-        after = change_weights(servers, weights, tell=steps, **connection)
-    if steps.are_none:
-        console.print("nothing to do: that is so already")
+    after, is_changed = run_growth(console, command, yes, dry_run)
+    if not is_changed:
+        console.print(nothing, soft_wrap=True)
     console.print(shares_table(after.epochs[-1]))
-    if not steps.are_none:
-        console.print(KNOWN_BY, soft_wrap=True)
+    if line := about():
+        console.print(line, soft_wrap=True)
+    print_end(console, is_changed, dry_run)
 
 
 def abort(

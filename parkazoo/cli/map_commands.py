@@ -69,7 +69,7 @@ def init(
         typer.Option(**FILE, help='The same as JSON: {"bootstrap": "H:P", "ensembles": {"a": "H:P"}}.'),
     ] = None,
     form: Annotated[
-        str, typer.Option(metavar="FORM", help="plain, or grown: then it can gain ensembles later.")
+        str, typer.Option(metavar="FORM", help="plain; or grown, as after the first growth, rule or weight.")
     ] = Form.PLAIN.word,
     closed: Annotated[bool, typer.Option("--closed", help=f"Let only the identity in --auth use {ROOT}.")] = False,
     replace: Annotated[

@@ -38,6 +38,14 @@ Timeout = Annotated[
     float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="How long to wait for the ensembles.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and write nothing.")]
+Yes = Annotated[
+    bool,
+    typer.Option("--yes", help="Do not ask before the first change of rules or weights, which is for good."),
+]
+StrangersGone = Annotated[
+    bool,
+    typer.Option("--strangers-gone", help="No plain kazoo program writes any more: do not look for some."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Ca = Annotated[Path | None, typer.Option(**FILE, help="TLS: certificates of the servers' authorities.")]
 Cert = Annotated[Path | None, typer.Option(**FILE, help="TLS: the client's certificate.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -17,7 +18,7 @@ from parkazoo.admin import (
     remove_rule,
 )
 from parkazoo.admin.arguments import arguments_alone
-from parkazoo.cli.growth_commands import KNOWN_BY
+from parkazoo.cli.behind import print_end, run_growth
 from parkazoo.cli.map_table import read
 from parkazoo.cli.options import (
     Auth,
@@ -26,7 +27,9 @@ from parkazoo.cli.options import (
     DryRun,
     Hosts,
     Key,
+    StrangersGone,
     Timeout,
+    Yes,
     connection_options,
     split_hosts,
     verify_ensembles,
@@ -62,6 +65,8 @@ def add(
     apart: Annotated[
         bool, typer.Option("--apart", help="Not all on one ensemble: each directory goes where its own bid leads.")
     ] = False,
+    yes: Yes = False,
+    strangers_gone: StrangersGone = False,
     dry_run: DryRun = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
@@ -69,7 +74,10 @@ def add(
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """Keep new directories at and below a path together, or on some ensembles. What is there stays where it is."""
+    """Keep new directories at and below a path together, or on some ensembles. What is there stays where it is.
+
+    It asks before the first change of the cluster's rules or weights; without a terminal it wants --yes.
+    """
     servers, chroot = split_hosts(hosts)
     if several := [each for each in on or () if "," in each]:
         raise typer.BadParameter(f"give {' '.join(f'--on {name}' for name in several[0].split(','))}")
@@ -77,10 +85,9 @@ def add(
     rule = Rule(_prefix(pattern, chroot), tuple(on or ()), not apart)
     connection = connection_options(auth, timeout, ca, cert, key)
     console = Console()
-    steps = Steps(console, dry_run)
-    with console.status("adding a rule"):
-        after = add_rule(servers, rule, dry_run=dry_run, tell=steps, **connection)
-    if steps.are_none and not dry_run:
+    command = partial(add_rule, servers, rule, strangers_gone=strangers_gone, **connection)
+    after, is_changed = run_growth(console, command, yes, dry_run)
+    if not is_changed:
         console.print(plain(f"nothing to do: the map has this rule for {rule.prefix} already"), soft_wrap=True)
     if rule.together and not rule.prefix.endswith(EACH):
         goes_to = after.names[after.make_guess().of_children(rule.prefix)]
@@ -88,10 +95,7 @@ def add(
     with console.status("counting the directories that are elsewhere"):
         found = find_elsewhere(after, rule.prefix, **connection)
     _tell_elsewhere(console, rule.prefix, found, lists=dry_run)
-    if dry_run:
-        console.print("dry run: nothing was written")
-    elif not steps.are_none:
-        console.print(KNOWN_BY, soft_wrap=True)
+    print_end(console, is_changed, dry_run)
 
 
 @arguments_alone()
@@ -159,5 +163,6 @@ def remove(
     steps = Steps(console)
     with console.status("removing a rule"):
         remove_rule(servers, prefix, tell=steps, **connection_options(auth, timeout, ca, cert, key))
-    told = f"nothing to do: the map has no rule for {prefix} any more" if steps.are_none else KNOWN_BY
-    console.print(plain(told), soft_wrap=True)
+    if steps.are_none:
+        console.print(plain(f"nothing to do: the map has no rule for {prefix} any more"), soft_wrap=True)
+    print_end(console, not steps.are_none, dry_run=False)

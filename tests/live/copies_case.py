@@ -11,6 +11,7 @@ from unittest import mock
 
 from parkazoo.admin import grow_map, init_map, read_map
 from parkazoo.admin.clients import AdminClient
+from parkazoo.admin.rise import DOES
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import MAP
@@ -45,11 +46,11 @@ def rise_to(hosts: str, form: Form) -> ClusterMap:
     """The map of that form, whose growth ends there."""
 
     def crash(step: str) -> None:
-        if f"of form {form.word}" in step:
+        if DOES[form] in step:
             raise CrashError
 
     try:
-        grow_map(hosts, {}, form=True, strangers_gone=True, tell=crash)
+        grow_map(hosts, {}, yes=True, strangers_gone=True, tell=crash)
     except CrashError:
         rising = read_map(hosts)
         assert rising.form is form, rising.form

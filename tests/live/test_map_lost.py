@@ -102,7 +102,7 @@ class LostTest(MapCase):
         self.assertEqual(self.replace(name), rising)
         self.assertEqual(self.told, [loss])
         self.assertEqual(check_but_strangers(self.a), [])
-        self.assertIs(grow_map(self.a, {}, form=True, strangers_gone=True).form, Form.GROWN)
+        self.assertIs(grow_map(self.a, {}, yes=True, strangers_gone=True).form, Form.GROWN)
         self.assertEqual(check_but_strangers(self.a), [])
 
     def test_while_tolerant(self) -> None:
@@ -126,7 +126,7 @@ class LostTest(MapCase):
         with self.refused("--replace a$"):
             init_map(self.a, self.all)
         self.assertEqual(self.replace("a"), rising)
-        self.assertIs(grow_map(self.a, {}, form=True, strangers_gone=True).form, Form.GROWN)
+        self.assertIs(grow_map(self.a, {}, yes=True, strangers_gone=True).form, Form.GROWN)
         self.assertEqual(check_but_strangers(self.a), [])
 
     def test_bootstrap_while_tolerant(self) -> None:

@@ -14,6 +14,7 @@ from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
 from parkazoo import ParKazooClient
 from parkazoo.admin import Rule, Waiting, abort_growth, add_rule, grow_map, init_map, read_map
 from parkazoo.admin.clients import AdminClient
+from parkazoo.admin.rise import Rise
 from parkazoo.errors import ClusterMapError, CrossEnsembleError
 from parkazoo.fsck import check
 from parkazoo.protocol.audit import audit_ensemble
@@ -52,7 +53,7 @@ class RaiseCase(GrowCase):
     def rise(self, *names: str, **options: Any) -> ClusterMap:
         """The sessions of the tests' own plain clients are no programs that write."""
         ensembles = {name: self.all[name] for name in names}
-        return grow_map(self.a, ensembles, form=True, strangers_gone=True, **options)
+        return grow_map(self.a, ensembles, yes=True, strangers_gone=True, **options)
 
     def stay_behind(self, ensemble: int = 0) -> Callable[[], None]:
         """A registration of a client that does not follow; call what this returns to have it end."""
@@ -155,7 +156,7 @@ class RaiseTest(RaiseCase):
                 worker.join(COMMAND_TIMEOUT_S)
         self.assertEqual([worker.errors for worker in workers], [[], []])
         self.assertEqual([list(states) for _, states in clients], [[], [], []])
-        self.assertRegex("; ".join(steps), "form tolerant.*form guarded.*form grown.*with epoch 2")
+        self.assertRegex("; ".join(steps), "read pins.*write pins.*with epoch 2: pins decide")
         self.assertEqual((self.plain[0].get("/old/d/x"), first.get("/old/d")), before)
         self.assertEqual(
             {self.place(worker.prefix + f"/d{n}") for worker in workers for n in range(len(worker.made))}, {*"abc"}
@@ -315,7 +316,7 @@ class WaitTest(RaiseCase):
         ends: list[Callable[[], None]] = []
 
         def step(words: str) -> None:
-            if "form guarded" in words:
+            if "write pins" in words:
                 ends.append(self.stay_behind(1))
 
         def wait(waiting: Waiting) -> None:
@@ -335,7 +336,7 @@ class WaitTest(RaiseCase):
         self.assertEqual(read_map(self.a).form, Form.TOLERANT)
         client.create("/meanwhile/x", makepath=True)
         done = "; ".join(abort_growth(self.a))
-        self.assertRegex(done, "^published map 4 of form plain, without b")
+        self.assertRegex(done, "^published map 4 without b: paths decide")
         self.assertEqual(read_map(self.a).placement, ("a",))
         client.create("/plain/x", makepath=True)
         end()
@@ -346,13 +347,14 @@ class WaitTest(RaiseCase):
 
     def test_an_ensemble_is_away(self) -> None:
         gone = f"127.0.0.1:{free_port()}"
-        with mock.patch("parkazoo.admin.rise.connect_to") as connect:
+        with (
+            mock.patch.object(Rise, "verify_ready"),
+            mock.patch("parkazoo.admin.rise.connect_to") as connect,
+        ):
             away = mock.Mock(timeout_s=UNREACHABLE_TIMEOUT_S, hosts=gone, zk=KazooClient(gone))
             away.name = "b"
             connect.return_value.__enter__.return_value = ({}, [away])
-            with self.assertRaisesRegex(
-                ClusterMapError, "form tolerant, and cannot go on: an ensemble cannot be reached"
-            ):
+            with self.assertRaisesRegex(ClusterMapError, "^stopped at map 3: an ensemble cannot be reached"):
                 self.rise("b")
         self.rise("b")
         self.assert_grown("ab")
@@ -362,8 +364,16 @@ class StrangerTest(RaiseCase):
     """The tests' own kazoo clients do not register."""
 
     def test_seen(self) -> None:
-        with self.assertRaisesRegex(
-            ClusterMapError, "form tolerant, and cannot go on: 3 sessions are not registered"
+        with self.refused("^the map is not changed: 3 sessions are not registered:"):
+            grow_map(self.a, {"b": self.b, "c": self.c})
+
+    def test_seen_later(self) -> None:
+        """They come when the form has begun to rise."""
+        with (
+            mock.patch.object(Rise, "verify_ready"),
+            self.assertRaisesRegex(
+                ClusterMapError, "(?s)^stopped at map 3: 3 sessions are not registered:.*`parkazoo map abort`"
+            ),
         ):
             grow_map(self.a, {"b": self.b, "c": self.c})
         self.assertEqual(read_map(self.a).form, Form.TOLERANT)
@@ -372,9 +382,7 @@ class StrangerTest(RaiseCase):
         words = "cons is not executed because it is not in the whitelist."
         with (
             mock.patch.object(AdminClient, "ask", return_value=words),
-            self.assertRaisesRegex(
-                ClusterMapError, "cannot be seen whether plain kazoo .* 4lw.commands.whitelist.*strangers-gone"
-            ),
+            self.refused("plain kazoo programs .* cannot be seen .* 4lw.commands.whitelist.*strangers-gone"),
         ):
             grow_map(self.a, {"b": self.b})
 
@@ -385,9 +393,12 @@ class CommandTest(RaiseCase):
         status, out, err = run_command(*command, "--dry-run")
         self.assertEqual((status, err), (0, ""))
         self.assertRegex(
-            out, "(?s)would publish maps of form tolerant, guarded, grown, each when all.*with epoch 2.*dry run"
+            out,
+            "(?s)would publish map 2, which names b\nwould publish map 3: .*\n"
+            "would publish map 4 when all clients work by map 3: .*no command takes that back\n"
+            "would publish map 5 with epoch 2 when all clients work by map 4: .*dry run: nothing",
         )
-        self.assertIn("would be refused before the next form: 1 session is not registered", out)
+        self.assertIn("would be refused: 2 sessions are not registered", out)
         status, out, err = run_command(*command)
         self.assertEqual((status, "--strangers-gone" in err), (1, True), err)
         end = self.stay_behind()
@@ -395,7 +406,8 @@ class CommandTest(RaiseCase):
         status, out, err = run_command(*command, "--strangers-gone")
         self.assertEqual((status, err), (0, ""))
         self.assertRegex(
-            out, r"(?s)form tolerant: waiting for 1 client.*0xabc on web7, pid 4711.*form guarded.*form grown"
+            out,
+            r"(?s)waiting for 1 client to work by map 3.*0xabc on web7, pid 4711.*map 4: .*map 5 with epoch 2",
         )
         self.assert_grown("ab")
         self.assertRegex(run_command(*command)[1], "^nothing to do: the map has b already")
@@ -411,16 +423,16 @@ class CommandTest(RaiseCase):
         wipe(self.plain[0])
         init_map(self.a, {"a": self.a, "b": self.b})
         command = ("map", "grow", "--hosts", self.a, "--strangers-gone")
-        with self.refused(r"would rise from plain to grown, for good: .* give form=True$"):
+        with self.refused(r"need pins to say so, for good: .* give yes=True$"):
             grow_map(self.a, {})
         status, _, err = run_command(*command)
-        self.assertEqual((status, "for good: no command brings it back" in err), (1, True), err)
-        self.assertRegex(err, r"give --form\n$")
+        self.assertEqual((status, "for good: no command takes that back" in err), (1, True), err)
+        self.assertRegex(err, r"give --yes\n$")
         self.assertIn("nothing was changed", run_on_a_terminal("\n", *command))
         self.assertEqual(read_map(self.a).epoch, 1)
         status, out, _ = run_command(*command, "--dry-run")
         self.assertEqual(status, 0)
-        self.assertIn("From guarded on, no command takes the form back", out)
-        self.assertIn("published map 4 of form grown", run_on_a_terminal("y\n", *command))
+        self.assertIn("no command takes that back", out)
+        self.assertIn("published map 4: pins decide", run_on_a_terminal("y\n", *command))
         self.assert_grown("ab")
         self.assertRegex(run_command(*command)[1], "^nothing to do: the map can gain ensembles already")

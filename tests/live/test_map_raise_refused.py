@@ -17,6 +17,7 @@ from parkazoo import ParKazooClient
 from parkazoo.admin import (
     Waiting,
     abort_growth,
+    change_hosts,
     change_weights,
     describe_client,
     grow_map,
@@ -26,6 +27,7 @@ from parkazoo.admin import (
 )
 from parkazoo.admin.clients import AdminClient
 from parkazoo.admin.registrations import Registrations, read_sessions
+from parkazoo.admin.rise import DOES
 from parkazoo.admin.strangers import Lookout, Stranger, Strangers
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
@@ -33,7 +35,7 @@ from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import CLIENTS, MIRRORS, escape
 from parkazoo.protocol.registration import format_session
 from tests.live.copies_case import CrashError
-from tests.live.map_case import assert_found, check_but_strangers, run_command, wipe
+from tests.live.map_case import assert_found, check_but_strangers, other_spelling, run_command, wipe
 from tests.live.test_map_raise import RaiseCase
 from tests.live.world import DEADLINE_S, LiveTest, connected, wait_until
 
@@ -68,23 +70,23 @@ class GivenUpTest(RaiseCase):
             abort_growth(self.a)
             end()
 
-        with self.assertRaisesRegex(ClusterMapError, "map abort` has given up .* has form plain, without b"):
+        with self.assertRaisesRegex(ClusterMapError, "map abort` has given this up .*: map [0-9], without b, is"):
             self.rise("b", on_wait=abort)
         self.assert_plain_again()
 
     def test_before_the_form_has_risen(self) -> None:
-        with self.assertRaisesRegex(ClusterMapError, "map abort` has given up .* has form plain, without b"):
+        with self.assertRaisesRegex(ClusterMapError, "map abort` has given this up .*: map [0-9], without b, is"):
             self.rise("b", tell=self.abort_at("which names b"))
         self.assert_plain_again()
 
     def test_between_two_forms(self) -> None:
-        with self.assertRaisesRegex(ClusterMapError, "map abort` has given up .* has form plain, without b"):
-            self.rise("b", tell=self.abort_at("of form tolerant"))
+        with self.assertRaisesRegex(ClusterMapError, "map abort` has given this up .*: map [0-9], without b, is"):
+            self.rise("b", tell=self.abort_at(DOES[Form.TOLERANT]))
         self.assert_plain_again()
 
     def test_a_form_that_stays(self) -> None:
-        with self.assertRaisesRegex(ClusterMapError, "map abort` has given up .* has form guarded, without b"):
-            self.rise("b", tell=self.abort_at("of form guarded"))
+        with self.assertRaisesRegex(ClusterMapError, "map abort` has given this up .*: map [0-9], without b, is"):
+            self.rise("b", tell=self.abort_at(DOES[Form.GUARDED]))
         self.assertEqual((read_map(self.a).form, read_map(self.a).placement), (Form.GUARDED, ("a",)))
         self.rise("b")
         self.assert_grown("ab")
@@ -143,7 +145,7 @@ class StrangerTest(RaiseCase):
                 status, _, err = run_command("map", "grow", "--ensemble", f"b={self.b}", "--hosts", self.a)
                 self.assertEqual(status, 1)
                 self.assertRegex(err, f"does not answer `cons`: {error}.*--strangers-gone")
-        self.assertEqual(read_map(self.a).form, Form.TOLERANT)
+        self.assertEqual(read_map(self.a), self.map)
 
     def test_addresses(self) -> None:
         """As servers write them: of IPv6, and with the name that a server has looked up."""
@@ -173,10 +175,10 @@ class StrangerTest(RaiseCase):
         wait_until(lambda: len(list_clients(self.a).clients) == CROWD, "all are registered")
         with connected(KazooClient(self.a)) as program:
             session = format_session(program.client_id[0])
-            status, _, err = run_command("map", "grow", "--form", "--ensemble", f"b={self.b}", "--hosts", self.a)
+            status, _, err = run_command("map", "grow", "--ensemble", f"b={self.b}", "--hosts", self.a)
             self.assertEqual(status, 1)
             self.assertRegex(err, rf"(?s)3 sessions are not registered:.* on {self.a}, session {session}\n")
-            self.assertEqual(read_map(self.a).form, Form.TOLERANT)
+            self.assertEqual(read_map(self.a), self.map)
             self.rise("b")
             own = [format_session(each.client_id[0]) for each in self.plain]
             assert_found(
@@ -250,7 +252,7 @@ class CommandTest(RaiseCase):
         behind = "0xabc on web7, pid 4711, since 2026-11-20T10:00:00Z: on a it says map 1"
         status, out, err = self.run_on_a(*grow)
         self.assertEqual((status, err), (0, ""))
-        self.assertRegex(out, f"(?s)would wait for all that are registered: 2 clients.*{behind}")
+        self.assertRegex(out, f"(?s)clients, for which it would wait: 2\n.*{behind}")
         self.assertEqual(read_map(self.a), self.map)
         with contextlib.suppress(CrashError):
             self.rise("b", on_wait=CRASH)
@@ -259,11 +261,11 @@ class CommandTest(RaiseCase):
         self.assertEqual((status, err), (0, ""))
         self.assertRegex(
             out,
-            f"(?s)forms? guarded, grown.*would wait for all that are registered: 2 clients.*{behind}.*says map 3",
+            f"(?s)would publish map 4 .*map 5 .*clients, for which it would wait: 2\n.*{behind}.*says map 3",
         )
         end()
         self.rise("b")
-        self.assertNotIn("would wait", self.run_on_a(*grow)[1])
+        self.assertNotIn("would", self.run_on_a(*grow)[1])
 
     def test_on_the_way(self) -> None:
         """What the other commands say of a map whose form has not risen to its end."""
@@ -275,9 +277,9 @@ class CommandTest(RaiseCase):
                 if form is Form.GUARDED:  # all have followed; then one comes that is behind
                     end()
                     with contextlib.suppress(CrashError):
-                        self.rise("b", tell=self.behind_at("of form guarded"), on_wait=CRASH)
+                        self.rise("b", tell=self.behind_at(DOES[Form.GUARDED]), on_wait=CRASH)
                 self.assertEqual(read_map(self.a).form, form)
-                self.refuse_what_needs_grown(form)
+                self.init_again(form)
                 for command in (("show",), ("epochs",)):
                     self.assertEqual(self.run_on_a(*command)[0], 0)
                 (finding,) = check_but_strangers(self.a)
@@ -290,11 +292,7 @@ class CommandTest(RaiseCase):
     def behind_at(self, words: str) -> Callable[[str], Any]:
         return lambda told: self.stay_behind() if words in told else None
 
-    def refuse_what_needs_grown(self, form: Form) -> None:
-        for command in (("weight", "a=2"), ("drain", "a"), ("rule", "add", "/x")):
-            status, _, err = self.run_on_a(*command)
-            self.assertEqual(status, 1)
-            self.assertRegex(err, f"has form {form.word}: only a .* `parkazoo map grow --form` makes it")
+    def init_again(self, form: Form) -> None:
         init = "map", "init", "--bootstrap", self.a, "--ensemble", f"a={self.a}", "--ensemble", f"b={self.b}"
         status, _, err = run_command(*init, "--form", "grown")
         self.assertEqual(status, 1)
@@ -371,6 +369,10 @@ class UnregisteredTest(LiveTest):
             client.join(timeout=DEADLINE_S)
         init_map(self.hosts["a"], {name: self.hosts[name] for name in "ab"})
         self.assertEqual(list_clients(self.hosts["a"]).clients, [])
+        with self.assertRaisesRegex(ClusterMapError, "^the map is not changed: 4 sessions are not registered"):
+            grow_map(self.hosts["a"], {"c": self.hosts["c"]})
+        change_hosts(self.hosts["a"], {"b": other_spelling(self.hosts["b"])})
+        wait_until(lambda: len(list_clients(self.hosts["a"]).clients) == 2, "they are registered")
         self.assertEqual(grow_map(self.hosts["a"], {"c": self.hosts["c"]}).form, Form.GROWN)
         found = list_clients(self.hosts["a"]).clients
         self.assertEqual({each.client for each in found}, {format_session(each.client_id[0]) for each in clients})
@@ -384,13 +386,13 @@ class UnregisteredTest(LiveTest):
         for _ in range(2):
             with self.assertRaisesRegex(ClusterMapError, f"(?s)2 sessions are not registered.*write to {CLIENTS}"):
                 grow_map(self.hosts["a"], {"c": self.hosts["c"]})
-            self.assertEqual(read_map(self.hosts["a"]).form, Form.TOLERANT)
+            self.assertEqual(read_map(self.hosts["a"]).form, Form.PLAIN)
         client.stop()
         self.assertEqual(grow_map(self.hosts["a"], {"c": self.hosts["c"]}).form, Form.GROWN)
 
     def test_the_room_goes(self) -> None:
         def step(told: str) -> None:
-            if "tolerant" in told:
+            if DOES[Form.TOLERANT] in told:
                 self.change_room(lambda client: client.delete(CLIENTS, recursive=True))
 
         for tell in (step, print):
