@@ -58,8 +58,7 @@ def change_hosts(
                 _verify_servers(known, name, servers, options, timeout_s, dry_run)
         if not fewer and not dry_run and (losses := [*_losses(known, wanted)]):
             raise UnconfirmedError(
-                f"{'; '.join(losses)}: clients would not go on by a server that is left out when the others are "
-                "away",
+                f"{'; '.join(losses)}: while the others are away, clients do not use a server that is left out",
                 "fewer",
             )
         return wanted

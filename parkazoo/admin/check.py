@@ -164,7 +164,7 @@ def _check_clients(late: Sequence[RegisteredClient], cluster_map: ClusterMap) ->
         yield MapProblem(
             ", ".join(name for name in cluster_map.ensembles if any(name in each.sessions for each in late)),
             f"{many} by an older map than {cluster_map.epoch}:{listed}{more}",
-            "if a process is frozen or cut off, end it or let it go on: it follows then, or its sessions expire",
+            "end the process, if it is frozen or cut off, or let it go on: it follows, or its sessions expire",
         )
 
 
@@ -175,8 +175,8 @@ def _check_strangers(unregistered: Strangers, cluster_map: ClusterMap) -> Iterat
             yield MapProblem(
                 name,
                 describe_strangers(there),
-                f"a plain kazoo program that writes loses znodes in a map of form {cluster_map.form.word}: have "
-                f"it use ParKazooClient, which needs the right to write to {CLIENTS}. One that only reads is safe",
+                "a plain kazoo program that writes loses znodes: have it use ParKazooClient, with the right to "
+                f"write to {CLIENTS}. Ignore a program that only reads",
                 is_warning=True,
             )
 

@@ -16,6 +16,7 @@ from parkazoo.admin.verify import verify_names
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.protocol.placement import CLIENTS
 from parkazoo.protocol.registration import CLIENT, decode_registration, parse_session
+from parkazoo.version import __version__
 
 AT_ONCE = 256  # requests without an answer
 Registrations = list[tuple[str, Mapping[str, Any]]]  # each session, and what it says
@@ -128,11 +129,12 @@ def _describe(key: Any, sessions: Mapping[str, tuple[str, Mapping[str, Any]]]) -
 
 
 def describe_client(client: RegisteredClient) -> str:
-    """Describes a client in words; one with a damaged registration by its session's id."""
+    """Describes a client in words, with its version if that differs; without an id, by its session's."""
     sessions = ", ".join(client.sessions)
     says = f"says map {client.map}" if client.map is not None else "says no map"
     who = client.client or f"session {', '.join(client.sessions.values())}"
-    return f"{who} on {client.host}, pid {client.pid}, since {client.since}: on {sessions} it {says}"
+    version = f", ParKazoo {client.version}" if client.version not in {None, __version__} else ""
+    return f"{who} on {client.host}, pid {client.pid}{version}, since {client.since}: on {sessions} it {says}"
 
 
 def _one_word(said: Mapping[str, Any], key: str) -> Any:

@@ -47,4 +47,4 @@ def _describe(contents: Contents, ensembles: Mapping[str, str]) -> str:
     found = parse_map(contents.map, MAP, contents.hosts)
     if found.form is Form.PLAIN and found.ensembles == ensembles:
         return ""
-    return f"of cluster {found.cluster}, whose map is of form {found.form.word}: it is left as it is"
+    return f"of cluster {found.cluster}: `up` does not change its map"

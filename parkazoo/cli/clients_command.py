@@ -68,7 +68,7 @@ def clients(
         for line in _strangers(found.unregistered):
             console.print(Text(line), soft_wrap=True)
         for name, why in found.absent.items():
-            told = f"ensemble {name} cannot be asked, and may have more: {why}"
+            told = f"the clients of ensemble {name} cannot be listed: {why}"
             console.print(Text(told, style="red"), soft_wrap=True)
     if found.absent:
         raise typer.Exit(1)
@@ -92,7 +92,9 @@ def _strangers(unregistered: Strangers) -> Iterator[str]:
     if unregistered.found:
         yield f"{count_strangers(unregistered.found)} not registered: plain kazoo, a monitor, a shell"
         yield from (f"  {each}" for each in unregistered.found.values())
-    yield from (f"who is connected to {server} is not known: {why}" for server, why in unregistered.unseen.items())
+    yield from (
+        f"the connections of {server} cannot be listed: {why}" for server, why in unregistered.unseen.items()
+    )
 
 
 def _cell(value: Any) -> Text:

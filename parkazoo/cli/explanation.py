@@ -35,7 +35,7 @@ def explain_whereabouts(found: Whereabouts) -> Iterator[str]:
     elif found.by is By.ADOPTION:
         yield f"children: on {name}, below the home, as before there was a pin; new ones go there too"
     else:
-        yield "children: nobody has decided where they go; the first client that makes one does, by its newest map"
+        yield "children: undecided; the first client that makes one decides, by its newest map"
     yield from _explain_guess(cluster_map, directory, is_decided=found.by is not By.NOBODY)
 
 

@@ -77,17 +77,17 @@ def _print(console: Console, report: Report) -> None:
             repaired = "" if kind.is_note else f"{tally.repaired:,}"
             table.add_row(f"{tally.found:,}", repaired, _describe(kind.about, tally), style=style)
     if report.hidden.found:
-        table.add_row(f"{report.hidden.found:,}", "", _describe("could not look at", report.hidden))
+        table.add_row(f"{report.hidden.found:,}", "", _describe("could not read", report.hidden))
     if report.undecided.found:
-        table.add_row(f"{report.undecided.found:,}", "", _describe("not decided", report.undecided))
+        table.add_row(f"{report.undecided.found:,}", "", _describe("undecided", report.undecided))
     for name, why in report.absent.items():
-        console.print(Text(f"ensemble {name} was not looked at: {why}", style="red"), soft_wrap=True)
+        console.print(Text(f"ensemble {name} could not be read: {why}", style="red"), soft_wrap=True)
     if table.row_count:
         console.print(table)
     if report.is_wrong:
         verdict = Text(f"{_count(report)} wrong", style="red")
     elif not report.is_complete:
-        verdict = Text("nothing wrong in what could be looked at", style="yellow")
+        verdict = Text("nothing is wrong where fsck could read", style="yellow")
     else:
         verdict = Text(
             "all of it has been repaired" if _has_repaired(report) else "nothing is wrong", style="green"

@@ -114,7 +114,7 @@ def drain(
     def count() -> str:
         left = count_left(servers, name, **connection)
         if left is None:
-            return f"how many directories are left on {name} is not known: it cannot be reached"
+            return f"the directories that are left on {name} cannot be counted: it cannot be reached"
         return f"{left:,} directories have their mirror on {name}, and keep it"
 
     _change(command, yes, dry_run, SO_ALREADY, count)

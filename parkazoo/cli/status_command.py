@@ -126,7 +126,7 @@ def _strangers(found: ClusterStatus) -> list[Text]:
     if sessions:
         lines.append(f"{count_strangers(sessions)} not registered: `parkazoo clients` lists them")
     if unseen:
-        lines.append(f"unregistered sessions are not known for {', '.join(unseen)}: `parkazoo clients` says why")
+        lines.append(f"the connections of {', '.join(unseen)} cannot be listed: `parkazoo clients` says why")
     return [Text(line) for line in lines]
 
 

@@ -77,7 +77,7 @@ def _by_pins(cluster_map: ClusterMap, znode: str, connection: dict[str, Any]) ->
         found = find_whereabouts(cluster_map, znode, **connection)
     d = found.d
     if found.by is By.NOBODY:
-        kind = "undecided: the children would be there" if found.is_there else "there is no such znode: a guess"
+        kind = "undecided: the place of the children is a guess" if found.is_there else "no such znode: a guess"
     elif d.is_native:
         kind = NATIVE
     else:

@@ -41,6 +41,14 @@ def crash_after(writes: int) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def end_at_sleep(end: Callable[[], None]) -> Iterator[None]:
+    """A command that waits for clients calls `end` before it looks again, in place of its first pause."""
+    ends = iter([end])
+    with mock.patch("parkazoo.admin.rise.time", mock.Mock(sleep=lambda seconds: next(ends, lambda: None)())):
+        yield
+
+
 class GrowCase(MapCase):
     def setUp(self) -> None:
         super().setUp()

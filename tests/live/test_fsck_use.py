@@ -88,7 +88,7 @@ class UseTest(FsckCase):
         self.kazoo(mirror.ensemble, auth_data=[secret]).set_acls(mirror.path, OPEN_ACL_UNSAFE)
         status, out, err = run_command("fsck", "--hosts", self.cluster.hosts)
         self.assertEqual((status, err), (0, ""))
-        self.assertIn("nothing wrong in what could be looked at", out)
+        self.assertIn("nothing is wrong where fsck could read", out)
         report = self.check(repair=True)
         self.assertFalse(report.is_wrong)  # as far as this identity sees
         report = self.check(auth=[secret])
@@ -294,7 +294,7 @@ class HostileTest(unittest.TestCase):
             options = ("--hosts", a, "--auth", identity, "--timeout", "3600")
             status, out, err = run_command("fsck", *options)
             self.assertEqual((status, err), (1, ""))
-            self.assertRegex(out, f"ensemble b was not looked at: {b}: Connection refused")
+            self.assertRegex(out, f"ensemble b could not be read: {b}: Connection refused")
             self.assertIn("/parkazoo/strange", out)
             status, out, _ = run_command("fsck", "--json", *options)
             found = json.loads(out)

@@ -241,9 +241,7 @@ class TestCommand(LocalCase):
         for _ in range(2):  # as after a reboot; and again, while they run
             for folder, address in zip(folders, addresses, strict=True):
                 said = self.command(*up, str(folder))
-                self.assertIn(
-                    f"ensemble a: of cluster {cluster}, whose map is of form grown: it is left as it is", said
-                )
+                self.assertIn(f"ensemble a: of cluster {cluster}: `up` does not change its map", said)
                 self.assertIn(f'ParKazooClient("{address}")', said)
                 self.assertEqual([each.state for each in local.status(folder)], ["serving"])
         for folder in folders:

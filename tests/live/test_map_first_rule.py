@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,7 +32,7 @@ from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import CLIENTS
 from parkazoo.protocol.registration import encode_registration
 from tests.live.copies_case import CrashError
-from tests.live.grow_case import GrowCase, crash_after
+from tests.live.grow_case import GrowCase, crash_after, end_at_sleep
 from tests.live.map_case import (
     COMMAND_TIMEOUT_S,
     IDENTITY,
@@ -75,7 +74,7 @@ class FirstCase(GrowCase):
     def stay_behind(self) -> Callable[[], None]:
         """Register a client that does not follow; call what this returns to have it end."""
         path = f"{CLIENTS}/0xabc"
-        about = {"epoch": 1, "host": "web7", "pid": 4711, "since": "2026-11-20T10:00:00Z"}
+        about = {"epoch": 1, "host": "web7", "pid": 4711, "version": "0.0.9", "since": "2026-11-20T10:00:00Z"}
         self.plain[1].create(path, encode_registration(0xABC, about))
         return lambda: self.plain[1].delete(path)
 
@@ -234,11 +233,12 @@ class HeldUpTest(FirstCase):
             self.act(yes=False)
         self.assertEqual(abort_growth(self.a), ("published map 3: paths decide where directories are, as before",))
         self.assertIs(read_map(self.a).form, Form.PLAIN)
-        threading.Timer(2.0, end).start()
-        status, out, err = self.run_on_a(*COMMANDS[0], "--yes", "--strangers-gone")
+        with end_at_sleep(end):
+            status, out, err = self.run_on_a(*COMMANDS[0], "--yes", "--strangers-gone")
         self.assertEqual((status, err), (0, ""))
         self.assertRegex(
-            out, r"(?s)waiting for 1 client to work by map 4, .*\n  0xabc on web7, pid 4711.*on b it says map 1\n"
+            out,
+            r"(?s)waiting for . clients? to work by map 4, .*\n  0xabc on web7, .*ParKazoo 0.0.9, .*says map 1\n",
         )
         self.follows(client, self.assert_grown())
         self.assertEqual(list(states), [])

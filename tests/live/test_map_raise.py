@@ -24,7 +24,7 @@ from parkazoo.protocol.placement import CLIENTS, split
 from parkazoo.protocol.registration import encode_registration
 from parkazoo.structures.deferred import Ticket
 from tests.live.copies_case import CrashError
-from tests.live.grow_case import GrowCase, crash_after
+from tests.live.grow_case import GrowCase, crash_after, end_at_sleep
 from tests.live.map_case import (
     COMMAND_TIMEOUT_S,
     UNREACHABLE_TIMEOUT_S,
@@ -402,8 +402,8 @@ class CommandTest(RaiseCase):
         status, out, err = run_command(*command)
         self.assertEqual((status, "--strangers-gone" in err), (1, True), err)
         end = self.stay_behind()
-        threading.Timer(2.0, end).start()
-        status, out, err = run_command(*command, "--strangers-gone")
+        with end_at_sleep(end):
+            status, out, err = run_command(*command, "--strangers-gone")
         self.assertEqual((status, err), (0, ""))
         self.assertRegex(
             out,

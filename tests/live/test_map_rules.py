@@ -112,7 +112,7 @@ class WeightTest(EpochCase):
             self.assertRegex(out, pattern)
         status, out, _ = run_command("map", "drain", "b", "--hosts", self.a, "--timeout", "3600")
         self.assertEqual(status, 0)
-        self.assertIn("how many directories are left on b is not known", out)
+        self.assertIn("the directories that are left on b cannot be counted", out)
         change_weights(self.a, {"b": 2})
         add_rule(self.a, Rule("/y"))
         found = read_map(self.a)
@@ -305,8 +305,8 @@ class WhereTest(EpochCase):
                 "/app/jobs",
                 rf"(?s)children: on {self.place('/app/jobs')}, as the pin says.*epoch 3, .* to c, whose bid",
             ),
-            ("/bare", r"(?s)undecided: .*\n.*nobody has decided where they go; .*\n.* none: its weight is 0\n"),
-            ("/nothing/here", r"(?s)/parkazoo/mirrors/%2Fnothing%2Fhere.*there is no such znode: a guess"),
+            ("/bare", r"(?s)undecided: the place .*\n.*children: undecided; .*\n.* none: its weight is 0\n"),
+            ("/nothing/here", r"(?s)/parkazoo/mirrors/%2Fnothing%2Fhere.*no such znode: a guess"),
             ("/zookeeper", "the bootstrap ensemble, as everything in /zookeeper"),
         ):
             with self.subTest(path):

@@ -19,7 +19,7 @@ from parkazoo.protocol.placement import MAP, Place
 PLAIN = ClusterMap("5d3c", {"a": "h1:1", "b": "h2:1"}, ("a", "b"), "a")
 GROWN = replace(PLAIN, form=Form.GROWN)
 NAMED = GROWN.with_ensembles({"c": "h3:1"})
-UNDECIDED = "children: nobody has decided where they go; the first client that makes one does, by its newest map"
+UNDECIDED = "children: undecided; the first client that makes one decides, by its newest map"
 PLACED = NAMED.with_epoch({"a": 1, "b": 1, "c": 2}, [Rule("/app", ("b", "c"))])
 
 
