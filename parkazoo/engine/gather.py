@@ -42,6 +42,8 @@ class Gather:
 class Slot:
     """The reply to one step."""
 
+    # Not OnAnswer(partial(gather.take, index)), which takes twice as long: made and set, 3.9 us against 7.8, by
+    # python -m timeit -r 9 "Slot(g, 1).set(2)", g a gather that misses nothing; best of three, on a busy machine.
     __slots__ = ("_gather", "_index")
 
     def __init__(self, gather: Gather, index: int) -> None:

@@ -10,12 +10,13 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, overload
 
 from kazoo.exceptions import NotReadOnlyCallError
 
 from parkazoo.engine.driver import Driver
-from parkazoo.engine.ports import Reply, RequestPort
+from parkazoo.engine.ports import OnAnswer, Reply, RequestPort, Then, give
 from parkazoo.kazoo_private import Auth, Create, Create2, Delete, Reconfig, SetACL, SetData, Sync, Transaction
 from parkazoo.protocol.context import REFUSED, Context
 from parkazoo.protocol.grown.common import GrownContext
@@ -36,7 +37,7 @@ WRITES = frozenset(
 class _Operations:
     """The operations of a client, in their order.
 
-    :ivar lane: of those that are under way. :ivar under_way: how many are.
+    :ivar lane: of those that are under way. :ivar under_way: a token of each, which it may give back twice.
     :ivar is_moving: a thread starts those that wait, so no other operation may start.
     """
 
@@ -44,7 +45,7 @@ class _Operations:
 
     def __init__(self) -> None:
         self.lane = ALONE
-        self.under_way = 0
+        self.under_way: set[object] = set()
         self.waiting: deque[tuple[Request, Reply | None]] = deque()
         self.is_moving = False
 
@@ -83,20 +84,19 @@ class TotalDriver(Driver):
         if request.type == Auth.type:
             super().call(request, reply)
             return
-        lane = self._lane_of(request)
-        if self._may_start(lane, request, reply):
-            ending = _Ending(self, reply)
+        lane, token = self._lane_of(request), object()
+        if self._may_start(lane, token, request, reply):
             try:
-                super().call(request, ending)
+                super().call(request, Then(reply, partial(self._ended, token)))
             except BaseException:  # a signal handler's, perhaps: the caller goes on without an answer
-                self.ended(ending)
+                self._ended(token)
                 raise
 
-    def _may_start(self, lane: int, request: Request, reply: Reply | None) -> bool:
+    def _may_start(self, lane: int, token: object, request: Request, reply: Reply | None) -> bool:
         """Whether an operation may start at once; else it waits."""
         line = self._line
         with self._lock:
-            may_start = not line.waiting and not line.is_moving and self._admit(lane)
+            may_start = not line.waiting and not line.is_moving and self._admit(lane, token)
             if not may_start:
                 line.waiting.append((request, reply))
         return may_start  # not from within: a signal handler's exception could keep the lock
@@ -110,21 +110,23 @@ class TotalDriver(Driver):
         except Exception:  # of a path that has no UTF-8, an ACL that is none: the operation says so itself
             return ALONE
 
-    def _admit(self, lane: int) -> bool:
-        """With the lock held: whether an operation may start now. Then it counts as under way."""
+    def _admit(self, lane: int, token: object) -> bool:
+        """With the lock held: whether an operation may start now. Then it counts as under way.
+
+        :param token: the operation's, for :meth:`_ended`.
+        """
         line = self._line
         if line.under_way and (lane != line.lane or lane == ALONE or self.order.blocked):
             return False
         line.lane = lane
-        line.under_way += 1
+        line.under_way.add(token)
         return True
 
-    def ended(self, ending: _Ending) -> None:
-        """An operation has ended: others may start."""
+    def _ended(self, token: object) -> None:
+        """An operation has ended: others may start. Called again for the same one, it changes nothing."""
         line = self._line
         with self._lock:
-            line.under_way -= not ending.has_ended
-            ending.has_ended = True
+            line.under_way.discard(token)
             may_move = bool(line.waiting) and not line.is_moving
             if may_move:
                 line.is_moving = True
@@ -136,17 +138,17 @@ class TotalDriver(Driver):
 
     def _move(self) -> None:
         """Start those that wait, as far as they may."""
-        while (first := self._first()) is not None:
+        while (first := self._first(token := object())) is not None:
             request, reply = first
-            ending = _Ending(self, reply)
+            ending = Then(reply, partial(self._ended, token))
             try:
                 super().call(request, ending)
             except Exception as error:  # the thread is not the one that has issued it
                 log.exception("Unhandled exception in %r", request)
                 ending.set_exception(error)
 
-    def _first(self) -> tuple[Request, Reply | None] | None:
-        """The next operation, which counts as under way; None: nobody moves any more."""
+    def _first(self, token: object) -> tuple[Request, Reply | None] | None:
+        """The next operation, which counts as under way by its token; None: nobody moves any more."""
         line = self._line
         while True:
             waiting = line.waiting
@@ -155,7 +157,7 @@ class TotalDriver(Driver):
             with self._lock:
                 if line.waiting is not waiting or (first is None and waiting):
                     continue
-                may_start = first is not None and self._admit(lane)
+                may_start = first is not None and self._admit(lane, token)
                 if may_start:
                     waiting.popleft()
                 else:
@@ -176,27 +178,6 @@ class TotalDriver(Driver):
         for _, reply in waiting:
             if reply is not None:
                 reply.set_exception(failure())
-
-
-class _Ending:
-    """The reply to an operation: when it has its answer, others may start."""
-
-    __slots__ = ("_driver", "_reply", "has_ended")
-
-    def __init__(self, driver: TotalDriver, reply: Reply | None) -> None:
-        self.has_ended = False
-        self._driver = driver
-        self._reply = reply
-
-    def set(self, value: Any = None) -> None:
-        if self._reply is not None:
-            self._reply.set(value)
-        self._driver.ended(self)
-
-    def set_exception(self, exception: Exception) -> None:
-        if self._reply is not None:
-            self._reply.set_exception(exception)
-        self._driver.ended(self)
 
 
 class _Ports(Sequence[RequestPort]):
@@ -250,88 +231,38 @@ class _Port:
             self._put(reply)
         elif kind in WRITES:
             guard = Guard(self._heard.count)
-            self._member.submit(request, _Written(self._ensemble, self._heard, guard, reply))
+            self._member.submit(request, OnAnswer(partial(self._written, guard, reply)))
         elif kind == Sync.type:
-            self._member.submit(request, _Read(self._ensemble, self._heard, Guard(0), reply))
+            self._member.submit(request, OnAnswer(partial(self._read, Guard(0), reply)))
         else:
             guard = self._heard.guard(self._ensemble) or self._put(None)
-            self._member.submit(request, _Read(self._ensemble, self._heard, guard, reply))
+            self._member.submit(request, OnAnswer(partial(self._read, guard, reply)))
 
     def _put(self, reply: Reply | None) -> Guard:
         """Send a write that cannot succeed."""
         guard = Guard(self._heard.count)
-        self._member.submit(CATCH_UP, _CaughtUp(guard, reply))
+        self._member.submit(CATCH_UP, OnAnswer(partial(self._caught_up, guard, reply)))
         self._heard.sent(self._ensemble, guard)
         return guard
 
-
-class _CaughtUp:
-    """The reply to a write that cannot succeed."""
-
-    __slots__ = ("_guard", "_reply")
-
-    def __init__(self, guard: Guard, reply: Reply | None) -> None:
-        self._guard = guard
-        self._reply = reply
-
-    def set(self, value: Any = None) -> None:
-        if self._reply is not None:
-            self._reply.set(value)
-
-    def set_exception(self, exception: Exception) -> None:
-        guard = self._guard
-        if not isinstance(exception, REFUSED):
+    def _caught_up(self, guard: Guard, reply: Reply | None, answer: Any) -> None:
+        """A write that cannot succeed is answered."""
+        if isinstance(answer, Exception) and not isinstance(answer, REFUSED):
             guard.is_good = False
-            if not isinstance(exception, NotReadOnlyCallError):  # a server that is cut off serves what it has
-                guard.error = exception
-        if self._reply is not None:
-            self._reply.set_exception(exception)
+            if not isinstance(answer, NotReadOnlyCallError):  # a server that is cut off serves what it has
+                guard.error = answer
+        give(reply, answer)
 
-
-class _Written:
-    """The reply to a write: if it was done, reads may be behind it."""
-
-    __slots__ = ("_ensemble", "_guard", "_heard", "_reply")
-
-    def __init__(self, ensemble: int, heard: Heard, guard: Guard, reply: Reply | None) -> None:
-        self._ensemble = ensemble
-        self._heard = heard
-        self._guard = guard
-        self._reply = reply
-
-    def set(self, value: Any = None) -> None:
-        self._heard.sent(self._ensemble, self._guard)
+    def _written(self, guard: Guard, reply: Reply | None, answer: Any) -> None:
+        """A write is answered: if it was done, reads may be behind it."""
+        if not isinstance(answer, Exception):
+            self._heard.sent(self._ensemble, guard)
         self._heard.hear(self._ensemble)
-        if self._reply is not None:
-            self._reply.set(value)
+        give(reply, answer)
 
-    def set_exception(self, exception: Exception) -> None:
+    def _read(self, guard: Guard, reply: Reply | None, answer: Any) -> None:
+        """A read is answered, or a request that needs no guard of its own."""
         self._heard.hear(self._ensemble)
-        if self._reply is not None:
-            self._reply.set_exception(exception)
-
-
-class _Read:
-    """The reply to a read, or to what else needs no guard of its own."""
-
-    __slots__ = ("_ensemble", "_guard", "_heard", "_reply")
-
-    def __init__(self, ensemble: int, heard: Heard, guard: Guard, reply: Reply | None) -> None:
-        self._ensemble = ensemble
-        self._heard = heard
-        self._guard = guard
-        self._reply = reply
-
-    def set(self, value: Any = None) -> None:
-        error = self._guard.error
-        if error is not None:
-            self.set_exception(error)
-            return
-        self._heard.hear(self._ensemble)
-        if self._reply is not None:
-            self._reply.set(value)
-
-    def set_exception(self, exception: Exception) -> None:
-        self._heard.hear(self._ensemble)
-        if self._reply is not None:
-            self._reply.set_exception(exception)
+        if guard.error is not None and not isinstance(answer, Exception):
+            answer = guard.error
+        give(reply, answer)

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any, ClassVar
 from unittest.mock import patch
 
-from parkazoo.engine.total import TotalDriver, _CaughtUp, _Read, _Written
+from parkazoo.engine.ports import Reply
+from parkazoo.engine.total import TotalDriver, _Port
 from parkazoo.protocol.grown import pinned_lane
 from parkazoo.protocol.heard import Guard, Heard
 from parkazoo.protocol.lane import ALONE
@@ -52,16 +53,16 @@ def grown(
 def in_any_lane(right: Callable[..., bool]) -> Callable[..., bool]:
     """Those of another lane need not have ended."""
 
-    def wrong(driver: TotalDriver, lane: int) -> bool:
+    def wrong(driver: TotalDriver, lane: int, token: object) -> bool:
         driver._line.lane = lane
-        return right(driver, lane)
+        return right(driver, lane, token)
 
     return wrong
 
 
 def in_one_lane(right: Callable[..., bool]) -> Callable[..., bool]:
     """All that are alone are in one lane."""
-    return lambda driver, lane: right(driver, BESIDE if lane == ALONE else lane)
+    return lambda driver, lane, token: right(driver, BESIDE if lane == ALONE else lane, token)
 
 
 def before_those_that_wait(right: Callable[..., bool]) -> Callable[..., bool]:
@@ -103,26 +104,34 @@ class _Deaf(Heard):
         pass
 
 
-def deaf(right: Callable[..., None]) -> Callable[..., None]:
-    def wrong(reply: _Read | _Written, answer: Any = None) -> None:
-        reply._heard = _Deaf(reply._heard)
-        right(reply, answer)
+def deaf(is_error: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Of answers that are errors, or of the others."""
 
-    return wrong
+    def deafened(right: Callable[..., None]) -> Callable[..., None]:
+        def wrong(port: _Port, guard: Guard, reply: Reply | None, answer: Any) -> None:
+            if isinstance(answer, Exception) is is_error:
+                port._heard = _Deaf(port._heard)
+            right(port, guard, reply, answer)
+
+        return wrong
+
+    return deafened
 
 
 def as_if_done(right: Callable[..., None]) -> Callable[..., None]:
-    def wrong(reply: _Written, exception: Exception) -> None:
-        reply._heard.sent(reply._ensemble, reply._guard)
-        deaf(right)(reply, exception)
+    deafened = deaf(is_error=True)(right)
+
+    def wrong(port: _Port, guard: Guard, reply: Reply | None, answer: Any) -> None:
+        if isinstance(answer, Exception):
+            port._heard.sent(port._ensemble, guard)
+        deafened(port, guard, reply, answer)
 
     return wrong
 
 
 def blameless(right: Callable[..., None]) -> Callable[..., None]:
-    def wrong(reply: _CaughtUp, exception: Exception) -> None:
-        reply._guard = Guard(0)  # another one is found not to be good
-        right(reply, exception)
+    def wrong(port: _Port, guard: Guard, reply: Reply | None, answer: Any) -> None:
+        right(port, Guard(0), reply, answer)  # another one is found not to be good
 
     return wrong
 
@@ -163,25 +172,25 @@ TOTAL_MUTANTS: Mapping[str, TotalMutant] = {
         instead(Heard.guard, counting_others),
         plain(*CLEAR),
     ),
-    "what a read has said does not count": TotalMutant(instead(_Read.set, deaf), plain(*CLEAR)),
+    "what a read has said does not count": TotalMutant(instead(_Port._read, deaf(is_error=False)), plain(*CLEAR)),
     "that a znode is missing does not count": TotalMutant(
-        instead(_Read.set_exception, deaf),
+        instead(_Port._read, deaf(is_error=True)),
         plain("sets and deletes", AWAITED, "gets below and above", AWAITED),
     ),
     "what a write has said does not count": TotalMutant(
-        instead(_Written.set, deaf),
+        instead(_Port._written, deaf(is_error=False)),
         plain("sets below and above", AWAITED, "sets above and gets", AWAITED),
     ),
     "why a write has failed does not count": TotalMutant(
-        instead(_Written.set_exception, deaf),
+        instead(_Port._written, deaf(is_error=True)),
         plain("sets below and above", AWAITED, "fails to set and gets", AWAITED),
     ),
     "a write in front of reads counts though it is lost": TotalMutant(
-        instead(_CaughtUp.set_exception, blameless),
+        instead(_Port._caught_up, blameless),
         plain("sets above and below", AWAITED, "gets below and above twice", AWAITED, "lag and a lost connection"),
     ),
     "a write of the program counts though it is lost": TotalMutant(
-        instead(_Written.set_exception, as_if_done),
+        instead(_Port._written, as_if_done),
         plain(
             "sets above and below", AWAITED, "gets and sets above and gets", AWAITED, "lag and a lost connection"
         ),
