@@ -103,7 +103,7 @@ INTERNAL = {
     DistributedDict: set(),
     LocalCluster: {"detach"},
     Spread: {"bucket", "called", "describe_other", "number_of", "verify"},
-    Ticket: {"end", "number", "request", "size"},
+    Ticket: {"number", "request", "size"},
 }
 NAMED = {  # by the variables of user.py
     ParKazooClient: "zk",
