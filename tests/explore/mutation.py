@@ -17,7 +17,8 @@ from parkazoo.protocol.plans import PLANS, Plan
 from tests.explore import tell
 
 Fault = Callable[[], AbstractContextManager[object]]  # is in force as long as its value is entered
-Wrong = Callable[[Callable[..., Any]], Callable[..., Any]]  # makes a wrong function of the right one
+Right = Callable[..., Any]
+Wrong = Callable[[Right], Right]  # makes a wrong function of the right one
 TABLES = (PLANS, GROWN_PLANS)
 
 
@@ -96,3 +97,44 @@ def together(*faults: Fault) -> Fault:
             yield
 
     return fault
+
+
+def nothing(right: Right) -> Right:
+    """A function that does nothing, in place of a right one."""
+    return lambda *arguments, **named: None
+
+
+class Callers:
+    """Which of some functions run just now.
+
+    :ivar names: theirs, the innermost last.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def __call__(self, right: Right) -> Right:
+        def run(*arguments: Any, **named: Any) -> Any:
+            self.names.append(right.__name__)
+            try:
+                return right(*arguments, **named)
+            finally:
+                self.names.pop()
+
+        return run
+
+
+def left_out(call: Right, caller: Right, *others: Right) -> Fault:
+    """A function does not call another one.
+
+    :param others: they call it too, perhaps on the way from `caller`: they still do.
+    """
+    callers = Callers()
+
+    def wrong(right: Right) -> Right:
+        def run(*arguments: Any, **named: Any) -> Any:
+            return None if callers.names[-1:] == [caller.__name__] else right(*arguments, **named)
+
+        return run
+
+    return together(*(instead(each, callers) for each in (caller, *others)), instead(call, wrong))

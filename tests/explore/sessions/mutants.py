@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from unittest.mock import patch
 
+from kazoo.protocol.states import KeeperState
+
+from parkazoo.engine.driver import Driver
 from parkazoo.engine.following import Following
 from parkazoo.engine.form_change import FormChange
 from parkazoo.engine.registering import Registering
 from parkazoo.engine.roster import Roster
 from parkazoo.engine.session import Session
+from parkazoo.kazoo_private import Delete, Transaction
 from parkazoo.protocol import atlas, states
+from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.holdings import Holdings
 from parkazoo.protocol.past import Past
 from parkazoo.protocol.standing import Standing
-from parkazoo.wire import handshake
+from parkazoo.protocol.steps import Request
+from parkazoo.wire.attempt import Steps
+from parkazoo.wire.dialogue import ask
+from parkazoo.wire.exchange import Exchange
+from parkazoo.wire.handshake import _register
 from parkazoo.wire.member import Member
-from tests.explore.mutation import Mutation, reworded
+from parkazoo.wire.own_read import OWN_READS
+from tests.explore.mutation import Callers, Fault, Mutation, Right, Wrong, instead, left_out, nothing, together
 from tests.explore.sessions.families import WHOLE, Sessions
 
 BEFORE = "before the registration|is not registered"
@@ -43,265 +57,473 @@ def seen_in(
     return Sessions(program, other, troubles, start, pace)
 
 
+# ---- what is wrong -----------------------------------------------------------------------------
+
+
+def only_once(right: Right) -> Right:
+    return lambda member, session: not (member.is_renewing or member._registered)
+
+
+def as_before(right: Right) -> Right:
+    """The newer map is taken for one whose servers are the same."""
+    return lambda roster, before: right(roster, roster.cluster_map)
+
+
+def reads_first(right: Right) -> Right:
+    """The copy is asked for in front of the registration."""
+
+    def wrong(exchange: Exchange, requests: Sequence[Request], answers: list[Any]) -> bytes:
+        registration, *reads = requests
+        if reads == [*OWN_READS]:
+            requests = [reads[0], registration, *reads[1:]]
+        found: bytes = right(exchange, requests, answers)
+        return found
+
+    return wrong
+
+
+def answers_registration_first(right: Right) -> Right:
+    def wrong(*arguments: Any) -> Steps[list[Any]]:
+        copy, answer, *others = yield from right(*arguments)
+        return [answer, copy, *others]
+
+    return wrong
+
+
+def taken_later() -> Fault:
+    """A copy that the handshake has read does not count; one that is read because it has changed does."""
+    callers = Callers()
+
+    def wrong(right: Right) -> Right:
+        return lambda *arguments: right(*arguments) if callers.names else None
+
+    return together(instead(Member._have_read_again, callers), instead(Session.take_copy, wrong))
+
+
+def of_the_unknown(right: Right) -> Right:
+    def wrong(roster: Any, member: Member, *copy: Any) -> Exception | None:
+        return None if member in roster.known else right(roster, member, *copy)
+
+    return wrong
+
+
+def of_the_copy(right: Right) -> Right:
+    def wrong(known: ClusterMap, copy: ClusterMap, server: str) -> ClusterMap:
+        right(known, copy, server)
+        return known if copy.epoch == known.epoch else copy
+
+    return wrong
+
+
+def with_nobody(right: Right) -> Right:
+    def wrong(registering: Any, epoch: int, members: Sequence[Member], is_one: bool) -> None:
+        right(registering, epoch, (), is_one)
+
+    return wrong
+
+
+def counting_at_once(right: Right) -> Right:
+    def wrong(registering: Any, member: Member, is_one: bool) -> None:
+        right(registering, member, is_one)
+        if registering._standing.is_connected(member):
+            registering._registered[member] = registering.epoch
+
+    return wrong
+
+
+def without_transactions(right: Right) -> Right:
+    def wrong(holdings: Holdings, requests: Iterable[Request]) -> None:
+        right(holdings, [request for request in requests if request.type != Transaction.type])
+
+    return wrong
+
+
+def unless_of(kind: Any) -> Wrong:
+    def wrong(right: Right) -> Right:
+        def holds(holdings: Holdings, request: Request, answer: Any) -> None:
+            if request.type != kind.type:
+                right(holdings, request, answer)
+
+        return holds
+
+    return wrong
+
+
+def keeping_silent(right: Right) -> Right:
+    """The program does not hear that the client is LOST."""
+
+    def silent(change: Right) -> Right:
+        return lambda session, state: state == KeeperState.EXPIRED_SESSION or change(session, state)
+
+    def wrong(*arguments: Any) -> None:
+        with instead(Session._change, silent)():
+            right(*arguments)
+
+    return wrong
+
+
+def ending_no_others(right: Right) -> Right:
+    def wrong(session: Any, why: str, expired: Member | None = None) -> None:
+        if expired is None:
+            right(session, why)
+        else:
+            session._change(KeeperState.EXPIRED_SESSION)
+
+    return wrong
+
+
+def renumbering(right: Right) -> Right:
+    def wrong(registering: Any, *arguments: Any) -> Request:
+        registering.renumber()
+        return right(registering, *arguments)
+
+    return wrong
+
+
+def keeping_the_number(right: Right) -> Right:
+    def wrong(registering: Any, *arguments: Any) -> Request:
+        number = registering.number
+        request = right(registering, *arguments)
+        registering.number = number
+        return request
+
+    return wrong
+
+
+def keeping_watches(right: Right) -> Right:
+    def wrong(member: Member, state: str) -> None:
+        tables = member._child_watchers, member._data_watchers
+        right(member, state)
+        member._child_watchers, member._data_watchers = tables
+
+    return wrong
+
+
+def awaiting_none(right: Right) -> Right:
+    def wrong(
+        standing: Any, member: Member, has_ephemerals: bool, has_watches: bool, has_unanswered: bool
+    ) -> bool:
+        is_shaken = has_unanswered and not (has_ephemerals or has_watches)
+        found: bool = right(standing, member, False, False, is_shaken)
+        return found
+
+    return wrong
+
+
+def awaiting_it_still(right: Right) -> Right:
+    def wrong(standing: Any, member: Member, state: str) -> None:
+        is_awaited = member in standing._awaited
+        right(standing, member, state)
+        if is_awaited:
+            standing.awaits(member)
+
+    return wrong
+
+
+def awaiting_all_still(right: Right) -> Right:
+    def wrong(standing: Any) -> None:
+        awaited = [*standing._awaited]
+        right(standing)
+        for member in awaited:
+            standing.awaits(member)
+
+    return wrong
+
+
+def at_a_renewal(also: Callable[[Any, str], object]) -> Wrong:
+    """Something is done to the requests that wait, when a session has expired that does not end the client's."""
+
+    def wrong(right: Right) -> Right:
+        def callback(member: Any, state: str) -> None:
+            is_renewal = state == KeeperState.EXPIRED_SESSION and not member.is_renewing
+            is_renewal = is_renewal and not member.owner.is_fatal(member)
+            right(member, state)
+            if is_renewal:
+                also(member, state)
+
+        return callback
+
+    return wrong
+
+
+def joining_the_first(right: Right) -> Right:
+    def wrong(roster: Any, come: Sequence[str]) -> None:
+        right(roster, come)
+        roster._join(come[0])
+
+    return wrong
+
+
+def counting_members(right: Right) -> Right:
+    def wrong(session: Any, member: Member) -> bool:
+        is_alone = len(session.roster.members) == 1 or session.driver is None
+        return states.is_fatal(member.has_ephemerals, is_alone)
+
+    return wrong
+
+
+def by_its_own_hosts(right: Right) -> Right:
+    def wrong(roster: Any, member: Member, name: str) -> None:
+        if member is roster.first:
+            member.settle(name, None, (), None)
+        else:
+            right(roster, member, name)
+
+    return wrong
+
+
+def behind_nothing(right: Right) -> Right:
+    def wrong(past: Past, ensembles: int) -> None:
+        known = len(past._written)
+        right(past, ensembles)
+        past._written[known:] = [past._count] * (ensembles - known)
+
+    return wrong
+
+
+def counting_nothing(right: Right) -> Right:
+    def wrong(past: Past, ensembles: int) -> None:
+        counts = past._forgotten, past._count
+        right(past, ensembles)
+        past._forgotten, past._count = counts
+
+    return wrong
+
+
+def acknowledging_at_once(right: Right) -> Right:
+    def wrong(following: Any) -> None:
+        was_changing = following.is_changing
+        right(following)
+        if following.is_changing and not was_changing:
+            following._acknowledge()
+
+    return wrong
+
+
+def forgetting_the_pending(right: Right) -> Right:
+    def wrong(member: Any, requests: deque[tuple[Any, ...]], *state: Any, **error: Any) -> None:
+        if requests is member._pending:
+            requests.clear()
+        else:
+            right(member, requests, *state, **error)
+
+    return wrong
+
+
+# ---- where it is seen --------------------------------------------------------------------------
+
 GROWS, RISES = "one becomes two, hold", "plain becomes grown, first children"
 LATER = "tolerant becomes grown, hold and read"
 STEPS = "mmm"  # until the form behind the next one is published
 HOLD, HOLD_MANY, READ = "hold and read", "hold by transaction and read", "read only"
-TAKE_COPY = "_verify(member.owner.take_copy(member, copy, str(address)))"
 MUTANTS: Mapping[str, SessionMutant] = {
     "a session registers after its first request": SessionMutant(
-        reworded(
-            Member.must_register, ["return not self.is_renewing and self._registered != session", "return False"]
-        ),
+        instead(Member.must_register, lambda _: lambda member, session: False),
         BEFORE,
         seen_in(HOLD),
     ),
     "a renewed session does not register": SessionMutant(
-        reworded(Member.must_register, ["self._registered != session", "not self._registered"]),
+        instead(Member.must_register, only_once),
         BEFORE,
         seen_in(READ),
     ),
     "the copy is read before the registration": SessionMutant(
-        reworded(
-            handshake._register,
-            [
-                "[create, *OWN_READS]",
-                "[OWN_READS[0], create, OWN_READS[1]]",
-                "return answers",
-                "return [answers[1], answers[0], *answers[2:]]",
-            ],
-        ),
+        together(instead(ask, reads_first), instead(_register, answers_registration_first)),
         NO_COPY,
         seen_in(HOLD),
     ),
-    "the copy is not taken at a join": SessionMutant(
-        reworded(handshake._open_session, [TAKE_COPY, "pass"]), NOT_NEWEST, seen_in(HOLD, "mm")
-    ),
+    "the copy is not taken at a join": SessionMutant(taken_later(), NOT_NEWEST, seen_in(HOLD, "mm")),
     "the copy is not taken at a renewal": SessionMutant(
-        reworded(Roster.take_copy, ["    try:", "    if member in self.known:\n        return None\n    try:"]),
+        instead(Roster.take_copy, of_the_unknown),
         NOT_NEWEST,
         seen_in(READ, "lemm"),
     ),
     "an older copy lowers the epoch": SessionMutant(
-        reworded(atlas.newer_of, ["if kind is not CopyKind.NEWER:", "if kind is CopyKind.SAME:"]),
+        instead(atlas.newer_of, of_the_copy),
         "older map",
         seen_in(HOLD, "lmmm"),
     ),
     "a newer map is not registered": SessionMutant(
-        reworded(Registering.acknowledge, ["self.register_again(member, is_one)", "pass"]),
+        instead(Registering.acknowledge, with_nobody),
         "newest map",
         seen_in(HOLD, "lmmm"),
     ),
     "a registration whose answer is lost counts": SessionMutant(
-        reworded(
-            Registering.register_again,
-            ["registered = OnAnswer(", "self._registered[member] = epoch\n        registered = OnAnswer("],
-        ),
+        instead(Registering.register_again, counting_at_once),
         "newest map",
         seen_in(READ, "lm"),
     ),
     "addresses of a newer map are not taken over": SessionMutant(
-        reworded(Roster._follow, ["self._settle(member, member.name)", "pass"]), "servers", seen_in(HOLD, "lmmm")
+        instead(Roster._follow, as_before),
+        "servers",
+        seen_in(HOLD, "lmmm"),
     ),
     "a session with an ephemeral is renewed": SessionMutant(
-        reworded(states.is_fatal, ["has_ephemerals or is_alone", "is_alone"]), NOT_LOST, seen_in(HOLD)
+        instead(states.is_fatal, lambda _: lambda has_ephemerals, is_alone: is_alone), NOT_LOST, seen_in(HOLD)
     ),
     "a create without an answer does not count": SessionMutant(
-        reworded(Holdings.lost, ["self._add(", "(lambda path: None)("]), NOT_LOST, seen_in(HOLD)
+        instead(Holdings.lost, nothing), NOT_LOST, seen_in(HOLD)
     ),
     "a transaction without an answer does not count": SessionMutant(
-        reworded(Holdings.lost, ["_operations(request)", "(request,)"]),
+        instead(Holdings.lost, without_transactions),
         NOT_LOST,
         seen_in(HOLD_MANY),
     ),
     "a transaction's create does not count": SessionMutant(
-        reworded(Holdings.answered, ["elif answer", "elif not answer"]), STATE, seen_in(HOLD_MANY)
+        instead(Holdings.answered, unless_of(Transaction)), STATE, seen_in(HOLD_MANY)
     ),
     "a deleted ephemeral counts": SessionMutant(
-        reworded(Holdings._done, ["self._paths.discard(operation.path)", "pass"]),
+        instead(Holdings._done, unless_of(Delete)),
         "though it had no ephemeral|it waits for",
         seen_in("hold and let go"),
     ),
     "LOST is not told": SessionMutant(
-        reworded(Session._lose, ["self._change(KeeperState.EXPIRED_SESSION)", "pass"]),
+        instead(Session._lose, keeping_silent),
         "number|LOST",
         seen_in(HOLD),
     ),
     "an expired session with an ephemeral does not end the others": SessionMutant(
-        reworded(
-            Session.member_changed,
-            [
-                'self._lose(f"that on ensemble {member.name} has expired", member)',
-                "self._change(KeeperState.EXPIRED_SESSION)",
-            ],
-        ),
+        instead(Session._lose, ending_no_others),
         "number|LOST|lives on",
         seen_in("hold on both"),
     ),
     "the other sessions are not closed": SessionMutant(
-        reworded(Session._lose, ["member.renew(why)", "pass"]), f"{LIVES_ON}|{STATE}", seen_in("hold on both")
+        instead(Member.renew, nothing), f"{LIVES_ON}|{STATE}", seen_in("hold on both")
     ),
     "the number outlives LOST": SessionMutant(
-        reworded(Session._lose, ["self.registering.renumber()", "pass"]), "number", seen_in(HOLD)
+        left_out(Registering.renumber, Session._lose), "number", seen_in(HOLD)
     ),
     "a renewal changes the number": SessionMutant(
-        reworded(
-            Registering.make,
-            [
-                "self._registered[member]",
-                "self.renumber()\n    self._registered[member]",
-            ],
-        ),
+        instead(Registering.make, renumbering),
         "number",
         seen_in(READ),
     ),
     "a watch is told twice": SessionMutant(
-        reworded(
-            Member.drop_watches,
-            ["self._child_watchers, self._data_watchers = defaultdict(set), defaultdict(set)", "pass"],
-        ),
+        instead(Member.drop_watches, keeping_watches),
         "told twice",
         seen_in("watch both"),
     ),
     "watches elsewhere are not told of SUSPENDED": SessionMutant(
-        reworded(Session._change, ["self.drop_watches(state)", "pass"]), NEVER, seen_in("watch both")
+        left_out(Session.drop_watches, Session._change), NEVER, seen_in("watch both")
     ),
     "watches are not told of LOST": SessionMutant(
-        reworded(Session._lose, ["member.drop_watches(KeeperState.EXPIRED_SESSION)", "pass"]),
+        left_out(Member.drop_watches, Session._lose, Session._change),
         NEVER,
         seen_in("watch both", "leg"),
     ),
     "a lost connection is not told to watches": SessionMutant(
-        reworded(Member._session_callback, ["self.drop_watches(state)", "pass"]),
+        left_out(Member.drop_watches, Member._session_callback, Session.member_changed),
         "told|silence",
         seen_in("watch both", "lep"),
     ),
     "an ensemble is not awaited": SessionMutant(
-        reworded(Standing.lost, ["self._awaited.add(member)", "pass"]), STATE, seen_in("watch and hold")
+        instead(Standing.lost, awaiting_none), STATE, seen_in("watch and hold")
     ),
     "an ensemble is awaited for ever": SessionMutant(
-        reworded(Standing.changed, ["self._awaited.discard(member)", "pass"]), STATE, seen_in("watch both", "ll")
+        instead(Standing.changed, awaiting_it_still), STATE, seen_in("watch both", "ll")
     ),
     "an ensemble is awaited after LOST": SessionMutant(
-        reworded(Standing.begins_anew, ["self._awaited.clear()", "pass"]), STATE, seen_in("hold on both", "llee")
+        instead(Standing.begins_anew, awaiting_all_still), STATE, seen_in("hold on both", "llee")
     ),
     "every ensemble is awaited": SessionMutant(
-        reworded(states.matters, ["has_ephemerals or has_watches", "True"]), STATE, seen_in(READ)
+        instead(states.matters, lambda _: lambda has_ephemerals, has_watches: True), STATE, seen_in(READ)
     ),
     "a watch that has waited in vain is not missed": SessionMutant(
-        reworded(Member._fail_oldest, ["if any(leaves_watch(request) for request, _ in oldest):", "if False:"]),
+        instead(Session.member_missed, nothing),
         STATE,
         seen_in("watch both", "lep"),
     ),
     "what waits is dropped at a renewal": SessionMutant(
-        reworded(
-            Member._session_callback,
-            [
-                "    self._forget_session()\n        return",
-                "    self.backlog.clear()\n        self._forget_session()\n        return",
-            ],
-        ),
+        instead(Member._session_callback, at_a_renewal(lambda member, state: member.backlog.clear())),
         "no answer",
         seen_in(READ),
     ),
     "what waits fails at a renewal": SessionMutant(
-        reworded(
-            Member._session_callback,
-            [
-                "    self._forget_session()\n        return",
-                "    self._fail(self.backlog, state)\n        self._forget_session()\n        return",
-            ],
-        ),
+        instead(Member._session_callback, at_a_renewal(lambda member, state: member._fail(member.backlog, state))),
         "expired, but|no request of it was lost",
         seen_in(READ),
     ),
     "the number changes when ensembles come": SessionMutant(
-        reworded(Registering.make, ["self.number = session", "pass"]), "number", seen_in(GROWS, "mm")
+        instead(Registering.make, keeping_the_number), "number", seen_in(GROWS, "mm")
     ),
     "ensembles that come have no ports": SessionMutant(
-        reworded(Roster._grow, ["self._add(come)", "pass"]), "does not know an ensemble", seen_in(GROWS, "mm")
+        left_out(Roster._add, Roster._grow), "does not know an ensemble", seen_in(GROWS, "mm")
     ),
     "an ensemble that comes is joined at once": SessionMutant(
-        reworded(Roster._grow, ["self._add(come)", "self._add(come)\n    self._join(come[0])"]),
+        instead(Roster._grow, joining_the_first),
         "joined what it does not need",
         seen_in("one becomes two, not joined", "mm"),
     ),
     "a client that has joined one ensemble is of one": SessionMutant(
-        reworded(Session.is_fatal, ["self.roster.is_of_one", "len(self.roster.members) == 1"]),
+        instead(Session.is_fatal, counting_members),
         "though it had no ephemeral",
         seen_in("one becomes two, not joined", "mmlee"),
     ),
     "requests to the first of several ensembles wait for ever": SessionMutant(
-        reworded(Roster._settle, ["self._atlas.is_of_one", "member is self.first"]),
+        instead(Roster._settle, by_its_own_hosts),
         "for ever|servers",
         seen_in(GROWS, "mml"),
     ),
     "what waits when ensembles come waits for ever": SessionMutant(
-        reworded(Member.settle, ["self._be_patient()", "pass"]), "for ever", seen_in(GROWS, "mmlg")
+        left_out(Member._be_patient, Member.settle), "for ever", seen_in(GROWS, "mmlg")
     ),
     "a new ensemble is behind nothing": SessionMutant(
-        reworded(Past.grow, ["+= [0] *", "+= [self._count] *"]),
+        instead(Past.grow, behind_nothing),
         "not behind what the client has changed",
         seen_in(GROWS, "mm"),
     ),
     "another ensemble is behind nothing": SessionMutant(
-        reworded(Past.grow, ["+= [0] *", "+= [self._count] *"]),
+        instead(Past.grow, behind_nothing),
         "not behind what the client has changed",
         seen_in("two become three, hold", "mm"),
     ),
     "what one ensemble was asked for is not past": SessionMutant(
-        reworded(Past.grow, ["self._forgotten = self._count = 1", "pass"]),
+        instead(Past.grow, counting_nothing),
         "not behind what the client has changed",
         seen_in(GROWS, "mm"),
     ),
     "what is under way does not end first": SessionMutant(
-        reworded(FormChange._await_older, ["if self._driver.has_older:", "if False:"]),
+        partial(patch.object, Driver, "has_older", False),
         NO_NEIGHBOUR,
         seen_in(RISES, STEPS),
     ),
     "what is under way too long goes on": SessionMutant(
-        reworded(FormChange._await_older, ["self._fail_older()", "pass"]),
+        left_out(Following._fail_older, FormChange._await_older),
         NO_NEIGHBOUR,
         seen_in(RISES, STEPS + "f"),
     ),
     "what waits for a connection goes on": SessionMutant(
-        reworded(Following._fail_waiting, ["member.fail_waiting(None)", "pass"]),
+        left_out(Member.fail_waiting, Following._fail_waiting),
         NO_NEIGHBOUR,
         seen_in(LATER, STEPS + "f"),
     ),
     "what waits when others begin goes on": SessionMutant(
-        reworded(FormChange._await_threads, ["self._fail_waiting()", "pass"]),
+        left_out(Following._fail_waiting, FormChange._await_threads, FormChange._await_older),
         NO_NEIGHBOUR,
         seen_in("plain becomes grown, behind another", WHOLE + "lle", pace="apart"),
     ),
     "what an operation that takes too long has left waiting goes on": SessionMutant(
-        reworded(FormChange._await_older, ["self._fail_waiting()", "pass"]),
+        left_out(Following._fail_waiting, FormChange._await_older),
         NO_NEIGHBOUR,
         seen_in("tolerant becomes grown, read", WHOLE + "l", pace="apart"),
     ),
     "a session that begins meanwhile is used": SessionMutant(
-        reworded(Following.unready, ["if self._form_change is None:", "if True:"]),
+        instead(Following.unready, nothing),
         NO_NEIGHBOUR,
         seen_in(LATER, STEPS + "f"),
     ),
     "a client says a form before it works by it": SessionMutant(
-        reworded(
-            Following.go_on,
-            [
-                "        return\n    if isinstance",
-                "    if isinstance",
-            ],
-        ),
+        instead(Following.go_on, acknowledging_at_once),
         NO_NEIGHBOUR,
         seen_in(RISES, STEPS),
     ),
     "a client stays at its form": SessionMutant(
-        reworded(Following.go_on, ["driver.context.form < cluster_map.form", "False"]),
+        instead(Following.go_on, lambda _: lambda following: following._acknowledge()),
         NO_NEIGHBOUR,
         seen_in(RISES, STEPS),
     ),
     "a request that was lost is sent again": SessionMutant(
-        reworded(Member._session_callback, ["self._fail(self._pending, state)", "self._pending.clear()"]),
+        instead(Member._fail, forgetting_the_pending),
         "no answer",
         seen_in(HOLD),
     ),
