@@ -24,7 +24,7 @@ from parkazoo.protocol.placement import Placement, hash_of, split
 from tests.explore.alone import find_directory, issue, must, prepared
 from tests.explore.lives import mirrored
 from tests.explore.model import Model
-from tests.explore.scenario import Asking, Beginning, Violation
+from tests.explore.scenario import Asking, AtOnce, Beginning, Violation
 from tests.explore.znodes import WORLD, Request
 
 # Homes on 1, mirrors on 0: openings serve requests in that order.
@@ -124,6 +124,16 @@ OPERATIONS: Mapping[str, Callable[[str], Asking]] = {
     "transaction": lambda d: only(Transaction([create(d + "/x"), create(d + "/y")])),
     "transaction that deletes": lambda d: only(Transaction([create("/other"), Delete(d, -1)])),
 }
+
+
+def in_order(steps: Sequence[Request | AtOnce]) -> Callable[[], Asking]:
+    """A program of requests, one after the other, and of lists of requests that are issued at once."""
+
+    def program() -> Asking:
+        for step in steps:  # noqa: UP028 - a tuple cannot be sent the results
+            yield step
+
+    return program
 
 
 def try_again(program: Callable[[], Asking]) -> Callable[[], Asking]:

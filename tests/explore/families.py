@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from typing import ClassVar, Protocol
 
@@ -29,9 +29,10 @@ from tests.explore.directories import (
     beginning,
     create,
     first_child,
+    in_order,
     try_again,
 )
-from tests.explore.scenario import Asking, Promises, Scenario, Troubles, Turn, no_more
+from tests.explore.scenario import Asking, Beginning, Promises, Scenario, Troubles, Turn
 from tests.explore.znodes import SEQUENCE, Request
 
 TROUBLES: Mapping[str, Troubles] = {
@@ -114,15 +115,28 @@ class Three:
 
 def _at_once(name: str, state: str, operations: Sequence[str], troubles: Troubles) -> Scenario:
     d = STATES[state].directory
-    gap = is_gap(operations)
-    promises = Promises(
-        observe=looked_at(d),
-        mirrors_per_life=None if gap else 1,
-        of_watches=not gap,
-        at_end=acls_are_alike if troubles == TROUBLES["lag"] else no_more,
+    promises = promises_of(d, operations)
+    if troubles == TROUBLES["lag"]:
+        promises = replace(promises, at_end=acls_are_alike)
+    return beside(
+        name, beginning(state), [partial(OPERATIONS[each], d) for each in operations], troubles, promises
     )
-    programs = [try_again(partial(OPERATIONS[each], d)) for each in operations]
-    return Scenario(name, beginning(state), programs, troubles, promises=promises)
+
+
+def promises_of(d: str, operations: Sequence[str]) -> Promises:
+    gap = is_gap(operations)
+    return Promises(observe=looked_at(d), mirrors_per_life=None if gap else 1, of_watches=not gap)
+
+
+def beside(
+    name: str,
+    begun: Beginning,
+    programs: Sequence[Callable[[], Asking]],
+    troubles: Troubles,
+    promises: Promises,
+) -> Scenario:
+    """Each client has one thing to do, and does it once more after a lost connection."""
+    return Scenario(name, begun, [try_again(each) for each in programs], troubles, promises=promises)
 
 
 def is_gap(operations: Sequence[str]) -> bool:
@@ -179,10 +193,7 @@ class OwnPast:
 
     def scenario(self) -> Scenario:
         d = STATES[self.state].directory
-        both = [[changes(d)[self.change], reads(d)[self.read]], programs(d)[self.other]]
-        promises = Promises(observe=looked_at(d), mirrors_per_life=None)
-        troubles = Troubles(has_lag=True)
-        return Scenario(name_of(self), beginning(self.state), both, troubles, promises=promises)
+        return own_past(name_of(self), beginning(self.state), d, self.change, self.read, self.other)
 
     @classmethod
     def members(cls) -> Iterator[OwnPast]:
@@ -190,9 +201,18 @@ class OwnPast:
             yield cls(*words)
 
 
+def own_past(name: str, begun: Beginning, d: str, change: str, read: str, other: str) -> Scenario:
+    """A client changes `d`, then reads; another is at work there, and servers lag."""
+    both = [[changes(d)[change], reads(d)[read]], programs(d)[other]]
+    promises = Promises(observe=looked_at(d), mirrors_per_life=None)
+    return Scenario(name, begun, both, Troubles(has_lag=True), promises=promises)
+
+
 # ---- what a client remembers -------------------------------------------------------------------
 
 X, Y = D + "/x", D + "/y"
+WHEN = ("awaited", "at once")
+IN_ORDER = Promises(observe=looked_at(D), is_in_order=True)
 # How a client knows that a directory has a mirror: the state to begin with, and what it has done.
 KNOWN: Mapping[str, tuple[str, Sequence[Request]]] = {
     "made it": ("missing", first_child(D)),
@@ -240,27 +260,30 @@ class Remembered:
 
     def scenario(self) -> Scenario:
         state, known = KNOWN[self.knows]
-        made = again(D)[self.again]
-        awaited = made if self.when == "awaited" else []
-        last = [*(() if awaited else made), *at_once(D)[self.at_once]]
-
-        def mine() -> Asking:
-            for request in (*known, *awaited):  # noqa: UP028 - a tuple cannot be sent the results
-                yield request
-            yield last
-
-        return Scenario(
-            name_of(self),
-            beginning(state),
-            [mine, programs(D)[self.other]],
-            opening=[Turn(0, len(known)), Turn(1), Turn(0, len(awaited))],
-            promises=Promises(observe=looked_at(D), is_in_order=True),
-        )
+        other, made, last = programs(D)[self.other], again(D)[self.again], at_once(D)[self.at_once]
+        return remembered(name_of(self), beginning(state), known, other, made, self.when, last, IN_ORDER)
 
     @classmethod
     def members(cls) -> Iterator[Remembered]:
-        for words in itertools.product(KNOWN, programs(D), again(D), ("awaited", "at once"), at_once(D)):
+        for words in itertools.product(KNOWN, programs(D), again(D), WHEN, at_once(D)):
             yield cls(*words)
+
+
+def remembered(
+    name: str,
+    begun: Beginning,
+    known: Sequence[Request],
+    other: Sequence[Request],
+    made: Sequence[Request],
+    when: str,
+    last: Sequence[Request],
+    promises: Promises,
+) -> Scenario:
+    """A client learns of a directory; another is at work there; then the first does `made`, and `last` at once."""
+    awaited = made if when == "awaited" else []
+    mine = in_order([*known, *awaited, [*(() if awaited else made), *last]])
+    opening = [Turn(0, len(known)), Turn(1), Turn(0, len(awaited))]
+    return Scenario(name, begun, [mine, other], opening=opening, promises=promises)
 
 
 # What is issued at once about a directory that is no more what the client remembers.
@@ -290,19 +313,8 @@ class Mistaken:
 
     def scenario(self) -> Scenario:
         state, known = KNOWN[self.knows]
-
-        def mine() -> Asking:
-            for request in known:  # noqa: UP028 - a tuple cannot be sent the results
-                yield request
-            yield [touches(D)[self.one], touches(D)[self.two]]
-
-        return Scenario(
-            name_of(self),
-            beginning(state),
-            [mine, programs(D)[self.other]],
-            opening=[Turn(0, len(known)), Turn(1)],
-            promises=Promises(observe=looked_at(D), is_in_order=True),
-        )
+        both = [touches(D)[self.one], touches(D)[self.two]]
+        return mistaken(name_of(self), beginning(state), known, programs(D)[self.other], both, IN_ORDER)
 
     @classmethod
     def members(cls) -> Iterator[Mistaken]:
@@ -310,6 +322,19 @@ class Mistaken:
         for knows, other, one, two in itertools.product(KNOWN, others, touches(D), touches(D)):
             if not (other == "makes again" and is_late(one, two)):
                 yield cls(knows, other, one, two)
+
+
+def mistaken(
+    name: str,
+    begun: Beginning,
+    known: Sequence[Request],
+    other: Sequence[Request],
+    both: Sequence[Request],
+    promises: Promises,
+) -> Scenario:
+    """A client learns of a directory; another is at work there; then the first issues `both` at once."""
+    opening = [*([Turn(0, len(known))] if known else []), Turn(1)]
+    return Scenario(name, begun, [in_order([*known, [*both]]), other], opening=opening, promises=promises)
 
 
 def is_late(one: str, two: str) -> bool:

@@ -23,10 +23,10 @@ from parkazoo.protocol.grown.places import NATIVE, UNPINNED, by_first
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
 from tests.explore.alone import abandon, make_context, make_grown, must, outcome, prepared
-from tests.explore.directories import OPERATIONS, create, emptied, first_child, try_again
-from tests.explore.families import TROUBLES, is_gap, looked_at, name_of
+from tests.explore.directories import OPERATIONS, create, emptied, first_child
+from tests.explore.families import TROUBLES, beside, name_of, promises_of
 from tests.explore.model import Model
-from tests.explore.scenario import Beginning, Knows, Promises, Scenario
+from tests.explore.scenario import Beginning, Knows, Scenario
 from tests.explore.znodes import Request
 
 ADOPTED = Placement(3, 0, lambda path: 0)
@@ -187,11 +187,9 @@ class Grown:
 
     def scenario(self) -> Scenario:
         operations = [self.one, self.other]
-        gap = is_gap(operations)
-        promises = Promises(observe=looked_at(D), mirrors_per_life=None if gap else 1, of_watches=not gap)
-        programs = [try_again(partial(OPERATIONS[each], D)) for each in operations]
+        both = [partial(OPERATIONS[each], D) for each in operations]
         begun = beginning(self.state, self.maps, (self.remembers, self.other_remembers))
-        return Scenario(name_of(self), begun, programs, TROUBLES[self.trouble], promises=promises)
+        return beside(name_of(self), begun, both, TROUBLES[self.trouble], promises_of(D, operations))
 
     @classmethod
     def at_random(cls, dice: random.Random) -> Grown:

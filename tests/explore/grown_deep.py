@@ -15,10 +15,9 @@ from parkazoo.kazoo_private import Delete, Exists, GetChildren, GetData, SetData
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.grown.places import NATIVE, UNPINNED
 from parkazoo.protocol.placement import Placement
-from tests.explore.directories import create, try_again
+from tests.explore.directories import create, in_order, try_again
 from tests.explore.families import TROUBLES, name_of
 from tests.explore.grown import ADOPTED, Hints, Maps, State, brought, drawn, neighbours
-from tests.explore.grown_families import in_order
 from tests.explore.scenario import Knows, Program, Promises, Rise, Scenario, Turn
 from tests.explore.znodes import Request
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, TypeVar
 
 from parkazoo.kazoo_private import (
@@ -21,22 +22,27 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.grown.places import UNPINNED
-from tests.explore.directories import OPERATIONS, create, first_child, try_again
+from tests.explore.directories import OPERATIONS, create, first_child, in_order
 from tests.explore.families import (
     TROUBLES,
+    WHEN,
     again,
     at_once,
+    beside,
     changes,
-    is_gap,
     is_late,
     looked_at,
+    mistaken,
     name_of,
+    own_past,
     programs,
+    promises_of,
     reads,
+    remembered,
     touches,
 )
 from tests.explore.grown import HINTS, MAPS, STATES, D, beginning, drawn
-from tests.explore.scenario import Asking, AtOnce, Program, Promises, Scenario, Troubles, Turn
+from tests.explore.scenario import Asking, Promises, Scenario
 from tests.explore.znodes import SEQUENCE, Request
 
 T = TypeVar("T")
@@ -85,10 +91,8 @@ class GrownPast:
     family: ClassVar[str] = "grown-past"
 
     def scenario(self) -> Scenario:
-        both = [[changes(D)[self.change], reads(D)[self.read]], programs(D)[self.other]]
         begun = beginning(self.state, self.maps, (self.remembers, self.other_remembers))
-        promises = Promises(observe=looked_at(D), mirrors_per_life=None)
-        return Scenario(name_of(self), begun, both, Troubles(has_lag=True), promises=promises)
+        return own_past(name_of(self), begun, D, self.change, self.read, self.other)
 
     @classmethod
     def at_random(cls, dice: random.Random) -> GrownPast:
@@ -136,29 +140,19 @@ class GrownTransaction:
 
     def scenario(self) -> Scenario:
         begun = beginning(self.state, self.maps, (self.remembers, self.other_remembers))
-        both = [try_again(in_order([Transaction(TRANSACTIONS[self.transaction])])), try_again(self._other)]
+        both = [self._program(self.transaction), self._program(self.other)]
         promises = Promises(observe=AFTERWARDS, mirrors_per_life=None, of_watches=False)
-        return Scenario(name_of(self), begun, both, TROUBLES[self.trouble], promises=promises)
+        return beside(name_of(self), begun, both, TROUBLES[self.trouble], promises)
 
-    def _other(self) -> Asking:
-        if self.other in TRANSACTIONS:
-            return in_order([Transaction(TRANSACTIONS[self.other])])()
-        return OPERATIONS[self.other](D)
+    def _program(self, name: str) -> Callable[[], Asking]:
+        if name in TRANSACTIONS:
+            return in_order([Transaction(TRANSACTIONS[name])])
+        return partial(OPERATIONS[name], D)
 
     @classmethod
     def at_random(cls, dice: random.Random) -> GrownTransaction:
         others = [*OPERATIONS, *TRANSACTIONS]
         return cls(*drawn(dice, STATES, TRANSACTIONS, others, MAPS, HINTS, HINTS, TROUBLES))
-
-
-def in_order(steps: Sequence[Request | AtOnce]) -> Callable[[], Asking]:
-    """A program of requests, one after the other, and of lists of requests that are issued at once."""
-
-    def program() -> Asking:
-        for step in steps:  # noqa: UP028 - a tuple cannot be sent the results
-            yield step
-
-    return program
 
 
 # ---- sequence numbers --------------------------------------------------------------------------
@@ -190,13 +184,9 @@ class GrownNumbers:
 
     def scenario(self) -> Scenario:
         begun = beginning(self.state, self.maps, (self.remembers, self.other_remembers))
-        gap = is_gap([self.other])
-        promises = Promises(observe=looked_at(D), mirrors_per_life=None if gap else 1, of_watches=not gap)
-        both = [try_again(in_order(NUMBERS[self.one])), try_again(self._other)]
-        return Scenario(name_of(self), begun, both, TROUBLES[self.trouble], promises=promises)
-
-    def _other(self) -> Asking:
-        return in_order(NUMBERS[self.other])() if self.other in NUMBERS else OPERATIONS[self.other](D)
+        other = in_order(NUMBERS[self.other]) if self.other in NUMBERS else partial(OPERATIONS[self.other], D)
+        both, promises = [in_order(NUMBERS[self.one]), other], promises_of(D, [self.other])
+        return beside(name_of(self), begun, both, TROUBLES[self.trouble], promises)
 
     @classmethod
     def at_random(cls, dice: random.Random) -> GrownNumbers:
@@ -213,6 +203,7 @@ TOUCHES: Mapping[str, Request] = {
 }
 PINNED = [hint for hint, where in HINTS.items() if where not in (None, UNPINNED)]
 NOTHING: Mapping[str, Sequence[Request]] = {"does nothing": []}
+IN_ORDER = Promises(observe=looked_at(D), mirrors_per_life=None, is_in_order=True)
 
 
 @dataclass(frozen=True)
@@ -231,13 +222,7 @@ class GrownMistaken:
     def scenario(self) -> Scenario:
         begun = beginning(self.state, self.maps, (self.remembers, "nothing"))
         other = {**NOTHING, **programs(D)}[self.other]
-        return Scenario(
-            name_of(self),
-            begun,
-            [in_order([[TOUCHES[self.one], TOUCHES[self.two]]]), other],
-            opening=[Turn(1)],
-            promises=Promises(observe=looked_at(D), mirrors_per_life=None, is_in_order=True),
-        )
+        return mistaken(name_of(self), begun, [], other, [TOUCHES[self.one], TOUCHES[self.two]], IN_ORDER)
 
     @classmethod
     def at_random(cls, dice: random.Random) -> GrownMistaken:
@@ -287,22 +272,13 @@ class GrownRemembered:
 
     def scenario(self) -> Scenario:
         state, known = KNOWN[self.knows]
-        made = again(D)[self.again]
-        awaited = made if self.when == "awaited" else []
-        last = [*(() if awaited else made), *at_once(D)[self.at_once]]
-        mine: Program = in_order([*known, *awaited, last])
-        return Scenario(
-            name_of(self),
-            beginning(state, self.maps, ("nothing", "nothing")),
-            [mine, programs(D)[self.other]],
-            opening=[Turn(0, len(known)), Turn(1), Turn(0, len(awaited))],
-            promises=Promises(observe=looked_at(D), mirrors_per_life=None, is_in_order=True),
-        )
+        begun, last = beginning(state, self.maps, ("nothing", "nothing")), at_once(D)[self.at_once]
+        other, made = programs(D)[self.other], again(D)[self.again]
+        return remembered(name_of(self), begun, known, other, made, self.when, last, IN_ORDER)
 
     @classmethod
     def at_random(cls, dice: random.Random) -> GrownRemembered:
-        whens = ("awaited", "at once")
         return taken(
-            lambda: cls(*drawn(dice, KNOWN, MAPS, programs(D), again(D), whens, at_once(D))),
+            lambda: cls(*drawn(dice, KNOWN, MAPS, programs(D), again(D), WHEN, at_once(D))),
             lambda each: _is_numbered(KNOWN[each.knows][0], each.maps) or "numbers" not in each.at_once,
         )

@@ -14,7 +14,7 @@ from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren, GetData,
 from parkazoo.protocol.grown.places import NATIVE
 from parkazoo.protocol.placement import Placement
 from tests.explore.chosen import ACLS, ALICE, BOB, BOTH
-from tests.explore.directories import create, only, try_again
+from tests.explore.directories import create, in_order, only, try_again
 from tests.explore.families import TROUBLES, Family, looked_at, name_of
 from tests.explore.grown import ADOPTED, HINTS, MAPS, D, Grown, Maps, State, brought, drawn, hint_of, neighbours
 from tests.explore.grown_deep import GrownDeep
@@ -24,7 +24,6 @@ from tests.explore.grown_families import (
     GrownPast,
     GrownRemembered,
     GrownTransaction,
-    in_order,
     taken,
 )
 from tests.explore.lives import mirrored

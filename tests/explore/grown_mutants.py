@@ -36,7 +36,7 @@ from parkazoo.protocol.pin import NATIVE_PIN
 from parkazoo.protocol.placement import PIN, PROOF, Directory, join, split
 from parkazoo.protocol.steps import Operation, Request, Step, resumed
 from tests.explore.alone import must
-from tests.explore.directories import create
+from tests.explore.directories import create, in_order
 from tests.explore.edits import (
     Between,
     Generate,
@@ -59,7 +59,7 @@ from tests.explore.edits import (
 from tests.explore.families import looked_at, name_of
 from tests.explore.grown import ADOPTED, D, beginning
 from tests.explore.grown_deep import GrownDeep
-from tests.explore.grown_families import NUMBERED, OTHER, SECOND, X, Y, in_order
+from tests.explore.grown_families import IN_ORDER, NUMBERED, OTHER, SECOND, X, Y
 from tests.explore.grown_levels import GrownAcl, GrownLevels
 from tests.explore.mutation import Fault, Mutation, Wrong, in_calls, instead, together
 from tests.explore.risen import NONE, GrownRise
@@ -116,8 +116,7 @@ def in_case(
 
 def at_once(state: str, hint: str, *requests: Request) -> Callable[[str], Scenario]:
     """One client issues these without waiting; `hint` is what it remembers. They are done in their order."""
-    promises = Promises(observe=looked_at(D), mirrors_per_life=None, is_in_order=True)
-    return in_case(state, in_order([[*requests]]), hints=(hint, "nothing"), promises=promises)
+    return in_case(state, in_order([[*requests]]), hints=(hint, "nothing"), promises=IN_ORDER)
 
 
 def named(member: GrownAcl | GrownLevels | GrownRise | GrownDeep) -> Callable[[str], Scenario]:

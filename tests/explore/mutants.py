@@ -51,7 +51,7 @@ from tests.explore.chosen import (
     SET,
     Case,
 )
-from tests.explore.directories import CLOSED, WATCH, D, acls_are_alike, create
+from tests.explore.directories import CLOSED, WATCH, D, acls_are_alike, create, in_order
 from tests.explore.edits import (
     Between,
     Generate,
@@ -75,7 +75,7 @@ from tests.explore.edits import (
 )
 from tests.explore.families import X, Y, name_of
 from tests.explore.mutation import Fault, Mutation, in_calls, instead, together
-from tests.explore.scenario import Asking, Bounds, Program, Promises, Requests, Scenario, Stop, Troubles, Turn
+from tests.explore.scenario import Bounds, Program, Promises, Requests, Scenario, Stop, Troubles, Turn
 from tests.explore.visitor import ANYTHING
 from tests.explore.znodes import path_of
 
@@ -227,16 +227,6 @@ def has_had_child(answer: Any) -> Any:
 # ---- where it is seen --------------------------------------------------------------------------
 
 
-def in_steps(*steps: Request | list[Request]) -> Callable[[], Asking]:
-    """A program of requests, one after the other, and lists of requests that are issued at once."""
-
-    def program() -> Asking:
-        for step in steps:  # noqa: UP028 - a tuple cannot be sent the results
-            yield step
-
-    return program
-
-
 def in_case(
     state: str,
     *programs: Program,
@@ -283,7 +273,7 @@ MUTANTS: Mapping[str, Mutant] = {
         WRONG,
         in_case(
             "with a child",
-            in_steps([MKDIR, LIST], LIST),
+            in_order([[MKDIR, LIST], LIST]),
             [Delete(X, -1), RMDIR],
             troubles=LAG,
             bounds=Bounds(most=1500),
@@ -295,7 +285,7 @@ MUTANTS: Mapping[str, Mutant] = {
         WRONG,
         in_case(
             "missing",
-            in_steps(MKDIR, create(X), MKDIR, PIPELINE),
+            in_order([MKDIR, create(X), MKDIR, PIPELINE]),
             [Delete(X, -1), RMDIR],
             opening=[Turn(0, 2), Turn(1), Turn(0, 1)],
             promises=Promises(observe=LOOK, is_in_order=True),
@@ -306,7 +296,7 @@ MUTANTS: Mapping[str, Mutant] = {
         WRONG,
         in_case(
             "missing",
-            in_steps(MKDIR, create(X), [MKDIR, *PIPELINE]),
+            in_order([MKDIR, create(X), [MKDIR, *PIPELINE]]),
             [Delete(X, -1), RMDIR],
             opening=[Turn(0, 2), Turn(1)],
             promises=Promises(observe=LOOK, is_in_order=True),
@@ -317,7 +307,7 @@ MUTANTS: Mapping[str, Mutant] = {
         WRONG,
         in_case(
             "with a child",
-            in_steps(LIST, [create(Y), MKDIR]),
+            in_order([LIST, [create(Y), MKDIR]]),
             [Delete(X, -1), RMDIR],
             opening=[Turn(0, 1), Turn(1)],
             promises=Promises(observe=LOOK, is_in_order=True),

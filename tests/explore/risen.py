@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from parkazoo.kazoo_private import Transaction
-from tests.explore.directories import OPERATIONS, try_again
+from tests.explore.directories import OPERATIONS, in_order, try_again
 from tests.explore.families import TROUBLES, is_gap, looked_at, name_of, programs
 from tests.explore.grown import HINTS, MAPS, STATES, D, Maps, beginning, drawn
 from tests.explore.grown_families import (
+    IN_ORDER,
     NOTHING,
     NUMBERED_MAPS,
     NUMBERED_STATES,
     TOUCHES,
-    in_order,
     is_overtaken,
     taken,
 )
@@ -68,7 +68,7 @@ class GrownRise:
             beginning(self.state, self.maps, (self.remembers, "nothing")),
             [mine, {**NOTHING, **programs(D)}[self.other]],
             opening=[Turn(1)],
-            promises=Promises(observe=looked_at(D), mirrors_per_life=None, is_in_order=True),
+            promises=IN_ORDER,
         )
 
     @classmethod
