@@ -28,7 +28,7 @@ from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED, Create, Exists
 from parkazoo.protocol.cluster_map import FIRST, format_hosts
-from parkazoo.protocol.operations import EPHEMERAL
+from parkazoo.protocol.ops.creates import EPHEMERAL
 from parkazoo.protocol.placement import MAP, logical
 from parkazoo.protocol.registration import encode_registration, registration_path
 from parkazoo.protocol.states import CLOSED_ERRORS

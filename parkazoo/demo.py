@@ -24,7 +24,7 @@ from parkazoo import CrossEnsembleError, ParKazooClient
 from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalCluster, LocalClusterError
 from parkazoo.local.cluster_error import INSTALL
-from parkazoo.protocol.resolver import Resolver
+from parkazoo.protocol.where.places import Places
 from parkazoo.types import ZnodeStat
 
 try:
@@ -99,23 +99,23 @@ class Demo:
         self.anna = anna
         self.ben = ben
         self.map = anna.cluster_map
-        self.resolver = Resolver(self.map.make_placement())
+        self.places = Places(self.map.make_placement())
 
     # ---- where a znode is ----------------------------------------------------------------------
 
     def home(self, path: str) -> str:
         """The name of the ensemble that holds the znode."""
-        return self.map.names[self.resolver.known(path).home.ensemble]
+        return self.map.names[self.places.known(path).home.ensemble]
 
     def of_children(self, path: str) -> str:
-        return self.map.names[self.resolver.known(path).mirror.ensemble]
+        return self.map.names[self.places.known(path).mirror.ensemble]
 
     def text(self, name: str) -> Text:
         return Text(name, COLOURS[self.map.names.index(name)])
 
     def holders(self, path: str) -> list[str]:
         """The ensembles on whose servers the znode is found."""
-        stored = self.resolver.known(path).home.path
+        stored = self.places.known(path).home.path
         return [name for name, member in self.anna.members.items() if member.exists(stored)]
 
     # ---- the parts -----------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import FENCES, MAP, MIRRORS, OURS, PIN, escape, join, logical, unescape
-from parkazoo.protocol.resolver import Resolver
+from parkazoo.protocol.where.places import Places
 
 LOSSES_SHOWN = 20
 
@@ -103,7 +103,7 @@ def _no_map(cluster_map: ClusterMap, states: Mapping[str, Contents]) -> str:
 
 def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Sequence[str]) -> Loss:
     """What the ensembles know of those that have lost their data; reads every znode."""
-    resolver = Resolver(cluster_map.make_placement())
+    places = Places(cluster_map.make_placement())
     mirrors = {name: set(clients[name].children(MIRRORS)) for name in lost}
     childless: set[str] = set()
     homeless: set[str] = set()
@@ -114,7 +114,7 @@ def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Se
         to_list = ["/", MIRRORS]
         for path, names, pin in listings(clients[name], to_list, hidden):
             directory = logical(path)
-            known = cluster_map.names[resolver.known(directory).mirror.ensemble]
+            known = cluster_map.names[places.known(directory).mirror.ensemble]
             where = pin.on if pin is not None else known
             is_native = pin is not None and pin.is_native
             if PIN in names and not is_native and escape(directory) not in mirrors.get(where, {escape(directory)}):
@@ -124,7 +124,7 @@ def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Se
             if path == MIRRORS and cluster_map.form is Form.GROWN:  # each has a pin where its home is
                 mirrored.update(map(unescape, names))
             elif path == MIRRORS:
-                homes = {each: resolver.known(each).home for each in map(unescape, names)}
+                homes = {each: places.known(each).home for each in map(unescape, names)}
                 homeless.update(
                     each
                     for each, home in homes.items()

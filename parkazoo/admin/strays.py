@@ -14,7 +14,7 @@ from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.pin import Pin, decode_pin
 from parkazoo.protocol.placement import MIRRORS, PIN, PROBE, ROOT, Place, join, logical
-from parkazoo.protocol.resolver import Resolver
+from parkazoo.protocol.where.places import Places
 
 READS_AT_ONCE = 64
 SHOWN = 5
@@ -74,7 +74,7 @@ def _verify_all_are_given(cluster_map: ClusterMap, clients: Mapping[str, AdminCl
 
 
 def _verify_root(cluster_map: ClusterMap, clients: Mapping[str, AdminClient]) -> None:
-    root = cluster_map.names[Resolver(cluster_map.make_placement()).known("/").mirror.ensemble]
+    root = cluster_map.names[Places(cluster_map.make_placement()).known("/").mirror.ensemble]
     for name, client in clients.items():
         found = [path for each in client.children("/") if (path := f"/{each}") not in OTHERS]
         found = [path for path in found if not path.startswith(f"/{PROBE}")]
@@ -88,21 +88,21 @@ def _verify_root(cluster_map: ClusterMap, clients: Mapping[str, AdminClient]) ->
 
 def _all_strays(cluster_map: ClusterMap, clients: Mapping[str, AdminClient]) -> str:
     """Some znodes at places where this map would not look for them, for a message; nothing if there are none."""
-    resolver = Resolver(cluster_map.make_placement())
+    places = Places(cluster_map.make_placement())
     strays = []
     for index, name in enumerate(cluster_map.names):
-        if found := _strays(clients[name], index, resolver, cluster_map.names):
+        if found := _strays(clients[name], index, places, cluster_map.names):
             strays.append(f"{', '.join(found)}{', ...' if len(found) == SHOWN else ''} on {clients[name]}")
     told = f"znodes would be out of reach with these ensembles in this order: {'; '.join(strays)}. "
     return told if strays else ""
 
 
-def _strays(client: AdminClient, index: int, resolver: Resolver, ensembles: Sequence[str]) -> list[str]:
+def _strays(client: AdminClient, index: int, places: Places, ensembles: Sequence[str]) -> list[str]:
     """Some znodes on ensemble `index` whose place is elsewhere; goes through the whole tree if there are none."""
     found = [
         path
         for path in (join(MIRRORS, name) for name in client.children(MIRRORS))
-        if resolver.known(logical(path)).mirror != Place(index, path)
+        if places.known(logical(path)).mirror != Place(index, path)
     ]
     to_list = ["/"]
     for path, names, pin in listings(client, to_list):
@@ -111,11 +111,11 @@ def _strays(client: AdminClient, index: int, resolver: Resolver, ensembles: Sequ
             if child in OTHERS or child.startswith(f"/{PROBE}"):
                 continue
             if name == PIN:  # its directory has a mirror
-                d = resolver.known(path)
+                d = places.known(path)
                 is_elsewhere = pin is not None and not pin.is_native and pin.on != ensembles[d.mirror.ensemble]
                 if d.is_native or is_elsewhere:
                     found.append(child)
-            elif resolver.known(child).home == Place(index, child):
+            elif places.known(child).home == Place(index, child):
                 to_list.append(child)
             else:
                 found.append(child)

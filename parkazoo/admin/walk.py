@@ -35,9 +35,9 @@ from parkazoo.protocol.audit import (
     recheck,
     without,
 )
+from parkazoo.protocol.audit_pins import BY_PINS, mend_by_pins
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.findings import LOST_CHILDREN, Finding
-from parkazoo.protocol.grown.auditing import BY_PINS, mend_by_pins
-from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.mend import MENDS, mend
 from parkazoo.protocol.steps import Operation
 
@@ -172,7 +172,7 @@ class _Walk:
 
     def run(self) -> None:
         now_ms = int(time.time() * 1000)
-        looks = BY_PINS if isinstance(self._context, GrownContext) else BY_PATH
+        looks = BY_PATH if self._context.form is Form.PLAIN else BY_PINS
         for ensemble in range(len(self._context.names)):  # as the client knows them; more may come
             if ensemble not in self._away:
                 self._start(partial(audit_ensemble, self._context, ensemble, now_ms, looks), self._take)
@@ -264,7 +264,7 @@ class _Walk:
                 self._record(finding, remedy or "run `parkazoo fsck --repair`")
 
     def _mend(self, finding: Finding) -> Operation[str]:
-        if isinstance(self._context, GrownContext):
+        if self._context.form is not Form.PLAIN:
             return mend_by_pins(self._context, finding)
         return mend(self._context, finding)
 

@@ -14,9 +14,9 @@ from parkazoo.admin.strays import OTHERS, READS_AT_ONCE
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import EACH
-from parkazoo.protocol.grown.places import NATIVE, directory
 from parkazoo.protocol.pin import decode_pin
 from parkazoo.protocol.placement import OURS, Directory, Place, is_of_zookeeper, join, split
+from parkazoo.protocol.where.places import NATIVE, directory
 
 DIRECTORIES_SHOWN = 20
 

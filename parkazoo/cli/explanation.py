@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from parkazoo.admin import By, Whereabouts, describe_rule
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.rendezvous import bid_of
-from parkazoo.protocol.resolver import Resolver
+from parkazoo.protocol.where.places import Places
 
 
 def explain_children(cluster_map: ClusterMap, directory: str) -> Iterator[str]:
     """Lines for people."""
-    name = cluster_map.names[Resolver(cluster_map.make_placement()).known(directory).mirror.ensemble]
+    name = cluster_map.names[Places(cluster_map.make_placement()).known(directory).mirror.ensemble]
     if len(cluster_map.names) == 1:
         yield f"children: on {name}, which is the only ensemble"
     elif directory == "/zookeeper" or directory.startswith("/zookeeper/"):

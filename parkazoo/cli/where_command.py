@@ -28,7 +28,7 @@ from parkazoo.cli.plain_text import plain
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import Directory, Place
-from parkazoo.protocol.resolver import Resolver
+from parkazoo.protocol.where.places import Places
 
 NATIVE = "native: its children live below it"
 MIRRORED = "mirrored: its children live on another ensemble, below its mirror"
@@ -61,7 +61,7 @@ def where(
     if cluster_map.form is Form.GROWN:
         found = _by_pins(cluster_map, znode, connection)
     else:
-        d = Resolver(cluster_map.make_placement()).known(znode)
+        d = Places(cluster_map.make_placement()).known(znode)
         found = _Explained(
             cluster_map, d, NATIVE if d.is_native else MIRRORED, [*explain_children(cluster_map, znode)]
         )

@@ -15,7 +15,7 @@ from parkazoo.kazoo_private import (
     SetACL,
     SetData,
 )
-from parkazoo.protocol.operations import EPHEMERAL, SEQUENCE
+from parkazoo.protocol.ops.creates import EPHEMERAL, SEQUENCE
 from parkazoo.recipe.delete import TreeDelete
 from parkazoo.recipe.transaction import RetriableTransaction
 from parkazoo.types import ACL, ACLs, AsyncResult, ZnodeStat

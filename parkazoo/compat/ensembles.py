@@ -14,9 +14,7 @@ from parkazoo.compat.compatible_client import CompatibleClient
 from parkazoo.compat.creation import prefixed
 from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.places import is_fixed
-from parkazoo.protocol.placement import ENSEMBLE, split
+from parkazoo.protocol.placement import ENSEMBLE, PINNED, split
 from parkazoo.protocol.states import CLOSED_ERRORS, kazoo_state
 
 
@@ -106,7 +104,7 @@ class Ensembles(CompatibleClient):
             return False
         context = self._session.driver.context
         parent = split(prefixed(self.chroot, path))[0]
-        if isinstance(context, GrownContext) and not (is_fixed(parent) or context.places.is_pinned(parent)):
+        if context.known(parent).certainty < PINNED:
             return any(port.has_ephemerals for port in self._session.roster.ports)
         return bool(self._session.roster.ports[ensemble].has_ephemerals)
 
@@ -120,7 +118,7 @@ class Ensembles(CompatibleClient):
         if session is None or session.driver is None or self._state in CLOSED_ERRORS:
             return None
         context, path = session.driver.context, prefixed(self.chroot, path)
-        if for_watch and isinstance(context, GrownContext):
+        if for_watch:
             path = context.places.nearest(path)
         return int(context.known(path).home.ensemble)
 

@@ -6,27 +6,26 @@ only queue requests. The lock is held for bookkeeping alone, never across a send
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from parkazoo.engine.gather import Gather, Slot
 from parkazoo.engine.ports import Reply, RequestPort
-from parkazoo.engine.replies import BriefReply, CountReply, FreeReply, ReadReply
+from parkazoo.engine.replies import FreeReply, ReadReply
 from parkazoo.engine.serial import Serial
 from parkazoo.kazoo_private import Exists, Sync, Transaction
 from parkazoo.protocol.chain import ChainedBatch
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.grown.claims import GROWN_PLANS, GROWN_READS
-from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.reading import look, one_request, read
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.holdings import leaves_watch
-from parkazoo.protocol.operations import look_again
-from parkazoo.protocol.order import READ, Claims, Order, Turn, with_prefixes
-from parkazoo.protocol.placement import Directory, shown
+from parkazoo.protocol.ops.brief import beginning, first_of
+from parkazoo.protocol.ops.watched import look
+from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
+from parkazoo.protocol.placement import shown
 from parkazoo.protocol.plans import BRIEF, OTHER, PLANS, Plan
 from parkazoo.protocol.reserved import refusal
-from parkazoo.protocol.steps import Operation, Request, Step, placed
+from parkazoo.protocol.steps import Operation, Request, Step
 from parkazoo.protocol.subject import renamed
 from parkazoo.protocol.watches import DirectoryWatch
 
@@ -115,14 +114,10 @@ class Driver:
 
     :param make_lock: :meth:`Runtime.make_lock`.
     :param unchroot: the user's name for a path.
-    :ivar plans: how operations run. :ivar brief: the types of those that need no generator, as a rule.
-    :ivar reads: the types of those that take no turn, as a rule. :ivar on_miss: called when a watch is not left.
+    :ivar on_miss: called when a watch is not left.
     :ivar order: of those that begin now. Its lines are others once :meth:`fail_all` has failed what was there.
     """
 
-    plans = PLANS
-    brief = BRIEF
-    reads: Collection[int] = ()
     on_miss: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(
@@ -144,16 +139,16 @@ class Driver:
 
     # ---- forms of the map ------------------------------------------------------------------------
 
-    def begin_grown(self, context: GrownContext) -> None:
-        """From now on pins decide where children are; what is under way goes on as it began.
+    def begin_form(self, context: Context) -> None:
+        """From now on operations begin by a newer form of the map; what is under way goes on as it began.
 
         Both have one order, as operations of one client have. No thread may be about to begin an operation.
         """
-        if isinstance(self.context, GrownContext):
+        if self.context.form is not Form.PLAIN:
             context.places.inherit(self.context.places)
         with self._lock:
             self._older, self.order = self.order, self.order.successor()
-            self.context, self.plans, self.brief, self.reads = context, GROWN_PLANS, frozenset(), GROWN_READS
+            self.context = context
 
     @property
     def is_still(self) -> bool:
@@ -162,7 +157,7 @@ class Driver:
 
     @property
     def has_older(self) -> bool:
-        """Whether anything from before :meth:`begin_grown` may send yet."""
+        """Whether anything from before :meth:`begin_form` may send yet."""
         return self._older.failure is None and self._is_older_under_way
 
     @property
@@ -192,48 +187,31 @@ class Driver:
                 else:
                     reply.set_exception(error)
             return
-        if request.type not in self.brief:
-            if request.type not in self.reads or not self._read_at_once(request, reply):
-                self._call_in_turn(request, reply)
+        if request.type not in BRIEF:
+            self._call_in_turn(request, reply)
             return
-        path, context = request.path, self.context
+        context = self.context
         try:
-            d = context.known(path)
+            first = first_of(context, request)
         except ValueError as no_place:  # a path that has no UTF-8
             if reply is not None:
                 reply.set_exception(no_place)
             return
+        d, physical, mode, _, _ = first
         with self._lock:
             order = self.order
-            may_start = order.claim_count(path, not d.is_native)
+            may_start = order.claim_node(d.path, mode)
         if not may_start:
             self._call_in_turn(request, reply)
             return
-        home = d.home
-        if context.resolver.is_promoted(path) or context.past.is_behind(home.ensemble, path):
-            self.run_counted(self.plans[request.type].operation(context, request), d, request, reply, order)
+        answer = ReadReply(self, order, context, request, reply, first)
+        if physical is None:
+            self.run_brief(beginning(context, request), request, answer, order, mode)
         else:
-            physical = placed(request, home.path)
-            self.members[home.ensemble].submit(physical, BriefReply(self, order, d, request, reply, context))
-
-    def _read_at_once(self, request: Request, reply: Reply | None) -> bool:
-        """Issue a read where pins decide; False if it has to take its turn."""
-        context: Any = self.context
-        step = one_request(context, request)
-        with self._lock:
-            order = self.order
-            may_start = order.claim_read(request.path)
-        if may_start:
-            answer = ReadReply(self, order, request, reply, context, step)
-            if step is None:
-                self.run_read(read(context, request), request, answer, order)
-            else:
-                ensemble, physical = step
-                self.members[ensemble].submit(physical, answer)
-        return may_start
+            self.members[d.home.ensemble].submit(physical, answer)
 
     def _call_in_turn(self, request: Request, reply: Reply | None) -> None:
-        plan = self.plans.get(request.type, OTHER)
+        plan = PLANS.get(request.type, OTHER)
         try:
             run = _Run(self, plan, request, reply)
             lasting = plan.lasting(self.context, request)
@@ -265,36 +243,24 @@ class Driver:
             may_start = run.order.lines is self.order.lines and run.order.claim_trust(run, path, lasting)
         return may_start  # noqa: RET504 - from within, a signal handler's exception could keep the lock
 
-    def release_count(self, path: str, order: Order[_Run], has_read: bool = False) -> None:
-        """:param has_read: whether it is of a :meth:`Order.claim_read`."""
+    def release_node(self, path: str, order: Order[_Run], mode: int) -> None:
+        """Give up what :meth:`Order.claim_node` has claimed."""
         with self._lock:
             if order.lines is not self.order.lines:  # what waited there has failed
                 return
-            ready = order.release_count(path + "/")  # as children() says
-            if has_read:
-                ready += order.release_count(path, READ)
+            ready = order.release_node(path, mode)
             idle = self._take_idle() if self._when_idle else []
         if ready or idle:
             self._serial(*(run.start for run in ready), *idle)
 
-    def run_read(self, operation: Operation[Any], request: Request, reply: Reply, order: Order[_Run]) -> None:
-        """Run a read, or the rest of one, that has claimed what it needs."""
-        _Run(self, OTHER, request, reply, operation, order).advance(None)
-
-    def run_counted(
-        self,
-        operation: Operation[Any],
-        d: Directory,
-        request: Request,
-        reply: Reply | None,
-        order: Order[_Run],
+    def run_brief(
+        self, operation: Operation[Any], request: Request, reply: Reply, order: Order[_Run], mode: int
     ) -> None:
-        """Run the generator of what may count children; it has claimed so, unless the directory is native."""
-        counted = CountReply(self, order, d, request, reply)
-        if d.is_native:
-            self.run(operation, counted, request, order)
+        """Run a get or set, or the rest of one, that has claimed what it needs, or needs nothing."""
+        if mode:
+            _Run(self, OTHER, request, reply, operation, order).advance(None)
         else:
-            _Run(self, OTHER, request, counted, operation, order).advance(None)
+            self.run(operation, reply, request, order)
 
     def run(
         self,
@@ -317,8 +283,7 @@ class Driver:
         with self._lock:
             order, context = self.order, self.context
             order.hold()
-        again = look(context, watch) if isinstance(context, GrownContext) else look_again(context, watch)
-        self._run_held(again, reply, watch, order)  # in place of a request: it is to be left again
+        self._run_held(look(context, watch), reply, watch, order)  # in place of a request: it is to be left again
 
     def _run_held(
         self, operation: Operation[Any], reply: Reply, request: Request | None, order: Order[_Run]

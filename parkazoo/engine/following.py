@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic
+from typing import Generic
 
 from kazoo.exceptions import ConnectionLoss
 
@@ -18,9 +18,8 @@ from parkazoo.engine.ports import MemberT, OtherSession, Runtime
 from parkazoo.engine.rewatching import Rewatching
 from parkazoo.engine.roster import Roster
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.places import Places, by_first
 from parkazoo.protocol.standing import Standing
+from parkazoo.protocol.where.places import Places, by_first
 
 
 class Following(Generic[MemberT]):
@@ -85,8 +84,8 @@ class Following(Generic[MemberT]):
                 partial(self._end_older, driver.context.form),
             )
             return
-        if isinstance(driver.context, GrownContext):
-            driver.context.places.guess = self._guess(driver.context.form)
+        if driver.context.form is not Form.PLAIN:
+            driver.context.places.decide_by(self._guess(driver.context.form))
         self._acknowledge()
 
     def _fail_waiting(self) -> None:
@@ -149,7 +148,7 @@ class Following(Generic[MemberT]):
         form = roster.cluster_map.form
         if form is not Form.PLAIN:
             places = Places(roster.placement, self._guess(form), self._runtime.make_lock())
-            driver.begin_grown(GrownContext(form, driver.context, places, roster.is_joined, self._take_beside))
+            driver.begin_form(driver.context.risen(form, places))
 
     def _guess(self, form: Form) -> Callable[[str], int]:
         """The port of the ensemble to which the epoch that decides gives a directory."""
@@ -160,10 +159,3 @@ class Following(Generic[MemberT]):
         guess = roster.cluster_map.make_guess().of_children
         ports = [roster.names.index(name) for name in roster.cluster_map.names]
         return guess if ports == [*range(len(ports))] else lambda directory: ports[guess(directory)]
-
-    def _take_beside(self, ensemble: int, copy: Any) -> None:
-        """The copy of the map on an ensemble that has shown a pin with an unknown name."""
-        name = self._roster.names[ensemble]
-        for member in self._roster.members:
-            if member.name == name:
-                self._roster.take_copy(member, copy, f"ensemble {name}")

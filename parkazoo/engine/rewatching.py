@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer, RequestPort
 from parkazoo.kazoo_private import Exists
-from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.places import is_fixed
-from parkazoo.protocol.grown.reading import stand_in
-from parkazoo.protocol.placement import logical, split
+from parkazoo.protocol.ops.watched import stand_in
+from parkazoo.protocol.placement import CERTAIN, logical, split
 from parkazoo.protocol.watches import DirectoryWatch
 
 AT_ONCE = 32  # others' requests wait behind so many at most
@@ -55,18 +53,20 @@ class Rewatching:
         self._rest += [
             (port, path, watcher)
             for path, watcher in port.data_watches()
-            if not isinstance(watcher, DirectoryWatch) and not is_fixed(split(logical(path))[0])
+            if not isinstance(watcher, DirectoryWatch) and not self._is_certain(split(logical(path))[0])
         ]
         while self._rest and self._under_way <= AT_ONCE:
             self._begin_one()
         self._have_done()
 
+    def _is_certain(self, path: str) -> bool:
+        return self._driver.context.known(path).certainty == CERTAIN
+
     def _begin_one(self) -> None:
         port, path, watcher = self._rest.popleft()
-        context = cast(GrownContext, self._driver.context)
         take = partial(port.forget_watch, path, watcher)
         self._under_way += 1
-        operation = stand_in(context, logical(path), watcher, take)
+        operation = stand_in(self._driver.context, logical(path), watcher, take)
         self._driver.run(operation, OnAnswer(partial(self._soon, self._have_done)))
 
     def _have_done(self) -> None:

@@ -246,6 +246,13 @@ class Roster(Generic[MemberT]):
         self.first.resume(sessions[name])
         return OtherSession("it goes on with the session of the client_id")
 
+    def take_beside(self, ensemble: int, copy: Any) -> None:
+        """Takes the copy of the map on an ensemble that has shown a pin with an unknown name."""
+        name = self.names[ensemble]
+        for member in self.members:
+            if member.name == name:
+                self.take_copy(member, copy, f"ensemble {name}")
+
     def is_joined(self, ensemble: int) -> bool:
         """Whether a port leads to a member. Any thread may ask."""
         return not isinstance(self.ports[ensemble], Unjoined)

@@ -23,11 +23,14 @@ from parkazoo.engine.watching import Watching
 from parkazoo.kazoo_private import CONNECTION_DROP
 from parkazoo.protocol.client_id import SessionId, pack_sessions
 from parkazoo.protocol.context import Context
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.past import Past
 from parkazoo.protocol.registration import Owners
 from parkazoo.protocol.server_list import Server
 from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, is_fatal
 from parkazoo.protocol.steps import Request
+from parkazoo.protocol.where.places import Places
 
 AWAY_POLL_S = 0.1  # between two looks for what waits for an ensemble that is away, while the client stops
 
@@ -143,13 +146,16 @@ class Session(Generic[MemberT]):
         ports = roster.ports
         self.watching = watching = Watching(ports, self._soon, runtime.deliver, lambda: client.client_state)
         context = Context(
-            roster.placement,
+            Form.PLAIN,
+            Places(roster.placement, lock=runtime.make_lock()),
             roster.names,
             runtime.new_mark,
             watching.watch,
             watching.settle,
             Owners(lambda at: ports[at].session_id, lambda: self.number, is_alone=roster.is_of_one),
-            runtime.make_lock(),
+            Past(len(roster.names), runtime.make_lock()),
+            roster.is_joined,
+            roster.take_beside,
         )
         kind = TotalDriver if client.has_total_order else Driver
         watching.driver = driver = kind(context, ports, runtime.make_lock, client.unchroot)

@@ -19,8 +19,6 @@ from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer, Reply, RequestPort, Then, give
 from parkazoo.kazoo_private import Auth, Create, Create2, Delete, Reconfig, SetACL, SetData, Sync, Transaction
 from parkazoo.protocol.context import REFUSED, Context
-from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.pinned_lane import grown_lane_of
 from parkazoo.protocol.heard import Guard, Heard
 from parkazoo.protocol.lane import ALONE, lane_of
 from parkazoo.protocol.once import Once
@@ -66,13 +64,7 @@ class TotalDriver(Driver):
     ) -> None:
         self._heard = Heard(make_lock())
         self._line = _Operations()
-        self._find_lane: Callable[[Context, Request], int] = lane_of
         super().__init__(context, _Ports(members, self._heard), make_lock, unchroot)
-
-    def begin_grown(self, context: GrownContext) -> None:
-        """See :meth:`Driver.begin_grown`."""
-        self._find_lane = grown_lane_of
-        super().begin_grown(context)
 
     @property
     def is_still(self) -> bool:
@@ -106,7 +98,7 @@ class TotalDriver(Driver):
 
     def _lane_of(self, request: Request) -> int:
         try:
-            return self._find_lane(self.context, request)
+            return lane_of(self.context, request)
         except Exception:  # of a path that has no UTF-8, an ACL that is none: the operation says so itself
             return ALONE
 

@@ -146,8 +146,8 @@ def audit_ensemble(context: Context, ensemble: int, now_ms: int, looks: Looks) -
     :param now_ms: the time, in milliseconds since 1970.
     """
     yield from ask(ensemble, Sync("/"))
-    resolver = context.resolver
-    carries = resolver.ensembles > 1 and ensemble < resolver.ensembles
+    carrying = context.places.first.ensembles
+    carries = carrying > 1 and ensemble < carrying
     folders = (CLIENTS, MIRRORS, FENCES, DONE) if carries else (CLIENTS,)
     inert = (MAP, ENSEMBLE)
     parts = [(yield from _audit_root(context, ensemble, looks))]
@@ -265,7 +265,7 @@ def audit_znode(context: Context, parent: Place, directory: str, name: str) -> O
         return (yield from _audit_unlisted(context, place, path))
     if not names:
         return NOTHING
-    d = yield from context.resolver.find(path)
+    d = context.known(path)
     if d.is_native:
         return (yield from _audit_native(context, place, path, names))
     lost = Audit([misplaced(context, place, path, each) for each in names if each != PIN])
@@ -287,7 +287,7 @@ def _audit_native(context: Context, place: Place, path: str, names: list[str]) -
 def _audit_unlisted(context: Context, place: Place, path: str) -> Operation[Audit]:
     """A znode whose children we may not list. Every identity may see its pin, if it has one."""
     hidden = Audit(hidden=[place])
-    d = yield from context.resolver.find(path)
+    d = context.known(path)
     if d.is_native or not (yield from is_there(place.ensemble, d.pin)):
         return hidden
     seen = yield from judge_alone(place, _audit_directory(context, d))
@@ -378,7 +378,7 @@ def audit_mirror(context: Context, ensemble: int, name: str) -> Operation[Audit]
     path = mirrored_by(name)
     if path is None:
         return Audit(foreign(Place(ensemble, MIRRORS), [name]))
-    d = yield from context.resolver.find(path)
+    d = context.known(path)
     if d.is_native or d.mirror != place:
         should = context.names[d.mirror.ensemble]
         return Audit([Finding(MISPLACED, *place, f"the children of {path} should be on {should}")])

@@ -11,16 +11,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
+from kazoo.exceptions import BadVersionError, NoNodeError
 
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, GetACL, GetData, SetData, Transaction, int_struct
-from parkazoo.protocol.context import Context
 from parkazoo.protocol.past import CATCH_UP
-from parkazoo.protocol.placement import DEFERRED, ROOT, Place, join, split
+from parkazoo.protocol.placement import DEFERRED, ROOT, Place, join
 from parkazoo.protocol.registration import CLIENT, format_session
-from parkazoo.protocol.rights import is_secret
-from parkazoo.protocol.steps import Operation, Request, ask, commit, failure, placed
-from parkazoo.protocol.transaction import place_of, transact
+from parkazoo.protocol.steps import Operation, Request, ask, commit
 
 BASE = "batches"  # in a marker's data
 
@@ -81,51 +78,6 @@ class Landed(NamedTuple):
 
 
 LANDED = Landed()
-
-
-def chained(context: Context, request: ChainedBatch) -> Operation[Landed]:
-    """One multi, as a rule. If a directory has to be made or deleted, as a user's transaction does it."""
-    operations, ensemble = request.operations, request.marker.ensemble
-    changed = [each.path for each in operations if isinstance(each, (Create, Delete))]
-    if not changed:
-        return (yield from _chained(context, request, operations, ChainStep))
-    for path in changed:
-        context.resolver.forget(path)
-    with context.past.begin(changed, ensemble) as change:
-        landed = yield from _chained(context, request, operations, Transaction)
-        if landed.error is not None:
-            change.ensemble = -1  # another operation may be the one that failed
-    for path in change.paths:
-        context.resolver.forget_all(path)
-    return landed
-
-
-def _chained(
-    context: Context, request: ChainedBatch, operations: Sequence[Request], kind: type[Transaction]
-) -> Operation[Landed]:
-    ensemble = request.marker.ensemble
-    multi = [request.step]
-    multi += [placed(each, place_of(context, each).path) for each in operations]
-    is_secretive = any(isinstance(each, Create) and is_secret(each.acl) for each in operations)
-    at, error = 0, None
-    if not is_secretive:
-        at, error = failure((yield from ask(ensemble, kind(multi))))
-    if is_secretive or _is_of_directory(multi[at], error):
-        whole = Transaction([request.step, *operations])
-        at, error = failure((yield from transact(context, whole, ensemble, multi)))
-    if error is not None:
-        return Landed(at - 1, error)
-    for each in operations:
-        if isinstance(each, Create) and not context.known(parent := split(each.path)[0]).is_native:
-            context.resolver.remember_promoted(parent)
-    return LANDED
-
-
-def _is_of_directory(refused: Request, error: Exception | None) -> bool:
-    """Whether a write may have been refused because a directory has its children elsewhere."""
-    return (isinstance(refused, Create) and isinstance(error, NoNodeError)) or (
-        isinstance(refused, Delete) and isinstance(error, NotEmptyError)
-    )
 
 
 def make_marker(marker: Place, client: int, acl: Any) -> Operation[bytes]:

@@ -1,63 +1,96 @@
-"""What the operations of one client have in common."""
+"""What the operations of one client have in common.
+
+Operations work by one form of the map from their begin to their end. The forms differ in this:
+
+    form      makes a child below a home         decides where the children of a directory are
+    plain     by a plain create                  the path, by the first epoch
+    tolerant  by a plain create                  a pin; else the first epoch; below the home it leaves no pin
+    guarded   by one that asks for the proof     a pin; else the first epoch
+    grown     the same                           a pin; else the newest epoch, unless there were children before
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError, NotReadOnlyCallError
+from kazoo.exceptions import BadVersionError, ConnectionLoss, NoAuthError, NoNodeError, NotReadOnlyCallError
 
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.past import CATCH_UP, Past
-from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.registration import Owners
-from parkazoo.protocol.resolver import Resolver
 from parkazoo.protocol.steps import Either, Operation, Request, Step
 from parkazoo.protocol.watches import DirectoryWatch
+from parkazoo.protocol.where.places import Places
 
 REFUSED = (BadVersionError, NoAuthError, NoNodeError)  # the answers to CATCH_UP
 BEHIND = (*REFUSED, NotReadOnlyCallError)  # a server that is cut off serves what it has
 
 
+@dataclass(eq=False)
 class Context:
     """What one client's operations run with: pure, apart from the functions that the session passes in.
 
+    :param form: of the map by which the operations work.
+    :param places: where znodes are, as far as this client knows.
     :param names: the ensembles' names by index. Others may be appended: see :meth:`grow`.
     :param new_mark: makes a name that is never used twice.
     :param watch: stands in for a user's watch: see :meth:`parkazoo.engine.watching.Watching.watch`.
     :param settle: called with such a watch and True when its call has succeeded, False when it has not.
-    :param lock: held for a moment while the memory changes; operations run on several threads.
     :param owners: which client each session belongs to.
+    :param past: what this client has changed.
+    :param is_joined: whether the client has joined an ensemble.
+    :param take_copy: called with an ensemble and the answer to a read of its map: the client may know more
+        ensembles then.
     :ivar known: where a path and its children are, as far as that is known without asking.
-    :ivar form: of the map by which the operations work.
+    :ivar away: ensembles whose last answer to a question of where children are was a lost connection.
+    :ivar proofs: directories below which a child was not found, by what is proving that.
     """
 
-    form = Form.PLAIN
+    form: Form
+    places: Places
+    names: Sequence[str]
+    new_mark: Callable[[], str]
+    watch: Callable[[str, Callable[[Any], Any]], DirectoryWatch]
+    settle: Callable[[DirectoryWatch, bool], None]
+    owners: Owners
+    past: Past
+    is_joined: Callable[[int], bool]
+    take_copy: Callable[[int, Any], None]
+    away: set[int] = field(default_factory=set, init=False)
+    proofs: dict[object, str] = field(default_factory=dict, init=False)
+    known: Callable[[str], Directory] = field(init=False)
 
-    def __init__(
-        self,
-        placement: Placement,
-        names: Sequence[str],
-        new_mark: Callable[[], str],
-        watch: Callable[[str, Callable[[Any], Any]], DirectoryWatch],
-        settle: Callable[[DirectoryWatch, bool], None],
-        owners: Owners,
-        lock: AbstractContextManager[Any],
-    ) -> None:
-        self.resolver = Resolver(placement, lock)
-        self.known = self.resolver.known
-        self.names = names
-        self.new_mark = new_mark
-        self.watch = watch
-        self.settle = settle
-        self.owners = owners
-        self.past = Past(len(names), lock)
+    def __post_init__(self) -> None:
+        self.known = self.places.known
+
+    def risen(self, form: Form, places: Places) -> Context:
+        """Return the context of operations that begin by a newer form of the map."""
+        return replace(self, form=form, places=places)
 
     def grow(self, ensembles: int) -> None:
         """There are more ensembles, at least two; called before any request goes to one of them."""
         self.owners.is_alone = False
         self.past.grow(ensembles)
+
+    # ---- ensembles that are away -----------------------------------------------------------------
+
+    def answered(self, ensemble: int, answer: Any) -> None:
+        """An ensemble has answered a question of where children are; or its connection was lost."""
+        if isinstance(answer, ConnectionLoss):
+            self.away.add(ensemble)
+        elif self.away:
+            self.away.discard(ensemble)
+
+    def may_ask_guess(self, d: Directory) -> bool:
+        """Whether to ask first where the children of a directory would be, and not the pin.
+
+        A guess does not make the client join, unless the home is away; and that of an ensemble that is away waits.
+        """
+        guess = d.mirror.ensemble
+        return d.home.ensemble in self.away or (self.is_joined(guess) and guess not in self.away)
 
     # ---- this client's own past ------------------------------------------------------------------
 

@@ -224,30 +224,7 @@ def _make_at_home(d: Directory, fence: Any, pin: Request, first: Sequence[Reques
     raise unprepared(d) if index == 2 and isinstance(error, NoNodeError) else error
 
 
-def promote_secret(context: Context, path: str, acl: Sequence[ACL], aversion: int) -> Operation[None]:
-    """Others may create children here but could not copy the ACL for the mirror: make it while we know the ACL."""
-    d = yield from context.resolver.find(path)
-    if not d.is_native:
-        with suppress(NoAuthError, NoNodeError):  # we may not, or it is gone already
-            yield from promote(context, d, known=KnownACL(acl, aversion))
-
-
 # ---- delete -----------------------------------------------------------------------------------
-
-
-def verify_may_delete_in(context: Context, parent: str) -> Operation[None]:
-    """A delete in `parent` found nothing. One ZooKeeper checks the right first; without a mirror, ours cannot.
-
-    With one it has. So the home is asked as well, and not waited for if the mirror is there.
-
-    :raises NoAuthError: there is a parent, and no right to delete in it, as far as the home can be asked.
-    """
-    d = yield from context.resolver.find(parent)
-    if not d.is_native:
-        steps = (d.mirror.ensemble, Exists(d.mirror.path, None)), (d.home.ensemble, Delete(d.pin, IMPOSSIBLE))
-        mirror, refused = yield Either.of(steps, mirror_is_enough)
-        if isinstance(refused, NoAuthError) and not is_proved_by(mirror):
-            raise refused
 
 
 def may_delete(d: Directory) -> Operation[bool]:
@@ -349,19 +326,6 @@ def take_done(d: Directory, mark: str) -> Operation[bool]:
     except NoNodeError:
         return False
     return True
-
-
-def delete_directory(context: Context, d: Directory, version: int) -> Operation[bool]:
-    """Delete a directory whose plain delete has met the pin, which proves the right to it, and its version."""
-    while True:
-        try:
-            mark = (yield from leave_mark(context, d, str(version))) if (yield from may_delete(d)) else None
-            if mark is not None and (yield from delete_marked(d, mark, version)):
-                return True
-        except NotEmptyError:
-            return (yield from delete_again(d, version))
-        with suppress(NotEmptyError):  # the pin, again
-            return bool((yield from ask(d.home.ensemble, Delete(d.home.path, version))))
 
 
 def delete_again(d: Directory, version: int) -> Operation[bool]:

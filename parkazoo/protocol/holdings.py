@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from parkazoo.kazoo_private import Create, Create2, Delete, Transaction
-from parkazoo.protocol.operations import EPHEMERAL, SEQUENCE
+from parkazoo.protocol.ops.creates import EPHEMERAL, SEQUENCE
 from parkazoo.protocol.placement import MARKER, ROOT
 from parkazoo.protocol.steps import ExistsForWatch, Request
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from parkazoo.kazoo_private import Create, Create2, Delete, SetACL, Sync, Transaction
 from parkazoo.protocol.context import Context
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.once import Once
-from parkazoo.protocol.placement import split
+from parkazoo.protocol.placement import CERTAIN, GUESS, split
 from parkazoo.protocol.plans import BRIEF, PLANS
 from parkazoo.protocol.steps import Request
 
@@ -28,18 +29,19 @@ def lane_of(context: Context, request: Request) -> int:
 
     :raises ValueError: a path that has no UTF-8.
     """
-    if len(context.names) == 1:
+    if len(context.names) == 1 and context.form is Form.PLAIN:
         return 0
-    kind, resolver = request.type, context.resolver
+    kind, known = request.type, context.known
     plan = PLANS.get(kind)
     if plan is None or kind in SEVERAL:
         return ALONE
     if kind in BRIEF:
-        path = request.path
-        return ALONE if resolver.is_promoted(path) else resolver.known(path).home.ensemble
+        d, above = known(request.path), known(split(request.path)[0])
+        asks_children = d.is_decided and not (d.is_native and d.certainty == CERTAIN)
+        return ALONE if above.certainty == GUESS or asks_children else d.home.ensemble
     if plan.lasting(context, request) is None:
         return ALONE
-    return resolver.known(listed_in(request)).mirror.ensemble
+    return known(listed_in(request)).mirror.ensemble
 
 
 def listed_in(request: Request) -> str:

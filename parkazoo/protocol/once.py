@@ -18,14 +18,16 @@ from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNo
 from parkazoo.errors import AnswerLostError, RequestTooLargeError
 from parkazoo.kazoo_private import Create, Exists, GetChildren, GetData, SetData
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.operations import EPHEMERAL, SEQUENCE
+from parkazoo.protocol.ops.brief import read
+from parkazoo.protocol.ops.children import get_children
+from parkazoo.protocol.ops.creates import EPHEMERAL, SEQUENCE, promote_secret
+from parkazoo.protocol.ops.multi import Guarded
+from parkazoo.protocol.ops.transaction import transaction
 from parkazoo.protocol.placement import MARKER, ROOT, join, split
 from parkazoo.protocol.registration import format_session
 from parkazoo.protocol.rights import is_secret
 from parkazoo.protocol.steps import Operation, Request, ask, failure
-from parkazoo.protocol.transaction import Guarded
 
-Generate = Callable[[Any, Request], Operation[Any]]
 NOT_ON_THE_WIRE = -15
 DIGITS = 10  # of a sequence number
 
@@ -189,70 +191,64 @@ class Once:
         return self.is_left and not self.is_under_way
 
 
-class Calls(NamedTuple):
-    """The operations of which this one is made, where pins decide or where they do not."""
+def once(context: Context, request: Once) -> Operation[list[Any]]:
+    """As a transaction, unless that has been done.
 
-    transaction: Generate
-    read: Generate
-    get_children: Generate
-    promote_secret: Callable[[Any, str, Any, int], Operation[Any]]
-
-    def once(self, context: Any, request: Once) -> Operation[list[Any]]:
-        """As a transaction, unless that has been done.
-
-        :raises SessionExpiredError: it may have been done; the session in which it was sent has ended.
-        :raises RequestTooLargeError: it has not been done, nor will be.
-        :raises AnswerLostError: it has been done, but what it was answered is not to be found any more.
-        """
-        marker, operations = request.marker, request.operations
-        zxid = yield from marker.find_out(context)
-        results: list[Any] = []
-        if zxid is None and request.too_large is None:
-            try:
-                results = yield from self.transaction(context, Guarded(operations, partial(marker.guard, context)))
-            except RequestTooLargeError as error:
-                request.too_large = error  # the next request may lose its connection, too
-                zxid = yield from marker.find_out(context)
-        if zxid is not None:
-            results = yield from self._find_results(context, operations, zxid)
-            request.is_exact = all(getattr(result, "mzxid", zxid) == zxid for result in results)
-        elif request.too_large is not None:
-            raise request.too_large
-        marker.answered(is_done=failure(results)[1] is None)
-        return results
-
-    def _find_results(self, context: Any, operations: Sequence[Request], zxid: int) -> Operation[list[Any]]:
-        """What a transaction of that zxid was answered."""
-        results: list[Any] = []
-        for operation in reversed(operations):  # as what is made last is found first
-            result: Any = True
-            if isinstance(operation, SetData):
-                result = yield from self.read(context, Exists(operation.path, None))
-            elif isinstance(operation, Create) and operation.flags & SEQUENCE:
-                result = yield from self._find_made(context, operation.path, zxid, results)
-            elif isinstance(operation, Create):
-                result = operation.path
-                if not operation.flags and is_secret(operation.acl):
-                    yield from self.promote_secret(context, operation.path, operation.acl, 0)
-            if result is None:
-                raise AnswerLostError(
-                    f"{operation.path}: it was written, and is gone again; the answer to the write is lost"
-                )
-            results.append(result)
-        return results[::-1]
-
-    def _find_made(self, context: Any, path: str, zxid: int, others: Sequence[Any]) -> Operation[str | None]:
-        """What a transaction has made last with a sequence number, but for others. The newest are asked first."""
-        parent, prefix = split(path)
+    :raises SessionExpiredError: it may have been done; the session in which it was sent has ended.
+    :raises RequestTooLargeError: it has not been done, nor will be.
+    :raises AnswerLostError: it has been done, but what it was answered is not to be found any more.
+    """
+    marker, operations = request.marker, request.operations
+    zxid = yield from marker.find_out(context)
+    results: list[Any] = []
+    if zxid is None and request.too_large is None:
         try:
-            names = yield from self.get_children(context, GetChildren(parent, None))
-        except NoNodeError:
-            return None
-        numbered = (name for name in names if name[:-DIGITS] == prefix and name[-DIGITS:].lstrip("-").isdigit())
-        for name in sorted(numbered, key=lambda name: int(name[-DIGITS:]), reverse=True):
-            made = join(parent, name)
-            if made not in others:
-                stat = yield from self.read(context, Exists(made, None))
-                if stat is not None and stat.czxid == zxid:
-                    return made
+            results = yield from transaction(context, Guarded(operations, partial(marker.guard, context)))
+        except RequestTooLargeError as error:
+            request.too_large = error  # the next request may lose its connection, too
+            zxid = yield from marker.find_out(context)
+    if zxid is not None:
+        results = yield from _find_results(context, operations, zxid)
+        request.is_exact = all(getattr(result, "mzxid", zxid) == zxid for result in results)
+    elif request.too_large is not None:
+        raise request.too_large
+    marker.answered(is_done=failure(results)[1] is None)
+    return results
+
+
+def _find_results(context: Context, operations: Sequence[Request], zxid: int) -> Operation[list[Any]]:
+    """What a transaction of that zxid was answered."""
+    results: list[Any] = []
+    for operation in reversed(operations):  # as what is made last is found first
+        result: Any = True
+        if isinstance(operation, SetData):
+            result = yield from read(context, Exists(operation.path, None))
+        elif isinstance(operation, Create) and operation.flags & SEQUENCE:
+            result = yield from _find_made(context, operation.path, zxid, results)
+        elif isinstance(operation, Create):
+            result = operation.path
+            if not operation.flags and is_secret(operation.acl):
+                yield from promote_secret(context, operation.path, operation.acl, 0)
+        if result is None:
+            raise AnswerLostError(
+                f"{operation.path}: it was written, and is gone again; the answer to the write is lost"
+            )
+        results.append(result)
+    return results[::-1]
+
+
+def _find_made(context: Context, path: str, zxid: int, others: Sequence[Any]) -> Operation[str | None]:
+    """What a transaction has made last with a sequence number, but for others. The newest are asked first."""
+    parent, prefix = split(path)
+    try:
+        names = yield from get_children(context, GetChildren(parent, None))
+    except NoNodeError:
         return None
+    numbered = (name for name in names if name[:-DIGITS] == prefix and name[-DIGITS:].lstrip("-").isdigit())
+    for name in sorted(numbered, key=lambda name: int(name[-DIGITS:]), reverse=True):
+        made = join(parent, name)
+        if made not in others:
+            stat = yield from read(context, Exists(made, None))
+            if stat is not None and stat.czxid == zxid:
+                return made
+    return None

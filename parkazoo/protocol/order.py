@@ -50,6 +50,7 @@ CONFLICTS = {
     OWN: COUNT | LIST | ADD | REMOVE | OWN,
 }
 SEQUENCE_DIGITS = 10
+OF_NODE = READ, WRITE
 Claims = Mapping[str, int]
 
 
@@ -168,38 +169,39 @@ class Order(Generic[TurnT]):
         """It has ended."""
         self.under_way -= 1
 
-    def claim_count(self, path: str, is_lasting: bool) -> bool:
-        """Claim READ on the node, and COUNT on its children, without a turn; False if that is not granted at once.
+    def claim_node(self, path: str, mode: int) -> bool:
+        """Claim what a get or set needs, without a turn; False if that is not granted at once.
 
-        :param is_lasting: whether COUNT is held until :meth:`release_count`.
+        :param mode: READ or WRITE on the node, and COUNT on its children, until :meth:`release_node`; or COUNT
+            alone; or 0: nothing is held.
         """
-        lines, key = self.lines, path + "/"  # as children() says; this is called for every read
-        if lines and (path in lines or key in lines or path[-SEQUENCE_DIGITS:].isdecimal()):
-            return False  # perhaps: let it enter with a turn
-        if is_lasting:
-            self._counts[key] = self._counts.get(key, 0) + 1
+        lines, counts, key = self.lines, self._counts, path + "/"  # as children() says
+        if (lines or mode in OF_NODE) and (path in lines or key in lines or path[-SEQUENCE_DIGITS:].isdecimal()):
+            return False  # perhaps: let it enter with a turn; a name with a number may claim another key besides
+        if mode == READ:
+            counts[path] = counts.get(path, 0) + 1
+        elif mode == WRITE:
+            if path in counts or path in self._trusts:
+                return False
+            lines[path] = _Line(WRITE)
+        if mode:
+            counts[key] = counts.get(key, 0) + 1
             self.under_way += 1
         return True
 
-    def claim_read(self, path: str) -> bool:
-        """The same, but READ is held too, until both are given up by :meth:`release_count`.
-
-        Not of a name with a sequence number: that claims another key besides.
-        """
-        if path[-SEQUENCE_DIGITS:].isdecimal() or not self.claim_count(path, True):
-            return False
-        self._counts[path] = self._counts.get(path, 0) + 1
-        return True
-
-    def release_count(self, key: str, mode: int = COUNT) -> list[TurnT]:
-        """Give up what :meth:`claim_count` holds, or READ; returns the turns that can start now."""
-        self.under_way -= mode == COUNT  # each operation holds one
-        count = self._counts.pop(key, 0)
-        if not count:  # it has got a line since then
-            return self._release(key, mode)
-        if count > 1:
-            self._counts[key] = count - 1
-        return []
+    def release_node(self, path: str, mode: int) -> list[TurnT]:
+        """Give up what :meth:`claim_node` holds; returns the turns that can start now."""
+        self.under_way -= 1
+        counts, key = self._counts, path + "/"
+        if (count := counts.pop(key, 0)) > 1:
+            counts[key] = count - 1
+        ready = [] if count else self._release(key, COUNT)  # it has got a line since then
+        if mode != COUNT:
+            if (count := counts.pop(path, 0)) > 1:
+                counts[path] = count - 1
+            if not count:
+                ready += self._release(path, mode)
+        return ready
 
     def claim_trust(self, turn: TurnT, path: str, lasting: Claims) -> bool:
         """Start a turn of one path that needs no more than TRUST; False if it has to :meth:`enter`, perhaps."""

@@ -30,6 +30,12 @@ OURS = frozenset({PIN, PROOF})
 FENCE_COUNT = 1024
 PATHS_CACHED = 1 << 16
 MOST_SHOWN = 500  # letters of a path
+# How certain a client is of the place of a directory's children. An answer from there other than NoNode counts.
+# NoNode counts if the place is CERTAIN; otherwise it has to be proved.
+GUESS = 0  # nothing is known: a rule puts them there unless a pin decides otherwise
+HINT = 1  # they were there, and no pin says that they stay
+PINNED = 2  # a pin has named the place: it holds as long as the directory lives
+CERTAIN = 3  # it is the only one for ever
 
 
 class Place(NamedTuple):
@@ -112,12 +118,17 @@ class Directory(NamedTuple):
 
     :param home: holds its data, ACL and versions.
     :param mirror: its children live below this one, on another ensemble; of a native directory it is the home.
+    :param certainty: of the place of its children: GUESS, HINT, PINNED or CERTAIN.
+    :param is_decided: whether they have that place already, as far as is known: a pin or a mirror was seen, or
+        none is needed. Then a create takes one request.
     """
 
     path: str
     home: Place
     mirror: Place
     is_native: bool
+    certainty: int = CERTAIN
+    is_decided: bool = True
 
     @property
     def pin(self) -> str:
@@ -142,7 +153,7 @@ class Directory(NamedTuple):
 class Placement:
     """The placement of a tree over `ensembles` ensembles, pure and the same on every machine.
 
-    Within the package only the resolver asks it.
+    Within the package only Places ask it.
 
     :param ensembles: N, the number of ensembles that carry znodes; they have the indexes 0 to N - 1.
     :param bootstrap: index of the ensemble that answers for ``/zookeeper``; N if it carries nothing else.

@@ -25,21 +25,17 @@ from parkazoo.kazoo_private import (
     Sync,
     Transaction,
 )
-from parkazoo.protocol.chain import ChainedBatch, chained
+from parkazoo.protocol.chain import ChainedBatch
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.directory import promote_secret
-from parkazoo.protocol.once import Calls, Once
-from parkazoo.protocol.operations import (
-    add_auth,
-    ask_bootstrap,
-    create,
-    delete,
-    get_children,
-    read,
-    set_acls,
-    set_data,
-    sync,
-)
+from parkazoo.protocol.once import Once, once
+from parkazoo.protocol.ops.acls import set_acls
+from parkazoo.protocol.ops.batch import chained
+from parkazoo.protocol.ops.brief import is_there, read, set_data, sync
+from parkazoo.protocol.ops.children import get_children
+from parkazoo.protocol.ops.creates import create
+from parkazoo.protocol.ops.deletes import delete
+from parkazoo.protocol.ops.transaction import transaction
+from parkazoo.protocol.ops.unplaced import add_auth, ask_bootstrap
 from parkazoo.protocol.order import (
     ADD,
     COUNT,
@@ -54,13 +50,12 @@ from parkazoo.protocol.order import (
     merge,
     node,
 )
-from parkazoo.protocol.placement import split
-from parkazoo.protocol.presence import Presence, is_there
+from parkazoo.protocol.placement import CERTAIN, GUESS, split
+from parkazoo.protocol.presence import Presence
 from parkazoo.protocol.rights import (
     is_secret,
 )
 from parkazoo.protocol.steps import Operation, Request
-from parkazoo.protocol.transaction import transaction
 
 NO_CLAIMS: Claims = {}
 
@@ -124,35 +119,40 @@ def _nothing_lasts(context: Context, request: Request) -> Claims | None:
     return NO_CLAIMS
 
 
+def all_last(context: Context, request: Request) -> Claims | None:
+    return None
+
+
 def _count_lasts(context: Context, request: Request) -> Claims | None:
-    """Data comes with the first request, the number of children perhaps with another."""
-    path = request.path
-    return NO_CLAIMS if context.resolver.known(path).is_native else {children(path): COUNT}
+    """If the place is certain, data comes with the first request, the number of children perhaps with another."""
+    d = context.known(request.path)
+    if d.certainty < CERTAIN:
+        return None
+    return NO_CLAIMS if d.is_native else {children(request.path): COUNT}
 
 
 def _lasts_if_mirrored(context: Context, request: Request) -> Claims | None:
-    return NO_CLAIMS if context.resolver.known(request.path).is_native else None
+    d = context.known(request.path)
+    return NO_CLAIMS if d.is_native and d.certainty == CERTAIN else None
 
 
 def _list_lasting(context: Context, request: Request) -> Claims | None:
-    path, resolver = request.path, context.resolver
-    if resolver.is_promoted(path) and not isinstance(request, GetChildren2):
-        return {node(path): TRUST}
-    return NO_CLAIMS if resolver.known(path).is_native else None
+    d = context.known(request.path)
+    if d.certainty == CERTAIN and d.is_native:
+        return NO_CLAIMS
+    is_one_request = not d.is_native and d.is_decided and not isinstance(request, GetChildren2)
+    return {d.path: TRUST} if is_one_request else None
 
 
 def _create_lasting(context: Context, request: Request) -> Claims | None:
-    parent, _ = split(request.path)
-    resolver = context.resolver
+    d = context.known(request.path.rpartition("/")[0] or "/")
     if is_secret(request.acl):
         return None
-    if resolver.is_promoted(parent):
-        return {node(parent): TRUST}
-    return NO_CLAIMS if resolver.known(parent).is_native else None
-
-
-def all_last(context: Context, request: Request) -> Claims | None:
-    return None
+    if d.certainty == CERTAIN and d.is_native:
+        return NO_CLAIMS
+    if not d.is_decided or (d.is_native and isinstance(request, Create2)):  # in a multi, without its stat
+        return None
+    return {d.path: TRUST}
 
 
 def _transaction_lasting(context: Context, request: Request) -> Claims | None:
@@ -160,8 +160,8 @@ def _transaction_lasting(context: Context, request: Request) -> Claims | None:
     for operation in request.operations:
         plan = PLANS.get(operation.type)
         claims = plan.lasting(context, operation) if plan else NO_CLAIMS
-        if claims is None:  # the multi may be sent again
-            return None
+        if claims is None or context.known(split(operation.path)[0]).certainty < CERTAIN:
+            return None  # the multi may be sent again
         lasting += claims.items()
     return merge(lasting)
 
@@ -172,13 +172,21 @@ def _chained_claims(context: Context, request: Request) -> Claims:
 
 
 def _chained_lasting(context: Context, request: Request) -> Claims | None:
+    """A batch takes one request if the client remembers all places."""
     lasting: list[tuple[str, int]] = []
     for write in request.writes:
+        above = context.known(split(write.path)[0])
         if not isinstance(write, SetData):  # its stat is not asked for
             claims = PLANS[write.type].lasting(context, write)
-            if claims is None:
-                return None
-            lasting += claims.items()
+        elif above.certainty == CERTAIN or (
+            above.certainty > GUESS and above.mirror.ensemble == request.marker.ensemble
+        ):
+            claims = NO_CLAIMS
+        else:
+            claims = None
+        if claims is None:
+            return None
+        lasting += claims.items()
     return merge(lasting)
 
 
@@ -197,7 +205,7 @@ PLANS: Mapping[int, Plan] = {
     Sync.type: Plan(sync, _list_claims, _nothing_lasts),
     Auth.type: Plan(add_auth, no_claims, _nothing_lasts),
     Transaction.type: Plan(transaction, _transaction_claims, _transaction_lasting),
-    Once.type: Plan(Calls(transaction, read, get_children, promote_secret).once, _transaction_claims, all_last),
+    Once.type: Plan(once, _transaction_claims, all_last),
     ChainedBatch.type: Plan(chained, _chained_claims, _chained_lasting),
 }
 # These take one request, unless the znode has children on another ensemble.

@@ -8,9 +8,8 @@ from typing import Any
 from kazoo.exceptions import ConnectionLoss, NoAuthError
 
 from parkazoo.kazoo_private import Exists
-from parkazoo.protocol.context import Context
 from parkazoo.protocol.placement import Directory
-from parkazoo.protocol.steps import NoAnswerYet, Operation, Step
+from parkazoo.protocol.steps import NoAnswerYet, Step
 
 UNANSWERED = (ConnectionLoss, NoAnswerYet)
 
@@ -20,19 +19,6 @@ class Presence(Exists):
 
     __slots__ = ()
     type = -16  # of no request of ZooKeeper's
-
-
-def is_there(context: Context, request: Presence) -> Operation[bool]:
-    """Whether the znode is there, as soon as its home or its mirror says so."""
-    d = context.known(request.path)
-    if d.is_native:
-        return (yield from context.ask(d.path, d.home.ensemble, Exists(d.home.path, None))) is not None
-    home, mirror = yield from context.read(d.path, *at_both(d), is_enough=is_enough)
-    if is_proved_by(mirror):
-        return True
-    if isinstance(home, Exception):
-        raise home
-    return home is not None
 
 
 def at_both(d: Directory) -> tuple[Step, Step]:

@@ -27,8 +27,8 @@ from parkazoo.engine.deferred.writes import (
 from parkazoo.errors import GUARD, CrossEnsembleError, DeferredError
 from parkazoo.kazoo_private import Create, Delete, SetData
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.grown.batches import find_children
-from parkazoo.protocol.grown.common import GrownContext
+from parkazoo.protocol.ops.batch import find_children
+from parkazoo.protocol.placement import CERTAIN
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.rights import own_acl
 from parkazoo.protocol.states import CLOSED_ERRORS
@@ -214,7 +214,7 @@ class Deferred:
         directory does not exist, it asks again when those have ended.
         """
         has_waited = False
-        while isinstance(context := self._context, GrownContext):
+        while (context := self._context).known(directory).certainty < CERTAIN:
             self._interruptible(self._lanes.flush)
             answer = self._client.handler.async_result()
             self._interruptible(self._own.driver.run, find_children(context, directory), answer)

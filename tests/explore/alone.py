@@ -10,14 +10,15 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.places import NATIVE, UNPINNED, Places, directory
-from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, ROOT, Placement
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.past import Past
+from parkazoo.protocol.placement import DONE, FENCES, HINT, MIRRORS, PINNED, ROOT, Placement
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.registration import Owners
 from parkazoo.protocol.steps import Operation, Step
+from parkazoo.protocol.where.places import NATIVE, Places, directory
 from tests.explore.model import Model
-from tests.explore.scenario import Knows
+from tests.explore.scenario import UNPINNED, Knows
 from tests.explore.znodes import ANYONE, Answer, Request, Who
 
 T = TypeVar("T")
@@ -53,27 +54,41 @@ def prepared(placement: Placement, directories: Iterable[str] = (), has_lag: boo
 
 
 def make_context(placement: Placement, marks: str = "mark", who: Who = ANYONE, **others: object) -> Context:
-    """A context without watches, whose client has the id of its session on the first ensemble."""
+    """A context without watches, whose client has the id of its session on the first ensemble.
+
+    It is of a plain map. The client has joined all ensembles, and knows them all.
+    """
 
     def unwatched(*args: object) -> object:
         raise AssertionError("this test has no watches")
 
-    names = [f"e{index}" for index in range(placement.ensembles)]
-    owners = Owners(lambda ensemble: who.owners[ensemble], lambda: who.owners[0], is_alone=len(names) == 1)
-    watches = {"watch": unwatched, "settle": unwatched} | others
-    return Context(placement, names, Marks(marks), owners=owners, lock=nullcontext(), **watches)  # type: ignore[arg-type]
-
-
-def make_grown(context: Context, first: Placement, knows: Knows) -> GrownContext:
-    """The context of a client of a grown map: it has joined all ensembles, and knows them all."""
-
     def take_copy(ensemble: int, copy: object) -> None:
         raise AssertionError("the map does not change")
 
+    names = [f"e{index}" for index in range(placement.ensembles)]
+    owners = Owners(lambda ensemble: who.owners[ensemble], lambda: who.owners[0], is_alone=len(names) == 1)
+    given = {"watch": unwatched, "settle": unwatched, "lock": nullcontext()} | others
+    lock = given.pop("lock")
+    return Context(
+        Form.PLAIN,
+        Places(placement, lock=lock),  # type: ignore[arg-type]
+        names,
+        Marks(marks),
+        owners=owners,
+        past=Past(len(names), lock),  # type: ignore[arg-type]
+        is_joined=lambda ensemble: True,
+        take_copy=take_copy,
+        **given,  # type: ignore[arg-type]
+    )
+
+
+def make_grown(context: Context, first: Placement, knows: Knows) -> Context:
+    """The context of a client of a grown map, for one of a plain map."""
     places = Places(first, knows.guess, nullcontext())
     for path, where in knows.hints:
-        places.remember(directory(path, places.home(path), max(where, NATIVE)), 0, is_pinned=where != UNPINNED)
-    return GrownContext(knows.form, context, places, lambda ensemble: True, take_copy)
+        certainty = HINT if where == UNPINNED else PINNED
+        places.remember(directory(path, places.known(path).home, max(where, NATIVE)), 0, certainty)
+    return context.risen(knows.form, places)
 
 
 def must(answer: T) -> T:

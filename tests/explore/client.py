@@ -14,10 +14,8 @@ from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import Reply
 from parkazoo.engine.total import TotalDriver
 from parkazoo.engine.watching import Watching
-from parkazoo.protocol.context import Context
 from parkazoo.protocol.placement import Placement, logical
-from parkazoo.protocol.registration import Owners
-from tests.explore.alone import Marks, make_grown
+from tests.explore.alone import make_context, make_grown
 from tests.explore.model import Model
 from tests.explore.scenario import Knows
 from tests.explore.znodes import ANYONE, Answer, Request, Who, has_watch, watch_kind
@@ -154,12 +152,12 @@ class Client:
         self.sent: list[tuple[int, Request]] = []
         self.callbacks: deque[Callable[[], None]] = deque()
         self.members = [FakeMember(self, ensemble) for ensemble in range(placement.ensembles)]
-        names = [f"e{ensemble}" for ensemble in range(placement.ensembles)]
         self.watching = watching = Watching(
             self.members, self.callbacks.append, self._deliver, lambda: KeeperState.CONNECTED
         )
-        owners = Owners(lambda ensemble: who.owners[ensemble], lambda: who.owners[0], is_alone=len(names) == 1)
-        self.context = Context(placement, names, Marks(marks), watching.watch, watching.settle, owners, Lock())
+        self.context = make_context(
+            placement, marks, who, watch=watching.watch, settle=watching.settle, lock=Lock()
+        )
         kind = TotalDriver if has_total_order else Driver
         self.driver = watching.driver = kind(self.context, self.members, Lock)
         self._placement = placement
@@ -185,7 +183,7 @@ class Client:
 
     def rise(self, knows: Knows) -> None:
         """Go on to a form of the map in which pins decide."""
-        self.driver.begin_grown(make_grown(self.driver.context, self._placement, knows))
+        self.driver.begin_form(make_grown(self.driver.context, self._placement, knows))
 
     def choices(self) -> list[Callable[[], None]]:
         """What can happen next, each by a call."""

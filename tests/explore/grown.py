@@ -18,15 +18,14 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create, Delete
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.grown.claims import GROWN_PLANS
-from parkazoo.protocol.grown.places import NATIVE, UNPINNED, by_first
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
+from parkazoo.protocol.where.places import NATIVE, by_first
 from tests.explore.alone import abandon, make_context, make_grown, must, outcome, prepared
 from tests.explore.directories import OPERATIONS, create, emptied, first_child
 from tests.explore.families import TROUBLES, beside, name_of, promises_of
 from tests.explore.model import Model
-from tests.explore.scenario import Beginning, Knows, Scenario
+from tests.explore.scenario import UNPINNED, Beginning, Knows, Scenario
 from tests.explore.znodes import Request
 
 ADOPTED = Placement(3, 0, lambda path: 0)
@@ -144,7 +143,7 @@ def brought(state: State, maps: Maps, hints: Sequence[Hints]) -> Beginning:
         must(model.execute(ensemble, Create(fence, b"", OPEN_ACL_UNSAFE, 0)))
     plain, before, plans = make_context(first, "plain"), make_context(first, "before"), PLANS
     if maps.older is not None:
-        before, plans = make_grown(before, first, maps.older), GROWN_PLANS
+        before = make_grown(before, first, maps.older)
     requests, last = [*state.older], []
     if state.steps is not None:
         last = [requests.pop()]

@@ -13,12 +13,12 @@ from typing import ClassVar
 
 from parkazoo.kazoo_private import Delete, Exists, GetChildren, GetData, SetData, Transaction
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.grown.places import NATIVE, UNPINNED
 from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.where.places import NATIVE
 from tests.explore.directories import create, in_order, try_again
 from tests.explore.families import TROUBLES, name_of
 from tests.explore.grown import ADOPTED, Hints, Maps, State, brought, drawn, neighbours
-from tests.explore.scenario import Knows, Program, Promises, Rise, Scenario, Turn
+from tests.explore.scenario import UNPINNED, Knows, Program, Promises, Rise, Scenario, Turn
 from tests.explore.znodes import Request
 
 TREE = A, B, C = "/a", "/a/b", "/a/b/c"

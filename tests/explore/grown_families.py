@@ -21,7 +21,6 @@ from parkazoo.kazoo_private import (
     SetData,
     Transaction,
 )
-from parkazoo.protocol.grown.places import UNPINNED
 from tests.explore.directories import OPERATIONS, create, first_child, in_order
 from tests.explore.families import (
     TROUBLES,
@@ -42,7 +41,7 @@ from tests.explore.families import (
     touches,
 )
 from tests.explore.grown import HINTS, MAPS, STATES, D, beginning, drawn
-from tests.explore.scenario import Asking, Promises, Scenario
+from tests.explore.scenario import UNPINNED, Asking, Promises, Scenario
 from tests.explore.znodes import SEQUENCE, Request
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from typing import ClassVar, Protocol
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Permissions
 
 from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren, GetData, SetACL
-from parkazoo.protocol.grown.places import NATIVE
 from parkazoo.protocol.placement import Placement
+from parkazoo.protocol.where.places import NATIVE
 from tests.explore.chosen import ACLS, ALICE, BOB, BOTH
 from tests.explore.directories import create, in_order, only, try_again
 from tests.explore.families import TROUBLES, Family, looked_at, name_of

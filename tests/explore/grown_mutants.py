@@ -26,15 +26,14 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import KnownACL, delete_again, help_delete, try_promote
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.lookup import Located, _is_there, locate
-from parkazoo.protocol.grown.making import _make_first, decide, names_mirror, to_be
-from parkazoo.protocol.grown.places import directory
-from parkazoo.protocol.grown.reading import read, rest_of_read
-from parkazoo.protocol.order import COUNT, SEQUENCE_DIGITS, Order
+from parkazoo.protocol.ops.brief import read, rest_of
+from parkazoo.protocol.ops.creates import _make_first, decide, names_mirror, to_be
+from parkazoo.protocol.order import COUNT, READ, SEQUENCE_DIGITS, Order
 from parkazoo.protocol.pin import NATIVE_PIN
-from parkazoo.protocol.placement import PIN, PROOF, Directory, join, split
-from parkazoo.protocol.steps import Operation, Request, Step, resumed
+from parkazoo.protocol.placement import GUESS, HINT, PIN, PINNED, PROOF, Directory, join, split
+from parkazoo.protocol.steps import Operation, Request, Step, placed, resumed
+from parkazoo.protocol.where.lookup import _is_there, locate
+from parkazoo.protocol.where.places import directory
 from tests.explore.alone import must
 from tests.explore.directories import create, in_order
 from tests.explore.edits import (
@@ -160,7 +159,7 @@ def unless_grown(*betweens: Between) -> Wrong:
 
 
 def by_guarded_form(right: Generate) -> Generate:
-    def wrong(context: GrownContext, *arguments: Any) -> Operation[Any]:
+    def wrong(context: Context, *arguments: Any) -> Operation[Any]:
         other = copy(context)
         other.form = max(context.form, Form.GUARDED)
         return right(other, *arguments)
@@ -187,7 +186,7 @@ def asks_no_pin(right: Generate) -> Generate:
 
 
 def guesses(right: Callable[..., Directory]) -> Callable[..., Directory]:
-    return lambda context, found: right(context, found._replace(is_decided=False, may_be_guessed=True))
+    return lambda context, found: right(context, found._replace(certainty=GUESS, is_decided=False))
 
 
 def remembers_undecided(right: Generate) -> Generate:
@@ -195,13 +194,13 @@ def remembers_undecided(right: Generate) -> Generate:
     running = Running()
     locates = running(right)
 
-    def wrong(context: GrownContext, *arguments: Any, **named: Any) -> Operation[Located | None]:
+    def wrong(context: Context, *arguments: Any, **named: Any) -> Operation[Directory | None]:
         is_above, since = bool(running.now), context.places.count
 
-        def run() -> Operation[Located | None]:
-            located: Located | None = yield from locates(context, *arguments, **named)
-            if is_above and located is not None and not located.is_decided:
-                context.places.remember(located.d, since, is_pinned=False)
+        def run() -> Operation[Directory | None]:
+            located: Directory | None = yield from locates(context, *arguments, **named)
+            if is_above and located is not None and located.certainty < PINNED:
+                context.places.remember(located, since, HINT)
             return located
 
         return run()
@@ -216,7 +215,7 @@ def missing_homes() -> Fault:
         pass
 
     def tells(right: Generate) -> Generate:
-        def wrong(context: GrownContext, d: Directory, child: Request, *others: Any) -> Operation[Any]:
+        def wrong(context: Context, d: Directory, child: Request, *others: Any) -> Operation[Any]:
             try:
                 return (yield from right(context, d, child, *others))
             except NoNodeError:
@@ -289,9 +288,7 @@ def believing(believes: Callable[[bool], bool]) -> Fault:
 
 
 def is_never_fresh(right: Generate) -> Generate:
-    def wrong(
-        context: GrownContext, path: str, is_fresh: bool = False, *others: Any, **named: Any
-    ) -> Operation[Any]:
+    def wrong(context: Context, path: str, is_fresh: bool = False, *others: Any, **named: Any) -> Operation[Any]:
         return right(context, path, False, *others, **named)
 
     return wrong
@@ -345,7 +342,7 @@ def asks_pin_before_marks(right: Generate) -> Generate:
     return wrong
 
 
-def reads_fence_of_guess(context: GrownContext, d: Directory, *_: object) -> Between:
+def reads_fence_of_guess(context: Context, d: Directory, *_: object) -> Between:
     """At first; a fence that is not there is made where it belongs."""
     is_read = False
 
@@ -362,15 +359,15 @@ def reads_fence_of_guess(context: GrownContext, d: Directory, *_: object) -> Bet
 def claims_count(right: Callable[..., bool]) -> Callable[..., bool]:
     """No later write waits for it."""
 
-    def wrong(order: Order[Any], path: str) -> bool:
-        return not path[-SEQUENCE_DIGITS:].isdecimal() and order.claim_count(path, True)
+    def wrong(order: Order[Any], path: str, mode: int) -> bool:
+        return not path[-SEQUENCE_DIGITS:].isdecimal() and right(order, path, COUNT if mode == READ else mode)
 
     return wrong
 
 
 def releases_count(right: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    def wrong(order: Order[Any], key: str, mode: int = COUNT) -> list[Any]:
-        return right(order, key) if mode == COUNT else []
+    def wrong(order: Order[Any], path: str, mode: int) -> list[Any]:
+        return right(order, path, COUNT if mode == READ else mode)
 
     return wrong
 
@@ -378,8 +375,10 @@ def releases_count(right: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
 def claims_no_number(right: Callable[..., bool]) -> Callable[..., bool]:
     """Names with a sequence number too, which claim another key besides."""
 
-    def wrong(order: Order[Any], path: str) -> bool:
-        if not order.claim_count(path, True):
+    def wrong(order: Order[Any], path: str, mode: int) -> bool:
+        if mode != READ:
+            return right(order, path, mode)
+        if not right(order, path, COUNT):
             return False
         order._counts[path] = order._counts.get(path, 0) + 1
         return True
@@ -402,8 +401,8 @@ def begins_so_all_the_same(right: Generate) -> Generate:
 
 
 def is_sent_again(right: Generate) -> Generate:
-    def wrong(context: GrownContext, request: Request, step: Step, answer: Any) -> Operation[Any]:
-        return resumed(read(context, request), step, answer)
+    def wrong(context: Context, request: Request, d: Directory, answer: Any) -> Operation[Any]:
+        return resumed(read(context, request), (d.home.ensemble, placed(request, d.home.path)), answer)
 
     return wrong
 
@@ -461,9 +460,7 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
     "a child made before does not keep a directory native": GrownMutant(
         instead(
             to_be,
-            lambda to_be: (
-                lambda context, found: to_be(context, found._replace(is_decided=False, may_be_guessed=True))
-            ),
+            lambda to_be: lambda context, found: to_be(context, found._replace(certainty=GUESS, is_decided=False)),
         ),
         OTHERS,
         in_case("adopted", [MAKE_Y], [LIST]),
@@ -571,12 +568,12 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
         named(GrownRise("leaf", "nothing", MIRRORED, "does nothing", "create", "get of the child", NONE)),
     ),
     "a create does not wait for a read of one request": GrownMutant(
-        together(instead(Order.claim_read, claims_count), instead(Order.release_count, releases_count)),
+        together(instead(Order.claim_node, claims_count), instead(Order.release_node, releases_count)),
         WRONG,
         at_once("adopted empty", "b", GET_X, MAKE_X),
     ),
     "a number may be given before it is read": GrownMutant(
-        instead(Order.claim_read, claims_no_number),
+        instead(Order.claim_node, claims_no_number),
         WRONG,
         at_once("mirrored empty", "native", GetData(SECOND, None), NUMBERED),
     ),
@@ -586,7 +583,7 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
         at_once("promotion abandoned", "native", GET_X, RMDIR),
     ),
     "a read that has found its znode is sent again": GrownMutant(
-        instead(rest_of_read, is_sent_again),
+        instead(rest_of, is_sent_again),
         WRONG,
         in_case("mirrored", in_order([[GetData(D, True), GET_X]]), [SetData(D, b"new", -1)] * 2),
     ),

@@ -9,7 +9,6 @@ from kazoo.protocol.states import EventType
 
 from parkazoo.errors import CrossEnsembleError
 from parkazoo.kazoo_private import Create, Create2, Delete, Transaction
-from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.plans import PLANS
 from tests.explore.alone import make_context, make_grown, outcome
 from tests.explore.answers import freeze, result_of
@@ -92,7 +91,7 @@ class Judge:
         beginning = self._scenario.beginning
         context, plans = make_context(beginning.placement, "observer"), PLANS
         if beginning.knows and (knows := beginning.knows[-1]) is not None:
-            context, plans = make_grown(context, beginning.placement, knows), GROWN_PLANS
+            context, plans = make_grown(context, beginning.placement, knows), PLANS
         model = model.copy()
         model.on_event = lambda who, ensemble, event: None
         observed = []

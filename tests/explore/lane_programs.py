@@ -9,9 +9,9 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create, Delete, SetData
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.grown.places import NATIVE
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.steps import Request
+from parkazoo.protocol.where.places import NATIVE
 from tests.explore.alone import find_directory
 from tests.explore.directories import create
 from tests.explore.grown import D, Hints, State

@@ -27,12 +27,11 @@ from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer
 from parkazoo.kazoo_private import Create, GetData, Transaction
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.grown import batches
-from parkazoo.protocol.grown.claims import GROWN_PLANS
-from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.places import by_first
+from parkazoo.protocol.ops import batch
 from parkazoo.protocol.placement import DEFERRED, Place, Placement, logical, split
+from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.steps import Request
+from parkazoo.protocol.where.places import by_first
 from tests.explore.alone import make_context, make_grown, must, outcome, prepared
 from tests.explore.client import Result
 from tests.explore.grown import ADOPTED, Maps, brought, guess
@@ -99,10 +98,10 @@ class World:
             write, context = self.writes[self.issued], self.driver.context
             directory = directory_of(write.request.path)
             if directory not in self.lanes.of:
-                if isinstance(context, GrownContext):
+                if context.form is not Form.PLAIN:
                     self._flush()
                     self.is_asking = True
-                    self.driver.run(batches.find_children(context, directory), OnAnswer(self._found))
+                    self.driver.run(batch.find_children(context, directory), OnAnswer(self._found))
                     return
                 self.lanes.enter(self.lanes.assign, directory, context.known(directory).mirror.ensemble)
             self.issued += 1
@@ -182,7 +181,7 @@ class World:
         assert pins is not None
         where = guess(pins.guess) if form is Form.GROWN else by_first(ADOPTED)
         knows = Knows(where, pins.hints, form)
-        self.driver.begin_grown(make_grown(self.driver.context, ADOPTED, knows))
+        self.driver.begin_form(make_grown(self.driver.context, ADOPTED, knows))
 
     def _close(self) -> None:
         self.lanes.ended = "closed"
@@ -195,7 +194,7 @@ class World:
         marks = f"other{len(self.again)}-"
         other = make_grown(make_context(ADOPTED, marks), ADOPTED, Knows(guess(self.program.pins.other)))
         for request in self.again[:count]:
-            answer = outcome(self.model, GROWN_PLANS[request.type].operation(other, request))
+            answer = outcome(self.model, PLANS[request.type].operation(other, request))
             if isinstance(answer, Exception):  # there is a child that the client has made
                 self.again.clear()
                 return

@@ -29,14 +29,13 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol import directory
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import delete_marked, help_delete, leave_mark, remove_mirror, try_promote
-from parkazoo.protocol.grown.places import Places
-from parkazoo.protocol.operations import look_again
+from parkazoo.protocol.ops.watched import look
 from parkazoo.protocol.order import CONFLICTS, TRUST, WRITE
 from parkazoo.protocol.past import Change, Past
 from parkazoo.protocol.pin import decode_pin, encode_pin
 from parkazoo.protocol.placement import DONE, Directory, split
-from parkazoo.protocol.resolver import Resolver
 from parkazoo.protocol.steps import Operation, Request, Step
+from parkazoo.protocol.where.places import Places
 from tests.explore.chosen import (
     A_CRASH,
     AGAIN,
@@ -81,7 +80,6 @@ from tests.explore.znodes import path_of
 
 OPEN = create(X).acl
 ORPHAN, TWICE, WRONG, ACLS = "orphan", "2 mirrors in one life", "not linearizable", "another ACL"
-FORGETTING = Resolver.forget, Resolver.forget_all, Places.forget  # what a create makes had an earlier life
 IsBehind = Callable[[Past, int, str], bool]
 
 
@@ -139,13 +137,13 @@ def remembering(creates: Running) -> Fault:
     """As long as a create runs, what was known of the earlier life of its path is not forgotten."""
 
     def keeps(right: Callable[..., None]) -> Callable[..., None]:
-        def wrong(memory: object, path: str) -> None:
+        def wrong(places: Places, path: str) -> None:
             if not any(path.startswith(request.path) for _, request in creates.now):
-                right(memory, path)
+                right(places, path)
 
         return wrong
 
-    return together(in_calls(Create, creates), *(instead(forget, keeps) for forget in FORGETTING))
+    return together(in_calls(Create, creates), instead(Places.forget, keeps))
 
 
 def any_version_of(fits: Callable[[Request], bool]) -> Callable[[Request], Request]:
@@ -430,7 +428,7 @@ MUTANTS: Mapping[str, Mutant] = {
         in_case("promotion abandoned", [GetChildren(D, WATCH)], [create(X)]),
     ),
     "a mirror is taken for a child": Mutant(
-        instead(look_again, answered(is_mirror, has_had_child)),
+        instead(look, answered(is_mirror, has_had_child)),
         WRONG,
         in_case("leaf", [GetChildren(D, WATCH)], [Transaction([create(X), Delete(Y, -1)])]),
     ),

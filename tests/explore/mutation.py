@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.plans import PLANS, Plan
 from tests.explore import tell
 
 Fault = Callable[[], AbstractContextManager[object]]  # is in force as long as its value is entered
 Right = Callable[..., Any]
 Wrong = Callable[[Right], Right]  # makes a wrong function of the right one
-TABLES = (PLANS, GROWN_PLANS)
+TABLES = (PLANS,)
 
 
 @dataclass(frozen=True)

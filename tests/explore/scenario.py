@@ -13,6 +13,8 @@ from tests.explore.model import Model
 from tests.explore.pinned import home_by_pins
 from tests.explore.znodes import Answer, Request, Who
 
+UNPINNED = -2  # where a client thinks that children are: below their home, and no pin says that they stay
+
 
 class Violation(AssertionError):
     """Something does not hold."""
@@ -22,7 +24,7 @@ class Knows(NamedTuple):
     """Where a client of a map that has grown thinks that children of directories are.
 
     :param guess: the ensemble of a directory by its newest epoch.
-    :param hints: directories, and where their children are: what it remembers.
+    :param hints: directories, and where their children are: an ensemble, NATIVE or UNPINNED.
     :param form: of its map.
     """
 

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from parkazoo.engine.ports import Reply
 from parkazoo.engine.total import TotalDriver, _Port
-from parkazoo.protocol.grown import pinned_lane
+from parkazoo.protocol import lane
 from parkazoo.protocol.heard import Guard, Heard
 from parkazoo.protocol.lane import ALONE
 from parkazoo.protocol.order import Order
@@ -196,11 +196,11 @@ TOTAL_MUTANTS: Mapping[str, TotalMutant] = {
         ),
     ),
     "a guess counts as known": TotalMutant(
-        reworded(pinned_lane.grown_lane_of, ["(is_fixed(parent) or places.is_known(parent))", "True"]),
+        reworded(lane.lane_of, ["above.certainty == GUESS or ", ""]),
         grown(*CLEAR[:3], AT_ONCE, "mirrored", "to home", "b", "nothing"),
     ),
     "a decision counts as one request": TotalMutant(
-        reworded(pinned_lane.grown_lane_of, ["if plan.lasting(context, request) is None:", "if False:"]),
+        reworded(lane.lane_of, ["if plan.lasting(context, request) is None:", "if False:"]),
         grown(
             "creates below and beside",
             AT_ONCE,

@@ -9,7 +9,7 @@ from typing import Any
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import Create
-from parkazoo.protocol.operations import EPHEMERAL
+from parkazoo.protocol.ops.creates import EPHEMERAL
 from parkazoo.protocol.placement import logical
 from parkazoo.protocol.registration import registration_path
 from parkazoo.wire.backlog import Backlog

@@ -18,8 +18,8 @@ from kazoo.client import KazooClient
 from parkazoo import ParKazooClient
 from parkazoo.admin import init_map
 from parkazoo.local import LocalCluster
-from parkazoo.protocol.grown.places import Places
 from parkazoo.protocol.placement import Place, Placement
+from parkazoo.protocol.where.places import Places
 from tests.handlers import make_handler
 
 DEADLINE_S = 60.0
@@ -137,7 +137,7 @@ class LiveTest(unittest.TestCase):
     def home(self, path: str) -> Place:
         """Where a znode is whose parent is as new as the cluster."""
         if self.form == "grown":
-            return Places(self.placement, self.placement.of_children).home(path)
+            return Places(self.placement, self.placement.of_children).known(path).home
         return self.placement.home(path)
 
     def raises_as(self, call: Callable[[], Any]) -> type[BaseException] | None:

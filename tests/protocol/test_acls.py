@@ -29,7 +29,7 @@ from tests.explore.znodes import WORLD, Who
 
 PLACEMENT = Placement(2)
 D = find_directory(PLACEMENT, False)
-_, HOME, MIRROR, _ = PLACEMENT.directory(D)
+_, HOME, MIRROR, *_ = PLACEMENT.directory(D)
 PIN = Place(HOME.ensemble, PLACEMENT.directory(D).pin)
 READ, WRITE, CREATE, DELETE, ADMIN, ALL = (
     Permissions.READ,

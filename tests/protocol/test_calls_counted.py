@@ -40,14 +40,14 @@ class Row(NamedTuple):
 
 
 ROWS = (
-    Row("first child", 141, 177),
-    Row("second child", 39, 73),
-    Row("get by a second client", 22, 72),
-    Row("get once more", 10, 25),
-    Row("get of a sibling", 22, 25),
-    Row("get of a directory", 32, 74),
-    Row("set of a leaf", 10, 59),
-    Row("list", 30, 62),
+    Row("first child", 138, 143),
+    Row("second child", 36, 36),
+    Row("get by a second client", 17, 20),
+    Row("get once more", 10, 11),
+    Row("get of a sibling", 16, 14),
+    Row("get of a directory", 33, 37),
+    Row("set of a leaf", 9, 12),
+    Row("list", 29, 29),
 )
 
 

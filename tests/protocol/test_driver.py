@@ -41,11 +41,11 @@ from parkazoo.kazoo_private import (
     Sync,
     Transaction,
 )
-from parkazoo.protocol.grown.places import by_first
-from parkazoo.protocol.operations import ask_bootstrap
+from parkazoo.protocol.ops.unplaced import ask_bootstrap
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.presence import Presence
 from parkazoo.protocol.subject import Subject, error_about
+from parkazoo.protocol.where.places import by_first
 from tests.explore.alone import find_directory, make_context, make_grown, prepared
 from tests.explore.client import Client, Result
 from tests.explore.model import Model
@@ -433,7 +433,7 @@ class TestFailAll(unittest.TestCase):
     def test_only_what_began_by_an_older_form(self) -> None:
         """It ends at its next request; what waits, when its turn comes; what came later goes on."""
         old = self.issue(create(D + "/x"), create(D + "/s", flags=SEQUENCE))
-        self.driver.begin_grown(make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT))))
+        self.driver.begin_form(make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT))))
         (new,) = self.issue(create(D + "/s", flags=SEQUENCE))
         self.assertTrue(self.driver.has_older)
         self.driver.fail_older(ConnectionLoss)
@@ -451,7 +451,7 @@ class TestFailAll(unittest.TestCase):
             self.setUp()
             result = Result()
             self.driver.call(GetData(D, watch), result)
-            self.driver.begin_grown(make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT))))
+            self.driver.begin_form(make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT))))
             heard: list[int] = []
             self.driver.on_miss = lambda heard=heard, result=result: heard.append(len(result.told))  # type: ignore[misc]
             self.driver.fail_older(ConnectionLoss)
@@ -461,7 +461,7 @@ class TestFailAll(unittest.TestCase):
     def test_what_starts_late_by_an_older_form(self) -> None:
         """It has one request, and nothing waits for its answer but the change of form."""
         first, second = self.issue(create(D + "/x"), create(D))
-        self.driver.begin_grown(make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT))))
+        self.driver.begin_form(make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT))))
         while not first.told:
             self.take().set_exception(ConnectionLoss())
         self.assertEqual((second.told, self.driver.has_older), ([], True))
@@ -493,7 +493,8 @@ class TestFailAll(unittest.TestCase):
 
     def test_an_interrupted_claim(self) -> None:
         """The exception of a signal handler reaches the caller, because what is claimed has to be dropped."""
-        self.driver.context.resolver.remember_promoted(D)
+        context = self.driver.context
+        context.places.remember(context.known(D), 0)
         trust = self.driver.order.claim_trust
 
         def interrupted(*arguments: Any) -> bool:

@@ -11,7 +11,7 @@ from kazoo.protocol.states import ZnodeStat
 
 from parkazoo.engine.driver import Driver
 from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetData
-from parkazoo.protocol.grown.places import by_first, directory
+from parkazoo.protocol.where.places import by_first, directory
 from tests.explore.alone import make_context, make_grown
 from tests.explore.client import Result
 from tests.explore.scenario import Knows
@@ -39,9 +39,9 @@ class TestReads(unittest.TestCase):
         self.members = [Member() for _ in range(3)]
         self.driver = Driver(make_context(PLACEMENT), self.members, threading.Lock)
         context = make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT)))
-        self.driver.begin_grown(context)
+        self.driver.begin_form(context)
         self.places = context.places
-        self.places.remember(directory(D, self.places.home(D), 1), self.places.count)
+        self.places.remember(directory(D, self.places.known(D).home, 1), self.places.count)
 
     def issue(self, request: Any) -> Result:
         result = Result()
@@ -80,7 +80,7 @@ class TestReads(unittest.TestCase):
         """It is not sent again, whatever the client has learned meanwhile."""
         for count, error in enumerate((ConnectionLoss, SessionExpiredError, NoAuthError), 1):
             with self.subTest(error):
-                self.places.remember(directory(D, self.places.home(D), 1), self.places.count)
+                self.places.remember(directory(D, self.places.known(D).home, 1), self.places.count)
                 result = self.issue(GetACL(X))
                 self.places.drop(D)
                 self.answer().set_exception(error())
@@ -119,7 +119,7 @@ class TestReads(unittest.TestCase):
                 self.setUp()
                 result, reply = self.issue(GetData(X, print)), self.answer()
                 if what == "learned":
-                    self.places.remember(directory(X, self.places.home(X), 2), self.places.count)
+                    self.places.remember(directory(X, self.places.known(X).home, 2), self.places.count)
                 elif what == "forgotten":
                     self.places.drop(D)
                 else:
@@ -162,10 +162,11 @@ class TestReads(unittest.TestCase):
         self.assertEqual((result.value, listed.told, self.sent), (LEAF, [], 2))
 
     def test_of_the_root(self) -> None:
-        """The key of the znode looks like that of a list."""
+        """Its place is certain, so nothing is claimed, and a create does not wait for its answer."""
         result, made = self.issue(GetData("/", None)), self.issue(create("/x"))
-        self.answer().set((b"", LEAF))
-        self.answer().set("/x")
+        found, created = [reply for member in self.members for reply in member.waiting]
+        found.set((b"", LEAF))
+        created.set("/x")
         self.assertEqual(result.value, (b"", LEAF))
         self.assert_over(made, "/x", 2)
 
@@ -179,7 +180,7 @@ class TestReads(unittest.TestCase):
     def test_the_form_rises_meanwhile(self) -> None:
         """It is waited for; given up, it ends at its next request."""
         result = self.issue(Exists(X, None))
-        self.driver.begin_grown(make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT))))
+        self.driver.begin_form(make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT))))
         self.assertTrue(self.driver.has_older)
         self.driver.fail_older(ConnectionLoss)
         self.answer().set(PARENT)

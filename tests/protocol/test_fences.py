@@ -9,7 +9,6 @@ from typing import Any
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create, Delete, Transaction
-from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
 from tests.explore.alone import issue, make_context, make_grown, outcome, prepared
@@ -45,10 +44,10 @@ class TestOneFence(unittest.TestCase):
         operations.append([*made, Delete(children[0], -1), Delete(one, -1)])
         for each in operations:
             log: list[Any] = []
-            results = outcome(model, GROWN_PLANS[Transaction.type].operation(context, Transaction(each)), log=log)
+            results = outcome(model, PLANS[Transaction.type].operation(context, Transaction(each)), log=log)
             self.assertFalse([result for result in results if isinstance(result, Exception)], each)
             self.assertLess(len(log), MOST_STEPS)
-        self.assertEqual(model.nodes[context.places.root]["/"].children - {"parkazoo"}, {new[1:]})
+        self.assertEqual(model.nodes[context.known("/").mirror.ensemble]["/"].children - {"parkazoo"}, {new[1:]})
 
     def test_two_deletes_in_step(self) -> None:
         one, other = with_one_fence()

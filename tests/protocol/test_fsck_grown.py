@@ -13,13 +13,13 @@ from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 from parkazoo.kazoo_private import Create, Delete, SetData, Sync
 from parkazoo.protocol import findings
 from parkazoo.protocol.audit import Audit, audit_ensemble, recheck, without
+from parkazoo.protocol.audit_pins import BY_PINS, mend_by_pins
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.findings import Finding
-from parkazoo.protocol.grown.auditing import BY_PINS, mend_by_pins
-from parkazoo.protocol.grown.claims import GROWN_PLANS
-from parkazoo.protocol.grown.common import GrownContext
 from parkazoo.protocol.mend import MENDS
 from parkazoo.protocol.pin import NATIVE_PIN
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, FENCES, MAP, MIRRORS, PIN, PROOF, Place, escape, split
+from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.steps import Operation, ask
 from tests.explore.alone import make_context, make_grown, must, outcome, run
 from tests.explore.client import Client
@@ -38,7 +38,7 @@ def create(path: str, data: bytes = b"", acl: Any = OPEN_ACL_UNSAFE) -> Create:
 
 
 class GrownFsckTest(unittest.TestCase):
-    def examine(self, model: Model, context: GrownContext, away: int | None = None) -> list[Finding]:
+    def examine(self, model: Model, context: Context, away: int | None = None) -> list[Finding]:
         """All that a walk finds, but the fences and the copies of the map, which the model does not have.
 
         :param away: an ensemble that is not asked.
@@ -95,7 +95,7 @@ class TestTrees(GrownFsckTest):
         for number, ensemble in enumerate((1, 2, 0)):
             context = make_grown(make_context(ADOPTED, f"m{number}"), ADOPTED, Knows(guess(ensemble)))
             for path in (f"{X}/{number}", f"{X}/{number}/y", f"{X}/{number}/y/z", f"{X}/{number}/y/z/u"):
-                must(outcome(model, GROWN_PLANS[Create.type].operation(context, create(path))))
+                must(outcome(model, PLANS[Create.type].operation(context, create(path))))
         self.assertEqual(self.found(model), [])
 
 
@@ -155,7 +155,7 @@ class TestDamage(GrownFsckTest):
         model = self.damaged("mirrored")
         context = make_grown(make_context(ADOPTED, "below"), ADOPTED, Knows(guess(2)))
         for request in (create(f"{X}/y"), Delete(f"{X}/y", -1)):
-            must(outcome(model, GROWN_PLANS[request.type].operation(context, request)))
+            must(outcome(model, PLANS[request.type].operation(context, request)))
         must(model.execute(0, Delete(f"{D}/{PIN}", -1)))
         self.assertEqual(self.found(model), [("missing-pins", D)])
         self.assertEqual(self.found(model, again=True), [])
@@ -190,7 +190,7 @@ class GrownWorld(World):
 
     def look_and_mend(self) -> Operation[list[str]]:
         context = self.fsck.driver.context
-        assert isinstance(context, GrownContext)
+        assert isinstance(context, Context)
         found: list[Finding] = []
         for ensemble in range(3):
             yield from ask(ensemble, Sync("/"))

@@ -29,13 +29,11 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.grown.claims import GROWN_PLANS
-from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.places import NATIVE, by_first, directory
-from parkazoo.protocol.placement import Place, Placement
+from parkazoo.protocol.placement import PINNED, Place, Placement
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.presence import Presence
 from parkazoo.protocol.steps import Step
+from parkazoo.protocol.where.places import NATIVE, by_first, directory
 from tests.explore.alone import make_context, make_grown, outcome, prepared
 from tests.explore.directories import create
 from tests.explore.grown import ADOPTED, HINTS, STATES, D, Maps, State, brought, guess
@@ -66,9 +64,7 @@ class GrownTest(TracedTest):
 
     def perform(self, request: Any, context: Context | None = None) -> tuple[Any, list[str]]:
         log: list[Step] = []
-        result = outcome(
-            self.model, GROWN_PLANS[request.type].operation(context or self.context, request), log=log
-        )
+        result = outcome(self.model, PLANS[request.type].operation(context or self.context, request), log=log)
         return result, in_words(log, self.shown)
 
     def expect_each(self, *requests: Any) -> None:
@@ -203,7 +199,7 @@ class TestGrownFirstChild(GrownTest):
             for path in (f"{deep}/y", f"{deep}/z"):
                 self.assertEqual(len(self.perform(create(path))[1]), 1)
 
-    def begin_guarded(self, state: str, hint: str, first: Placement = ADOPTED) -> GrownContext:
+    def begin_guarded(self, state: str, hint: str, first: Placement = ADOPTED) -> Context:
         """Another client of form guarded, which knows nothing, is returned."""
         known = HINTS[hint]
         knows = Knows(by_first(first), [] if known is None else [(D, known)], form=Form.GUARDED)
@@ -365,11 +361,11 @@ class TestGrownRest(GrownTest):
         self.assertFalse([each for each in results if isinstance(each, Exception)], results)
 
 
-class TestGrownContext(unittest.TestCase):
+class TestContext(unittest.TestCase):
     def test_hints_are_as_told(self) -> None:
         context = make_grown(make_context(ADOPTED), ADOPTED, Knows(guess(1), [(D, NATIVE)]))
-        self.assertIsInstance(context, GrownContext)
-        self.assertTrue(context.places.is_pinned(D))
+        self.assertIsInstance(context, Context)
+        self.assertEqual(context.known(D).certainty, PINNED)
         self.assertTrue(context.places.known(D).is_native)
 
 

@@ -129,21 +129,23 @@ class TestLayering(unittest.TestCase):
             "Give a new layer its place in LAYERS.",
         )
 
-    def test_only_the_resolver_asks_the_placement(self) -> None:
+    def test_only_places_ask_the_placement(self) -> None:
         wrong = [
             f"{path}:{line}: {module} uses {question}"
             for module, path in modules()
-            if module != "parkazoo.protocol.resolver"
+            if module != "parkazoo.protocol.where.places"
             for line, question in placement_calls(path)
         ]
         self.check(
             wrong,
-            "The resolver says where a path lives, and will have to ask for some. Use Resolver.known(path) for "
-            "where a request is sent, Resolver.find(path) before a step that decides something.",
+            "The path alone does not say where it lives. Use Places.known(path) for where a request is sent, "
+            "locate() in protocol/where/lookup.py before a step that decides something.",
         )
 
     def test_it_sees_questions_to_the_placement(self) -> None:
-        asked = {question for _, question in placement_calls(PACKAGE / "protocol" / "resolver.py")}
+        asked = {
+            question for _, question in placement_calls(Path(__file__).parent.parent / "explore" / "alone.py")
+        }
         self.assertLessEqual({"placement.directory"}, asked)
 
     def test_the_core_is_pure(self) -> None:

@@ -13,8 +13,8 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.atlas import newer_of
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form, Rule
-from parkazoo.protocol.grown.places import NATIVE, directory
 from parkazoo.protocol.placement import MAP, Place
+from parkazoo.protocol.where.places import NATIVE, directory
 
 PLAIN = ClusterMap("5d3c", {"a": "h1:1", "b": "h2:1"}, ("a", "b"), "a")
 GROWN = replace(PLAIN, form=Form.GROWN)

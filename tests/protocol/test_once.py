@@ -16,7 +16,6 @@ from parkazoo.errors import AnswerLostError, RequestTooLargeError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, GetData, SetData, Transaction
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.holdings import Holdings
 from parkazoo.protocol.once import Marker, Once
 from parkazoo.protocol.placement import MARKER, ROOT, Placement
@@ -70,7 +69,7 @@ class Client:
         if form is Form.GROWN:
             knows = Knows(form=form, guess=PLACEMENT.of_children)
             self.context: Context = make_grown(context, PLACEMENT, knows)
-            self.plans = GROWN_PLANS
+            self.plans = PLANS
         else:
             self.context, self.plans = context, PLANS
         self.late: list[tuple[int, Request]] = []

@@ -32,7 +32,6 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.chain import ChainedBatch, Landed
-from parkazoo.protocol.grown.claims import GROWN_PLANS
 from parkazoo.protocol.once import Marker, Once
 from parkazoo.protocol.placement import Place, Placement
 from parkazoo.protocol.plans import PLANS
@@ -346,4 +345,4 @@ class TestOutages(unittest.TestCase):
 
     def test_each_operation_is_in_it(self) -> None:
         kinds = {row.make().type for rows in TABLE.values() for row in rows}
-        self.assertEqual(kinds, {*PLANS, *GROWN_PLANS})
+        self.assertEqual(kinds, {*PLANS, *PLANS})

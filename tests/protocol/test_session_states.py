@@ -309,7 +309,7 @@ class TestWatches(StatesTest):
         """Leave a watch on the children of a directory without a mirror."""
         assert client.session.driver is not None
         context = client.session.driver.context
-        places = (context.resolver.known(f"/d{number}") for number in range(100))
+        places = (context.known(f"/d{number}") for number in range(100))
         d = next(each for each in places if each is not None and not each.is_native)
         watch = context.watch(children(d.path), events.append)
         context.settle(watch, True)

@@ -20,9 +20,9 @@ from parkazoo.kazoo_private import (
     SetData,
     Transaction,
 )
+from parkazoo.protocol.ops.whole_stat import with_mirror
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
-from parkazoo.protocol.stats import with_mirror
 from tests.explore.alone import find_directory, make_context, prepared, run
 from tests.explore.znodes import ANYONE, EPHEMERAL, Who
 

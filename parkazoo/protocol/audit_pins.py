@@ -25,17 +25,29 @@ from parkazoo.protocol.audit import (
     merge,
     mirrored_by,
 )
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.findings import DIFFERING_PROOFS, EMPTY_MIRRORS, MISPLACED, UNKNOWN_ENSEMBLES, Finding
-from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.lookup import locate
-from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
 from parkazoo.protocol.mend import mend
 from parkazoo.protocol.pin import Pin, decode_pin
-from parkazoo.protocol.placement import MIRRORS, OURS, PIN, PROOF, Directory, Place, above, join, mirror_path
+from parkazoo.protocol.placement import (
+    CERTAIN,
+    MIRRORS,
+    OURS,
+    PIN,
+    PINNED,
+    PROOF,
+    Directory,
+    Place,
+    above,
+    join,
+    mirror_path,
+)
 from parkazoo.protocol.steps import Operation, ask, ask_synced
+from parkazoo.protocol.where.lookup import locate
+from parkazoo.protocol.where.places import NATIVE, directory
 
 
-def _audit_znode(context: GrownContext, parent: Place, parent_path: str, name: str) -> Operation[Audit]:
+def _audit_znode(context: Context, parent: Place, parent_path: str, name: str) -> Operation[Audit]:
     """A znode of the user's, below `parent`."""
     place, path = Place(parent.ensemble, join(parent.path, name)), join(parent_path, name)
     d = directory(path, place, NATIVE)
@@ -69,7 +81,7 @@ def _audit_znode(context: GrownContext, parent: Place, parent_path: str, name: s
     return merge(Audit(found), seen if seen.hidden else merge(hidden, seen))
 
 
-def _native(context: GrownContext, d: Directory, names: list[str]) -> Audit:
+def _native(context: Context, d: Directory, names: list[str]) -> Audit:
     own = [name for name in names if name not in OURS]
     return Audit(unvisited=[Unvisited(partial(_audit_znode, context, d.home, d.path), own)])
 
@@ -100,7 +112,7 @@ def _has_lone_pin(d: Directory) -> Operation[bool]:
     return bool(found and found.is_native and pin[1].czxid == again[1].czxid and PROOF not in names)
 
 
-def _audit_mirror(context: GrownContext, ensemble: int, name: str) -> Operation[Audit]:
+def _audit_mirror(context: Context, ensemble: int, name: str) -> Operation[Audit]:
     """A child of ``/parkazoo/mirrors``."""
     place, path = Place(ensemble, join(MIRRORS, name)), mirrored_by(name)
     if path is None:
@@ -116,7 +128,7 @@ def _audit_mirror(context: GrownContext, ensemble: int, name: str) -> Operation[
     return merge(seen, Audit(unvisited=[Unvisited(partial(_audit_znode, context, place, path), names)]))
 
 
-def _audit_same_mirror(context: GrownContext, place: Place, path: str) -> Operation[Audit]:
+def _audit_same_mirror(context: Context, place: Place, path: str) -> Operation[Audit]:
     before = yield from ask(place.ensemble, Exists(place.path, None))
     findings = yield from _audit_its_directory(context, place, path)
     if not findings:
@@ -126,7 +138,7 @@ def _audit_same_mirror(context: GrownContext, place: Place, path: str) -> Operat
     return Audit(findings) if is_same else NOTHING
 
 
-def _audit_its_directory(context: GrownContext, place: Place, path: str) -> Operation[list[Finding]]:
+def _audit_its_directory(context: Context, place: Place, path: str) -> Operation[list[Finding]]:
     """What is wrong with a mirror, if it has been the same all the time."""
     yield from _sync_above(context, path)
     try:
@@ -135,23 +147,23 @@ def _audit_its_directory(context: GrownContext, place: Place, path: str) -> Oper
             return []
     except ClusterMapError:  # a pin names an unknown ensemble, its own or one above: that is found at its home
         return []
-    if found is None or not found.is_decided:
-        home = (context.places.known(path) if found is None else found.d).home
+    if found is None or found.certainty < PINNED:
+        home = (context.places.known(path) if found is None else found).home
         return (yield from audit_without_pin(directory(path, home, place.ensemble)))
-    if found.d.mirror == place:
+    if found.mirror == place:
         return []
-    on = "below it" if found.d.is_native else f"on {context.names[found.d.mirror.ensemble]}"
+    on = "below it" if found.is_native else f"on {context.names[found.mirror.ensemble]}"
     return [Finding(MISPLACED, *place, f"the children of {path} are {on} by its pin")]
 
 
-def _is_damaged_above(context: GrownContext, path: str) -> Operation[bool]:
+def _is_damaged_above(context: Context, path: str) -> Operation[bool]:
     """Whether a directory above has a mirror where no pin says so: then what is below it cannot be found."""
     for directory_above in above(path):
-        if is_fixed(directory_above):
+        if context.known(directory_above).certainty == CERTAIN:
             return False
         mirror = mirror_path(directory_above)
         found = yield from locate(context, directory_above, is_fresh=True)
-        place = found.d.mirror if found is not None and found.is_decided else None
+        place = found.mirror if found is not None and found.certainty == PINNED else None
         answers = yield tuple((ensemble, Exists(mirror, None)) for ensemble in range(len(context.names)))
         for ensemble, stat in enumerate(answers):
             if stat is not None and place != Place(ensemble, mirror):
@@ -159,13 +171,13 @@ def _is_damaged_above(context: GrownContext, path: str) -> Operation[bool]:
     return False
 
 
-def _sync_above(context: GrownContext, path: str) -> Operation[None]:
+def _sync_above(context: Context, path: str) -> Operation[None]:
     """No server may be behind, by which a directory is not found."""
     ensembles = {context.places.known(each).mirror.ensemble for each in above(path)}
     yield tuple((ensemble, Sync("/")) for ensemble in sorted(ensembles))
 
 
-def mend_by_pins(context: GrownContext, finding: Finding) -> Operation[str]:
+def mend_by_pins(context: Context, finding: Finding) -> Operation[str]:
     """As :func:`parkazoo.protocol.mend.mend`; a directory that has been made again may be elsewhere."""
     if finding.kind is EMPTY_MIRRORS and finding.directory is not None:
         try:

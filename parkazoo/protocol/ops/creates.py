@@ -7,10 +7,19 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
+from kazoo.exceptions import (
+    BadVersionError,
+    ConnectionLoss,
+    NoAuthError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+)
 from kazoo.security import ACL, READ_ACL_UNSAFE
 
 from parkazoo.kazoo_private import CheckVersion, Create, Create2, Exists, GetData, Transaction
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import (
     AGAIN,
     UNPROMOTED,
@@ -18,24 +27,46 @@ from parkazoo.protocol.directory import (
     try_promote,
 )
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.lookup import Located, contradiction, decided, locate, verify_whole
-from parkazoo.protocol.grown.places import NATIVE, above, directory, is_fixed
-from parkazoo.protocol.grown.whole_stat import complete_stat
-from parkazoo.protocol.operations import EPHEMERAL, SEQUENCE
+from parkazoo.protocol.ops.whole_stat import complete_stat
 from parkazoo.protocol.pin import NATIVE_PIN
-from parkazoo.protocol.placement import Directory, Place, join, split
+from parkazoo.protocol.placement import CERTAIN, GUESS, HINT, PINNED, Directory, Place, join, split
 from parkazoo.protocol.rights import is_secret
 from parkazoo.protocol.steps import Operation, Request, ask, commit, failure, placed
+from parkazoo.protocol.where.lookup import contradiction, decided, locate, verify_whole
+from parkazoo.protocol.where.places import NATIVE, directory
+
+EPHEMERAL, SEQUENCE = 1, 2  # in a create's flags
+# These errors come from the ensemble itself: it has refused a create or delete of one request.
+REFUSALS = (
+    BadVersionError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+)
 
 
-def create(context: GrownContext, request: Request) -> Operation[Any]:
+def create(context: Context, request: Request) -> Operation[Any]:
     """Create and Create2."""
     path, places = request.path, context.places
-    parent = split(path)[0]
+    parent, name = split(path)
     places.forget(path)
-    with context.past.begin((path,), places.known(parent).mirror.ensemble, (NodeExistsError,)) as change:
-        d, result = yield from _create(context, request)
+    d = places.known(parent)
+    is_below_home = d.certainty == CERTAIN and d.is_native
+    own = REFUSALS if is_below_home else (NodeExistsError,)
+    with context.past.begin((path,), d.mirror.ensemble, own) as change:
+        if is_below_home or (d.is_decided and not d.is_native):
+            ensemble, above = d.mirror
+            physical = f"{above if above != '/' else ''}/{name}"  # as join(), without its call
+            (result,) = yield ((ensemble, request if physical == path else placed(request, physical)),)
+            if context.away or isinstance(result, ConnectionLoss):
+                context.answered(ensemble, result)
+            if isinstance(result, NoNodeError) and not is_below_home:
+                d, result = yield from _create(context, request, d, name, has_failed=True)
+            elif isinstance(result, Exception):
+                raise result
+        else:
+            d, result = yield from _create(context, request, d, name)
         change.ensemble = d.mirror.ensemble
         if request.flags & SEQUENCE:
             path = join(parent, split(result[0] if isinstance(result, tuple) else result)[1])
@@ -52,65 +83,73 @@ def create(context: GrownContext, request: Request) -> Operation[Any]:
     return result[0], (yield from complete_stat(context, made, result[1]))
 
 
-def _create(context: GrownContext, request: Request) -> Operation[tuple[Directory, Any]]:
-    """The parent, where the child has been made, and the server's answer."""
-    parent, name = split(request.path)
-    places = context.places
-    d = places.known(parent)
-    is_worth_a_try = _is_worth_a_try(context, d)
-    lacks_proof: Directory | None = None
+def _create(
+    context: Context, request: Request, d: Directory, name: str, has_failed: bool = False
+) -> Operation[tuple[Directory, Any]]:
+    """Create a child for which one request may not do; return its parent as it is, and the server's answer.
+
+    :param d: the parent, as it is known. :param has_failed: its children are not there.
+    """
+    places, parent = context.places, d.path
+    if has_failed:
+        places.drop(parent)
+    is_worth_a_try = not has_failed and _is_worth_a_try(context, d)
+    tried: Place | None = d.mirror if has_failed else None
+    lacks_proof: Place | None = None
     while True:
         if is_worth_a_try:
             since = places.count
             physical = placed(request, join(d.mirror.path, name))
             may_pin = _may_pin(context, d)
-            if d.is_native and not is_fixed(parent) and context.form >= Form.GUARDED:
+            if d.is_native and d.certainty < CERTAIN and context.form >= Form.GUARDED:
                 result = yield from _create_native(d, physical, native_marks(d) if may_pin else ())
             else:
                 (result,) = yield ((d.mirror.ensemble, physical),)
-                context.answered(d.mirror.ensemble, result)
-            if not isinstance(result, NoNodeError) or is_fixed(parent):
+                if context.away or isinstance(result, ConnectionLoss):
+                    context.answered(d.mirror.ensemble, result)
+            if not isinstance(result, NoNodeError) or (d.is_native and d.certainty == CERTAIN):
                 if may_pin:  # there is a proof now, whatever became of the child
                     places.remember(d, since)
-                    places.remember_found(above(d), since)
+                    places.remember_found(places.above(d), since)
                 if isinstance(result, Exception):
                     raise result
-                places.remember(d, since, is_pinned=is_pinned_by_child(context, d))
+                places.remember(d, since, certainty_by_child(context, d))
                 return d, result
             places.drop(parent)
-            if d.is_native and d == lacks_proof:  # again, though a pin has said so
+            if d.is_native and d.home == lacks_proof:  # again, though a pin has said so
                 yield from verify_whole(d)
-            lacks_proof = d
-        d, result = yield from decide(context, parent, request, tried=d.mirror if is_worth_a_try else None)
+            lacks_proof = d.home if d.is_native else None
+            tried = d.mirror
+        d, result = yield from decide(context, parent, request, tried=tried)
         if result is not AGAIN:
             return d, result
         is_worth_a_try = True
 
 
-def is_pinned_by_child(context: GrownContext, d: Directory) -> bool:
-    """Whether there is a pin if there is a child."""
-    return not d.is_native or context.form >= Form.GUARDED
+def certainty_by_child(context: Context, d: Directory) -> int:
+    """Return how certain the place of `d`'s children is if there is a child: whether there is a pin, too."""
+    return PINNED if not d.is_native or context.form >= Form.GUARDED else HINT
 
 
-def _is_worth_a_try(context: GrownContext, d: Directory) -> bool:
+def _is_worth_a_try(context: Context, d: Directory) -> bool:
     """Whether to send a create at once to where the children of `d` are thought to be."""
-    places = context.places
-    if places.is_known(d.path):
-        is_unpinned = d.is_native and context.form < Form.GUARDED
-        return is_unpinned or places.is_pinned(d.path) or _may_pin(context, d)
-    if is_fixed(d.path):
-        return True
+    if d.certainty == CERTAIN:
+        return d.is_native or not context.places.is_childless(d.path)
+    if d.certainty > GUESS:
+        return d.is_decided or context.form < Form.GUARDED or _may_pin(context, d)
     # A look costs the ensemble of the home less than a create in vain, behind which another one would wait.
-    is_elsewhere = d.mirror.ensemble != d.home.ensemble and context.may_ask_guess(d)
-    return (d.is_native or is_elsewhere) and not places.is_childless(d.path)
+    if d.is_native:
+        is_likely = context.form < Form.GROWN
+    else:
+        is_likely = d.mirror.ensemble != d.home.ensemble and context.may_ask_guess(d)
+    return is_likely and not context.places.is_childless(d.path)
 
 
-def _may_pin(context: GrownContext, d: Directory) -> bool:
+def _may_pin(context: Context, d: Directory) -> bool:
     """Whether to pin a directory as native without a look: no pin is known, and nothing else could be decided."""
-    if context.form is not Form.GUARDED or is_fixed(d.path):
+    if context.form is not Form.GUARDED or d.certainty > HINT:
         return False
-    places = context.places
-    return d.is_native and places.guess(d.path) == NATIVE and not places.is_pinned(d.path)
+    return d.is_native and context.places.guess(d.path) == NATIVE
 
 
 def _create_native(d: Directory, request: Request, marks: Sequence[Request]) -> Operation[Any]:
@@ -143,7 +182,7 @@ def _as_answer(d: Directory, request: Request, made: str) -> Operation[Any]:
 
 
 def decide(
-    context: GrownContext,
+    context: Context,
     path: str,
     child: Request | None = None,
     known: KnownACL | None = None,
@@ -164,45 +203,48 @@ def decide(
     while True:
         since = places.count
         if is_guess:
-            found = Located(directory(path, places.home(path), NATIVE), False, True)
+            found = places.known(path)
+            found = found if found.certainty == CERTAIN else directory(path, found.home, NATIVE, GUESS)
             places.drop(path)
         else:
             found = yield from locate_or_raise(context, path)
-        d = found.d
-        if found.is_decided and (d.is_native or (yield from _may_be_there(d, child, tried))):
-            return d, AGAIN
+        if found.is_decided and (found.is_native or (yield from _may_be_there(found, child, tried))):
+            return found, AGAIN
         d = to_be(context, found)
         try:
             made = yield from _make_first(context, d, child, known, is_guess)
         except UNPROMOTED as error:
-            if is_guess or isinstance(error, NoNodeError):
+            if is_guess and d.certainty == CERTAIN:
+                # Another may have promoted or deleted it since. And an error of the create itself comes first.
+                return d, AGAIN
+            if is_guess or (isinstance(error, NoNodeError) and d.certainty < CERTAIN):
                 made = AGAIN  # it has been decided since, or deleted; or its home was, and the server was behind
             elif isinstance(error, NoAuthError) and may_be_native(context, found) and child is not None:
                 # A mirror would need the whole ACL of the home. Below the home that holds as it is.
-                d = found.d
+                d = found
                 made = yield from _make_first(context, d, child)
             else:
                 raise
         is_guess, tried = False, None
         if made is not AGAIN:
             is_made = made is not None
-            places.remember(d, since, is_pinned=is_pinned_by_child(context, d) and (is_made or not d.is_native))
+            places.remember(d, since, certainty_by_child(context, d) if is_made or not d.is_native else HINT)
             return d, made if is_made else AGAIN
 
 
-def to_be(context: GrownContext, found: Located) -> Directory:
+def to_be(context: Context, found: Directory) -> Directory:
     """A directory with its children where they are, or are to be."""
-    if found.may_be_guessed or (not found.is_decided and context.form < Form.GROWN):
-        return directory(found.d.path, found.d.home, context.places.guess(found.d.path))
-    return found.d
+    if found.certainty == GUESS or (found.certainty == HINT and context.form < Form.GROWN):
+        return directory(found.path, found.home, context.places.guess(found.path), found.certainty)
+    return found
 
 
-def may_be_native(context: GrownContext, found: Located) -> bool:
+def may_be_native(context: Context, found: Directory) -> bool:
     """Whether an undecided directory may have its children below its home, though it would not."""
-    return found.may_be_guessed and context.form is Form.GROWN
+    return found.certainty == GUESS and context.form is Form.GROWN
 
 
-def locate_or_raise(context: GrownContext, path: str) -> Operation[Located]:
+def locate_or_raise(context: Context, path: str) -> Operation[Directory]:
     """:raises NoNodeError: there is no such directory, and the server that says so is not behind."""
     found = yield from locate(context, path, may_lag=True)
     if found is None:
@@ -228,7 +270,7 @@ def has_mirror(d: Directory) -> Operation[bool]:
 
 
 def _make_first(
-    context: GrownContext,
+    context: Context,
     d: Directory,
     child: Request | None,
     known: KnownACL | None = None,
@@ -239,7 +281,7 @@ def _make_first(
         physical = None
         if isinstance(child, Create):
             physical = placed(child, join(d.mirror.path, split(child.path)[1]))
-        names = partial(names_mirror, context, d)
+        names = None if d.certainty == CERTAIN else partial(names_mirror, context, d)
         return (yield from try_promote(context, d, physical, known, may_be_there, names))
     if child is None:
         return None
@@ -265,7 +307,7 @@ def native_marks(d: Directory) -> list[Request]:
     return [Create(d.pin, NATIVE_PIN, READ_ACL_UNSAFE, 0), Create(d.proof, b"", READ_ACL_UNSAFE, 0)]
 
 
-def names_mirror(context: GrownContext, d: Directory) -> Operation[bool]:
+def names_mirror(context: Context, d: Directory) -> Operation[bool]:
     """Whether the pin that is there is that of the mirror.
 
     :raises NoNodeError: there is none.
@@ -274,7 +316,7 @@ def names_mirror(context: GrownContext, d: Directory) -> Operation[bool]:
     return (yield from decided(context, d, data)) == d.mirror.ensemble
 
 
-def promote_secret(context: GrownContext, path: str, acl: Sequence[ACL], aversion: int) -> Operation[None]:
+def promote_secret(context: Context, path: str, acl: Sequence[ACL], aversion: int) -> Operation[None]:
     """Others may create children here but could not copy the ACL for the mirror: make it while we know the ACL."""
     with suppress(NoAuthError, NoNodeError):  # we may not, or it is gone already
         yield from decide(context, path, known=KnownACL(acl, aversion))

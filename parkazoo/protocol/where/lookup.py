@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import Any
 
 from kazoo.exceptions import NoAuthError, NoNodeError
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import Delete, Exists, GetACL, GetChildren, GetChildren2, GetData
-from parkazoo.protocol.context import REFUSED
-from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
+from parkazoo.protocol.context import REFUSED, Context
 from parkazoo.protocol.pin import decode_pin
-from parkazoo.protocol.placement import MAP, Directory, Place, split
+from parkazoo.protocol.placement import CERTAIN, GUESS, HINT, MAP, PINNED, Directory, Place
 from parkazoo.protocol.steps import IMPOSSIBLE, Operation, Request, Step, ask, placed
 from parkazoo.protocol.watches import DirectoryWatch
+from parkazoo.protocol.where.places import NATIVE, directory
 
 READS = (Exists, GetACL, GetChildren, GetChildren2, GetData)
-
-
-class Located(NamedTuple):
-    """Where a directory is.
-
-    :param d: its home, and where its children are, or would be if that were decided: below the home.
-    :param is_decided: there is a pin.
-    :param may_be_guessed: without a pin: it has never had a child, as far as may be read.
-    """
-
-    d: Directory
-    is_decided: bool = True
-    may_be_guessed: bool = False
 
 
 def is_missing(answer: Any) -> bool:
@@ -37,7 +24,7 @@ def is_missing(answer: Any) -> bool:
 
 
 def at(
-    context: GrownContext, request: Request, *beside: Step, watch: DirectoryWatch | None = None
+    context: Context, request: Request, *beside: Step, watch: DirectoryWatch | None = None
 ) -> Operation[tuple[list[Any], Directory]]:
     """A request to the home of its path, with reads of that znode's children beside it.
 
@@ -46,17 +33,16 @@ def at(
         one answer if what is beside the request was not asked at the same home.
     """
     path, places = request.path, context.places
-    parent, since = split(path)[0], places.count
-    above = places.known(parent)
-    d = places.below(above, path) if parent != path else above
+    since = places.count
+    above, d = places.both(path)
+    parent = above.path
     is_write = not isinstance(request, READS)
-    is_guess = not places.is_known(parent) and not is_fixed(parent)
-    if not is_guess or context.may_ask_guess(above):
+    if above.certainty > GUESS or context.may_ask_guess(above):
         answers = yield from _send(context, is_write, d, request, *beside)
-        if is_fixed(parent):
+        if above.certainty == CERTAIN:
             return answers, d
         if not is_missing(answers[0]):
-            if is_guess and not isinstance(answers[0], Exception):
+            if above.certainty == GUESS and not isinstance(answers[0], Exception):
                 places.remember_found(above, since)
             return answers, d
         proof = object()
@@ -73,18 +59,16 @@ def at(
         asked = None
     places.drop(parent)
     found = yield from locate(context, parent, is_write, watch)
-    if found is None or (asked is not None and found.d.mirror == asked):
+    if found is None or (asked is not None and found.mirror == asked):
         return [None if isinstance(request, Exists) else NoNodeError()], d
-    d = places.below(found.d, path)
+    d = places.below(found, path)
     answers = yield from _send(context, is_write, d, request)
     if not is_missing(answers[0]):
-        places.remember(found.d, since, is_pinned=found.is_decided)
+        places.remember(found, since, max(found.certainty, HINT))
     return answers, d
 
 
-def _send(
-    context: GrownContext, is_write: bool, d: Directory, request: Request, *beside: Step
-) -> Operation[list[Any]]:
+def _send(context: Context, is_write: bool, d: Directory, request: Request, *beside: Step) -> Operation[list[Any]]:
     step = d.home.ensemble, placed(request, d.home.path)
     watch = getattr(request, "watcher", None)
     if isinstance(watch, DirectoryWatch):
@@ -94,7 +78,7 @@ def _send(
     return answers
 
 
-def _is_there(context: GrownContext, d: Directory, watch: DirectoryWatch | None) -> Operation[bool]:
+def _is_there(context: Context, d: Directory, watch: DirectoryWatch | None) -> Operation[bool]:
     """Whether the children of `d` are where they are thought to be; asked after one was not found there."""
     proof = Place(d.mirror.ensemble, d.proof if d.is_native else d.mirror.path)
     if watch is not None:
@@ -105,30 +89,35 @@ def _is_there(context: GrownContext, d: Directory, watch: DirectoryWatch | None)
         return True
 
 
-def _is_pinned(context: GrownContext, d: Directory, watch: DirectoryWatch) -> Operation[bool]:
+def _is_pinned(context: Context, d: Directory, watch: DirectoryWatch) -> Operation[bool]:
     """Whether a pin has come; an Exists, which needs no right and finds no error where the home has gone."""
     watch.places.add(Place(d.home.ensemble, d.pin))
     return (yield from context.ask(d.path, d.home.ensemble, Exists(d.pin, watch))) is not None
 
 
 def locate(
-    context: GrownContext,
+    context: Context,
     path: str,
     is_fresh: bool = False,
     watch: DirectoryWatch | None = None,
     may_lag: bool = False,
-) -> Operation[Located | None]:
-    """A directory whose children have no fixed place. Its pin decides where they are. None: there is none.
+) -> Operation[Directory | None]:
+    """Find out where the children of a directory are: CERTAIN or PINNED; else a HINT or a GUESS, without a pin.
+
+    Without a pin its children are below its home. It is a GUESS if it has never had one, as far as may be read:
+    then the first one decides.
 
     :param is_fresh: whether the answer must not be of the past, whoever has changed something.
     :param watch: is to hear when that changes.
     :param may_lag: whether the answer may be from before what this client has done: a write comes next, and finds
         that out.
+    :returns: None if there is none.
     """
     places = context.places
-    parent = split(path)[0]
-    above = places.known(parent)
-    is_sure = is_fixed(parent)
+    above, d = places.both(path)
+    if d.certainty == CERTAIN:
+        return d
+    is_sure = above.certainty == CERTAIN
     while True:
         since = places.count
         d = places.below(above, path)
@@ -151,7 +140,7 @@ def locate(
         if not isinstance(pin, Exception):
             found = directory(path, d.home, (yield from decided(context, d, pin[0])))
             places.remember(found, since)
-            return Located(found)
+            return found
         if not isinstance(pin, NoNodeError):
             raise pin
         if isinstance(stat, Exception) and not isinstance(stat, NoAuthError):
@@ -160,15 +149,16 @@ def locate(
             if watch is not None and (yield from _is_pinned(context, d, watch)):
                 continue
             is_new = not isinstance(stat, Exception) and not stat.cversion
-            return Located(directory(path, d.home, NATIVE), False, is_new)
+            return directory(path, d.home, NATIVE, GUESS if is_new else HINT)
         if is_sure or (yield from _is_there(context, above, watch)):
             return None
+        parent = above.path
         places.drop(parent)
         located = yield from locate(context, parent, is_fresh, watch, may_lag)
         if located is None:
             return None
-        above, is_sure = located.d, True
-        if located.is_decided:  # else it may have no child yet, and is not native
+        above, is_sure = located, True
+        if located.certainty == PINNED:  # else it may have no child yet, and is not native
             places.remember(above, since)
 
 
@@ -203,7 +193,18 @@ def verify_whole(d: Directory) -> Operation[None]:
         raise contradiction(d)
 
 
-def decided(context: GrownContext, d: Directory, data: bytes) -> Operation[int]:
+def as_pinned(context: Context, d: Directory) -> Operation[Directory]:
+    """The directory with its children where its pin says, which need not be asked if that is certain.
+
+    :raises NoNodeError: there is no pin.
+    """
+    if d.certainty == CERTAIN:
+        return d
+    data, _ = yield from ask(d.home.ensemble, GetData(d.pin, None))
+    return directory(d.path, d.home, (yield from decided(context, d, data)))
+
+
+def decided(context: Context, d: Directory, data: bytes) -> Operation[int]:
     """The ensemble that the pin of a directory names, or NATIVE.
 
     :raises ClusterMapError: it names one that the map beside it does not know.
@@ -215,7 +216,8 @@ def decided(context: GrownContext, d: Directory, data: bytes) -> Operation[int]:
         return context.places.first.of_children(d.path)
     if pin.on not in context.names:
         # No epoch with that name was published before this ensemble's copy of the map had it.
-        context.take_copy(d.home.ensemble, (yield from ask(d.home.ensemble, GetData(MAP, None))))
+        with suppress(NoNodeError):
+            context.take_copy(d.home.ensemble, (yield from ask(d.home.ensemble, GetData(MAP, None))))
         if pin.on not in context.names:
             raise ClusterMapError(
                 f"the children of {d.path} are on an ensemble {pin.on}, which the map on ensemble "

@@ -1,4 +1,4 @@
-"""The stat of a directory: its home's, with what concerns the children from where they are."""
+"""The stat of a directory: its home's, with cversion, pzxid and number of the children from where these are."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 from kazoo.exceptions import NoAuthError, NoNodeError
 
 from parkazoo.kazoo_private import Exists, GetData
-from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.lookup import decided
-from parkazoo.protocol.grown.places import directory
-from parkazoo.protocol.placement import Directory
-from parkazoo.protocol.stats import with_mirror, with_owner
-from parkazoo.protocol.steps import Operation, Request, Step
+from parkazoo.protocol.context import Context
+from parkazoo.protocol.placement import CERTAIN, PINNED, Directory
+from parkazoo.protocol.steps import Operation, Step
+from parkazoo.protocol.where.lookup import decided
+from parkazoo.protocol.where.places import directory
+
+NOT_ASKED = object()
 
 
 def of_children(d: Directory, exists: type[Exists] = Exists) -> Step:
@@ -28,11 +29,11 @@ def less_marks(stat: Any, proof: Any) -> Any:
 
 
 def complete_stat(
-    context: GrownContext, d: Directory, stat: Any, beside: Request = None, exists: type[Exists] = Exists
+    context: Context, d: Directory, stat: Any, beside: Any = NOT_ASKED, exists: type[Exists] = Exists
 ) -> Operation[Any]:
     """The stat of a znode, from that of its home.
 
-    :param beside: the answer to :func:`of_children` of `d`, if that was asked at the same time; or None.
+    :param beside: the answer to :func:`of_children` of `d`, if that was asked at the same time.
     """
     if stat.ephemeralOwner:
         return (yield from with_owner(context, d.home.ensemble, stat))
@@ -40,11 +41,21 @@ def complete_stat(
         return stat
     if d.path == "/":
         return stat._replace(numChildren=stat.numChildren - 1)  # less /parkazoo
-    places = context.places
-    asked = d.mirror if beside is not None or places.is_pinned(d.path) else None
-    if beside is None and asked is not None:
-        (beside,) = yield from context.read(d.path, of_children(d, exists))
-    if beside is None:
+    if d.certainty == CERTAIN and d.is_native:
+        return stat
+    places, since = context.places, context.places.count
+    may_be_there = d.certainty == CERTAIN or places.known(d.path).certainty == PINNED
+    asked = d.mirror if beside is not NOT_ASKED or may_be_there else None
+    if beside is NOT_ASKED or (beside is None and d.certainty < CERTAIN):
+        beside = None
+        if asked is not None:
+            (beside,) = yield from context.read(d.path, of_children(d, exists))
+    if d.certainty == CERTAIN:
+        if beside is None:
+            places.drop(d.path)
+        elif not d.is_decided and not isinstance(beside, Exception):
+            places.remember(d, since)
+    elif beside is None:
         places.drop(d.path)
         since = places.count
         home = d.home.ensemble
@@ -65,3 +76,18 @@ def complete_stat(
     if isinstance(beside, Exception):
         raise beside
     return less_marks(stat, beside) if d.is_native and beside is not None else with_mirror(stat, beside)
+
+
+def with_owner(context: Context, ensemble: int, stat: Any) -> Operation[Any]:
+    """The stat of a znode on an ensemble. Its owner, if any, is a client, and not that client's session there."""
+    if not stat.ephemeralOwner:
+        return stat
+    owner = yield from context.owners.find(ensemble, stat.ephemeralOwner)
+    return stat._replace(ephemeralOwner=owner)
+
+
+def with_mirror(stat: Any, mirror: Any) -> Any:
+    """A home's stat and its mirror's. Without a mirror there was never a child: the pin alone was counted."""
+    if mirror is None:
+        return stat._replace(cversion=0, pzxid=stat.czxid, numChildren=0)
+    return stat._replace(cversion=mirror.cversion, pzxid=mirror.pzxid, numChildren=mirror.numChildren)

@@ -10,6 +10,7 @@ from kazoo.exceptions import ConnectionLoss, NoAuthError, NoChildrenForEphemeral
 
 from parkazoo.errors import CrossEnsembleError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetChildren, SetData
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import (
     make_fence,
     may_delete,
@@ -18,10 +19,7 @@ from parkazoo.protocol.directory import (
     verify_no_foreign_child,
 )
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.grown.changing import last_of_native, look_at_pin, verify_may_delete_in
-from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.lookup import Located, locate, verify_whole
-from parkazoo.protocol.grown.making import (
+from parkazoo.protocol.ops.creates import (
     decide,
     has_mirror,
     may_be_native,
@@ -30,14 +28,8 @@ from parkazoo.protocol.grown.making import (
     promote_secret,
     to_be,
 )
-from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
-from parkazoo.protocol.grown.whole_stat import complete_stat
-from parkazoo.protocol.pin import encode_pin
-from parkazoo.protocol.placement import Directory, split
-from parkazoo.protocol.reserved import refusal
-from parkazoo.protocol.rights import is_secret, pin_acl
-from parkazoo.protocol.steps import Operation, Request, ask, failure, placed
-from parkazoo.protocol.transaction import (
+from parkazoo.protocol.ops.deletes import last_of_native, look_at_pin, verify_may_delete_in
+from parkazoo.protocol.ops.multi import (
     METHODS,
     REFUSALS,
     Deletes,
@@ -49,9 +41,17 @@ from parkazoo.protocol.transaction import (
     guard_of,
     send,
 )
+from parkazoo.protocol.ops.whole_stat import complete_stat
+from parkazoo.protocol.pin import encode_pin
+from parkazoo.protocol.placement import CERTAIN, GUESS, PINNED, Directory, split
+from parkazoo.protocol.reserved import refusal
+from parkazoo.protocol.rights import is_secret, pin_acl
+from parkazoo.protocol.steps import Operation, Request, ask, failure, placed
+from parkazoo.protocol.where.lookup import locate, verify_whole
+from parkazoo.protocol.where.places import NATIVE, directory
 
 
-def transaction(context: GrownContext, request: Request) -> Operation[list[Any]]:
+def transaction(context: Context, request: Request) -> Operation[list[Any]]:
     """Commit; like kazoo's, the result of a failed transaction is the list of errors.
 
     :raises CrossEnsembleError: the operations live on more than one ensemble; nothing was sent.
@@ -61,13 +61,15 @@ def transaction(context: GrownContext, request: Request) -> Operation[list[Any]]
         if error := refusal(operation):
             return failed(operations, index, error)
     changed = [each.path for each in operations if isinstance(each, (Create, Delete))]
+    attempt = Attempt(context, operations, guard_of(request))
+    ensemble = attempt.expect()
     for path in changed:
         context.places.forget(path)
-    attempt = Attempt(context, operations, guard_of(request))
     if not changed:
         return (yield from attempt.run())
-    with context.past.begin(changed, -1) as change:
+    with context.past.begin(changed, ensemble) as change:
         results = yield from attempt.run()
+        change.ensemble = -1  # another operation may be the one that failed
         if failure(results)[1] is None:
             change.paths = list(changed_by(operations, results))
             change.ensemble = attempt.ensemble
@@ -81,7 +83,7 @@ class Attempt:
 
     def __init__(
         self,
-        context: GrownContext,
+        context: Context,
         operations: Sequence[Request],
         guard: Guard | None,
     ) -> None:
@@ -96,6 +98,17 @@ class Attempt:
         self._undone: set[int] = set()  # deletes of what this transaction itself has decided
         self._planned: dict[int, Directory] = {}  # deletes whose mirror is on another ensemble, still
         self._deletes: Deletes = {}
+
+    def expect(self) -> int:
+        """The ensemble to which it will go; -1 if a place may turn out to be another.
+
+        :raises CrossEnsembleError: there are several.
+        """
+        parents = [self.context.known(split(operation.path)[0]) for operation in self.operations]
+        if any(above.certainty < CERTAIN for above in parents):
+            return -1
+        self._homes = self._place()
+        return self._one_ensemble()
 
     def run(self) -> Operation[list[Any]]:
         operations = self.operations
@@ -152,15 +165,7 @@ class Attempt:
         if len({d.home.ensemble for d in self._homes}) > 1 or self._is_guess_away():
             yield from self._locate_all()
             self._homes = self._place()
-        ensembles = {d.home.ensemble for d in self._homes} or {self.context.places.bootstrap}
-        if len(ensembles) > 1:
-            raise CrossEnsembleError(
-                [
-                    (METHODS[operation.type], operation.path, self.context.names[d.home.ensemble])
-                    for operation, d in zip(self.operations, self._homes, strict=True)
-                ]
-            )
-        (self.ensemble,) = ensembles
+        self.ensemble = self._one_ensemble()
         born: dict[str, tuple[Request, Directory]] = {}  # made here, and without a child yet
         decided_here: dict[str, list[Request]] = {}  # the steps that undo it
         self._undone.clear()
@@ -177,8 +182,8 @@ class Attempt:
                     made = self._native_marks(self._native[parent])
                     decided_here[parent] = _undo(made)
                     steps += made
-                elif self._is_guarded and not is_fixed(parent) and self.context.places.known(parent).is_native:
-                    steps.append(CheckVersion(self.context.places.known(parent).proof, -1))
+                elif self._is_guarded and (proof := self._proof_of(parent)) is not None:
+                    steps.append(CheckVersion(proof, -1))
                 if not operation.flags:
                     born[operation.path] = operation, d
             elif isinstance(operation, Delete) and operation.path in decided_here:
@@ -187,12 +192,26 @@ class Attempt:
             multi.append([*steps, placed(operation, d.home.path)])
         return _with_each_fence_once(multi)
 
+    def _one_ensemble(self) -> int:
+        ensembles = {d.home.ensemble for d in self._homes} or {self.context.places.bootstrap}
+        if len(ensembles) > 1:
+            raise CrossEnsembleError(
+                [
+                    (METHODS[operation.type], operation.path, self.context.names[d.home.ensemble])
+                    for operation, d in zip(self.operations, self._homes, strict=True)
+                ]
+            )
+        return ensembles.pop()
+
+    def _proof_of(self, parent: str) -> str | None:
+        """The proof that the children of a native directory are below it; None if there is none, or need be."""
+        above = self.context.places.known(parent)
+        return above.proof if above.is_native and above.certainty < CERTAIN else None
+
     def _is_guess_away(self) -> bool:
         """Whether a place is a guess, and of an ensemble that is away."""
-        places = self.context.places
-        parents = [split(operation.path)[0] for operation in self.operations]
-        guesses = [each for each in parents if not is_fixed(each) and not places.is_known(each)]
-        return any(places.known(each).mirror.ensemble in self.context.away for each in guesses)
+        parents = [self.context.places.known(split(operation.path)[0]) for operation in self.operations]
+        return any(d.certainty == GUESS and d.mirror.ensemble in self.context.away for d in parents)
 
     def _place(self) -> list[Directory]:
         """Where the operations' znodes are, or will be."""
@@ -211,15 +230,15 @@ class Attempt:
         made = {operation.path for operation in self.operations if isinstance(operation, Create)}
         parents = dict.fromkeys(split(operation.path)[0] for operation in self.operations)
         for parent in parents:
-            if parent not in made and not is_fixed(parent):
+            if parent not in made and self.context.places.known(parent).certainty < CERTAIN:
                 self._take_in(parent, (yield from locate(self.context, parent)))
 
-    def _take_in(self, parent: str, found: Located | None) -> None:
+    def _take_in(self, parent: str, found: Directory | None) -> None:
         """What has been found out of the place of a directory's children."""
         self._native.pop(parent, None)
-        if found is None or not found.is_decided:
+        if found is None or found.certainty < PINNED:
             self.context.places.drop(parent)
-        if found is not None and not found.is_decided and (d := to_be(self.context, found)).is_native:
+        if found is not None and found.certainty < PINNED and (d := to_be(self.context, found)).is_native:
             self._native[parent] = d
 
     def _decide_here(self, operation: Request, d: Directory) -> Operation[list[Request]]:
@@ -256,9 +275,23 @@ class Attempt:
                 if sent.is_own or isinstance(before[-1], Delete):
                     return False
                 raise unprepared(directory(parent, d.home, self.ensemble))
-            return not is_fixed(parent) and (yield from self._look_for(parent, operation, d))
-        if isinstance(operation, Delete) and isinstance(error, NotEmptyError) and not is_fixed(operation.path):
+            above = self.context.known(parent)
+            if above.certainty == CERTAIN:
+                return (yield from self._make_mirror(above, operation))
+            return (yield from self._look_for(parent, operation, d))
+        is_native = d.certainty == CERTAIN and d.is_native
+        if isinstance(operation, Delete) and isinstance(error, NotEmptyError) and not is_native:
             return (yield from self._prepare_delete(sent.at, d))
+        return False
+
+    def _make_mirror(self, above: Directory, operation: Request) -> Operation[bool]:
+        """A znode, or what it is to be made below, was not found where its place is certain."""
+        if isinstance(operation, Create) and not above.is_native:
+            self.context.places.drop(above.path)
+            yield from decide(self.context, above.path)
+            return True
+        if isinstance(operation, Delete):
+            yield from verify_may_delete_in(self.context, above.path)
         return False
 
     def _look_for(self, parent: str, operation: Request, d: Directory) -> Operation[bool]:
@@ -267,17 +300,17 @@ class Attempt:
             return False
         found = yield from locate(self.context, parent, is_fresh=True)
         self._take_in(parent, found)
-        was_there = found is not None and self.context.places.below(found.d, d.path).home == d.home
-        if found is not None and found.d.is_native and was_there and isinstance(operation, Create):
-            yield from verify_whole(found.d)
+        was_there = found is not None and self.context.places.below(found, d.path).home == d.home
+        if found is not None and found.is_native and was_there and isinstance(operation, Create):
+            yield from verify_whole(found)
         if isinstance(operation, Create) and found is not None:
-            if self._is_to_decide(found) or (found.is_decided and not found.d.is_native and was_there):
+            if self._is_to_decide(found) or (found.certainty == PINNED and not found.is_native and was_there):
                 try:
                     yield from decide(self.context, parent)
                 except NoAuthError:  # without the ACL for a mirror
                     if not may_be_native(self.context, found):
                         raise
-                    self._native[parent] = found.d
+                    self._native[parent] = found
             return True
         if found is None or self._is_to_decide(found) or was_there:
             if isinstance(operation, Delete):
@@ -290,9 +323,9 @@ class Attempt:
         d = self.context.places.known(parent)
         return not d.is_native and d.mirror.ensemble == self.ensemble and (yield from has_mirror(d))
 
-    def _is_to_decide(self, found: Located) -> bool:
+    def _is_to_decide(self, found: Directory) -> bool:
         """Whether an undecided directory is to have a mirror: it has no child yet."""
-        return not found.is_decided and not to_be(self.context, found).is_native
+        return found.certainty < PINNED and not to_be(self.context, found).is_native
 
     def _prepare_delete(self, index: int, d: Directory) -> Operation[bool]:
         """A directory is to be deleted that has a pin, or children."""
@@ -382,7 +415,9 @@ def _last_of_mirrored_here(d: Directory) -> Operation[list[Request]]:
     return [*steps, *(Delete(d.mark(mark), -1) for mark in marks), Delete(d.pin, -1)]
 
 
-def _names_mirror(context: GrownContext, d: Directory) -> Operation[bool]:
+def _names_mirror(context: Context, d: Directory) -> Operation[bool]:
+    if d.certainty == CERTAIN:
+        return True
     try:
         return (yield from names_mirror(context, d))
     except NoNodeError:

@@ -9,18 +9,19 @@ from kazoo.exceptions import NoNodeError
 from parkazoo.errors import GUARD, CrossEnsembleError
 from parkazoo.kazoo_private import Create, Delete
 from parkazoo.protocol.chain import LANDED, ChainedBatch, ChainStep, Landed
-from parkazoo.protocol.grown.common import GrownContext
-from parkazoo.protocol.grown.lookup import locate
-from parkazoo.protocol.grown.making import is_pinned_by_child, promote_secret, to_be
-from parkazoo.protocol.grown.multi import Attempt
-from parkazoo.protocol.grown.places import NATIVE, directory, is_fixed
-from parkazoo.protocol.placement import Directory, join, split
+from parkazoo.protocol.context import Context
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.ops.creates import certainty_by_child, promote_secret, to_be
+from parkazoo.protocol.ops.multi import METHODS, Sent
+from parkazoo.protocol.ops.transaction import Attempt
+from parkazoo.protocol.placement import CERTAIN, GUESS, HINT, PINNED, Directory, join, split
 from parkazoo.protocol.rights import is_secret
 from parkazoo.protocol.steps import Operation, Request, ask, failure, placed
-from parkazoo.protocol.transaction import METHODS, Sent
+from parkazoo.protocol.where.lookup import locate
+from parkazoo.protocol.where.places import NATIVE, directory
 
 
-def chained(context: GrownContext, request: ChainedBatch) -> Operation[Landed]:
+def chained(context: Context, request: ChainedBatch) -> Operation[Landed]:
     """One multi, as a rule. What is not found is looked for, as in a user's transaction."""
     places, writes = context.places, request.operations
     changed = [each.path for each in writes if isinstance(each, (Create, Delete))]
@@ -31,24 +32,26 @@ def chained(context: GrownContext, request: ChainedBatch) -> Operation[Landed]:
             at, error = failure((yield from ask(request.marker.ensemble, ChainStep(multi))))
             if error is None:
                 for parent, d in above.items():
-                    if not places.is_known(parent):
-                        places.remember(d, since, is_pinned=not d.is_native)
+                    if places.known(parent).certainty == GUESS:
+                        places.remember(d, since, HINT if d.is_native else PINNED)
                 return LANDED
             if not at or not isinstance(error, NoNodeError):
+                return Landed(at - 1, error)
+            if above[split(writes[at - 1].path)[0]].certainty == CERTAIN:
                 return Landed(at - 1, error)
         return (yield from _Batch(context, request).land())
     for path in changed:
         places.forget(path)
-    with context.past.begin(changed, -1) as change:
+    ensemble = request.marker.ensemble
+    with context.past.begin(changed, ensemble if context.form is Form.PLAIN else -1) as change:
         landed = yield from _Batch(context, request).land()
-        if landed.error is None:
-            change.ensemble = request.marker.ensemble
+        change.ensemble = ensemble if landed.error is None else -1  # else another operation may have failed
     for path in changed:
         places.forget(path)
     return landed
 
 
-def _of_sets(context: GrownContext, request: ChainedBatch, above: dict[str, Directory]) -> list[Request] | None:
+def _of_sets(context: Context, request: ChainedBatch, above: dict[str, Directory]) -> list[Request] | None:
     """The multi of a batch that makes and deletes nothing; None: something is thought to be elsewhere.
 
     :param above: gets the directories.
@@ -68,7 +71,7 @@ def _of_sets(context: GrownContext, request: ChainedBatch, above: dict[str, Dire
 class _Batch(Attempt):
     """A batch that makes or deletes something, or of which something has to be looked for."""
 
-    def __init__(self, context: GrownContext, request: ChainedBatch) -> None:
+    def __init__(self, context: Context, request: ChainedBatch) -> None:
         super().__init__(context, [request.step, *request.operations], None)
         self.ensemble = request.marker.ensemble
         self._marker = directory(request.marker.path, request.marker, NATIVE)
@@ -111,7 +114,8 @@ class _Batch(Attempt):
         made = {operation.path for operation in self.operations if isinstance(operation, Create)}
         for operation, d in zip(self.operations, self._homes, strict=True):
             parent = split(operation.path)[0]
-            if d.home.ensemble != self.ensemble and parent not in made and not is_fixed(parent):
+            is_certain = self.context.places.known(parent).certainty == CERTAIN
+            if d.home.ensemble != self.ensemble and parent not in made and not is_certain:
                 made.add(parent)  # once
                 found = yield from locate(self.context, parent, is_fresh=True)
                 self._take_in(parent, found)
@@ -136,21 +140,22 @@ class _Batch(Attempt):
         if d.mirror.ensemble != self.ensemble:  # made here, and forgotten
             return
         if isinstance(operation, Create):
-            places.remember(d, self._since, is_pinned=is_pinned_by_child(self.context, d))
-        elif not places.is_known(parent):
-            places.remember(d, self._since, is_pinned=not d.is_native)
+            places.remember(d, self._since, certainty_by_child(self.context, d))
+        elif places.known(parent).certainty == GUESS:
+            places.remember(d, self._since, HINT if d.is_native else PINNED)
 
 
-def find_children(context: GrownContext, path: str) -> Operation[int | None]:
+def find_children(context: Context, path: str) -> Operation[int | None]:
     """The ensemble that holds the children of a directory, or would hold the first; None: it is not there."""
     places = context.places
-    if not is_fixed(path) and not places.is_pinned(path):
+    known = places.known(path)
+    if known.certainty < PINNED:
         since = places.count
         found = yield from locate(context, path, is_fresh=True)
         if found is None:
             return None
         d = to_be(context, found)
-        if not found.is_decided and d.is_native:
-            places.remember(d, since, is_pinned=False)
+        if found.certainty < PINNED and d.is_native:
+            places.remember(d, since, HINT)
         return d.mirror.ensemble
-    return places.known(path).mirror.ensemble
+    return known.mirror.ensemble

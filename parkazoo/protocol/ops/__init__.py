@@ -1,0 +1,1 @@
+"""The operations of a client: a generator for each call."""
