@@ -101,6 +101,8 @@ def _transaction_that_deletes() -> Iterator[Case]:
     transaction, gap = Transaction([create("/other"), RMDIR]), Promises(observe=LOOK, mirrors_per_life=None)
     for request in (create(X), RMDIR, LIST, SET):
         yield Case([[transaction], [request]], troubles=NO_TROUBLE, bounds=Bounds(13), promises=gap)
+    by_version = Transaction([RMDIR_V0])
+    yield Case([[by_version], [SET, create(X)]], ("empty",), NO_TROUBLE, Bounds(13), gap)
     yield Case([[transaction], []], promises=gap)
 
 

@@ -29,6 +29,7 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol import directory
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import delete_marked, help_delete, leave_mark, remove_mirror, try_promote
+from parkazoo.protocol.ops import transaction
 from parkazoo.protocol.ops.watched import look
 from parkazoo.protocol.order import CONFLICTS, TRUST, WRITE
 from parkazoo.protocol.past import Change, Past
@@ -398,6 +399,16 @@ MUTANTS: Mapping[str, Mutant] = {
             [LIST],
             troubles=A_CRASH,
             promises=Promises(observe=[Exists("/other", None), LIST]),
+        ),
+    ),
+    "a transaction that meets children does not see the version again": Mutant(
+        instead(transaction.Attempt._must_see_again, lambda _: lambda *_: False),
+        WRONG,
+        in_case(
+            "empty",
+            [Transaction([RMDIR_V0])],
+            [SET, create(X)],
+            promises=Promises(observe=LOOK, mirrors_per_life=None),
         ),
     ),
     "set_acls does not bump the fence": Mutant(

@@ -12,6 +12,7 @@ from parkazoo.errors import CrossEnsembleError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetChildren, SetData
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import (
+    ANY_VERSION,
     make_fence,
     may_delete,
     take_mark,
@@ -98,6 +99,7 @@ class Attempt:
         self._undone: set[int] = set()  # deletes of what this transaction itself has decided
         self._planned: dict[int, Directory] = {}  # deletes whose mirror is on another ensemble, still
         self._deletes: Deletes = {}
+        self._had_children: set[int] = set()  # deletes that met children, and are sent again
 
     def expect(self) -> int:
         """The ensemble to which it will go; -1 if a place may turn out to be another.
@@ -119,18 +121,24 @@ class Attempt:
                 if sent.error is None:
                     break
                 results = sent.results
+                refused_at: tuple[int, Exception] | None = None
                 if sent.at == len(operations):
                     names = partial(_names_mirror, self.context)
                     refused_at = yield from delete_mirrors(self.context, self._planned, self._deletes, names)
                     if refused_at is None:
                         continue
-                    results = failed(operations, *refused_at)
-                else:
+                elif not (sent.at in self._had_children and isinstance(sent.error, NotEmptyError)):
                     try:
                         if (yield from self._prepare(sent)):
                             continue
                     except REFUSALS as refused:  # one ZooKeeper would have answered this at once
-                        results = failed(operations, sent.at, refused)
+                        refused_at = sent.at, refused
+                if refused_at is not None:
+                    results = failed(operations, *refused_at)
+                    if self._must_see_again(*refused_at):
+                        self._had_children.add(refused_at[0])
+                        yield from self._give_up()
+                        continue
                 yield from self._give_up()
                 return results
         except CrossEnsembleError:
@@ -145,9 +153,19 @@ class Attempt:
             self.context.answered(self.ensemble, lost)
             raise
 
+    def _must_see_again(self, at: int, refused: Exception) -> bool:
+        """Whether a directory had children after its version, or an operation before it, was seen to fit.
+
+        If both fit when they are seen again, they fitted in between too.
+        """
+        operation = self.operations[at]
+        is_met = isinstance(operation, Delete) and isinstance(refused, NotEmptyError)
+        return is_met and (at > 0 or operation.version != ANY_VERSION)
+
     def _give_up(self) -> Operation[None]:
         for d, mark, _ in self._deletes.values():
             yield from take_mark(d, mark)
+        self._deletes.clear()
 
     def _complete(self, results: list[Any]) -> Operation[list[Any]]:
         for index, operation in enumerate(self.operations):
