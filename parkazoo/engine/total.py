@@ -223,12 +223,12 @@ class _Port:
             self._put(reply)
         elif kind in WRITES:
             guard = Guard(self._heard.count)
-            self._member.submit(request, OnAnswer(partial(self._written, guard, reply)))
+            self._member.submit(request, OnAnswer(partial(self._write_answered, guard, reply)))
         elif kind == Sync.type:
-            self._member.submit(request, OnAnswer(partial(self._read, Guard(0), reply)))
+            self._member.submit(request, OnAnswer(partial(self._read_answered, Guard(0), reply)))
         else:
             guard = self._heard.guard(self._ensemble) or self._put(None)
-            self._member.submit(request, OnAnswer(partial(self._read, guard, reply)))
+            self._member.submit(request, OnAnswer(partial(self._read_answered, guard, reply)))
 
     def _put(self, reply: Reply | None) -> Guard:
         """Send a write that cannot succeed."""
@@ -245,14 +245,14 @@ class _Port:
                 guard.error = answer
         give(reply, answer)
 
-    def _written(self, guard: Guard, reply: Reply | None, answer: Any) -> None:
+    def _write_answered(self, guard: Guard, reply: Reply | None, answer: Any) -> None:
         """A write is answered: if it was done, reads may be behind it."""
         if not isinstance(answer, Exception):
             self._heard.sent(self._ensemble, guard)
         self._heard.hear(self._ensemble)
         give(reply, answer)
 
-    def _read(self, guard: Guard, reply: Reply | None, answer: Any) -> None:
+    def _read_answered(self, guard: Guard, reply: Reply | None, answer: Any) -> None:
         """A read is answered, or a request that needs no guard of its own."""
         self._heard.hear(self._ensemble)
         if guard.error is not None and not isinstance(answer, Exception):

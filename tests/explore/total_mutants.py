@@ -172,17 +172,19 @@ TOTAL_MUTANTS: Mapping[str, TotalMutant] = {
         instead(Heard.guard, counting_others),
         plain(*CLEAR),
     ),
-    "what a read has said does not count": TotalMutant(instead(_Port._read, deaf(is_error=False)), plain(*CLEAR)),
+    "what a read has said does not count": TotalMutant(
+        instead(_Port._read_answered, deaf(is_error=False)), plain(*CLEAR)
+    ),
     "that a znode is missing does not count": TotalMutant(
-        instead(_Port._read, deaf(is_error=True)),
+        instead(_Port._read_answered, deaf(is_error=True)),
         plain("sets and deletes", AWAITED, "gets below and above", AWAITED),
     ),
     "what a write has said does not count": TotalMutant(
-        instead(_Port._written, deaf(is_error=False)),
+        instead(_Port._write_answered, deaf(is_error=False)),
         plain("sets below and above", AWAITED, "sets above and gets", AWAITED),
     ),
     "why a write has failed does not count": TotalMutant(
-        instead(_Port._written, deaf(is_error=True)),
+        instead(_Port._write_answered, deaf(is_error=True)),
         plain("sets below and above", AWAITED, "fails to set and gets", AWAITED),
     ),
     "a write in front of reads counts though it is lost": TotalMutant(
@@ -190,7 +192,7 @@ TOTAL_MUTANTS: Mapping[str, TotalMutant] = {
         plain("sets above and below", AWAITED, "gets below and above twice", AWAITED, "lag and a lost connection"),
     ),
     "a write of the program counts though it is lost": TotalMutant(
-        instead(_Port._written, as_if_done),
+        instead(_Port._write_answered, as_if_done),
         plain(
             "sets above and below", AWAITED, "gets and sets above and gets", AWAITED, "lag and a lost connection"
         ),
