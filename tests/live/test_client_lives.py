@@ -122,6 +122,10 @@ class TestLives(LiveTest):
         placement = self.client.cluster_map.make_placement()
         placement.directory.cache_clear()  # bounded, but not yet full
         placement.of_children.cache_clear()
+        context = self.client._session.driver.context
+        context.places._forget_directories()  # bounded too, as what is remembered of own changes
+        for memory in (context.places._begun, context.past._named, context.past._below):
+            memory.clear()
         figures = Figures()
 
         def is_quiet() -> bool:

@@ -347,7 +347,7 @@ class TestThree(LiveTest):
         missing = Seen()
 
         def begin(member: Member) -> None:
-            missing(member.owner.describe_missing())
+            missing(member.owner.roster.describe_missing())
             begin_(member)
 
         begin_ = Member.begin
