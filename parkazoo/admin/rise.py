@@ -142,15 +142,17 @@ class Rise:
 
     def _rehearse(self, known: ClusterMap, place: Change, rises: bool) -> ClusterMap:
         """Tell each map that would be published, and for whom the command would wait; return the last."""
-        before = known
+        before, steps = known, []
         while rises and known.form is not Form.GROWN:
             waited_for, known = known, _with_next_form(known, place)
             wait = f" when all clients work by map {waited_for.epoch}" if waited_for.form is not Form.PLAIN else ""
-            self.tell(f"would publish {with_epoch(known)}{wait}: {DOES[known.form]}")
+            steps.append(f"would publish {with_epoch(known)}{wait}: {DOES[known.form]}")
         if not rises and (placed := place(known)) != known:
             known = placed
-            self.tell(f"would publish {with_epoch(known)}")
+            steps.append(f"would publish {with_epoch(known)}")
         verify_size(before, known)
+        for step in steps:
+            self.tell(step)
         if rises:
             self._look_ahead(before)
         return known
