@@ -18,7 +18,7 @@ from kazoo.exceptions import (
 )
 from kazoo.security import ACL, READ_ACL_UNSAFE
 
-from parkazoo.kazoo_private import CheckVersion, Create, Create2, Exists, GetData, Transaction
+from parkazoo.kazoo_private import CheckVersion, Create, Create2, Exists, Transaction
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import (
     AGAIN,
@@ -32,7 +32,7 @@ from parkazoo.protocol.pin import NATIVE_PIN
 from parkazoo.protocol.placement import CERTAIN, GUESS, HINT, PINNED, Directory, Place, join, split
 from parkazoo.protocol.rights import is_secret
 from parkazoo.protocol.steps import Operation, Request, ask, commit, failure, placed
-from parkazoo.protocol.where.lookup import contradiction, decided, locate, verify_whole
+from parkazoo.protocol.where.lookup import as_pinned, contradiction, locate, verify_whole
 from parkazoo.protocol.where.places import NATIVE, directory
 
 EPHEMERAL, SEQUENCE = 1, 2  # in a create's flags
@@ -281,7 +281,7 @@ def _make_first(
         physical = None
         if isinstance(child, Create):
             physical = placed(child, join(d.mirror.path, split(child.path)[1]))
-        names = None if d.certainty == CERTAIN else partial(names_mirror, context, d)
+        names = partial(names_mirror, context, d)
         return (yield from try_promote(context, d, physical, known, may_be_there, names))
     if child is None:
         return None
@@ -308,12 +308,11 @@ def native_marks(d: Directory) -> list[Request]:
 
 
 def names_mirror(context: Context, d: Directory) -> Operation[bool]:
-    """Whether the pin that is there is that of the mirror.
+    """Whether the pin that is there is that of the mirror; where the place is certain, any is.
 
     :raises NoNodeError: there is none.
     """
-    data, _ = yield from ask(d.home.ensemble, GetData(d.pin, None))
-    return (yield from decided(context, d, data)) == d.mirror.ensemble
+    return (yield from as_pinned(context, d)).mirror == d.mirror
 
 
 def promote_secret(context: Context, path: str, acl: Sequence[ACL], aversion: int) -> Operation[None]:

@@ -114,7 +114,7 @@ def _delete_mirrored(context: Context, d: Directory, version: int) -> Operation[
     if mark is None:
         return False
     try:
-        if d.certainty == CERTAIN or (yield from names_mirror(context, d)):  # in the life that the mark holds
+        if (yield from names_mirror(context, d)):  # in the life that the mark holds
             return (yield from delete_marked(d, mark, version))
     except NoNodeError:
         return (yield from take_done(d, mark))

@@ -120,7 +120,6 @@ class Attempt:
                 sent = yield from self._send(multi)
                 if sent.error is None:
                     break
-                results = sent.results
                 refused_at: tuple[int, Exception] | None = None
                 if sent.at == len(operations):
                     names = partial(_names_mirror, self.context)
@@ -133,14 +132,12 @@ class Attempt:
                             continue
                     except REFUSALS as refused:  # one ZooKeeper would have answered this at once
                         refused_at = sent.at, refused
-                if refused_at is not None:
-                    results = failed(operations, *refused_at)
-                    if self._must_see_again(*refused_at):
-                        self._had_children.add(refused_at[0])
-                        yield from self._give_up()
-                        continue
                 yield from self._give_up()
-                return results
+                if refused_at is None:
+                    return sent.results
+                if not self._must_see_again(*refused_at):
+                    return failed(operations, *refused_at)
+                self._had_children.add(refused_at[0])
         except CrossEnsembleError:
             yield from self._give_up()
             raise
@@ -434,8 +431,6 @@ def _last_of_mirrored_here(d: Directory) -> Operation[list[Request]]:
 
 
 def _names_mirror(context: Context, d: Directory) -> Operation[bool]:
-    if d.certainty == CERTAIN:
-        return True
     try:
         return (yield from names_mirror(context, d))
     except NoNodeError:
