@@ -18,7 +18,6 @@ from tests.explore import tell
 Fault = Callable[[], AbstractContextManager[object]]  # is in force as long as its value is entered
 Right = Callable[..., Any]
 Wrong = Callable[[Right], Right]  # makes a wrong function of the right one
-TABLES = (PLANS,)
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,10 @@ def instead(function: Callable[..., object], wrong: Wrong) -> Fault:
             for user in list(sys.modules.values()):
                 if user.__name__.startswith("parkazoo.") and vars(user).get(called) is function:
                     stack.enter_context(patch.object(user, called, mutant))
-            for plans in TABLES:
-                for kind, plan in plans.items():
-                    if function in plan:
-                        other = Plan._make(mutant if each is function else each for each in plan)
-                        stack.enter_context(patch.dict(plans, {kind: other}))
+            for kind, plan in PLANS.items():
+                if function in plan:
+                    other = Plan._make(mutant if each is function else each for each in plan)
+                    stack.enter_context(patch.dict(PLANS, {kind: other}))
             yield
 
     return fault
@@ -63,8 +61,7 @@ def instead(function: Callable[..., object], wrong: Wrong) -> Fault:
 
 def in_calls(kind: type, wrong: Wrong) -> Fault:
     """A wrong operation in place of each that runs the requests of a type, on a map of any form."""
-    operations = {plans[kind.type]: None for plans in TABLES}  # type: ignore[attr-defined]
-    return together(*(instead(plan.operation, wrong) for plan in operations))
+    return instead(PLANS[kind.type].operation, wrong)  # type: ignore[attr-defined]
 
 
 def reworded(function: Callable[..., object], pieces: Sequence[str]) -> Fault:

@@ -11,7 +11,7 @@ from typing import Any
 from kazoo.exceptions import ConnectionLoss, NoAuthError, NodeExistsError, NoNodeError, SessionExpiredError
 from kazoo.protocol.states import KeeperState, ZnodeStat
 
-from parkazoo.engine.ports import OtherSession, Owner
+from parkazoo.engine.ports import OtherSession, Owner, give
 from parkazoo.kazoo_private import CONNECTION_DROP, Create, GetData, SetData
 from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.cluster_map import format_hosts
@@ -302,12 +302,7 @@ class Member:
             request, reply = self._queue.popleft()
             answer = self.ensemble.answer(request)
             self.has_watches = self.has_watches or leaves_watch(request)
-            if reply is None:
-                continue
-            if isinstance(answer, Exception):
-                reply.set_exception(answer)
-            else:
-                reply.set(answer)
+            give(reply, answer)
 
     def _lose_patience(self, entry: tuple[Any, Any]) -> None:
         """See :class:`parkazoo.wire.patience.Patience`."""

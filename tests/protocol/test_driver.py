@@ -26,7 +26,7 @@ from kazoo.protocol.states import ZnodeStat
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Permissions
 
 from parkazoo.engine.driver import Driver
-from parkazoo.engine.ports import OnAnswer
+from parkazoo.engine.ports import OnAnswer, give
 from parkazoo.engine.serial import Serial
 from parkazoo.kazoo_private import (
     Create,
@@ -577,10 +577,7 @@ class ThreadMember:
             request, reply = taken
             with self.lock:
                 answer = self.model.execute(self.ensemble, request)
-            if isinstance(answer, Exception):
-                reply.set_exception(answer)
-            else:
-                reply.set(answer)
+            give(reply, answer)
 
     def stop(self) -> None:
         self.requests.put(None)

@@ -10,6 +10,7 @@ from kazoo.exceptions import ConnectionLoss, NoAuthError, NoNodeError, SessionEx
 from kazoo.protocol.states import ZnodeStat
 
 from parkazoo.engine.driver import Driver
+from parkazoo.engine.ports import give
 from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetData
 from parkazoo.protocol.where.places import by_first, directory
 from tests.explore.alone import make_context, make_grown
@@ -92,10 +93,7 @@ class TestReads(unittest.TestCase):
         ):
             with self.subTest(request):
                 result, reply = self.issue(request), self.answer()
-                if isinstance(answer, Exception):
-                    reply.set_exception(answer)
-                else:
-                    reply.set(answer)
+                give(reply, answer)
                 self.assert_over(result, value, count)
 
     def test_not_there(self) -> None:
