@@ -22,10 +22,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     status = 0
     try:
         for page in options.page or pages(ROOT / "docs"):
-            for marker in stale_tables(page):
+            stale = stale_tables(page)
+            for marker in stale:
                 status = int(options.check)
                 print(f"{page}: the table '{marker}' {'is stale' if options.check else 'is made anew'}")
-            if not options.check:
+            if stale and not options.check:
                 page.write_text(renewed(page))
     except (PageError, OSError) as error:
         print(error, file=sys.stderr)
