@@ -146,7 +146,7 @@ TABLE: Mapping[str, Sequence[Row]] = {
     ),
     "a child": (
         Row("exists", lambda: Exists(X, None), GUESS),
-        Row("exists, of another's ephemeral", lambda: Exists(HELD, None), GUESS),
+        Row("exists of another's ephemeral", lambda: Exists(HELD, None), GUESS),
         Row("get", lambda: GetData(X, None), GUESS),
         Row("get with a watch", lambda: GetData(X, watch), GUESS),
         Row("ensure_path", lambda: Presence(X, None), TOGETHER),
@@ -155,8 +155,8 @@ TABLE: Mapping[str, Sequence[Row]] = {
         Row("get_children", lambda: GetChildren(X, None), OF_LEAF),
         Row("sync", lambda: Sync(X), {HOME: PINNED, CHILDREN: LISTED, OTHER: NEXT}),
         Row("create", lambda: create(Y), GUESS),
-        Row("create, numbered", lambda: create(Y, SEQUENCE), GUESS),
-        Row("create, ephemeral", lambda: create(Y, EPHEMERAL), GUESS),
+        Row("numbered create", lambda: create(Y, SEQUENCE), GUESS),
+        Row("ephemeral create", lambda: create(Y, EPHEMERAL), GUESS),
         Row("create with its stat", lambda: Create2(Y, b"", OPEN_ACL_UNSAFE, 0), GUESS),
         Row("delete", lambda: Delete(X, -1), GUESS),
         Row("a transaction", lambda: Transaction([create(Y), Delete(X, -1)]), TOGETHER),
@@ -167,7 +167,7 @@ TABLE: Mapping[str, Sequence[Row]] = {
         Row("exists", lambda: Exists(GONE, None), GUESS),
         Row("exists with a watch", lambda: Exists(GONE, watch), GUESS),
         Row("get", lambda: GetData(GONE, None), GUESS),
-        Row("ensure_path, until it is made", lambda: Presence(GONE, None), TOGETHER),
+        Row("ensure_path until it is made", lambda: Presence(GONE, None), TOGETHER),
         Row("set", lambda: SetData(GONE, b"", -1), GUESS),
         Row("delete", lambda: Delete(GONE, -1), GUESS),
         Row("get_children", lambda: GetChildren(GONE, None), OF_LEAF),
@@ -191,7 +191,7 @@ TABLE: Mapping[str, Sequence[Row]] = {
         ),
         Row("get of a child", lambda: GetData(GONE, None), UNMADE),
         Row(
-            "ensure_path of a child, until it is made",
+            "ensure_path of a child until it is made",
             lambda: Presence(GONE, None),
             {HOME: UNDECIDED, CHILDREN: LISTED, OTHER: GUESSED},
         ),
@@ -215,7 +215,7 @@ TABLE: Mapping[str, Sequence[Row]] = {
         Row("exists", lambda: Exists(D, None), {HOME: EXISTS}),
         Row("exists with a watch", lambda: Exists(D, watch), {HOME: EXISTS}),
         Row("get", lambda: GetData(D, None), {HOME: EXISTS}),
-        Row("ensure_path, until it is made", lambda: Presence(D, None), {HOME: EXISTS}),
+        Row("ensure_path until it is made", lambda: Presence(D, None), {HOME: EXISTS}),
         Row("get_children", lambda: GetChildren(D, None), {HOME: EXISTS, CHILDREN: LAGS, OTHER: GUESSED}),
         Row("create", lambda: create(D), {HOME: DATA}),
         Row("create of a child", lambda: create(Y), {HOME: EXISTS, CHILDREN: LISTED, OTHER: GUESSED}),
@@ -326,6 +326,7 @@ class TestOutages(unittest.TestCase):
         lines = [HEAD, "|---|---|---|---|"]
         for of, rows in TABLE.items():
             lines.append(f"| **{of}** | | | |")
+            alike: dict[str, list[str]] = {}  # the operations by their cells
             for row in rows:
                 cells = {away: cell(of, row, away) for away in (HOME, CHILDREN, OTHER)}
                 with self.subTest(of, operation=row.operation):
@@ -333,7 +334,8 @@ class TestOutages(unittest.TestCase):
                     self.assertEqual(needed, {*row.why}, f"a reason is missing, or not needed: {cells}")
                 numbers = {away: f" [{REASONS.index(why) + 1}]" for away, why in row.why.items()}
                 told = " | ".join(each + numbers.get(away, "") for away, each in cells.items())
-                lines.append(f"| {row.operation} | {told} |")
+                alike.setdefault(told, []).append(row.operation)
+            lines += [f"| {', '.join(operations)} | {told} |" for told, operations in alike.items()]
         lines += ["", *(f"{number}. {reason}" for number, reason in enumerate(REASONS, 1))]
         table = "\n".join(lines)
         before, _, rest = DOCUMENT.read_text().partition(BEGIN)
