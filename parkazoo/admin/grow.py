@@ -1,4 +1,4 @@
-"""Ensembles that a map gains, and that it gives up again before a directory is there."""
+"""Adds ensembles to a map, and takes them out again before they have a directory."""
 
 from __future__ import annotations
 
@@ -37,28 +37,30 @@ def grow_map(
     timeout_s: float = TIMEOUT_S,
     **client_options: Any,
 ) -> ClusterMap:
-    """Add empty ensembles to the map, to which new directories go from then on; return the map.
+    """Adds empty ensembles to the map; new directories go there from then on. Returns the map.
 
-    The new servers are asked, and get what the protocol needs. Then a map is published that names them. Its form
-    rises to ``grown``, step by step, as all clients follow; that is waited for. An epoch that gives the ensembles
-    their weights comes with that form, or in one more map if the form was ``grown`` already. It may be repeated,
-    interrupted anywhere, and run by several at once.
+    It verifies the new servers, makes the znodes there that the protocol needs, and publishes a map that names
+    them. Then it raises the map's form to ``grown``, step by step, and waits for all clients at each step. With
+    that form comes an epoch with the new weights; if the form was ``grown`` already, in one more map. A call may
+    be interrupted anywhere, by a lost connection too; the next call goes on from there. Several may run at
+    once.
 
     :param hosts: servers of any ensembles of the cluster.
-    :param ensembles: hosts (``"h:p,h:p"``) by name, of the new ones. Without any the form alone rises.
-    :param weights: of the new ensembles, by name; 1 for one that is not named.
-    :param yes: let the form rise, for good, though no ensemble comes.
-    :param dry_run: write nothing; return the map that there would be. Whether the new servers of one ensemble
-        share their data is not verified then: that takes a write.
-    :param strangers_gone: no plain kazoo program uses the znodes any more, and no client that could not register:
-        do not ask the servers who is connected.
-    :param tell: called after each step with what was done.
-    :param on_wait: called twice a second while clients have not followed; by a dry run once, with all clients, if
-        any would be waited for.
+    :param ensembles: hosts (``"h:p,h:p"``) of the new ensembles, by name. Without any, only the form rises.
+    :param weights: of the new ensembles, by name; 1 by default.
+    :param yes: confirms that the form rises, for good, although no ensemble comes.
+    :param dry_run: writes nothing, and returns the map that a call would publish. It cannot verify whether the new
+        servers of one ensemble share their data, because that takes a write.
+    :param strangers_gone: confirms that no plain kazoo program uses the znodes any more, nor a client that could
+        not register; the servers are not asked for their connections.
+    :param tell: called after each step, with a sentence about it.
+    :param on_wait: called twice a second with the clients that have not followed; by a dry run once, with all
+        clients for which a call would wait.
+    :param timeout_s: seconds to wait for the connections, and for each answer.
     :param client_options: as for `init_map`.
-    :raises UnconfirmedError: the form alone would rise, and `yes` does not say so.
-    :raises ClusterMapError: the map cannot gain ensembles, a server is not as it must be, an ensemble cannot be
-        reached, or a copy cannot be written. It says what to do.
+    :raises UnconfirmedError: only the form would rise, and `yes` is not set.
+    :raises ClusterMapError: the map cannot gain ensembles, a server is unfit or unreachable, or a copy cannot be
+        written. The text has the remedy.
     """
     weights = weights or {}
     _verify_arguments(ensembles, weights)
@@ -96,19 +98,19 @@ def grow_map(
 def abort_growth(
     hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
 ) -> tuple[str, ...]:
-    """Take the ensembles out of the map that no epoch names; return what was done. Arguments as for `grow_map`.
+    """Takes ensembles that no epoch names out of the map. Arguments as for `grow_map`.
 
-    They may be away. What was made on them stays there. A map of form ``tolerant`` becomes ``plain`` again;
-    a higher form stays.
+    They may be away; their znodes stay. A map of form ``tolerant`` becomes ``plain`` again, a higher form stays.
 
-    :raises ClusterMapError: there is none, and it says what holds them; or as `change_hosts`.
+    :returns: a sentence for each step.
+    :raises ClusterMapError: no ensemble can be taken out, for the reason in the text; or as `change_hosts`.
     """
     options = {**client_options, "auth_data": list(auth)}
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     unused: dict[str, None] = {}
 
     def give_up(before: ClusterMap) -> ClusterMap:
-        """In one map, which goes to the ensembles that stay: the others may be away."""
+        """Changes form and ensembles in one map. Only ensembles that stay get it: the others may be away."""
         unused.update(dict.fromkeys(before.unused))
         _verify_without_directories(before, options, timeout_s)
         is_tolerant = before.form is Form.TOLERANT
@@ -129,7 +131,7 @@ def abort_growth(
 
 
 def _why_not(cluster_map: ClusterMap) -> str:
-    """Why no command takes back what a map has."""
+    """Returns the reason why no command can abort the growth of a map."""
     if cluster_map.form is Form.PLAIN:
         return "no change has begun"
     if cluster_map.form is Form.GUARDED:
@@ -152,7 +154,7 @@ def _verify_arguments(ensembles: Mapping[str, str], weights: Mapping[str, int]) 
 
 
 def _verify_growable(cluster_map: ClusterMap, ensembles: Mapping[str, str], weights: Mapping[str, int]) -> None:
-    """The map can gain ensembles, and those of them that it has are the same."""
+    """Raises ClusterMapError if the map cannot gain the ensembles, or has another one of such a name."""
     if not ensembles and len(cluster_map.placement) == 1:
         raise ClusterMapError("the map has one ensemble: give at least one new one")
     for name, servers in ensembles.items():
@@ -169,7 +171,7 @@ def _verify_growable(cluster_map: ClusterMap, ensembles: Mapping[str, str], weig
 
 
 def _verify_weights(cluster_map: ClusterMap, ensembles: Mapping[str, str], weights: Mapping[str, int]) -> None:
-    """Those that have one have this one; another command may have given it."""
+    """Raises ClusterMapError if an ensemble has another weight, perhaps from another command."""
     newest = cluster_map.epochs[-1].weights
     for name in ensembles:
         if name in newest and weights.get(name, newest[name]) != newest[name]:
@@ -192,7 +194,7 @@ def _with_weights(before: ClusterMap, ensembles: Mapping[str, str], weights: Map
 
 
 def without_unused(before: ClusterMap) -> ClusterMap:
-    """The next map, without the ensembles that no epoch names; this one if there are none."""
+    """Returns the next map, without the ensembles that no epoch names; the same map if there is none."""
     unused = before.unused
     if not unused:
         return before
@@ -210,7 +212,7 @@ def without_unused(before: ClusterMap) -> ClusterMap:
 
 
 def _verify_servers(known: ClusterMap, wanted: ClusterMap, rise: Rise) -> None:
-    """Raise unless the servers of the ensembles that are to come are as they must be."""
+    """Raises ClusterMapError unless the new servers are empty, reachable, distinct and of no other cluster."""
     with _connected(wanted, rise) as clients:
         new = {name: client for name, client in clients.items() if name not in known.ensembles}
         first = Contents.read(clients[known.bootstrap])
@@ -225,7 +227,7 @@ def _verify_servers(known: ClusterMap, wanted: ClusterMap, rise: Rise) -> None:
 
 
 def _prepare(known: ClusterMap, wanted: ClusterMap, rise: Rise) -> None:
-    """Make what the protocol needs on the ensembles that are to come."""
+    """Makes the protocol's znodes and the identity on the new ensembles."""
     with _connected(wanted, rise) as clients:
         new = {name: client for name, client in clients.items() if name not in known.ensembles}
         alone = clients if len(known.placement) == 1 else {}  # it has had no need of mirrors
@@ -238,7 +240,10 @@ def _prepare(known: ClusterMap, wanted: ClusterMap, rise: Rise) -> None:
 
 @contextmanager
 def _connected(wanted: ClusterMap, rise: Rise) -> Iterator[Mapping[str, AdminClient]]:
-    """Yield a client for each ensemble, by name."""
+    """Yields a client for each ensemble, by name.
+
+    :raises ClusterMapError: an ensemble is unreachable.
+    """
     with connect_to(wanted.ensembles, rise.options, rise.timeout_s, gives_up=True) as (clients, absent):
         if absent:
             raise ClusterMapError(f"the map is not changed: {unreachable(absent)}")
@@ -246,7 +251,7 @@ def _connected(wanted: ClusterMap, rise: Rise) -> Iterator[Mapping[str, AdminCli
 
 
 def _verify_empty(client: AdminClient, state: Contents) -> None:
-    """Nothing is there but what an earlier attempt has made."""
+    """Raises ClusterMapError if the ensemble has znodes beside those of an earlier attempt."""
     found = [f"/{name}" for name in client.children("/") if f"/{name}" not in {"/zookeeper", ROOT}]
     if found := sorted(path for path in found if not path.startswith(f"/{PROBE}")):
         more = ", ..." if len(found) > SHOWN else ""
@@ -261,7 +266,7 @@ def _verify_empty(client: AdminClient, state: Contents) -> None:
 
 
 def _verify_new(client: AdminClient, state: Contents, known: ClusterMap) -> None:
-    """It is no other ensemble than the one that had its name, if one had: clients may still be connected there."""
+    """Raises ClusterMapError if another ensemble may have had the name: clients may still be connected there."""
     if client.name in known.retired and (state.record is None or state.map is None):
         raise ClusterMapError(
             f"`parkazoo map abort` has taken an ensemble {client.name} out of this map, and {client} cannot prove "
@@ -271,9 +276,9 @@ def _verify_new(client: AdminClient, state: Contents, known: ClusterMap) -> None
 
 
 def _verify_without_directories(before: ClusterMap, options: Options, timeout_s: float) -> None:
-    """None of those that no epoch names has children of a directory, as far as they can be asked.
+    """Raises ClusterMapError if a reachable ensemble that no epoch names has children of a directory.
 
-    If one has, a map whose epochs named it was lost.
+    Then a map whose epochs named it was lost.
     """
     with connect_to({name: before.ensembles[name] for name in before.unused}, options, timeout_s) as (clients, _):
         for name, client in clients.items():

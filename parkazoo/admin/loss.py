@@ -1,4 +1,4 @@
-"""What was on ensembles that have lost their data."""
+"""Finds the ensembles that have lost their data, and what the other ensembles know of it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LOSSES_SHOWN = 20
 
 
 class Loss(NamedTuple):
-    """What was on ensembles that have lost their data, so far as the others know; users' paths, sorted.
+    """Names the data of ensembles that have lost it, as far as the others know; users' paths, sorted.
 
-    :param ensembles: their names.
+    :param ensembles: the names of the ensembles.
     :param childless: directories whose children were there.
-    :param homeless: directories that were there themselves, and whose children are on another ensemble.
-    :param hidden: how many znodes could not be looked at, for want of a right.
+    :param homeless: directories whose home was there, with children on another ensemble.
+    :param hidden: the number of znodes that the identity may not read.
     """
 
     ensembles: tuple[str, ...]
@@ -50,11 +50,11 @@ def _shorten(paths: Sequence[str]) -> str:
 
 
 def find_lost(cluster_map: ClusterMap, states: Mapping[str, Contents], is_made: bool) -> list[str]:
-    """The ensembles that have lost their data.
+    """Returns the ensembles that have lost their data.
 
-    All are made and marked before the map is published, and there is a draft until then. So if there is a map, or
-    no draft and yet a mark, what is missing has been there. A draft beside a copy of the map, or beside children
-    of directories, is of a map that is being made again.
+    `map init` marks all ensembles before it publishes the map, and has a draft until then. So if there is a map,
+    or a mark without a draft, missing parts are lost. A draft beside a copy of the map, or beside children of
+    directories, belongs to a map that is made again.
     """
     was_at_work = any(state.map is not None or state.has_mirrors for state in states.values())
     is_begun = states[cluster_map.bootstrap].draft is not None and not was_at_work
@@ -66,7 +66,7 @@ def find_lost(cluster_map: ClusterMap, states: Mapping[str, Contents], is_made: 
 def verify_given_up(
     cluster_map: ClusterMap, states: Mapping[str, Contents], loss: Loss, replaced: Collection[str], is_made: bool
 ) -> None:
-    """Every ensemble that has lost its data is to be replaced, and can be."""
+    """Raises ClusterMapError if an ensemble has lost its data and is not to be replaced, or cannot be."""
     if kept := [name for name in loss.ensembles if name not in replaced]:
         lost = " and ".join(f"ensemble {name} ({states[name].hosts})" for name in kept)
         told = f"the data of this cluster on {lost} is lost"
@@ -85,7 +85,7 @@ def verify_given_up(
 
 
 def _no_map(cluster_map: ClusterMap, states: Mapping[str, Contents]) -> str:
-    """What the other ensembles say, where the bootstrap ensemble has no map: a copy says more than a mark."""
+    """Returns what the others prove if the bootstrap ensemble has no map: a copy proves more than a mark."""
     first = cluster_map.bootstrap
     told = f"no cluster map at {MAP} on ensemble {first} ({states[first].hosts}), "
     if copies := [name for name in cluster_map.names if states[name].map is not None]:
@@ -102,7 +102,7 @@ def _no_map(cluster_map: ClusterMap, states: Mapping[str, Contents]) -> str:
 
 
 def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Sequence[str]) -> Loss:
-    """What the ensembles know of those that have lost their data; reads every znode."""
+    """Returns what the ensembles know of those that have lost their data. Reads every znode."""
     places = Places(cluster_map.make_placement())
     mirrors = {name: set(clients[name].children(MIRRORS)) for name in lost}
     childless: set[str] = set()

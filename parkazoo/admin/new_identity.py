@@ -1,4 +1,4 @@
-"""A copy of a cluster's data, made a cluster of its own: another id, and the addresses of its own servers."""
+"""Makes a copy of a cluster's data a cluster of its own, with another id and the addresses of its servers."""
 
 from __future__ import annotations
 
@@ -28,17 +28,21 @@ def give_new_identity(
     timeout_s: float = TIMEOUT_S,
     **client_options: Any,
 ) -> ClusterMap:
-    """Make a cluster of its own of a copy of another one's data; return its map.
+    """Makes a copy of a cluster's data a cluster of its own. Returns its map.
 
-    It uses no servers but those that it is given. Ensemble by ensemble, in one transaction each, the identity and
-    the map get a new id, and the map these addresses. The id follows from the old one and the addresses, so it may
-    be repeated and interrupted anywhere: until it has ended, clients refuse what is half done.
+    It connects to the given servers alone. One transaction on each ensemble gives identity and map a new id, and
+    the map these addresses. The id follows from the old id and the addresses, so a call may be interrupted and
+    repeated. After a lost connection some ensembles may have the new id; until a repeated call has ended, clients
+    refuse the copy.
 
     :param ensembles: hosts (``"h:p,h:p"``) of the copy, by name, for each ensemble of the map.
-    :param tell: called after each step with what was done; never, if the map names these servers already.
-    :param auth: identities as ``(scheme, credential)``. :param client_options: as for `init_map`.
+    :param tell: called after each ensemble, with a sentence about it; never, if the map names these servers
+        already.
+    :param auth: identities as ``(scheme, credential)``.
+    :param timeout_s: seconds to wait for the connections, and for each answer.
+    :param client_options: as for `init_map`.
     :raises ClusterMapError: the map names one of these servers, they are not a copy of all its ensembles, or one
-        cannot be reached. It says what to do.
+        is unreachable. The text has the remedy.
     """
     given = _verified(ensembles)
     with connect_to(given, {**client_options, "auth_data": list(auth)}, timeout_s) as (clients, absent):
@@ -68,7 +72,7 @@ def _read_map(client: AdminClient) -> ClusterMap | None:
 
 
 def _plan(given: Mapping[str, str], maps: Mapping[str, ClusterMap | None]) -> tuple[ClusterMap, ClusterMap]:
-    """The newest map of the original, and the copy's own.
+    """Returns the newest map of the original, and the copy's own.
 
     :raises ClusterMapError: these are not all ensembles of one copy.
     """
@@ -96,7 +100,7 @@ def _plan(given: Mapping[str, str], maps: Mapping[str, ClusterMap | None]) -> tu
 
 
 def _was_given(cluster: str) -> bool:
-    """Whether a copy got this id here: a UUID of version 5. Those that `map init` makes have version 4."""
+    """Returns whether a copy got this id here: a UUID of version 5. `map init` makes UUIDs of version 4."""
     try:
         return uuid.UUID(cluster).version == 5
     except ValueError:
@@ -104,13 +108,13 @@ def _was_given(cluster: str) -> bool:
 
 
 def _names(known: ClusterMap, given: Mapping[str, str]) -> bool:
-    """Whether the map's servers are these."""
+    """Returns whether the map names exactly these servers."""
     sides = [{name: {*parse_hosts(each)} for name, each in side.items()} for side in (known.ensembles, given)]
     return sides[0] == sides[1]
 
 
 def _verify_apart(original: ClusterMap, given: Mapping[str, str]) -> None:
-    """None of the servers given is one of the original's, by name or by IP address."""
+    """Raises ClusterMapError if a given server is one of the original's, by name or by IP address."""
     named = {each: server for server in _servers(original.ensembles) for each in _spellings(server)}
     for server in _servers(given):
         for each in _spellings(server) & named.keys():
@@ -134,7 +138,7 @@ def _spellings(server: Server) -> set[Server]:
 
 
 def _verify_client(client: AdminClient, original: ClusterMap, own: ClusterMap) -> None:
-    """It has the ensemble's data, and nobody works there, as on the original: by whatever address it is given."""
+    """Raises ClusterMapError if the server lacks the ensemble's data, or if clients work there."""
     record = client.read(ENSEMBLE)
     if record is None:
         raise ClusterMapError(f"{client} is no copy of ensemble {client.name}: {ENSEMBLE} is missing there")
@@ -150,7 +154,7 @@ def _verify_client(client: AdminClient, original: ClusterMap, own: ClusterMap) -
 
 
 def _write(client: AdminClient, own: ClusterMap) -> bool:
-    """The map and the identity, together; False if they are there."""
+    """Writes map and identity in one transaction. Returns False if both are there already."""
     current, record = client.read_with_version(MAP), client.read_with_version(ENSEMBLE)
     assert record is not None
     if current is not None and current[0] == own.to_json() and is_identity(record[0], own, client.name):

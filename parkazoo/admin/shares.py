@@ -1,4 +1,4 @@
-"""Where new directories go: weights and rules, each change of them an epoch of a map of form GROWN."""
+"""Changes where new directories go: weights and rules. Each change is an epoch of a map of form GROWN."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def change_weights(
     timeout_s: float = TIMEOUT_S,
     **client_options: Any,
 ) -> ClusterMap:
-    """Give ensembles other shares of the new directories; return the map. What is there stays where it is.
+    """Gives ensembles other shares of the new directories. Existing directories stay. Returns the map.
 
-    The first change of weights or rules has the form of the map rise, as `grow_map` does. It may be repeated,
-    interrupted anywhere, and run by several at once.
+    The first change of weights or rules raises the map's form, as `grow_map` does. A call may be repeated or
+    interrupted anywhere, and several may run at once. After a lost connection the next call goes on.
 
     :param hosts: servers of any ensembles of the cluster.
-    :param weights: by name, 0 to 100; 0 drains: no new directory goes there. One that is not named keeps its own.
-    :param yes: let the form rise, for good.
-    :param dry_run: write nothing; return the map that there would be.
-    :param strangers_gone: as for `grow_map`; and so are `tell`, `on_wait` and `client_options`.
-    :raises UnconfirmedError: the form would rise, and `yes` does not say so.
-    :raises ClusterMapError: all, or all that a rule names, would have weight 0; or as `change_hosts` and
+    :param weights: by name, 0 to 100; with 0 no new directory goes there. An ensemble without one keeps its own.
+    :param yes: confirms that the form rises, for good.
+    :param dry_run: writes nothing, and returns the map that a call would publish.
+    :param strangers_gone: as for `grow_map`, like `tell`, `on_wait`, `timeout_s` and `client_options`.
+    :raises UnconfirmedError: the form would rise, and `yes` is not set.
+    :raises ClusterMapError: all ensembles, or all that a rule names, would have weight 0; or as `change_hosts` and
         `grow_map`.
     """
     with arguments_alone():
@@ -71,10 +71,12 @@ def add_rule(
     timeout_s: float = TIMEOUT_S,
     **client_options: Any,
 ) -> ClusterMap:
-    """Have a rule decide where new directories go at and below its prefix. Arguments as for `change_weights`.
+    """Adds a rule that decides where new directories at and below its prefix go. Returns the map.
+
+    Arguments as for `change_weights`.
 
     :raises UnconfirmedError: as `change_weights`.
-    :raises ClusterMapError: the rule cannot be, there is another one for its prefix; or as `change_weights`.
+    :raises ClusterMapError: the rule is impossible, or its prefix has another one; or as `change_weights`.
     """
     with arguments_alone():
         Epoch(1, dict.fromkeys(rule.on, 1) or {"": 1}, (rule,))  # it verifies the rule, but for the names
@@ -107,10 +109,9 @@ def remove_rule(
     timeout_s: float = TIMEOUT_S,
     **client_options: Any,
 ) -> ClusterMap:
-    """Have no rule for this prefix any more. Arguments as for `change_weights`.
+    """Removes the rule for a prefix. Arguments as for `change_weights`. Returns the map.
 
-    :raises ClusterMapError: none of the newest epochs, which the map still has, has such a rule; or as
-        `change_hosts`.
+    :raises ClusterMapError: no epoch that the map still has names such a rule; or as `change_hosts`.
     """
 
     is_known = False
@@ -135,7 +136,7 @@ def remove_rule(
 
 
 def describe_rule(rule: Rule) -> str:
-    """As "together, on b or c"."""
+    """Returns a rule in words: "together, on b or c"."""
     which = f"on {' or '.join(rule.on)}" if rule.on else "on any ensemble"
     return f"{'together' if rule.together else 'apart'}, {which}"
 
@@ -143,11 +144,11 @@ def describe_rule(rule: Rule) -> str:
 def count_left(
     hosts: str, name: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
 ) -> int | None:
-    """How many directories have their mirror on an ensemble; None if it cannot be reached.
+    """Returns the number of directories with a mirror on an ensemble; None if the ensemble is unreachable.
 
-    Arguments as for `init_map`. Those whose children are below their home are not among them.
+    Arguments as for `init_map`. Native directories do not count.
 
-    :raises ClusterMapError: as `read_map`; there is no such ensemble.
+    :raises ClusterMapError: as `read_map`, or there is no such ensemble.
     """
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     verify_names([name], known)
@@ -161,7 +162,7 @@ def count_left(
 
 def _change(known: ClusterMap, change: Change, rise: Rise) -> ClusterMap:
     def verify(before: ClusterMap) -> ClusterMap:
-        """Before the form begins to rise: by the map that is published, not by an old copy of it."""
+        """Verifies the change by the published map, not by an old copy, before the form begins to rise."""
         if before.form is not Form.GROWN and is_changed(before, change):
             verify_size(before, change(as_grown(before)))
             rise.verify_ready(before, before)
