@@ -28,7 +28,7 @@ test: .venv/has-dev
 	@.venv/bin/python -m tests -j 2
 
 quick: .venv/has-dev
-	@.venv/bin/python -m tests -j 2 protocol slice
+	@.venv/bin/python -m tests -j 2 pure slice
 
 faults: .venv/has-dev
 	@.venv/bin/python -m tests.faults $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(GROW),--grow)

@@ -3,7 +3,7 @@
 The package's requirements pin kazoo's minor version for the sake of this file. It has two parts: names that
 can be imported, and, in CLIENT_ATTRIBUTES, CONNECTION_ATTRIBUTES and HANDLER_ATTRIBUTES, attributes that are
 read, replaced or overridden on KazooClient, ConnectionHandler and handlers;
-tests/protocol/test_kazoo_private.py checks that kazoo still has each of them.
+tests/repository/test_kazoo_private.py checks that kazoo still has each of them.
 """
 
 from kazoo.exceptions import RolledBackError, RuntimeInconsistency

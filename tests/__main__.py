@@ -39,6 +39,10 @@ STOLEN = 0.1  # of the CPU time of a test: it failed, but proves little
 MOST_AGAIN = 20
 MEMORY = Path("/dev/shm")
 MEMORY_NEEDED = 4 << 30  # bytes
+# What needs no server. Each room has the tests of the folder of parkazoo/ of its name; "repository" has those of
+# the rules of the code, of the pages and of what runs the tests.
+ROOMS = ("protocol", "engine", "wire", "structures", "admin", "repository")
+PURE = tuple(f"tests/{room}/test_*.py" for room in ROOMS)
 CLIENT = ("tests/live/test_client_*.py",)
 FAULTS = ("tests/faults/test_*.py", "tests/faults/judges/test_*.py")
 SUITE = ("tests/kazoo_suite/suite.py",)
@@ -68,7 +72,7 @@ class Part:
 
 
 PARTS = {
-    "protocol": Part("no server", ("tests/protocol/test_*.py",), has_servers=False),
+    "pure": Part("no server", PURE, has_servers=False),
     "explore": Part(
         "production clients in every order of answers", ("tests/explore/test_*.py",), has_servers=False
     ),

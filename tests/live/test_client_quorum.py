@@ -11,8 +11,8 @@ from kazoo.protocol.states import KazooState
 
 from parkazoo.kazoo_private import Connect
 from parkazoo.local import HOST, LocalCluster, LocalServer
+from tests.fakes.conversation import framed
 from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
-from tests.protocol.conversation import framed
 
 ENSEMBLES = 2
 MANY = 200

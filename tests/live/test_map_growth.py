@@ -15,10 +15,10 @@ from parkazoo.admin.make import make_identity, make_structure
 from parkazoo.fsck import check
 from parkazoo.protocol.placement import MAP
 from parkazoo.protocol.registration import format_session
+from tests.fakes.client import with_more
 from tests.handlers import make_handler
 from tests.live.map_case import MapCase, check_but_strangers, other_spelling, run_command
 from tests.live.world import Seen, wait_until
-from tests.protocol.by_hand import with_more
 
 
 class GrowthTest(MapCase):

@@ -13,6 +13,7 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CloseInstance, Create, SetData
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.wire.own_read import CONFIG
+from tests.fakes.conversation import PASSWORD, SESSION, STAT, answer, connect_answer, data_answer
 from tests.live.test_wire_connect import (
     CONNECTED,
     CONNECTING,
@@ -25,7 +26,6 @@ from tests.live.test_wire_connect import (
     register,
 )
 from tests.live.world import DEADLINE_S, wait_until
-from tests.protocol.conversation import PASSWORD, SESSION, STAT, answer, connect_answer, data_answer
 
 OTHER_SESSION = 0x07E12
 

@@ -33,8 +33,8 @@ from parkazoo.wire.link import READ_BYTES, EndedByServer, Link
 from parkazoo.wire.loop import READ
 from parkazoo.wire.report import ConnectionReport
 from tests.explore.client import Result
+from tests.fakes.conversation import STAT, answer, auth_answer, connect_answer, data_answer, event, framed
 from tests.live.bare import Clock, Emptied, HandLoop, Owner, make_member
-from tests.protocol.conversation import STAT, answer, auth_answer, connect_answer, data_answer, event, framed
 
 SESSION_S = 9.0
 READ_S = 6.0

@@ -14,6 +14,7 @@ from parkazoo.kazoo_private import CloseInstance, GetData
 from parkazoo.protocol.cluster_map import parse_hosts
 from parkazoo.wire import move as move_module
 from tests.explore.client import Result
+from tests.fakes.conversation import SESSION, event
 from tests.live.test_wire_connect import (
     CONNECTED,
     CONNECTING,
@@ -27,7 +28,6 @@ from tests.live.test_wire_connect import (
     reply_to,
 )
 from tests.live.world import DEADLINE_S, Seen, sockets, wait_until
-from tests.protocol.conversation import SESSION, event
 
 EXPIRED = KeeperState.EXPIRED_SESSION
 NOWHERE = "127.0.0.1:1"

@@ -11,6 +11,7 @@ from kazoo.protocol.states import KeeperState
 
 from parkazoo.kazoo_private import CloseInstance
 from parkazoo.wire import move as move_module
+from tests.fakes.conversation import connect_answer, data_answer
 from tests.live.test_wire_connect import (
     CONNECTED,
     CONNECTING,
@@ -22,7 +23,6 @@ from tests.live.test_wire_connect import (
 )
 from tests.live.test_wire_move import NOWHERE, MoveTest, answering_later
 from tests.live.world import DEADLINE_S, Seen, wait_until
-from tests.protocol.conversation import connect_answer, data_answer
 
 
 class TestFailures(MoveTest):

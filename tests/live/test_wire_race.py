@@ -18,6 +18,7 @@ from parkazoo.wire import race as race_module
 from parkazoo.wire.attempt import ConnectAttempt, Steps, connect
 from parkazoo.wire.handler import ThreadingHandler
 from parkazoo.wire.rounds import Backoff
+from tests.fakes.conversation import PASSWORD, SESSION
 from tests.live.bare import LONG_S
 from tests.live.test_wire_connect import (
     CONNECTED,
@@ -34,7 +35,6 @@ from tests.live.test_wire_connect import (
     swallowing,
 )
 from tests.live.world import DEADLINE_S, sockets, wait_until
-from tests.protocol.conversation import PASSWORD, SESSION
 
 SOON_S, SLOW_S = 0.001, 0.3
 NO_PAUSE = mock.patch.object(Backoff, "next_delay_s", side_effect=AssertionError("a pause"))

@@ -19,6 +19,7 @@ from parkazoo.wire.handshake import Address
 from parkazoo.wire.loop import READ, WRITE
 from parkazoo.wire.race import PATIENCE_GROWTH, PATIENCE_S, STAGGER_S
 from parkazoo.wire.rounds import FAILED_S, MOST_DELAY_S, Rounds
+from tests.fakes.conversation import PASSWORD, SESSION, connect_answer
 from tests.live.bare import Clock, HandLoop, Owner, make_member
 from tests.live.test_wire_connect import (
     CONNECTED,
@@ -33,7 +34,6 @@ from tests.live.test_wire_connect import (
 )
 from tests.live.test_wire_race import AttemptsTest
 from tests.live.world import DEADLINE_S, sockets, wait_until
-from tests.protocol.conversation import PASSWORD, SESSION, connect_answer
 
 EXPIRED = KeeperState.EXPIRED_SESSION
 TIMED = (race_module, rounds_module, link_module)

@@ -12,7 +12,7 @@ from kazoo.exceptions import ConnectionLoss, NoAuthError, NoNodeError
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.atlas import name_in, newer_of, read_copy
 from parkazoo.protocol.cluster_map import ClusterMap
-from tests.protocol.by_hand import with_more
+from tests.fakes.client import with_more
 
 KNOWN = ClusterMap("test", {"a": "h:1", "b": "h:2", "c": "h:3"}, ("a", "b", "c"), "a", epoch=3)
 

@@ -16,8 +16,8 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.atlas import newer_of
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import BYTES_KEPT, EPOCHS_KEPT, Epoch, Form, Rule
+from tests.arbitrary import JSON, PATH, TEXT, fuzzed
 from tests.protocol.map_documents import GOOD, OTHER_VALUES, ReadCase, encoded
-from tests.protocol.test_fuzz import JSON, PATH, TEXT, fuzzed
 
 PLAIN = ClusterMap("5d3c", {"a": "h1:1", "b": "h2:1"}, ("a", "b"), "a")
 FIRST = GOOD["epochs"][0]

@@ -1,27 +1,16 @@
-"""Whatever is read from outside: arbitrary maps, paths, hosts, passwords and options raise what is documented.
-
-PARKAZOO_FUZZ is the number of examples of each test, drawn anew each time; without it, a few and always the same.
-"""
+"""Whatever clients read: arbitrary maps, pins, paths, hosts and client ids raise what is documented."""
 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import unittest
-from pathlib import Path
 from typing import Any
 
-import typer
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from kazoo.exceptions import BadArgumentsError, KazooException, NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from parkazoo.admin.agreement import plan_map
-from parkazoo.admin.identity import encode_identity, is_identity
-from parkazoo.cli.map_commands import _read_plan
-from parkazoo.cli.options import connection_options, normalised, parse_ensembles
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import (
     Create,
@@ -36,18 +25,13 @@ from parkazoo.kazoo_private import (
     SetData,
     Sync,
     Transaction,
-    normpath,
 )
 from parkazoo.protocol import cluster_map
 from parkazoo.protocol.client_id import pack_sessions, unpack_sessions
-from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, parse_hosts
+from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
 from parkazoo.protocol.pin import Pin, decode_pin
 from parkazoo.protocol.placement import (
-    DONE,
-    FENCES,
     MIRRORS,
-    PIN,
-    ROOT,
     Placement,
     escape,
     is_reserved,
@@ -55,35 +39,12 @@ from parkazoo.protocol.placement import (
     unescape,
 )
 from parkazoo.protocol.server_list import parse_config
+from tests.arbitrary import ANY_PATH, JSON, PATH, TEXT, fuzzed
 from tests.explore.alone import must, prepared
 from tests.explore.client import Client
 
-FEW = 150
-EXAMPLES = os.environ.get("PARKAZOO_FUZZ")
-settings.register_profile(
-    "fuzz",
-    max_examples=int(EXAMPLES or FEW),
-    derandomize=not EXAMPLES,
-    database=None,
-    deadline=None,  # a slow machine is no defect
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-fuzzed = settings.get_profile("fuzz")
-
-ENSEMBLES = st.integers(1, 5)
 NAMES = st.from_regex(cluster_map.NAME, fullmatch=True)
-ANY_TEXT = st.text(st.characters(), max_size=40)  # surrogates too, which have no UTF-8
-OURS = st.sampled_from([ROOT, MIRRORS, FENCES, DONE, PIN, "%2F", "%25", "%", "/", ".", "..", "zookeeper", "a"])
-TEXT = st.lists(st.one_of(ANY_TEXT, OURS), max_size=6).map("".join)
-NAME = TEXT.map(lambda text: text.replace("/", "")).filter(lambda name: name not in ("", ".", ".."))
-ANY_PATH = st.lists(NAME, max_size=5).map(lambda names: "/" + "/".join(names))
-PATH = ANY_PATH.filter(lambda path: path.isprintable() or path.encode("utf-8", "ignore").decode() == path)
-JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXT),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXT, inner, max_size=4)),
-    max_leaves=5,
-)
+ENSEMBLES = st.integers(1, 5)
 MAP = ClusterMap("test", {"a": "h1:2181,h2:2181", "b": "[::1]:2181", "c": "h3:1"}, ("a", "b"), "c")
 VALID = json.loads(MAP.to_json())
 SERVER_PARTS = (
@@ -179,13 +140,6 @@ class TestMap(unittest.TestCase):
         is_name = isinstance(on, str) and cluster_map.NAME.fullmatch(on)
         self.assertEqual(decode_pin(data), Pin(1, 2, on) if is_name else None)
 
-    @given(st.binary())
-    @fuzzed
-    def test_record_of_an_ensemble(self, data: bytes) -> None:
-        self.assertFalse(is_identity(data, MAP, "a"))
-        self.assertTrue(describe_record(data))
-        self.assertTrue(is_identity(encode_identity(MAP, "a"), MAP, "a"))
-
 
 class TestHosts(unittest.TestCase):
     @given(st.one_of(TEXT, st.text("h1:,.[] -_0fé", max_size=30)))
@@ -205,16 +159,6 @@ class TestHosts(unittest.TestCase):
         if found is not None:
             self.assertGreaterEqual(found.version, 0)
             self.assertEqual(parse_hosts(format_hosts(found.servers)), found.servers)
-
-    @given(TEXT, st.dictionaries(TEXT, st.one_of(TEXT, st.sampled_from(["h:1", "h:1,g:2", "i:3"]))))
-    @fuzzed
-    def test_plan(self, bootstrap: str, ensembles: dict[str, str]) -> None:
-        for each in (bootstrap, "h:1", "j:9"):
-            try:
-                made = plan_map(each, ensembles)
-            except ClusterMapError:
-                continue
-            self.assertEqual(ClusterMap.from_json(made.to_json()), made)
 
 
 class TestPaths(unittest.TestCase):
@@ -291,44 +235,5 @@ class TestClientIds(unittest.TestCase):
         unpack_sessions(bytes(packed[: data.draw(st.integers(0, len(packed)))]))
 
 
-class TestCommand(unittest.TestCase):
-    @given(TEXT)
-    @fuzzed
-    def test_where(self, path: str) -> None:
-        try:
-            znode = normalised(path)
-        except ClusterMapError:
-            return
-        self.assertEqual(normpath(znode), znode)
-        self.assertFalse(is_reserved(znode))
-
-    @given(st.lists(st.one_of(TEXT, st.just("digest:u:p")), max_size=3))
-    @fuzzed
-    def test_auth(self, options: list[str]) -> None:
-        try:
-            found = connection_options(options, 1.0, None, None, None)
-        except typer.BadParameter as error:
-            self.assertNotIn("digest:u:p", str(error))
-            return
-        self.assertEqual([f"{scheme}:{credential}" for scheme, credential in found["auth"]], options)
-
-    @given(st.lists(st.one_of(TEXT, st.sampled_from(["a=h:1", "b=h:2", "="])), max_size=4))
-    @fuzzed
-    def test_ensembles(self, options: list[str]) -> None:
-        try:
-            ensembles = parse_ensembles("--ensemble ", options)
-            plan_map("h:1", ensembles)
-        except (typer.BadParameter, ClusterMapError):
-            pass
-
-    @given(st.one_of(st.binary(), JSON.map(lambda value: json.dumps(value).encode())))
-    @fuzzed
-    def test_file(self, data: bytes) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, "plan.json")
-            file.write_bytes(data)
-            try:
-                bootstrap, ensembles = _read_plan(file)
-                plan_map(bootstrap, ensembles)
-            except ClusterMapError:
-                pass
+if __name__ == "__main__":
+    unittest.main()

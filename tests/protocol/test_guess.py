@@ -15,7 +15,7 @@ from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form, Rule
 from parkazoo.protocol.guess import Guess
 from parkazoo.protocol.rendezvous import rendezvous
-from tests.protocol.test_fuzz import PATH, fuzzed
+from tests.arbitrary import PATH, fuzzed
 
 NAMES = ("a", "b", "c", "d")
 MAP = ClusterMap("5d3c", {name: f"{name}:1" for name in NAMES}, NAMES, "b", form=Form.GROWN, weights={"d": 0})

@@ -1,6 +1,6 @@
 """How many Python functions of engine and protocol one operation calls: counts, which no other load disturbs.
 
-``python -m tests.protocol.test_calls_counted`` prints the table.
+``python -m tests.engine.test_calls_counted`` prints the table.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ from kazoo.protocol.states import KeeperState
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.client_id import pack_sessions, unpack_sessions
 from parkazoo.protocol.placement import ENSEMBLE
-from tests.protocol.by_hand import Client
-from tests.protocol.member_by_hand import CONNECT_S, PASSWORD, SESSION_TIMEOUT_S
-from tests.protocol.test_session import CONNECTED, EXPIRED, SessionTest
+from tests.engine.test_session import CONNECTED, EXPIRED, SessionTest
+from tests.fakes.client import Client
+from tests.fakes.member import CONNECT_S, PASSWORD, SESSION_TIMEOUT_S
 
 CONNECTING = KeeperState.CONNECTING
 

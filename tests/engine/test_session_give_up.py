@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.protocol.by_hand import Client
-from tests.protocol.member_by_hand import CONNECT_S, SESSION_TIMEOUT_S
-from tests.protocol.test_session import CONNECTED, EXPIRED
-from tests.protocol.test_session_states import CONNECTING, NEW_LIFE, StatesTest
+from tests.engine.test_session import CONNECTED, EXPIRED
+from tests.engine.test_session_states import CONNECTING, NEW_LIFE, StatesTest
+from tests.fakes.client import Client
+from tests.fakes.member import CONNECT_S, SESSION_TIMEOUT_S
 
 
 class TestGiveUp(StatesTest):

@@ -1,6 +1,6 @@
 """Whatever a server says, and in whatever parts it comes: the same answers, and one clear end.
 
-PARKAZOO_FUZZ is the number of examples of each test, as in test_fuzz.py.
+PARKAZOO_FUZZ is the number of examples of each test, as in tests/arbitrary.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from parkazoo.kazoo_private import (
     int_struct,
 )
 from parkazoo.wire.exchange import ENDED, XID_MAX
-from tests.protocol.conversation import (
+from tests.arbitrary import fuzzed
+from tests.fakes.conversation import (
     AUTH,
     LOG,
     PATH,
@@ -43,7 +44,6 @@ from tests.protocol.conversation import (
     data_answer,
     framed,
 )
-from tests.protocol.test_fuzz import fuzzed
 
 REQUESTS: tuple[Any, ...] = (
     GetData("/a", None), Exists("/a", print), Create("/a", b"", [], 0), Delete("/a", -1), SetData("/a", b"", -1),

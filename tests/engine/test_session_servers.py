@@ -9,9 +9,9 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 
 from parkazoo.protocol.placement import MAP
 from parkazoo.protocol.registration import decode_registration, registration_path
-from tests.protocol.by_hand import Client
-from tests.protocol.member_by_hand import CONFIG, CONNECT_S
-from tests.protocol.test_session import SessionTest
+from tests.engine.test_session import SessionTest
+from tests.fakes.client import Client
+from tests.fakes.member import CONFIG, CONNECT_S
 
 MANY = 100_000
 

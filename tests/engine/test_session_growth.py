@@ -18,11 +18,11 @@ from parkazoo.protocol.registration import (
     format_session,
     registration_path,
 )
+from tests.engine.test_session import CONNECTED, EXPIRED, SessionTest
+from tests.engine.test_session_servers import config
 from tests.explore.client import Result
-from tests.protocol.by_hand import Client
-from tests.protocol.member_by_hand import CONFIG, CONNECT_S, PASSWORD, SESSION_TIMEOUT_S, STAT, Ensemble
-from tests.protocol.test_session import CONNECTED, EXPIRED, SessionTest
-from tests.protocol.test_session_servers import config
+from tests.fakes.client import Client
+from tests.fakes.member import CONFIG, CONNECT_S, PASSWORD, SESSION_TIMEOUT_S, STAT, Ensemble
 
 CONNECTING = KeeperState.CONNECTING
 

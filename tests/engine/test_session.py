@@ -14,8 +14,8 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from tests.explore.client import Result
-from tests.protocol.by_hand import Client
-from tests.protocol.member_by_hand import CONNECT_S, SESSION_TIMEOUT_S, STAT
+from tests.fakes.client import Client
+from tests.fakes.member import CONNECT_S, SESSION_TIMEOUT_S, STAT
 
 CONNECTED, CLOSED = KeeperState.CONNECTED, KeeperState.CLOSED
 EXPIRED, AUTH_FAILED = KeeperState.EXPIRED_SESSION, KeeperState.AUTH_FAILED

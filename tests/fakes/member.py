@@ -19,7 +19,7 @@ from parkazoo.protocol.holdings import leaves_watch
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.server_list import Server
 from parkazoo.protocol.states import CLOSED_ERRORS
-from tests.protocol.runtime_by_hand import Runtime, Timer
+from tests.fakes.runtime import Runtime, Timer
 
 CONNECT_S = 1.0  # an attempt to connect
 SESSION_TIMEOUT_S = 10.0

@@ -16,10 +16,10 @@ from parkazoo.engine.rewatching import AT_ONCE
 from parkazoo.kazoo_private import Exists, GetChildren
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import MAP
+from tests.engine.test_session_growth import GrowthTest
 from tests.explore.client import Result
-from tests.protocol.by_hand import Client
-from tests.protocol.member_by_hand import CONNECT_S, SESSION_TIMEOUT_S, STAT, Ensemble
-from tests.protocol.test_session_growth import GrowthTest
+from tests.fakes.client import Client
+from tests.fakes.member import CONNECT_S, SESSION_TIMEOUT_S, STAT, Ensemble
 
 LIMIT_S = (MOST_POLLS + 1) * POLL_S
 

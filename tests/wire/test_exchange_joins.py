@@ -9,7 +9,7 @@ from unittest import mock
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from parkazoo.kazoo_private import Create, Delete, GetData
-from tests.protocol.conversation import LOG, PATH, Conversation, answer, connect_answer, data_answer, framed
+from tests.fakes.conversation import LOG, PATH, Conversation, answer, connect_answer, data_answer, framed
 
 
 class TestQuestions(unittest.TestCase):

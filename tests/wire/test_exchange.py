@@ -46,7 +46,7 @@ from parkazoo.wire.exchange import (
 )
 from parkazoo.wire.frames import REQUEST, Frames
 from parkazoo.wire.sizes import DEFAULT_LIMIT, TIMES
-from tests.protocol.conversation import (
+from tests.fakes.conversation import (
     AUTH,
     LOG,
     PASSWORD,

@@ -9,7 +9,7 @@ from kazoo.exceptions import ConnectionDropped
 
 from parkazoo.kazoo_private import GetData
 from parkazoo.wire.exchange import DRAINING, MOST_HANDSHAKE_BYTES, OPEN, TABLE
-from tests.protocol.conversation import PATH, Conversation, connect_answer, data_answer, event
+from tests.fakes.conversation import PATH, Conversation, connect_answer, data_answer, event
 
 
 class TestPause(unittest.TestCase):

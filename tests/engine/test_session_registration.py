@@ -6,10 +6,10 @@ from kazoo.protocol.states import KeeperState
 
 from parkazoo.kazoo_private import Create, SetData
 from parkazoo.protocol.registration import decode_registration, parse_session, registration_path
-from tests.protocol.by_hand import Client
-from tests.protocol.member_by_hand import CONNECT_S, PASSWORD, SESSION_TIMEOUT_S, STAT
-from tests.protocol.test_session import CONNECTED, SessionTest
-from tests.protocol.test_session_growth import GrowthTest
+from tests.engine.test_session import CONNECTED, SessionTest
+from tests.engine.test_session_growth import GrowthTest
+from tests.fakes.client import Client
+from tests.fakes.member import CONNECT_S, PASSWORD, SESSION_TIMEOUT_S, STAT
 
 CONNECTING = KeeperState.CONNECTING
 

@@ -8,9 +8,9 @@ from kazoo.exceptions import ConnectionLoss, SessionExpiredError
 from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 
 from parkazoo.protocol.order import children
-from tests.protocol.by_hand import Client
-from tests.protocol.member_by_hand import CONNECT_S, SESSION_TIMEOUT_S
-from tests.protocol.test_session import AUTH_FAILED, CLOSED, CONNECTED, EXPIRED, SessionTest
+from tests.engine.test_session import AUTH_FAILED, CLOSED, CONNECTED, EXPIRED, SessionTest
+from tests.fakes.client import Client
+from tests.fakes.member import CONNECT_S, SESSION_TIMEOUT_S
 
 CONNECTING = KeeperState.CONNECTING
 NEW_LIFE = [CONNECTING, EXPIRED, CONNECTING, CONNECTED]

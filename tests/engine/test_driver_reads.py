@@ -13,10 +13,10 @@ from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import give
 from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetData
 from parkazoo.protocol.where.places import by_first, directory
+from tests.engine.test_driver import PLACEMENT, FailingMember, create
 from tests.explore.alone import make_context, make_grown
 from tests.explore.client import Result
 from tests.explore.scenario import Knows
-from tests.protocol.test_driver import PLACEMENT, FailingMember, create
 
 D, X = "/d", "/d/x"
 LEAF = ZnodeStat(5, 5, 1, 1, 0, 0, 0, 0, 1, 0, 5)

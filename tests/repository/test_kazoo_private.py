@@ -9,7 +9,7 @@ from kazoo.client import KazooClient
 from kazoo.protocol.connection import ConnectionHandler
 
 from parkazoo import kazoo_private
-from tests.protocol.test_layering import PACKAGE
+from tests.repository.test_layering import PACKAGE
 
 DOCUMENTED = {  # modules of kazoo that its reference documents
     "kazoo.client",

@@ -14,8 +14,8 @@ from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.registration import encode_registration, registration_path
-from tests.protocol.member_by_hand import SESSION_TIMEOUT_S, Ensemble, Member
-from tests.protocol.runtime_by_hand import Runtime
+from tests.fakes.member import SESSION_TIMEOUT_S, Ensemble, Member
+from tests.fakes.runtime import Runtime
 
 
 def with_more(cluster_map: ClusterMap, **hosts: str) -> ClusterMap:

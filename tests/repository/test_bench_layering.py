@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import bench
-from tests.protocol.test_layering import imports, is_in
-from tests.protocol.test_layering import modules as modules_of_parkazoo
+from tests.repository.test_layering import imports, is_in
+from tests.repository.test_layering import modules as modules_of_parkazoo
 
 BASE = (
     "bench.bare_requests",

@@ -80,7 +80,7 @@ class TestLeft(unittest.TestCase):
 
 class TestCount(unittest.TestCase):
     def test_chosen_ones(self) -> None:
-        self.assertEqual(count_tests(["protocol"], ["test_progress."]), {"protocol": 5})
+        self.assertEqual(count_tests(["pure"], ["test_progress."]), {"pure": 5})
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ from parkazoo.kazoo_private import Create, Delete, GetData
 from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.registration import encode_registration, registration_path
+from tests.engine.test_session_growth import GrowthTest
 from tests.explore.client import Result
-from tests.protocol.by_hand import Client
-from tests.protocol.member_by_hand import CONNECT_S, STAT, Ensemble
-from tests.protocol.test_session_growth import GrowthTest
+from tests.fakes.client import Client
+from tests.fakes.member import CONNECT_S, STAT, Ensemble
 
 
 class Refusing(Ensemble):
