@@ -301,7 +301,7 @@ class ParKazooClient(DefersWrites, Sharing):
                 f"{self._close_timeout_s:.0f} seconds"
             )
 
-    def registration(self, session: int, client: int, epoch: int) -> Request:
+    def registration(self, session: int, client: int, epoch: int) -> Create:
         """See :meth:`parkazoo.engine.ports.Client.registration`."""
         if self._since[0] != client:
             self._since = client, datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -14,10 +14,9 @@ from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
 from parkazoo.engine.ports import Reply
-from parkazoo.kazoo_private import Create, prefix_root
+from parkazoo.kazoo_private import Create, Create2, prefix_root
 from parkazoo.protocol.placement import above, split
 from parkazoo.protocol.presence import Presence
-from parkazoo.protocol.steps import Request
 
 
 def prefixed(chroot: str, path: str, trailing: bool = False) -> str:
@@ -75,7 +74,7 @@ class Creation(Unchrooted):
 
     __slots__ = ("_makes_above", "_request")
 
-    def __init__(self, client: Any, request: Request, reply: Reply, *, makes_above: bool = False) -> None:
+    def __init__(self, client: Any, request: Create | Create2, reply: Reply, *, makes_above: bool = False) -> None:
         self._client = client
         self._request = request
         self._makes_above = makes_above

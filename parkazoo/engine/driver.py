@@ -19,7 +19,7 @@ from parkazoo.protocol.chain import ChainedBatch
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.holdings import leaves_watch
-from parkazoo.protocol.ops.brief import beginning, first_of
+from parkazoo.protocol.ops.brief import Brief, beginning, first_of
 from parkazoo.protocol.ops.watched import look
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
 from parkazoo.protocol.placement import shown
@@ -42,7 +42,7 @@ class _Run(Turn):
         self,
         driver: Driver,
         plan: Plan,
-        request: Request,
+        request: object,
         reply: Reply | None,
         operation: Operation[Any] | None = None,
         order: Order[_Run] | None = None,
@@ -68,16 +68,16 @@ class _Run(Turn):
         if lasting is not None and self.claims:
             self._driver.leave(self, with_prefixes(lasting))
 
-    def set(self, value: Any = None) -> None:
+    def set(self, value: object = None) -> None:
         self.advance([value])
 
     def set_exception(self, exception: Exception) -> None:
         self.advance([exception])
 
-    def advance(self, answers: Any) -> None:
+    def advance(self, answers: list[Any] | None) -> None:
         """Give the generator the answers to its last steps, None to begin, and send its next ones."""
         try:
-            steps = self._generator.send(answers)
+            steps = self._generator.send(answers)  # type: ignore[arg-type]  # None begins it
         except StopIteration as stop:
             if self._reply is not None:
                 self._reply.set(stop.value)
@@ -124,7 +124,7 @@ class Driver:
         self,
         context: Context,
         members: Sequence[RequestPort],
-        make_lock: Callable[[], AbstractContextManager[Any]],
+        make_lock: Callable[[], AbstractContextManager[object]],
         unchroot: Callable[[str], str] = str,
     ) -> None:
         self.unchroot = unchroot
@@ -191,8 +191,9 @@ class Driver:
             self._call_in_turn(request, reply)
             return
         context = self.context
+        brief: Brief = request  # type: ignore[assignment]  # BRIEF has the types of these
         try:
-            first = first_of(context, request)
+            first = first_of(context, brief)
         except ValueError as no_place:  # a path that has no UTF-8
             if reply is not None:
                 reply.set_exception(no_place)
@@ -204,9 +205,9 @@ class Driver:
         if not may_start:
             self._call_in_turn(request, reply)
             return
-        answer = ReadReply(self, order, context, request, reply, first)
+        answer = ReadReply(self, order, context, brief, reply, first)
         if physical is None:
-            self.run_brief(beginning(context, request), request, answer, order, mode)
+            self.run_brief(beginning(context, brief), request, answer, order, mode)
         else:
             self.members[d.home.ensemble].submit(physical, answer)
 
@@ -222,7 +223,9 @@ class Driver:
                 reply.set_exception(error)
             return
         # Not above: an exception of a signal handler must reach the caller if something may be claimed.
-        may_start = lasting and request.type not in SEVERAL and self._claim_trust(run, request.path, lasting)
+        may_start = (
+            lasting and request.type not in SEVERAL and self._claim_trust(run, request.path, lasting)  # type: ignore[attr-defined]  # what lasts is of it
+        )
         if not may_start and (lasting is None or lasting or self.order):
             try:
                 run.claims = dict(with_prefixes(plan.claims(self.context, request)))
@@ -254,7 +257,7 @@ class Driver:
             self._serial(*(run.start for run in ready), *idle)
 
     def run_brief(
-        self, operation: Operation[Any], request: Request, reply: Reply, order: Order[_Run], mode: int
+        self, operation: Operation[Any], request: object, reply: Reply, order: Order[_Run], mode: int
     ) -> None:
         """Run a get or set, or the rest of one, that has claimed what it needs, or needs nothing."""
         if mode:
@@ -266,7 +269,7 @@ class Driver:
         self,
         operation: Operation[Any],
         reply: Reply,
-        request: Request | None = None,
+        request: object = None,
         order: Order[_Run] | None = None,
     ) -> None:
         """Run a generator, without a claim.
@@ -285,9 +288,7 @@ class Driver:
             order.hold()
         self._run_held(look(context, watch), reply, watch, order)  # in place of a request: it is to be left again
 
-    def _run_held(
-        self, operation: Operation[Any], reply: Reply, request: Request | None, order: Order[_Run]
-    ) -> None:
+    def _run_held(self, operation: Operation[Any], reply: Reply, request: object, order: Order[_Run]) -> None:
         _Run(self, OTHER, request, FreeReply(self, order, reply), operation, order).advance(None)
 
     def let_go(self, order: Order[_Run]) -> None:
@@ -295,12 +296,12 @@ class Driver:
         with self._lock:
             order.let_go()
 
-    def told(self, error: Exception, request: Request | None) -> Exception:
+    def told(self, error: Exception, request: object) -> Exception:
         """An error as the user hears it: about the paths of the request, whichever znode a step was about."""
         asked = self._named(request)
         return renamed(error, asked) if asked else error
 
-    def _named(self, request: Request | None) -> str:
+    def _named(self, request: object) -> str:
         """The user's paths in a request; some of them if there are many."""
         operations: Any = getattr(request, "operations", (request,))
         paths = [*dict.fromkeys(each.path for each in operations if hasattr(each, "path"))]

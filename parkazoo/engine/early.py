@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Generic, TypeVar
 
 from parkazoo.engine.ports import Reply
 from parkazoo.protocol.steps import Request
 
-Call = Callable[[Request, Reply | None], None]
+RequestT = TypeVar("RequestT", bound=Request)
 
 
-class Early:
+class Early(Generic[RequestT]):
     """Keeps requests in their order until it may pass them on. Any thread may call.
 
     :param refusal: why none is kept any more; None as long as they are.
     """
 
-    def __init__(self, lock: AbstractContextManager[Any], refusal: Callable[[], Exception | None]) -> None:
+    def __init__(self, lock: AbstractContextManager[object], refusal: Callable[[], Exception | None]) -> None:
         self._lock = lock
         self._refusal = refusal
-        self._kept: list[tuple[Request, Reply | None]] = []
-        self._pass_on: Call | None = None
+        self._kept: list[tuple[RequestT, Reply | None]] = []
+        self._pass_on: Callable[[RequestT, Reply | None], None] | None = None
 
     @property
     def is_open(self) -> bool:
         return self._pass_on is not None
 
-    def call(self, request: Request, reply: Reply | None) -> None:
+    def call(self, request: RequestT, reply: Reply | None) -> None:
         error: Exception | None = None
         with self._lock:
             pass_on = self._pass_on
@@ -40,7 +40,7 @@ class Early:
         elif reply is not None and error is not None:
             reply.set_exception(error)
 
-    def open(self, pass_on: Call) -> None:
+    def open(self, pass_on: Callable[[RequestT, Reply | None], None]) -> None:
         """Pass on what has been kept, and from then on all calls."""
         while True:
             with self._lock:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
 
-from parkazoo.engine.early import Call, Early
+from parkazoo.engine.early import Early
 from parkazoo.engine.ports import Reply
 from parkazoo.protocol.steps import Request
 
@@ -24,14 +23,14 @@ class Gate:
 
     def __init__(
         self,
-        pass_on: Call,
-        make_lock: Callable[[], AbstractContextManager[Any]],
+        pass_on: Callable[[Request, Reply | None], None],
+        make_lock: Callable[[], AbstractContextManager[object]],
         refusal: Callable[[], Exception | None],
     ) -> None:
         self._pass_on = pass_on
         self._make_lock = make_lock
         self._refusal = refusal
-        self._kept: Early | None = None  # while it is shut
+        self._kept: Early[Request] | None = None  # while it is shut
         self._inside: deque[None] = deque()
 
     def call(self, request: Request, reply: Reply | None) -> None:

@@ -18,7 +18,7 @@ class Gather:
     __slots__ = ("_advance", "_answers", "_is_enough", "_lock", "_missing")
 
     def __init__(
-        self, steps: tuple[Step, ...], lock: AbstractContextManager[Any], advance: Callable[[list[Any]], None]
+        self, steps: tuple[Step, ...], lock: AbstractContextManager[object], advance: Callable[[list[Any]], None]
     ) -> None:
         self._is_enough = steps.is_enough if isinstance(steps, Either) else None
         self._answers: list[Any] = [NoAnswerYet()] * len(steps) if self._is_enough else [None] * len(steps)

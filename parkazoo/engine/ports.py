@@ -12,9 +12,11 @@ from typing import Any, Protocol, TypeVar
 
 from kazoo.protocol.states import WatchedEvent
 
+from parkazoo.kazoo_private import Create
 from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.server_list import Server
-from parkazoo.protocol.steps import Request
+from parkazoo.protocol.steps import WireRequest
+from parkazoo.types.znodes import Watch
 
 
 class Reply(Protocol):
@@ -79,13 +81,13 @@ class RequestPort(Protocol):
     def session_id(self) -> int:
         """Of its ZooKeeper session; 0 while it has none."""
 
-    def submit(self, request: Request, reply: Reply | None) -> None:
+    def submit(self, request: WireRequest, reply: Reply | None) -> None:
         """Queue a request, in order, without blocking; `reply` takes the answer on any thread, perhaps at once."""
 
-    def forget_watch(self, path: str, watch: Any) -> bool:
+    def forget_watch(self, path: str, watch: Watch) -> bool:
         """On the loop: take a watch on a physical path out of the tables; False if it is not there."""
 
-    def data_watches(self) -> list[tuple[str, Any]]:
+    def data_watches(self) -> list[tuple[str, Watch]]:
         """The watches on data and on existence, with the physical paths."""
 
 
@@ -182,7 +184,7 @@ class Owner(Protocol[MemberT_contra]):
         :returns: why not. :class:`OtherSession`: the next attempt goes on with another session.
         """
 
-    def registration(self, member: MemberT_contra, session: int) -> Request:
+    def registration(self, member: MemberT_contra, session: int) -> Create:
         """The request by which a session registers. A session that can write sends it before any other."""
 
     def unready(self) -> Exception | None:
@@ -259,14 +261,14 @@ class Runtime(Protocol):
     def call_later(self, delay_s: float, call: Callable[[], None]) -> Timer:
         """On the loop: make a call on it, after that time."""
 
-    def deliver(self, watch: Callable[[WatchedEvent], Any], event: WatchedEvent) -> None:
+    def deliver(self, watch: Watch, event: WatchedEvent) -> None:
         """On the loop: have a watch called with an event.
 
         A :class:`DirectoryWatch` is called at once. The user's watches are called elsewhere, one at a time, in
         order; watches of recipes need not wait for them.
         """
 
-    def make_lock(self) -> AbstractContextManager[Any]:
+    def make_lock(self) -> AbstractContextManager[object]:
         """A lock that is held for a moment at a time, never across a call out of the engine."""
 
     def new_mark(self) -> str:
@@ -299,7 +301,7 @@ class Client(Protocol):
     def describe_hosts(self) -> str:
         """The hosts to begin with as ``"h:p,h:p"``."""
 
-    def registration(self, session: int, client: int, epoch: int) -> Request:
+    def registration(self, session: int, client: int, epoch: int) -> Create:
         """The request by which a session registers.
 
         :param client: the client's id.

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, Generic
+from typing import Generic
 
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import KeeperState
 
 from parkazoo.engine.ports import Client, MemberT, OnAnswer, Runtime
-from parkazoo.kazoo_private import SetData
+from parkazoo.kazoo_private import Create, SetData
 from parkazoo.protocol.registration import registration_path
 from parkazoo.protocol.standing import Standing
-from parkazoo.protocol.steps import Request
 
 
 class Registering(Generic[MemberT]):
@@ -38,7 +37,7 @@ class Registering(Generic[MemberT]):
         """The client is another one from now on."""
         self.number = self._runtime.new_number()
 
-    def make(self, member: MemberT, session: int, is_one: bool) -> Request:
+    def make(self, member: MemberT, session: int, is_one: bool) -> Create:
         """Make the request by which a member's new session registers.
 
         :param is_one: there has never been more than one ensemble.
@@ -48,7 +47,7 @@ class Registering(Generic[MemberT]):
             self.number = session  # so it stays if there are more
         return self._request(session, is_one)
 
-    def _request(self, session: int, is_one: bool) -> Request:
+    def _request(self, session: int, is_one: bool) -> Create:
         return self._client.registration(session, session if is_one else self.number, self.epoch)
 
     def acknowledge(self, epoch: int, members: Iterable[MemberT], is_one: bool) -> None:
@@ -65,14 +64,14 @@ class Registering(Generic[MemberT]):
             registered = OnAnswer(partial(self._have_registered, member, epoch, create))
             member.submit(SetData(create.path, create.data, -1), registered)
 
-    def _have_registered(self, member: MemberT, epoch: int, create: Request | None, answer: Any) -> None:
+    def _have_registered(self, member: MemberT, epoch: int, create: Create | None, answer: object) -> None:
         """:param create: of a registration that may be missing, because there was no place for it once."""
         if not isinstance(answer, Exception):  # else again, when it is connected again
             self._registered[member] = epoch
         elif create is not None and isinstance(answer, NoNodeError) and self._is_at_work(member, create):
             member.submit(create, OnAnswer(partial(self._have_registered, member, epoch, None)))
 
-    def _is_at_work(self, member: MemberT, registration: Request) -> bool:
+    def _is_at_work(self, member: MemberT, registration: Create) -> bool:
         """Whether the session of a registration is still the member's, so that it owns the ephemeral."""
         is_connected = self._standing[member] == KeeperState.CONNECTED
         return is_connected and registration.path == registration_path(member.session_id)

@@ -8,22 +8,22 @@ from kazoo.exceptions import NoNodeError
 
 from parkazoo.engine.ports import Reply
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.ops.brief import First, is_whole, rest_of
+from parkazoo.protocol.ops.brief import Brief, First, is_whole, rest_of
 from parkazoo.protocol.order import Order
 from parkazoo.protocol.placement import CERTAIN
-from parkazoo.protocol.steps import Operation, Request
+from parkazoo.protocol.steps import Operation
 
 
 class Running(Protocol):
     """A driver. The order in which an operation has begun goes with it to its end."""
 
     def run_brief(
-        self, operation: Operation[Any], request: Request, reply: Reply, order: Any, mode: int
+        self, operation: Operation[Any], request: object, reply: Reply, order: Any, mode: int
     ) -> None: ...
 
     def release_node(self, path: str, order: Order[Any], mode: int) -> None: ...
 
-    def told(self, error: Exception, request: Request) -> Exception: ...
+    def told(self, error: Exception, request: object) -> Exception: ...
 
     def let_go(self, order: Order[Any]) -> None: ...
 
@@ -38,7 +38,7 @@ class ReadReply:
         driver: Running,
         order: Order[Any],
         context: Context,
-        request: Request,
+        request: Brief,
         reply: Reply | None,
         first: First,
     ) -> None:

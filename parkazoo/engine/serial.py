@@ -6,7 +6,6 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
 
 log = logging.getLogger(__name__)
 
@@ -14,7 +13,7 @@ log = logging.getLogger(__name__)
 class Serial:
     """Makes calls one at a time, in order, on the thread that came first. It never blocks, nor recurses."""
 
-    def __init__(self, lock: AbstractContextManager[Any]) -> None:
+    def __init__(self, lock: AbstractContextManager[object]) -> None:
         self._lock = lock
         self._calls: deque[Callable[[], None]] = deque()
         self._is_busy = False

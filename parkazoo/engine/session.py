@@ -20,7 +20,7 @@ from parkazoo.engine.registering import Registering
 from parkazoo.engine.roster import Roster
 from parkazoo.engine.total import TotalDriver
 from parkazoo.engine.watching import Watching
-from parkazoo.kazoo_private import CONNECTION_DROP
+from parkazoo.kazoo_private import CONNECTION_DROP, Create
 from parkazoo.protocol.client_id import SessionId, pack_sessions
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.epochs import Form
@@ -78,7 +78,7 @@ class Session(Generic[MemberT]):
         self._when_over: deque[Callable[[], None]] = deque()
         self._active = 0  # members whose connection has not ended
         self._patience: Timer | None = None  # while the client is suspended
-        self._early = Early(runtime.make_lock(), self.refusal)
+        self._early: Early[Request] = Early(runtime.make_lock(), self.refusal)
         self.call = self._early.call
 
     @property
@@ -287,7 +287,7 @@ class Session(Generic[MemberT]):
         """See :meth:`parkazoo.engine.ports.Owner.recognize`."""
         return self.roster.recognize(member, record, copy, server)
 
-    def registration(self, member: MemberT, session: int) -> Request:
+    def registration(self, member: MemberT, session: int) -> Create:
         """See :meth:`parkazoo.engine.ports.Owner.registration`."""
         return self.registering.make(member, session, self.roster.has_stayed_one)
 

@@ -23,7 +23,8 @@ from parkazoo.protocol.heard import Guard, Heard
 from parkazoo.protocol.lane import ALONE, lane_of
 from parkazoo.protocol.once import Once
 from parkazoo.protocol.past import CATCH_UP
-from parkazoo.protocol.steps import Request
+from parkazoo.protocol.steps import Request, WireRequest
+from parkazoo.types.znodes import Watch
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class TotalDriver(Driver):
         self,
         context: Context,
         members: Sequence[RequestPort],
-        make_lock: Callable[[], AbstractContextManager[Any]],
+        make_lock: Callable[[], AbstractContextManager[object]],
         unchroot: Callable[[str], str] = str,
     ) -> None:
         self._heard = Heard(make_lock())
@@ -209,13 +210,13 @@ class _Port:
     def session_id(self) -> int:
         return self._member.session_id
 
-    def forget_watch(self, path: str, watch: Any) -> bool:
+    def forget_watch(self, path: str, watch: Watch) -> bool:
         return self._member.forget_watch(path, watch)
 
-    def data_watches(self) -> list[tuple[str, Any]]:
+    def data_watches(self) -> list[tuple[str, Watch]]:
         return self._member.data_watches()
 
-    def submit(self, request: Request, reply: Reply | None) -> None:
+    def submit(self, request: WireRequest, reply: Reply | None) -> None:
         kind = request.type
         if kind == Auth.type:
             self._member.submit(request, reply)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
 
 from parkazoo.engine.early import Early
 from parkazoo.engine.ports import Reply, RequestPort
 from parkazoo.kazoo_private import Auth
-from parkazoo.protocol.steps import Request
+from parkazoo.protocol.steps import WireRequest
+from parkazoo.types.znodes import Watch
 
 
 class Unjoined:
@@ -24,14 +24,14 @@ class Unjoined:
 
     def __init__(
         self,
-        lock: AbstractContextManager[Any],
+        lock: AbstractContextManager[object],
         refusal: Callable[[], Exception | None],
         join: Callable[[], None],
     ) -> None:
-        self._early = Early(lock, refusal)
+        self._early: Early[WireRequest] = Early(lock, refusal)
         self._join = join
 
-    def submit(self, request: Request, reply: Reply | None) -> None:
+    def submit(self, request: WireRequest, reply: Reply | None) -> None:
         if request.type == Auth.type and not self._early.is_open:  # each connection begins with all credentials
             if reply is not None:
                 reply.set(True)
@@ -39,11 +39,11 @@ class Unjoined:
         self._early.call(request, reply)
         self._join()
 
-    def forget_watch(self, path: str, watch: Any) -> bool:
+    def forget_watch(self, path: str, watch: Watch) -> bool:
         """There is none."""
         return False
 
-    def data_watches(self) -> list[tuple[str, Any]]:
+    def data_watches(self) -> list[tuple[str, Watch]]:
         """There is none."""
         return []
 

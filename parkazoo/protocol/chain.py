@@ -12,12 +12,13 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import BadVersionError, NoNodeError
+from kazoo.security import ACL
 
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, GetACL, GetData, SetData, Transaction, int_struct
 from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import DEFERRED, ROOT, Place, join
 from parkazoo.protocol.registration import CLIENT, format_session
-from parkazoo.protocol.steps import Operation, Request, ask, commit
+from parkazoo.protocol.steps import Operation, WriteRequest, ask, commit
 
 BASE = "batches"  # in a marker's data
 
@@ -27,7 +28,7 @@ class _Fields(NamedTuple):
     version: int
     data: bytes
     guard: str | None
-    writes: Sequence[Request]
+    writes: Sequence[WriteRequest]
 
 
 class ChainedBatch(_Fields):
@@ -41,12 +42,12 @@ class ChainedBatch(_Fields):
     type = -14  # of no request of ZooKeeper's
 
     @property
-    def step(self) -> Request:
+    def step(self) -> SetData:
         """The step of the chain, in front of the operations."""
         return SetData(self.marker.path, self.data, self.version)
 
     @property
-    def operations(self) -> list[Request]:
+    def operations(self) -> list[WriteRequest]:
         """What the batch does for its user, as a transaction would have it."""
         return [*([] if self.guard is None else [CheckVersion(self.guard, -1)]), *self.writes]
 
@@ -60,8 +61,7 @@ class ChainStep(Transaction):
     def deserialize(cls, bytes: bytes, offset: int) -> list[Any]:
         """No results if all has been done; otherwise kazoo's list of errors."""
         (kind,) = int_struct.unpack_from(bytes, offset)  # of the first result: all are errors, or none is
-        errors: list[Any] = super().deserialize(bytes, offset) if kind == -1 else []
-        return errors
+        return super().deserialize(bytes, offset) if kind == -1 else []
 
 
 class Landed(NamedTuple):
@@ -80,14 +80,15 @@ class Landed(NamedTuple):
 LANDED = Landed()
 
 
-def make_marker(marker: Place, client: int, acl: Any) -> Operation[bytes]:
+def make_marker(marker: Place, client: int, acl: Sequence[ACL]) -> Operation[bytes]:
     """A lane's first marker; its data. If the answer is lost, the next attempt is to have another name.
 
     Who may make and delete markers is who may do that below ``/parkazoo``.
 
     :param client: the client's id, for people and fsck. :param acl: of the marker.
     """
-    create = _creation(marker.path, client, 0, acl)
+    data = _first_data(client, 0)
+    create = Create(marker.path, data, acl, 0)
     try:
         yield from ask(marker.ensemble, create)
     except NoNodeError:
@@ -95,7 +96,7 @@ def make_marker(marker: Place, client: int, acl: Any) -> Operation[bytes]:
         _, answer = yield (marker.ensemble, Create(DEFERRED, b"", of_root, 0)), (marker.ensemble, create)
         if isinstance(answer, Exception):
             raise answer from None
-    return bytes(create.data)
+    return data
 
 
 class Settled(NamedTuple):
@@ -108,7 +109,7 @@ class Settled(NamedTuple):
     data: bytes
 
 
-def replace_marker(marker: Place, successor: str, client: int, acl: Any) -> Operation[Settled]:
+def replace_marker(marker: Place, successor: str, client: int, acl: Sequence[ACL]) -> Operation[Settled]:
     """How many batches are in; nothing that was sent with this marker can land from then on.
 
     It may be called again, with the same arguments, when an answer was lost.
@@ -130,10 +131,11 @@ def replace_marker(marker: Place, successor: str, client: int, acl: Any) -> Oper
         if isinstance(old, Exception):
             raise old
         count = _base(old[0]) + old[1].version
-        create = _creation(successor, client, count, acl)
-        _, _, error = yield from commit(ensemble, [Delete(path, old[1].version), create])
+        data = _first_data(client, count)
+        writes = Delete(path, old[1].version), Create(successor, data, acl, 0)
+        _, _, error = yield from commit(ensemble, writes)
         if error is None:
-            return Settled(count, create.data)
+            return Settled(count, data)
         if not isinstance(error, (BadVersionError, NoNodeError)):
             raise error
 
@@ -144,9 +146,9 @@ def remove_marker(marker: Place) -> Operation[None]:
         yield from ask(marker.ensemble, Delete(marker.path, -1))
 
 
-def _creation(path: str, client: int, count: int, acl: Any) -> Request:
-    data = json.dumps({CLIENT: format_session(client), BASE: count}).encode()
-    return Create(path, data, acl, 0)
+def _first_data(client: int, count: int) -> bytes:
+    """The data of a marker, which no batch has set yet."""
+    return json.dumps({CLIENT: format_session(client), BASE: count}).encode()
 
 
 def _base(data: bytes) -> int:

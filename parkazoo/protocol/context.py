@@ -21,9 +21,10 @@ from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.past import CATCH_UP, Past
 from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.registration import Owners
-from parkazoo.protocol.steps import Either, Operation, Request, Step
+from parkazoo.protocol.steps import Either, Operation, Question, Step, T
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.protocol.where.places import Places
+from parkazoo.types.znodes import Watch
 
 REFUSED = (BadVersionError, NoAuthError, NoNodeError)  # the answers to CATCH_UP
 BEHIND = (*REFUSED, NotReadOnlyCallError)  # a server that is cut off serves what it has
@@ -53,7 +54,7 @@ class Context:
     places: Places
     names: Sequence[str]
     new_mark: Callable[[], str]
-    watch: Callable[[str, Callable[[Any], Any]], DirectoryWatch]
+    watch: Callable[[str, Watch], DirectoryWatch]
     settle: Callable[[DirectoryWatch, bool], None]
     owners: Owners
     past: Past
@@ -77,7 +78,7 @@ class Context:
 
     # ---- ensembles that are away -----------------------------------------------------------------
 
-    def answered(self, ensemble: int, answer: Any) -> None:
+    def answered(self, ensemble: int, answer: object) -> None:
         """An ensemble has answered a question of where children are; or its connection was lost."""
         if isinstance(answer, ConnectionLoss):
             self.away.add(ensemble)
@@ -123,7 +124,7 @@ class Context:
                 past.caught_up(ensemble, count)
         return answers_behind(answers)
 
-    def ask(self, path: str, ensemble: int, request: Request) -> Operation[Any]:
+    def ask(self, path: str, ensemble: int, request: Question[T]) -> Operation[T]:
         """One read of `path`, as :meth:`read`; returns its answer or raises it."""
         (answer,) = yield from self.read(path, (ensemble, request))
         if isinstance(answer, Exception):

@@ -31,23 +31,24 @@ from parkazoo.protocol.pin import encode_pin
 from parkazoo.protocol.placement import DONE, PIN, Directory
 from parkazoo.protocol.presence import is_proved_by, mirror_is_enough
 from parkazoo.protocol.rights import is_masked, pin_acl
-from parkazoo.protocol.steps import IMPOSSIBLE, Either, Operation, Request, Step, ask, commit
+from parkazoo.protocol.steps import IMPOSSIBLE, Either, Operation, Step, WriteRequest, ask, commit
+from parkazoo.types.znodes import ZnodeStat
 
 ANY_VERSION = -1
-AGAIN = object()  # in place of a result: begin again
+AGAIN: Any = object()  # in place of a result: begin again
 IN_TRANSACTION = "transaction"
 VERSION = re.compile("[0-9]{1,10}")
 UNPROMOTED = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError)  # a promotion is refused
 LOST = (BadVersionError, NotEmptyError)  # a delete's last step, to a concurrent set or a foreign child
 
 
-def make_fence(d: Directory) -> Operation[Any]:
+def make_fence(d: Directory) -> Operation[ZnodeStat]:
     """The fence's stat; it is made if it is not there."""
     (seen,) = yield ((d.mirror.ensemble, Exists(d.fence, None)),)
     return (yield from _stat_of_fence(d, seen))
 
 
-def _stat_of_fence(d: Directory, seen: Any) -> Operation[Any]:
+def _stat_of_fence(d: Directory, seen: ZnodeStat | Exception | None) -> Operation[ZnodeStat]:
     """The fence's stat, from the answer to an Exists."""
     while seen is None:
         yield from _make_fence(d)
@@ -64,7 +65,7 @@ def bump_fence(d: Directory) -> Operation[int]:
     except NoNodeError:
         yield from _make_fence(d)
         return (yield from bump_fence(d))
-    return int(stat.version)
+    return stat.version
 
 
 def _make_fence(d: Directory) -> Operation[None]:
@@ -123,7 +124,7 @@ def _acl_of(d: Directory, known: KnownACL | None, answer: Any) -> Operation[Sequ
 def promote(
     context: Context,
     d: Directory,
-    child: Request | None = None,
+    child: WriteRequest | None = None,
     known: KnownACL | None = None,
     may_be_there: bool = False,
 ) -> Operation[Any]:
@@ -143,7 +144,7 @@ def promote(
 def try_promote(
     context: Context,
     d: Directory,
-    child: Request | None = None,
+    child: WriteRequest | None = None,
     known: KnownACL | None = None,
     may_be_there: bool = False,
     names_mirror: Callable[[], Operation[bool]] | None = None,
@@ -168,7 +169,7 @@ def try_promote(
         expected = yield from _acl_of(d, known, answer)
     except (NoNodeError, NoAuthError):
         # The server may lag. Once it has answered a write, even one that fails, it has caught up.
-        cannot = [Create(d.pin, b"", OPEN_ACL_UNSAFE, 0), CheckVersion(d.pin, IMPOSSIBLE)]
+        cannot: list[WriteRequest] = [Create(d.pin, b"", OPEN_ACL_UNSAFE, 0), CheckVersion(d.pin, IMPOSSIBLE)]
         _, _, error = yield from commit(home, cannot)
         if isinstance(error, NoChildrenForEphemeralsError):
             raise error from None
@@ -210,7 +211,7 @@ def try_promote(
     return AGAIN
 
 
-def _make_at_home(d: Directory, fence: Any, pin: Request, first: Sequence[Request]) -> Operation[Any]:
+def _make_at_home(d: Directory, fence: ZnodeStat, pin: Create, first: Sequence[WriteRequest]) -> Operation[Any]:
     """All at once, on one ensemble. A set_acls that did not see this pin raises the fence: the ACL is the newest.
 
     :raises NodeExistsError: there is a pin, or a mirror.
@@ -233,7 +234,7 @@ def may_delete(d: Directory) -> Operation[bool]:
     :returns: False if the directory has changed meanwhile: begin again.
     :raises NotEmptyError, NoAuthError: it may not.
     """
-    probe = [Delete(d.mirror.path, -1), CheckVersion(d.fence, IMPOSSIBLE)]  # cannot succeed
+    probe: list[WriteRequest] = [Delete(d.mirror.path, -1), CheckVersion(d.fence, IMPOSSIBLE)]  # cannot succeed
     _, _, error = yield from commit(d.mirror.ensemble, probe)
     if isinstance(error, (NotEmptyError, NoAuthError)):
         raise error
@@ -282,12 +283,12 @@ def remove_mirror(d: Directory, mark: str) -> Operation[list[str] | None]:
     fence = yield from bump_fence(d)
     while True:
         try:
-            marks: list[str] = yield from ask(d.home.ensemble, GetChildren(d.pin, None))
+            marks = yield from ask(d.home.ensemble, GetChildren(d.pin, None))
         except NoNodeError:
             return None
         if mark not in marks:
             return None
-        operations = [CheckVersion(d.fence, fence), Delete(d.mirror.path, -1)]
+        operations: list[WriteRequest] = [CheckVersion(d.fence, fence), Delete(d.mirror.path, -1)]
         _, index, error = yield from commit(d.mirror.ensemble, operations)
         if error is None or (index == 1 and isinstance(error, NoNodeError)):
             return marks
@@ -301,7 +302,7 @@ def remove_mirror(d: Directory, mark: str) -> Operation[list[str] | None]:
         fence = (yield from make_fence(d)).version
 
 
-def last_step(d: Directory, marks: Iterable[str], version: int) -> list[Request]:
+def last_step(d: Directory, marks: Iterable[str], version: int) -> list[WriteRequest]:
     """With the mirror gone for good: marks, pin and home, in one multi on the home's ensemble."""
     return [
         *(Delete(d.mark(mark), -1) for mark in marks),

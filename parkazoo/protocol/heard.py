@@ -10,7 +10,6 @@ A count goes up with each answer and each event. Nothing here depends on how man
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any
 
 
 class Guard:
@@ -31,7 +30,7 @@ class Guard:
 class Heard:
     """:param lock: is held while anything changes."""
 
-    def __init__(self, lock: AbstractContextManager[Any]) -> None:
+    def __init__(self, lock: AbstractContextManager[object]) -> None:
         self._lock = lock
         self._guards: dict[int, Guard] = {}
         self._last = -1  # the ensemble that was heard last

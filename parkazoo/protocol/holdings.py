@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from parkazoo.kazoo_private import Create, Create2, Delete, Transaction
 from parkazoo.protocol.ops.creates import EPHEMERAL, SEQUENCE
@@ -12,8 +12,9 @@ from parkazoo.protocol.steps import ExistsForWatch, Request
 
 MOST_PATHS = 1 << 16
 MARKERS = f"{ROOT}/{MARKER}"  # nobody misses them: their session's end is noticed by the write that needs them
-CREATES = (Create.type, Create2.type)
-CHANGING = frozenset((*CREATES, Delete.type, Transaction.type))  # the types of requests that count here
+CHANGING = frozenset(
+    (Create.type, Create2.type, Delete.type, Transaction.type)
+)  # the types of requests that count here
 
 
 class Holdings:
@@ -43,7 +44,7 @@ class Holdings:
 
         :param answer: of a transaction: the results, whose paths are physical. If it failed, all are exceptions.
         """
-        if request.type != Transaction.type:
+        if not isinstance(request, Transaction):
             self._done(request, answer)
         elif answer and not isinstance(answer[0], Exception):
             for operation, result in zip(request.operations, answer, strict=True):
@@ -56,10 +57,9 @@ class Holdings:
                 self._add(None if operation.flags & SEQUENCE else operation.path)
 
     def _done(self, operation: Request, result: Any) -> None:
-        kind = operation.type
         if is_ephemeral(operation):
-            self._add(result if kind == Create.type else result[0])
-        elif kind == Delete.type:
+            self._add(result if isinstance(operation, Create) else result[0])
+        elif isinstance(operation, Delete):
             self._paths.discard(operation.path)
 
     def _add(self, path: str | None) -> None:
@@ -69,9 +69,11 @@ class Holdings:
             self._paths.add(path)
 
 
-def is_ephemeral(request: Request) -> bool:
+def is_ephemeral(request: Request) -> TypeGuard[Create | Create2]:
     """Whether it makes an ephemeral of the user's."""
-    return request.type in CREATES and bool(request.flags & EPHEMERAL) and not request.path.startswith(MARKERS)
+    if not isinstance(request, (Create, Create2)):
+        return False
+    return bool(request.flags & EPHEMERAL) and not request.path.startswith(MARKERS)
 
 
 def leaves_ephemeral(request: Request) -> bool:
@@ -79,10 +81,9 @@ def leaves_ephemeral(request: Request) -> bool:
 
 
 def _operations(request: Request) -> Sequence[Request]:
-    operations: Sequence[Request] = request.operations if request.type == Transaction.type else (request,)
-    return operations
+    return request.operations if isinstance(request, Transaction) else (request,)
 
 
-def leaves_watch(request: Request) -> bool:
+def leaves_watch(request: object) -> bool:
     """Whether it leaves a watch, or is part of what does."""
     return getattr(request, "watcher", None) is not None or isinstance(request, ExistsForWatch)

@@ -16,7 +16,7 @@ from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.once import Once
 from parkazoo.protocol.placement import CERTAIN, GUESS, split
 from parkazoo.protocol.plans import BRIEF, PLANS
-from parkazoo.protocol.steps import Request
+from parkazoo.protocol.steps import PathRequest, Request
 
 ALONE = -1
 CREATES = (Create.type, Create2.type)
@@ -35,16 +35,17 @@ def lane_of(context: Context, request: Request) -> int:
     plan = PLANS.get(kind)
     if plan is None or kind in SEVERAL:
         return ALONE
+    named: PathRequest = request  # type: ignore[assignment]  # as those without a path have gone to ALONE
     if kind in BRIEF:
-        d, above = known(request.path), known(split(request.path)[0])
+        d, above = known(named.path), known(split(named.path)[0])
         asks_children = d.is_decided and not (d.is_native and d.certainty == CERTAIN)
         return ALONE if above.certainty == GUESS or asks_children else d.home.ensemble
     if plan.lasting(context, request) is None:
         return ALONE
-    return known(listed_in(request)).mirror.ensemble
+    return known(listed_in(named)).mirror.ensemble
 
 
-def listed_in(request: Request) -> str:
+def listed_in(request: PathRequest) -> str:
     """The directory whose children a request concerns that goes to where they are."""
-    path: str = request.path
+    path = request.path
     return split(path)[0] if request.type in CREATES else path

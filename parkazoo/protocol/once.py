@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNodeError, SessionExpiredError
+from kazoo.security import ACL
 
 from parkazoo.errors import AnswerLostError, RequestTooLargeError
 from parkazoo.kazoo_private import Create, Exists, GetChildren, GetData, SetData
@@ -26,7 +27,7 @@ from parkazoo.protocol.ops.transaction import transaction
 from parkazoo.protocol.placement import MARKER, ROOT, join, split
 from parkazoo.protocol.registration import format_session
 from parkazoo.protocol.rights import is_secret
-from parkazoo.protocol.steps import Operation, Request, ask, failure
+from parkazoo.protocol.steps import Operation, WriteRequest, ask, failure
 
 NOT_ON_THE_WIRE = -15
 DIGITS = 10  # of a sequence number
@@ -55,7 +56,7 @@ class Marker:
     :ivar attempt: whose answer has not come.
     """
 
-    def __init__(self, number: int, acl: Any) -> None:
+    def __init__(self, number: int, acl: Sequence[ACL]) -> None:
         self._number = number
         self._acl = acl
         self._versions: dict[int, tuple[int, int]] = {}  # by ensemble: the session, and the version of its marker
@@ -76,7 +77,7 @@ class Marker:
             self.attempt = None
         self._user = ref(user)
 
-    def guard(self, context: Context, ensemble: int, is_gone: bool) -> Operation[Request]:
+    def guard(self, context: Context, ensemble: int, is_gone: bool) -> Operation[SetData]:
         """The last step of a multi which goes to that ensemble now.
 
         :param is_gone: the marker was not there.
@@ -107,7 +108,7 @@ class Marker:
         except NodeExistsError:  # the answer to its create was lost
             stat = yield from ask(ensemble, Exists(path, None))
             if stat is not None:
-                return int(stat.version)
+                return stat.version
         return 0
 
     def find_out(self, context: Context) -> Operation[int | None]:
@@ -148,7 +149,7 @@ class Marker:
             data, stat = yield from ask(ensemble, GetData(path, None))
             is_done = data == attempt.data(is_done=True)
         self._versions[ensemble] = session, stat.version
-        return int(stat.mzxid) if is_done else None
+        return stat.mzxid if is_done else None
 
     def answered(self, *, is_done: bool) -> None:
         """The answer to the last attempt has come."""
@@ -177,7 +178,7 @@ class Once:
     __slots__ = ("__weakref__", "is_exact", "is_left", "is_under_way", "marker", "operations", "too_large")
     type = NOT_ON_THE_WIRE
 
-    def __init__(self, operations: Sequence[Request], marker: Marker) -> None:
+    def __init__(self, operations: Sequence[WriteRequest], marker: Marker) -> None:
         self.operations = operations
         self.marker = marker
         self.is_exact = True
@@ -216,7 +217,7 @@ def once(context: Context, request: Once) -> Operation[list[Any]]:
     return results
 
 
-def _find_results(context: Context, operations: Sequence[Request], zxid: int) -> Operation[list[Any]]:
+def _find_results(context: Context, operations: Sequence[WriteRequest], zxid: int) -> Operation[list[Any]]:
     """What a transaction of that zxid was answered."""
     results: list[Any] = []
     for operation in reversed(operations):  # as what is made last is found first
@@ -237,7 +238,7 @@ def _find_results(context: Context, operations: Sequence[Request], zxid: int) ->
     return results[::-1]
 
 
-def _find_made(context: Context, path: str, zxid: int, others: Sequence[Any]) -> Operation[str | None]:
+def _find_made(context: Context, path: str, zxid: int, others: Sequence[object]) -> Operation[str | None]:
     """What a transaction has made last with a sequence number, but for others. The newest are asked first."""
     parent, prefix = split(path)
     try:

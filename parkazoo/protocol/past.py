@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
 
 from parkazoo.kazoo_private import Delete
 from parkazoo.protocol.placement import FENCES
@@ -47,7 +46,7 @@ class Change:
     def __enter__(self) -> Change:
         return self
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if kind is not GeneratorExit:  # else no caller waits for it any more; and the lock may be held just then
             self._past.end(self, error is None or isinstance(error, self._failures))
 
@@ -58,7 +57,7 @@ class Past:
     :param ensembles: how many there are. :param lock: is held while anything changes.
     """
 
-    def __init__(self, ensembles: int, lock: AbstractContextManager[Any]) -> None:
+    def __init__(self, ensembles: int, lock: AbstractContextManager[object]) -> None:
         self._lock = lock
         self._count = 0
         self._written = [0] * ensembles  # the count when the last write was sent that the ensemble has answered

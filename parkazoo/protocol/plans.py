@@ -31,8 +31,8 @@ from parkazoo.protocol.once import Once, once
 from parkazoo.protocol.ops.acls import set_acls
 from parkazoo.protocol.ops.batch import chained
 from parkazoo.protocol.ops.brief import is_there, read, set_data, sync
-from parkazoo.protocol.ops.children import get_children
-from parkazoo.protocol.ops.creates import create
+from parkazoo.protocol.ops.children import Listing, get_children
+from parkazoo.protocol.ops.creates import Creation, create
 from parkazoo.protocol.ops.deletes import delete
 from parkazoo.protocol.ops.transaction import transaction
 from parkazoo.protocol.ops.unplaced import add_auth, ask_bootstrap
@@ -55,56 +55,58 @@ from parkazoo.protocol.presence import Presence
 from parkazoo.protocol.rights import (
     is_secret,
 )
-from parkazoo.protocol.steps import Operation, Request
+from parkazoo.protocol.steps import Operation, PathRequest, Request
 
+Several = Transaction | Once | ChainedBatch
 NO_CLAIMS: Claims = {}
 
 
 class Plan(NamedTuple):
     """How an operation runs: its generator, its claims, and those that outlast its first request (None: all)."""
 
-    operation: Callable[[Context, Request], Operation[Any]]
-    claims: Callable[[Context, Request], Claims]
-    lasting: Callable[[Context, Request], Claims | None]
+    # Any is the type of request under which the plan stands in PLANS.
+    operation: Callable[[Context, Any], Operation[Any]]
+    claims: Callable[[Context, Any], Claims]
+    lasting: Callable[[Context, Any], Claims | None]
 
 
 def no_claims(context: Context, request: Request) -> Claims:
     return NO_CLAIMS
 
 
-def _read_claims(context: Context, request: Request) -> Claims:
+def _read_claims(context: Context, request: PathRequest) -> Claims:
     return {node(request.path): READ, children(request.path): COUNT}
 
 
-def presence_claims(context: Context, request: Request) -> Claims:
+def presence_claims(context: Context, request: Presence) -> Claims:
     return {node(request.path): READ}
 
 
-def _list_claims(context: Context, request: Request) -> Claims:
+def _list_claims(context: Context, request: PathRequest) -> Claims:
     return {node(request.path): READ, children(request.path): LIST}
 
 
-def _set_claims(context: Context, request: Request) -> Claims:
+def _set_claims(context: Context, request: SetData) -> Claims:
     return {node(request.path): WRITE, children(request.path): COUNT}
 
 
-def _create_claims(context: Context, request: Request) -> Claims:
+def _create_claims(context: Context, request: Creation) -> Claims:
     parent, _ = split(request.path)
     mode = OWN if _create_lasting(context, request) is None else ADD
     return merge([(node(request.path), WRITE), (children(parent), mode), (node(parent), READ)])
 
 
-def _delete_claims(context: Context, request: Request) -> Claims:
+def _delete_claims(context: Context, request: Delete) -> Claims:
     path = request.path
     parent, _ = split(path)
     return {children(parent): REMOVE, node(parent): READ, node(path): WRITE, children(path): OWN}
 
 
-def _set_acls_claims(context: Context, request: Request) -> Claims:
+def _set_acls_claims(context: Context, request: SetACL) -> Claims:
     return {node(request.path): WRITE, children(request.path): OWN}
 
 
-def _transaction_claims(context: Context, request: Request) -> Claims:
+def _transaction_claims(context: Context, request: Several) -> Claims:
     claims: list[tuple[str, int]] = []
     for operation in request.operations:
         plan = PLANS.get(operation.type)
@@ -123,7 +125,7 @@ def all_last(context: Context, request: Request) -> Claims | None:
     return None
 
 
-def _count_lasts(context: Context, request: Request) -> Claims | None:
+def _count_lasts(context: Context, request: PathRequest) -> Claims | None:
     """If the place is certain, data comes with the first request, the number of children perhaps with another."""
     d = context.known(request.path)
     if d.certainty < CERTAIN:
@@ -131,12 +133,12 @@ def _count_lasts(context: Context, request: Request) -> Claims | None:
     return NO_CLAIMS if d.is_native else {children(request.path): COUNT}
 
 
-def _lasts_if_mirrored(context: Context, request: Request) -> Claims | None:
+def _lasts_if_mirrored(context: Context, request: Delete | SetACL) -> Claims | None:
     d = context.known(request.path)
     return NO_CLAIMS if d.is_native and d.certainty == CERTAIN else None
 
 
-def _list_lasting(context: Context, request: Request) -> Claims | None:
+def _list_lasting(context: Context, request: Listing) -> Claims | None:
     d = context.known(request.path)
     if d.certainty == CERTAIN and d.is_native:
         return NO_CLAIMS
@@ -144,7 +146,7 @@ def _list_lasting(context: Context, request: Request) -> Claims | None:
     return {d.path: TRUST} if is_one_request else None
 
 
-def _create_lasting(context: Context, request: Request) -> Claims | None:
+def _create_lasting(context: Context, request: Creation) -> Claims | None:
     d = context.known(request.path.rpartition("/")[0] or "/")
     if is_secret(request.acl):
         return None
@@ -155,7 +157,7 @@ def _create_lasting(context: Context, request: Request) -> Claims | None:
     return {d.path: TRUST}
 
 
-def _transaction_lasting(context: Context, request: Request) -> Claims | None:
+def _transaction_lasting(context: Context, request: Several) -> Claims | None:
     lasting: list[tuple[str, int]] = []
     for operation in request.operations:
         plan = PLANS.get(operation.type)
@@ -166,12 +168,12 @@ def _transaction_lasting(context: Context, request: Request) -> Claims | None:
     return merge(lasting)
 
 
-def _chained_claims(context: Context, request: Request) -> Claims:
+def _chained_claims(context: Context, request: ChainedBatch) -> Claims:
     """A batch stays behind those in front of it if one of them has to wait."""
     return merge([*_transaction_claims(context, request).items(), (node(request.marker.path), WRITE)])
 
 
-def _chained_lasting(context: Context, request: Request) -> Claims | None:
+def _chained_lasting(context: Context, request: ChainedBatch) -> Claims | None:
     """A batch takes one request if the client remembers all places."""
     lasting: list[tuple[str, int]] = []
     for write in request.writes:

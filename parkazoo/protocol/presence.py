@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kazoo.exceptions import ConnectionLoss, NoAuthError
 
@@ -26,17 +25,17 @@ def at_both(d: Directory) -> tuple[Step, Step]:
     return (d.home.ensemble, Exists(d.home.path, None)), (d.mirror.ensemble, Exists(d.mirror.path, None))
 
 
-def is_enough(answers: Sequence[Any]) -> bool:
+def is_enough(answers: Sequence[object]) -> bool:
     """Whether the home has answered, whatever it says, or the mirror is there."""
     home, mirror = answers
     return not isinstance(home, UNANSWERED) or is_proved_by(mirror)
 
 
-def mirror_is_enough(answers: Sequence[Any]) -> bool:
+def mirror_is_enough(answers: Sequence[object]) -> bool:
     """Whether the mirror, which was asked first, is there."""
     return is_proved_by(answers[0])
 
 
-def is_proved_by(mirror: Any) -> bool:
+def is_proved_by(mirror: object) -> bool:
     """Whether the answer to an Exists shows a mirror: a delete takes it away before the home."""
     return isinstance(mirror, NoAuthError) or not (isinstance(mirror, Exception) or mirror is None)

@@ -15,14 +15,56 @@ A RequestTooLargeError is one as well. Only a write that is to be done once stil
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from parkazoo.kazoo_private import Exists, RolledBackError, RuntimeInconsistency, Sync, Transaction
+from parkazoo.kazoo_private import (
+    CheckVersion,
+    Create,
+    Create2,
+    Delete,
+    Exists,
+    GetACL,
+    GetChildren,
+    GetChildren2,
+    GetData,
+    RolledBackError,
+    RuntimeInconsistency,
+    SetACL,
+    SetData,
+    Sync,
+    Transaction,
+)
 
 IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
-Request = Any  # one of kazoo's request tuples; kazoo ships no types
-Step = tuple[int, Request]
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Request(Protocol):
+    """What a client is asked to do: by kazoo's request, a program's own, or one of ours that goes to no server."""
+
+    @property
+    def type(self) -> int: ...
+
+
+class WireRequest(Request, Protocol):
+    """A request that a server understands."""
+
+    def serialize(self) -> bytes: ...
+
+
+class Question(WireRequest, Protocol[T_co]):
+    """A request whose answer kazoo reads, and so the type of that."""
+
+    @classmethod
+    def deserialize(cls, bytes: bytes, offset: int, /) -> T_co: ...
+
+
+WriteRequest = Create | Delete | SetData | CheckVersion  # what a multi may hold
+WatchRequest = Exists | GetChildren | GetChildren2 | GetData
+PathRequest = WriteRequest | WatchRequest | Create2 | GetACL | SetACL | Sync
+PathRequestT = TypeVar("PathRequestT", bound=PathRequest)
+Step = tuple[int, WireRequest]
 Operation = Generator[tuple[Step, ...], list[Any], T]
 
 
@@ -56,12 +98,12 @@ class Either(tuple[Step, ...]):
         return either
 
 
-def placed(request: Request, path: str) -> Request:
+def placed(request: PathRequestT, path: str) -> PathRequestT:
     """The request with a physical path; faster than ``_replace``."""
     return request if request.path == path else tuple.__new__(type(request), (path, *request[1:]))
 
 
-def ask(ensemble: int, request: Request) -> Operation[Any]:
+def ask(ensemble: int, request: Question[T]) -> Operation[T]:
     """One request; returns its answer or raises it."""
     (answer,) = yield ((ensemble, request),)
     if isinstance(answer, Exception):
@@ -69,7 +111,7 @@ def ask(ensemble: int, request: Request) -> Operation[Any]:
     return answer
 
 
-def ask_synced(ensemble: int, *requests: Request) -> Operation[list[Any]]:
+def ask_synced(ensemble: int, *requests: WireRequest) -> Operation[list[Any]]:
     """Reads that are no older than this call, behind a sync; returns their answers or raises the first error."""
     answers = yield ((ensemble, Sync("/")), *((ensemble, request) for request in requests))
     for answer in answers:
@@ -78,13 +120,15 @@ def ask_synced(ensemble: int, *requests: Request) -> Operation[list[Any]]:
     return answers[1:]
 
 
-def commit(ensemble: int, operations: Sequence[Request]) -> Operation[tuple[list[Any], int, Exception | None]]:
+def commit(
+    ensemble: int, operations: Sequence[WriteRequest]
+) -> Operation[tuple[list[Any], int, Exception | None]]:
     """One multi; returns its results, and where and why it failed (``-1, None`` if it did not)."""
     results = yield from ask(ensemble, Transaction(operations))
     return (results, *failure(results))
 
 
-def resumed(operation: Operation[T], step: Step, answer: Any) -> Operation[T]:
+def resumed(operation: Operation[T], step: Step, answer: object) -> Operation[T]:
     """An operation whose first step was sent before it begins. If it would begin otherwise by now, it does.
 
     :param answer: to that step.
@@ -101,7 +145,7 @@ def resumed(operation: Operation[T], step: Step, answer: Any) -> Operation[T]:
         operation.close()
 
 
-def failure(results: Sequence[Any]) -> tuple[int, Exception | None]:
+def failure(results: Sequence[object]) -> tuple[int, Exception | None]:
     """Index and error of the operation that made a multi fail; ``-1, None`` if it did not."""
     for index, result in enumerate(results):
         if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):

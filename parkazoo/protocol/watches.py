@@ -16,6 +16,7 @@ from typing import Any
 from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo.protocol.placement import Place
+from parkazoo.types.znodes import Watch
 
 
 class DirectoryWatch:
@@ -56,11 +57,11 @@ class DirectoryWatch:
     def __init__(
         self,
         key: str,
-        watcher: Callable[[WatchedEvent], Any],
+        watcher: Watch,
         look: Callable[[DirectoryWatch, WatchedEvent], None],
         withdraw: Callable[[DirectoryWatch, bool], None],
         told: str,
-        deliver: Callable[[Callable[[WatchedEvent], Any], WatchedEvent], None],
+        deliver: Callable[[Watch, WatchedEvent], None],
     ) -> None:
         self.watcher = watcher
         self.key = key

@@ -10,7 +10,6 @@ from typing import Any
 from kazoo.exceptions import ConnectionClosedError, NoNodeError, SessionExpiredError
 from kazoo.retry import ForceRetryError, KazooRetry
 
-from parkazoo.kazoo_private import Create
 from parkazoo.protocol.once import Marker, Once
 from parkazoo.protocol.placement import split
 from parkazoo.protocol.rights import own_acl
@@ -99,7 +98,7 @@ class ExactlyOnce:
         finally:
             request.is_left = True
         named = [
-            self._name(operation, result) if isinstance(result, str) else result
+            self._name(operation.path, result) if isinstance(result, str) else result
             for operation, result in zip(request.operations, answer, strict=True)
         ]
         return named, request.is_exact
@@ -136,10 +135,10 @@ class ExactlyOnce:
             return error
         return type(error)(f"{_paths(self._client, request.operations)}: {MAY_BE_DONE}")
 
-    def _name(self, operation: Create, made: str) -> str:
+    def _name(self, path: str, made: str) -> str:
         """Returns the user's path of the created znode, with its sequence number."""
-        prefix = split(operation.path)[1]
-        return str(self._client.unchroot(operation.path)) + split(made)[1][len(prefix) :]
+        prefix = split(path)[1]
+        return str(self._client.unchroot(path)) + split(made)[1][len(prefix) :]
 
 
 class _OnceReply:

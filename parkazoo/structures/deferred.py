@@ -32,7 +32,7 @@ from parkazoo.protocol.placement import CERTAIN
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.rights import own_acl
 from parkazoo.protocol.states import CLOSED_ERRORS
-from parkazoo.protocol.steps import Request
+from parkazoo.protocol.steps import WriteRequest
 
 LARGEST_BYTES = (1 << 20) - (1 << 14)  # servers take packets of 1 MiB; the rest is for the chain
 ACL_BYTES = 12  # of an entry, beside scheme and id; the first is in OVERHEAD_BYTES
@@ -141,7 +141,7 @@ class Deferred:
         """
         return self._issue(Delete, path, None, -1)
 
-    def _issue(self, kind: Callable[..., Request], path: str, value: bytes | None, *rest: Any) -> Ticket:
+    def _issue(self, kind: Callable[..., WriteRequest], path: str, value: bytes | None, *rest: Any) -> Ticket:
         if not isinstance(path, str):
             raise TypeError("Invalid type for 'path' (string expected)")
         if value is not None and not isinstance(value, bytes):

@@ -124,7 +124,7 @@ class MemberConnection(ConnectionHandler):
             loop.call(self._give_up)
         return self._write_sock is not None and not self.connection_stopped.is_set()
 
-    def exclusive(self) -> AbstractContextManager[Any]:
+    def exclusive(self) -> AbstractContextManager[object]:
         """While it is entered no thread sends."""
         link = self._link
         return nullcontext() if link is None else link.lock

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from parkazoo.kazoo_private import CloseInstance
-from parkazoo.protocol.steps import Request
+from parkazoo.protocol.steps import Question
 from parkazoo.wire.attempt import ConnectAttempt, Steps, receive
 from parkazoo.wire.exchange import Exchange
 from parkazoo.wire.frames import request_frame
@@ -16,7 +16,7 @@ CLOSE_XID = 1
 Authenticate = Callable[[Any, str, float], None]
 
 
-def ask(exchange: Exchange, requests: Sequence[Request], answers: list[Any]) -> bytes:
+def ask(exchange: Exchange, requests: Sequence[Question[object]], answers: list[Any]) -> bytes:
     """The bytes of requests whose answers are appended to `answers`."""
     return b"".join(exchange.ask(request, answers.append) for request in requests)
 

@@ -36,7 +36,7 @@ from parkazoo.kazoo_private import (
     int_struct,
 )
 from parkazoo.protocol.holdings import CHANGING, Holdings
-from parkazoo.protocol.steps import Request
+from parkazoo.protocol.steps import Question, WatchRequest, WireRequest
 from parkazoo.protocol.subject import Subject, error_about
 from parkazoo.wire.frames import ANSWER, LENGTH_BYTES, REPLY, REQUEST, Frames, frame_end, request_frame
 from parkazoo.wire.sizes import NOTED_BYTES, Sizes
@@ -66,10 +66,10 @@ XID_MAX = (1 << 31) - 1
 HANDSHAKE_XID = 0  # requests have 1 and above
 ANSWER_BYTES = ANSWER.size
 HEAD_BYTES = REQUEST.size - LENGTH_BYTES  # of a request, beside its own
-AUTH_TYPE, CLOSE_TYPE, DELETE_TYPE, EXISTS_TYPE = Auth.type, Close.type, Delete.type, Exists.type
+AUTH_TYPE, CLOSE_TYPE, DELETE_TYPE = Auth.type, Close.type, Delete.type
 TRANSACTION_TYPE = Transaction.type
 
-Pending = tuple[Request, Reply | None, int]  # the int: its xid
+Pending = tuple[WireRequest, Reply | None, int]  # the int: its xid
 
 
 class SessionClosed(Exception):
@@ -84,13 +84,13 @@ class SessionHolder(Protocol):
     holdings: Holdings
     sizes: Sizes
 
-    def describe(self, request: Request) -> Subject:
+    def describe(self, request: WireRequest) -> Subject:
         """What an error about a request names."""
 
     def unchroot(self, path: str) -> str:
         """The user's name for a path in the result of a transaction."""
 
-    def register(self, request: Request) -> None:
+    def register(self, request: WatchRequest) -> None:
         """The server keeps the watch of this request."""
 
 
@@ -117,7 +117,7 @@ class Exchange:
         self._logger = logger
         self._sizes = client.sizes
         self._is_debugging = logger.isEnabledFor(logging.DEBUG)
-        self._asked: deque[tuple[Request, Callable[[Any], None]]] = deque()  # in the handshake
+        self._asked: deque[tuple[Question[object], Callable[[Any], None]]] = deque()  # in the handshake
         self._missing = 0  # answers in the handshake, after the first
         self._early = bytearray()  # events in the handshake
         self.frames = Frames()
@@ -129,11 +129,9 @@ class Exchange:
 
     # ---- the handshake ---------------------------------------------------------------------------
 
-    def connect(self, asked: Any) -> bytes:
-        """
-        :param asked: a Connect.
-        """
-        body: bytes = asked.serialize()
+    def connect(self, asked: Connect) -> bytes:
+        """The session that is wanted."""
+        body = asked.serialize()
         return int_struct.pack(len(body)) + body
 
     def credentials(self, auth_data: Iterable[tuple[str, str]]) -> bytes:
@@ -142,7 +140,7 @@ class Exchange:
         self._missing += len(requests)
         return b"".join(request_frame(request, AUTH_XID) for request in requests)
 
-    def ask(self, request: Request, take: Callable[[Any], None]) -> bytes:
+    def ask(self, request: Question[object], take: Callable[[Any], None]) -> bytes:
         """A request of the handshake.
 
         :param take: is called with the answer, which may be an exception; what it raises ends the handshake.
@@ -210,7 +208,7 @@ class Exchange:
         self.zxid = max(self.zxid, zxid)
         return int(xid)
 
-    def _take_asked(self, asked: Request, take: Callable[[Any], None], frame: bytes, code: int) -> None:
+    def _take_asked(self, asked: Question[object], take: Callable[[Any], None], frame: bytes, code: int) -> None:
         try:
             answer = _error(code) if code else asked.deserialize(frame, REPLY.size)
         except Exception:
@@ -228,7 +226,7 @@ class Exchange:
 
     # ---- requests --------------------------------------------------------------------------------
 
-    def request(self, request: Request, reply: Reply | None, body: bytes) -> bytes:
+    def request(self, request: WireRequest, reply: Reply | None, body: bytes) -> bytes:
         """The frame of a request, which waits for its answer from now on.
 
         :param reply: gets the answer; None if nothing wants it.
@@ -316,7 +314,7 @@ class Exchange:
         if kind == CLOSE_TYPE:
             raise SessionClosed
         try:
-            answer = request.deserialize(data, offset)
+            answer = request.deserialize(data, offset)  # type: ignore[attr-defined]  # all that get here have it
             if kind in CHANGING:
                 self._client.holdings.answered(request, answer)
             if kind == TRANSACTION_TYPE:
@@ -330,7 +328,7 @@ class Exchange:
         if self._is_debugging:
             self._logger.debug("Received response: %r", answer)
         if getattr(request, "watcher", None):
-            self._client.register(request)
+            self._client.register(request)  # type: ignore[arg-type]  # it has a watcher
         if reply is not None:
             reply.set(answer)
 
@@ -377,8 +375,8 @@ class Exchange:
         if reply is not None:
             reply.set(True)
 
-    def _take_error(self, request: Request, reply: Reply | None, code: int) -> None:
-        if code == NoNodeError.code and request.type == EXISTS_TYPE:
+    def _take_error(self, request: WireRequest, reply: Reply | None, code: int) -> None:
+        if code == NoNodeError.code and isinstance(request, Exists):
             if request.watcher:
                 self._client.register(request)
             if reply is not None:

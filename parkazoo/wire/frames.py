@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
 from kazoo.exceptions import ConnectionDropped
 
 from parkazoo.kazoo_private import WATCH_XID, int_struct
+from parkazoo.protocol.steps import WireRequest
 
 HEAD = Struct("!ii")  # length, xid
 REQUEST = Struct("!iii")  # length, xid, type
@@ -16,8 +16,8 @@ ANSWER = Struct("!iiqi")  # length, and a reply
 LENGTH_BYTES = 4
 
 
-def request_frame(request: Any, xid: int) -> bytes:
-    body: bytes = request.serialize()
+def request_frame(request: WireRequest, xid: int) -> bytes:
+    body = request.serialize()
     return REQUEST.pack(len(body) + 8, xid, request.type) + body
 
 

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from kazoo.exceptions import ConnectionDropped, NodeExistsError
 
 from parkazoo.engine.ports import OtherSession
-from parkazoo.kazoo_private import Connect, GetData, SetData
+from parkazoo.kazoo_private import Connect, Create, GetData, SetData
 from parkazoo.protocol.placement import ENSEMBLE, MAP
-from parkazoo.protocol.steps import Request
+from parkazoo.protocol.steps import Question
 from parkazoo.wire.attempt import Closed, ConnectAttempt, Limit, Steps, connect, receive, secure, send
 from parkazoo.wire.dialogue import Authenticate, ask, close_session, receive_all
 from parkazoo.wire.exchange import CONNECTING, Exchange
@@ -148,7 +148,7 @@ def _open_session(
     has_sasl = member._connection.sasl_options is not None
     opening = exchange.connect(asked)
     answers: list[Any] = []
-    questions = [GetData(ENSEMBLE, None)]
+    questions: list[Question[object]] = [GetData(ENSEMBLE, None)]
     if not member.must_register(member._session_id):
         questions += OWN_READS
     elif not member.owner.has_map:
@@ -200,7 +200,7 @@ def _verify(trouble: Exception | None) -> None:
         raise WrongEnsemble(str(trouble))
 
 
-def _register(attempt: ConnectAttempt, exchange: Exchange, create: Request) -> Steps[list[Any]]:
+def _register(attempt: ConnectAttempt, exchange: Exchange, create: Create) -> Steps[list[Any]]:
     """The answers to the registration of a session, and to the member's own reads behind it.
 
     The registration is there already if another client's session is resumed.

@@ -20,7 +20,7 @@ class DiscreetLog(logging.LoggerAdapter):  # type: ignore[type-arg]  # not befor
             super().log(level, msg, *map(_without_secrets, args), stacklevel=2, **kwargs)
 
 
-def _without_secrets(value: Any) -> Any:
+def _without_secrets(value: object) -> object:
     if isinstance(value, Auth):
         return value._replace(auth=HIDDEN)
     if isinstance(value, Connect):
@@ -35,7 +35,7 @@ def _without_secrets(value: Any) -> Any:
 class _WithoutDigests:
     """A request or an answer. Its text is made only when a handler asks for it."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self._value = value
 
     def __repr__(self) -> str:

@@ -27,9 +27,10 @@ from parkazoo.protocol.holdings import Holdings, leaves_ephemeral, leaves_watch
 from parkazoo.protocol.placement import directory_of_pin, shown
 from parkazoo.protocol.server_list import CONFIG, Server
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_state
-from parkazoo.protocol.steps import Request
+from parkazoo.protocol.steps import WatchRequest, WireRequest
 from parkazoo.protocol.subject import Subject, error_about
 from parkazoo.protocol.watches import DirectoryWatch
+from parkazoo.types.znodes import Watch
 from parkazoo.wire.backlog import Backlog
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.log import DiscreetLog
@@ -59,8 +60,8 @@ class Member(KazooClient):
     hosts: list[Server]
     _live: Any
     _stopped: Any
-    _child_watchers: defaultdict[str, set[Any]]
-    _data_watchers: defaultdict[str, set[Any]]
+    _child_watchers: defaultdict[str, set[Watch]]
+    _data_watchers: defaultdict[str, set[Watch]]
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class Member(KazooClient):
         self._connection.start()
         self._be_patient()
 
-    def submit(self, request: Request, reply: Reply | None) -> None:
+    def submit(self, request: WireRequest, reply: Reply | None) -> None:
         """Queue a request; never blocks. `reply` gets the answer, or what kazoo's ``_call`` would set."""
         state = self._state
         if state in CLOSED_ERRORS:
@@ -116,7 +117,7 @@ class Member(KazooClient):
         if not self._connection.submit(request, reply) or self._state in CLOSED_ERRORS:
             self._fail(self.backlog, self._state)  # it closed meanwhile, perhaps without seeing this request
 
-    def _call(self, request: Request, async_object: Reply | None) -> bool:
+    def _call(self, request: WireRequest, async_object: Reply | None) -> bool:
         """Overrides kazoo's, for a program that uses this member as a client of its own."""
         self.submit(request, async_object)
         return self._state not in CLOSED_ERRORS
@@ -176,7 +177,7 @@ class Member(KazooClient):
     def has_unanswered(self) -> bool:
         return any(not isinstance(each, OwnRead) for each in self._unanswered())
 
-    def _unanswered(self) -> list[Request]:
+    def _unanswered(self) -> list[WireRequest]:
         """The requests that a lost connection fails."""
         return [*(request for request, *_ in self._pending.copy()), *self.backlog.requests()]
 
@@ -271,20 +272,21 @@ class Member(KazooClient):
         """Overrides kazoo's: the user's name for a physical path, in watches' events and transactions' results."""
         return self._unchroot(path)
 
-    def describe(self, request: Request) -> Subject:
+    def describe(self, request: WireRequest) -> Subject:
         """A request in an error's message: the user's path, and the ensemble."""
         path = getattr(request, "path", None)
         if isinstance(request, Transaction):
             return Subject("transaction", self.name)
         return Subject("" if path is None else shown(self.unchroot(directory_of_pin(path))), self.name)
 
-    def register(self, request: Request) -> None:
+    def register(self, request: WatchRequest) -> None:
         """The server keeps the watch of this request: it has answered."""
-        if isinstance(request.watcher, DirectoryWatch) and request.watcher.has_ended:  # it was just looking again
+        watcher = request.watcher
+        if watcher is None or (isinstance(watcher, DirectoryWatch) and watcher.has_ended):  # it was looking again
             return
         if not self._stopped.is_set() and not self.is_renewing:  # else its call has failed
             is_child = isinstance(request, (GetChildren, GetChildren2))
-            (self._child_watchers if is_child else self._data_watchers)[request.path].add(request.watcher)
+            (self._child_watchers if is_child else self._data_watchers)[request.path].add(watcher)
 
     def describe_troubles(self) -> str:
         """Each server, and why the last attempt to connect to it failed."""
@@ -317,7 +319,7 @@ class Member(KazooClient):
             for watchers in list(table.values()):
                 self._call_watches(watchers, event)
 
-    def _call_watches(self, watchers: set[Any], event: WatchedEvent) -> None:
+    def _call_watches(self, watchers: set[Watch], event: WatchedEvent) -> None:
         """Have each function called once, although a DirectoryWatch stands in for it beside itself."""
         for watcher in list(watchers):
             if isinstance(watcher, DirectoryWatch) and _is_in(watcher.watcher, watchers):
@@ -325,7 +327,7 @@ class Member(KazooClient):
             else:
                 self.runtime.deliver(watcher, event)
 
-    def forget_watch(self, path: str, watch: Any) -> bool:
+    def forget_watch(self, path: str, watch: Watch) -> bool:
         """On the loop: take a watch on a physical path out of the tables; False if it is not there."""
         was_there = False
         for table in (self._child_watchers, self._data_watchers):
@@ -345,7 +347,7 @@ class Member(KazooClient):
             if path in table and not table[path]:
                 del table[path]
 
-    def data_watches(self) -> list[tuple[str, Any]]:
+    def data_watches(self) -> list[tuple[str, Watch]]:
         """The watches on data and on existence, with the physical paths."""
         return [(path, each) for path, watchers in list(self._data_watchers.items()) for each in list(watchers)]
 
@@ -480,6 +482,6 @@ class Member(KazooClient):
         self._protocol_version = None
 
 
-def _is_in(function: Any, watchers: set[Any]) -> bool:
+def _is_in(function: object, watchers: set[Watch]) -> bool:
     """Whether the user's function is one of the watches itself. One that has no hash cannot be."""
     return isinstance(function, Hashable) and function in watchers

@@ -18,7 +18,7 @@ class Proof:
     """
 
     def __init__(
-        self, exchange: Exchange, pending: deque[Any], alive: KeepAlive, lock: AbstractContextManager[Any]
+        self, exchange: Exchange, pending: deque[Any], alive: KeepAlive, lock: AbstractContextManager[object]
     ) -> None:
         self._exchange = exchange
         self._pending = pending

@@ -82,7 +82,7 @@ def _has_registration(
     exchange = Exchange(member, deque(), lambda data, offset: None, member.logger)
     answers: list[Any] = []
     opening = exchange.connect(Connect(0, 0, member._session_timeout, 0, bytes(16), False))
-    questions = [GetData(ENSEMBLE, None), Sync(CLIENTS), Exists(registration_path(session), None)]
+    questions = GetData(ENSEMBLE, None), Sync(CLIENTS), Exists(registration_path(session), None)
     first = exchange.credentials(member.auth_data) + ask(exchange, questions, answers)
     yield from send(attempt, opening)
     while exchange.state == CONNECTING:

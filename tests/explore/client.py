@@ -20,7 +20,7 @@ from tests.explore.model import Model
 from tests.explore.scenario import Knows
 from tests.explore.znodes import ANYONE, Answer, Request, Who, has_watch, watch_kind
 
-Watcher = Callable[[WatchedEvent], None]
+Watcher = Callable[[WatchedEvent], object]
 
 
 class Result:
@@ -84,7 +84,7 @@ class FakeMember:
         self.client = client
         self.ensemble = ensemble
         self.outbox: deque[tuple[Request, Reply | None]] = deque()
-        self.inbox: deque[Callable[[], None]] = deque()
+        self.inbox: deque[Callable[[], object]] = deque()
         self.watches = Watches()
         self.session_id = client.who.owners[ensemble]
 
@@ -150,7 +150,7 @@ class Client:
         self.model = model
         self.who = who
         self.sent: list[tuple[int, Request]] = []
-        self.callbacks: deque[Callable[[], None]] = deque()
+        self.callbacks: deque[Callable[[], object]] = deque()
         self.members = [FakeMember(self, ensemble) for ensemble in range(placement.ensembles)]
         self.watching = watching = Watching(
             self.members, self.callbacks.append, self._deliver, lambda: KeeperState.CONNECTED

@@ -21,10 +21,11 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.placement import Placement, hash_of, split
+from parkazoo.types.znodes import Watch
 from tests.explore.alone import find_directory, issue, must, prepared
 from tests.explore.lives import mirrored
 from tests.explore.model import Model
-from tests.explore.scenario import Asking, AtOnce, Beginning, Violation
+from tests.explore.scenario import Asking, Beginning, Rise, Violation
 from tests.explore.znodes import WORLD, Request
 
 # Homes on 1, mirrors on 0: openings serve requests in that order.
@@ -32,7 +33,7 @@ PLACEMENT = Placement(2, choose=lambda directory: hash_of(directory) % 2)
 D = find_directory(PLACEMENT, False)
 NATIVE = find_directory(PLACEMENT, True)
 CLOSED = [ACL(Permissions.ALL & ~Permissions.WRITE, WORLD)]
-WATCH = True  # the explorer leaves a watch of its own
+WATCH: Watch = True  # type: ignore[assignment]  # the explorer leaves a watch of its own
 
 
 def create(path: str, flags: int = 0) -> Create:
@@ -126,12 +127,12 @@ OPERATIONS: Mapping[str, Callable[[str], Asking]] = {
 }
 
 
-def in_order(steps: Sequence[Request | AtOnce]) -> Callable[[], Asking]:
+def in_order(steps: Sequence[Request | Sequence[Request | Rise]]) -> Callable[[], Asking]:
     """A program of requests, one after the other, and of lists of requests that are issued at once."""
 
     def program() -> Asking:
         for step in steps:  # noqa: UP028 - a tuple cannot be sent the results
-            yield step
+            yield step  # type: ignore[misc]  # a sequence in it is a list
 
     return program
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from kazoo.exceptions import NoNodeError
 
@@ -33,7 +33,7 @@ def is_bump(request: Request) -> bool:
     return isinstance(request, SetData) and is_of_fence(request) and request.version == -1
 
 
-def is_checked_bump(request: Request) -> bool:
+def is_checked_bump(request: Request) -> TypeGuard[SetData]:
     return isinstance(request, SetData) and is_of_fence(request) and request.version != -1
 
 
@@ -127,7 +127,7 @@ def sent(steps: tuple[Step, ...]) -> Operation[list[Any]]:
 # ---- steps and answers -------------------------------------------------------------------------
 
 
-def edited(edit: Callable[[Request], Request]) -> Wrong:
+def edited(edit: Callable[[Any], Any]) -> Wrong:
     """Other requests, those of multis too."""
 
     def between(steps: tuple[Step, ...]) -> Operation[list[Any]]:
@@ -136,7 +136,7 @@ def edited(edit: Callable[[Request], Request]) -> Wrong:
     return through(lambda *_: between)
 
 
-def in_multi(edit: Callable[[Request], Request], request: Request) -> Request:
+def in_multi(edit: Callable[[Any], Any], request: Any) -> Any:
     """The edited request; of a multi, its requests are."""
     if isinstance(request, Transaction):
         return Transaction([edit(each) for each in request.operations])
@@ -176,7 +176,7 @@ def without(fits: Fits) -> Between:
     """Multis lack the operations that fit; these are answered as if they had been done."""
 
     def between(steps: tuple[Step, ...]) -> Operation[list[Any]]:
-        sent = []
+        sent: list[Step] = []
         for ensemble, request in steps:
             if isinstance(request, Transaction):
                 kept = Transaction([each for each in request.operations if not fits(each)])
@@ -235,7 +235,7 @@ def with_newest_fence(steps: tuple[Step, ...]) -> Operation[list[Any]]:
             (stat,) = yield ((ensemble, Exists(each.path, None)),)
             newest[each.path] = stat.version
 
-    def edit(request: Request) -> Request:
+    def edit(request: Any) -> Any:
         return request._replace(version=newest[request.path]) if is_checked_bump(request) else request
 
     return (yield like(steps, [(ensemble, in_multi(edit, request)) for ensemble, request in steps]))

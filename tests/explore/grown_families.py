@@ -21,6 +21,7 @@ from parkazoo.kazoo_private import (
     SetData,
     Transaction,
 )
+from parkazoo.protocol.steps import WriteRequest
 from tests.explore.directories import OPERATIONS, create, first_child, in_order
 from tests.explore.families import (
     TROUBLES,
@@ -105,7 +106,7 @@ class GrownPast:
 # ---- transactions ------------------------------------------------------------------------------
 
 OTHER = create("/other")
-TRANSACTIONS: Mapping[str, Sequence[Request]] = {
+TRANSACTIONS: Mapping[str, Sequence[WriteRequest]] = {
     "below": [create(X), create(Y)],
     "below and set": [create(Y), SetData(X, b"new", -1)],
     "below and check": [CheckVersion(X, -1), create(Y)],

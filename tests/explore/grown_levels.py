@@ -185,7 +185,7 @@ class GrownRights:
 
     def scenario(self) -> Scenario:
         begun = _rights(RIGHTS_STATES[self.state], self.maps, self.remembers, self.other_remembers)
-        both = [[SetACL(D, acl, -1)] for acl in ACLS[self.acls]]
+        both: list[Sequence[Request]] = [[SetACL(D, acl, -1)] for acl in ACLS[self.acls]]
         promises = Promises(at_end=partial(acls_are_alike, begun))
         return Scenario(name_of(self), begun, both, promises=promises, whos=SESSIONS)
 
@@ -256,7 +256,7 @@ class GrownAcl:
 
     def scenario(self) -> Scenario:
         begun = _rights(RIGHTS_STATES[self.state], self.maps, self.remembers, self.other_remembers)
-        both = [[SetACL(D, NEW_ACLS[self.acl], -1)], [create(f"{D}/z")]]
+        both: list[Sequence[Request]] = [[SetACL(D, NEW_ACLS[self.acl], -1)], [create(f"{D}/z")]]
         whos, troubles = [*SESSIONS], Troubles(has_lag=self.trouble == "lag")
         if self.setter == "the newer":
             both, whos = both[::-1], whos[::-1]

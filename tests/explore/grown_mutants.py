@@ -35,7 +35,7 @@ from parkazoo.protocol.steps import Operation, Request, Step, placed, resumed
 from parkazoo.protocol.where.lookup import _is_there, locate
 from parkazoo.protocol.where.places import directory
 from tests.explore.alone import must
-from tests.explore.directories import create, in_order
+from tests.explore.directories import WATCH, create, in_order
 from tests.explore.edits import (
     Between,
     Generate,
@@ -167,7 +167,7 @@ def by_guarded_form(right: Generate) -> Generate:
     return wrong
 
 
-def guard_of_pin(request: Request) -> Request:
+def guard_of_pin(request: Any) -> Any:
     return request._replace(path=join(split(request.path)[0], PIN)) if is_guard(request) else request
 
 
@@ -401,7 +401,7 @@ def begins_so_all_the_same(right: Generate) -> Generate:
 
 
 def is_sent_again(right: Generate) -> Generate:
-    def wrong(context: Context, request: Request, d: Directory, answer: Any) -> Operation[Any]:
+    def wrong(context: Context, request: Any, d: Directory, answer: Any) -> Operation[Any]:
         return resumed(read(context, request), (d.home.ensemble, placed(request, d.home.path)), answer)
 
     return wrong
@@ -585,7 +585,7 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
     "a read that has found its znode is sent again": GrownMutant(
         instead(rest_of, is_sent_again),
         WRONG,
-        in_case("mirrored", in_order([[GetData(D, True), GET_X]]), [SetData(D, b"new", -1)] * 2),
+        in_case("mirrored", in_order([[GetData(D, WATCH), GET_X]]), [SetData(D, b"new", -1)] * 2),
     ),
     "the place of the home is not verified": GrownMutant(
         believing(bool),

@@ -10,7 +10,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from parkazoo.kazoo_private import Create, Delete, SetData
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import Placement
-from parkazoo.protocol.steps import Request
+from parkazoo.protocol.steps import WriteRequest
 from parkazoo.protocol.where.places import NATIVE
 from tests.explore.alone import find_directory
 from tests.explore.directories import create
@@ -37,7 +37,7 @@ class Pins(NamedTuple):
     hints: Hints = ()
     form: Form = Form.GROWN
     rises: bool = False
-    again: Sequence[Request] = ()
+    again: Sequence[WriteRequest] = ()
     other: int = 2
     moves: tuple[str, ...] = ()
     may_refuse: bool = False
@@ -52,14 +52,14 @@ class Program(NamedTuple):
     :param closes: whether the lanes are removed at some time when nothing is pending.
     """
 
-    writes: tuple[Request, ...]
+    writes: tuple[WriteRequest, ...]
     refused: tuple[int, ...] = ()
     skips: bool = False
     losses: int = 1
     expires: bool = False
     batch: int = 1
     guard: str | None = None
-    meddling: Request | None = None
+    meddling: WriteRequest | None = None
     ensembles: int = 1
     reads: str | None = None
     pins: Pins | None = None
@@ -67,11 +67,11 @@ class Program(NamedTuple):
     closes: bool = False
 
 
-def _put(path: str, value: int) -> Request:
+def _put(path: str, value: int) -> WriteRequest:
     return SetData(path, b"%d" % value, -1)
 
 
-def _add(path: str, value: int) -> Request:
+def _add(path: str, value: int) -> WriteRequest:
     return Create(path, b"%d" % value, OPEN_ACL_UNSAFE, 0)
 
 

@@ -30,7 +30,7 @@ from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.ops import batch
 from parkazoo.protocol.placement import DEFERRED, Place, Placement, logical, split
 from parkazoo.protocol.plans import PLANS
-from parkazoo.protocol.steps import Request
+from parkazoo.protocol.steps import Request, WriteRequest
 from parkazoo.protocol.where.places import by_first
 from tests.explore.alone import make_context, make_grown, must, outcome, prepared
 from tests.explore.client import Result
@@ -248,7 +248,7 @@ class World:
         found: Answer = answer
         return found
 
-    def _writes_of(self, step: Request) -> list[int]:
+    def _writes_of(self, step: WriteRequest) -> list[int]:
         """Which of the program's writes a step does."""
         kind, data, path = type(step), getattr(step, "data", None), logical(step.path)
         return [
@@ -321,7 +321,7 @@ class World:
         if self.program.reads:
             (value,) = self.read.told
             last = [each for each in self.program.writes if each.path == self.program.reads][-1]
-            if not isinstance(value, Exception) and value[0] != last.data:  # type: ignore[index]
+            if not isinstance(value, Exception) and value[0] != getattr(last, "data", None):  # type: ignore[index]
                 raise Violation(f"its own read does not see its writes: {value}")
 
     def key(self) -> Hashable:

@@ -147,8 +147,8 @@ def remembering(creates: Running) -> Fault:
     return together(in_calls(Create, creates), instead(Places.forget, keeps))
 
 
-def any_version_of(fits: Callable[[Request], bool]) -> Callable[[Request], Request]:
-    def edit(request: Request) -> Request:
+def any_version_of(fits: Callable[[Request], bool]) -> Callable[[Any], Any]:
+    def edit(request: Any) -> Any:
         return request._replace(version=-1) if hasattr(request, "version") and fits(request) else request
 
     return edit
@@ -159,9 +159,9 @@ def pins_home(context: Context, *_: object) -> Between:
         sent = [(ensemble, in_multi(partial(named, ensemble), request)) for ensemble, request in steps]
         return (yield like(steps, sent))
 
-    def named(ensemble: int, request: Request) -> Request:
+    def named(ensemble: int, request: Any) -> Any:
         """A pin names the ensemble that it is sent to."""
-        pin = decode_pin(request.data) if isinstance(request, Create) and is_pin(request) else None
+        pin = decode_pin(request.data or b"") if isinstance(request, Create) and is_pin(request) else None
         return request if pin is None else request._replace(data=encode_pin(pin, context.names[ensemble]))
 
     return between
@@ -205,7 +205,7 @@ def leaves_watch_on_data(steps: tuple[Step, ...]) -> Operation[list[Any]]:
     answers = yield like(
         steps,
         [
-            (ensemble, each._replace(watcher=None) if (ensemble, each) in watches else each)
+            (ensemble, GetChildren2(each.path, None) if isinstance(each, GetChildren2) else each)
             for ensemble, each in steps
         ],
     )

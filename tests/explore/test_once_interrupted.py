@@ -192,7 +192,9 @@ class World:
         answer = self.model.execute(0, request)
         is_done = isinstance(answer, list) and not any(isinstance(each, Exception) for each in answer)
         if isinstance(request, Transaction) and is_done:
-            self.applied.append(request.operations[0].data)
+            first = request.operations[0]
+            assert isinstance(first, SetData) and first.data is not None
+            self.applied.append(first.data)
         return answer
 
     # ---- callers -----------------------------------------------------------------------------------

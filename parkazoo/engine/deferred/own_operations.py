@@ -39,7 +39,7 @@ class OwnOperations:
         runtime: Runtime,
         patience_s: float,
         acl: Any,
-        lock: AbstractContextManager[Any],
+        lock: AbstractContextManager[object],
     ) -> None:
         self.session = session
         self.runtime = runtime

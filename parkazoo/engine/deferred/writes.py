@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from parkazoo.protocol.chain import LANDED, Landed
 from parkazoo.protocol.placement import is_of_zookeeper
-from parkazoo.protocol.steps import Request
+from parkazoo.protocol.steps import WriteRequest
 
 MOST_WRITES = 64  # in a batch
 MOST_BYTES = 512 * 1024  # in a batch, unless one write alone has more
@@ -27,7 +27,7 @@ class Write:
 
     __slots__ = ("error", "number", "request", "size", "state")
 
-    def __init__(self, request: Request, size: int) -> None:
+    def __init__(self, request: WriteRequest, size: int) -> None:
         self.request = request
         self.size = size
         self.number = -1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import ACL
@@ -19,12 +18,13 @@ from parkazoo.protocol.ops.creates import promote_secret
 from parkazoo.protocol.ops.whole_stat import complete_stat, with_mirror
 from parkazoo.protocol.placement import CERTAIN, Directory
 from parkazoo.protocol.rights import is_masked, is_secret, pin_acl
-from parkazoo.protocol.steps import Operation, Request, ask
+from parkazoo.protocol.steps import Operation, ask
 from parkazoo.protocol.where.lookup import as_pinned, at
 from parkazoo.protocol.where.places import directory
+from parkazoo.types.znodes import ZnodeStat
 
 
-def set_acls(context: Context, request: Request) -> Operation[Any]:
+def set_acls(context: Context, request: SetACL) -> Operation[ZnodeStat]:
     """Home, and what carries the home's ACL for the children: fence, mirror and pin."""
     path = request.path
     (stat, *_), d = yield from at(context, request)
@@ -51,7 +51,7 @@ def set_acls(context: Context, request: Request) -> Operation[Any]:
     return with_mirror(stat, (yield from set_acl_of_mirror(pinned, request.acls, stat.aversion)))
 
 
-def set_acl_of_mirror(d: Directory, acl: Sequence[ACL], version: int) -> Operation[Any]:
+def set_acl_of_mirror(d: Directory, acl: Sequence[ACL], version: int) -> Operation[ZnodeStat | None]:
     """Fence, mirror and pin, when the home has got this ACL, and this aversion.
 
     Then the home again, until no other client has set it in between.

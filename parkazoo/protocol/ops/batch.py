@@ -16,7 +16,7 @@ from parkazoo.protocol.ops.multi import METHODS, Sent
 from parkazoo.protocol.ops.transaction import Attempt
 from parkazoo.protocol.placement import CERTAIN, GUESS, HINT, PINNED, Directory, join, split
 from parkazoo.protocol.rights import is_secret
-from parkazoo.protocol.steps import Operation, Request, ask, failure, placed
+from parkazoo.protocol.steps import Operation, WriteRequest, ask, failure, placed
 from parkazoo.protocol.where.lookup import locate
 from parkazoo.protocol.where.places import NATIVE, directory
 
@@ -51,12 +51,12 @@ def chained(context: Context, request: ChainedBatch) -> Operation[Landed]:
     return landed
 
 
-def _of_sets(context: Context, request: ChainedBatch, above: dict[str, Directory]) -> list[Request] | None:
+def _of_sets(context: Context, request: ChainedBatch, above: dict[str, Directory]) -> list[WriteRequest] | None:
     """The multi of a batch that makes and deletes nothing; None: something is thought to be elsewhere.
 
     :param above: gets the directories.
     """
-    multi = [request.step]
+    multi: list[WriteRequest] = [request.step]
     for operation in request.operations:
         parent, name = split(operation.path)
         d = above.get(parent)
@@ -133,7 +133,7 @@ class _Batch(Attempt):
             self._remember(operation)
         return results
 
-    def _remember(self, operation: Request) -> None:
+    def _remember(self, operation: WriteRequest) -> None:
         """Where a write was done."""
         places, parent = self.context.places, split(operation.path)[0]
         d = self._native.get(parent) or places.known(parent)

@@ -6,10 +6,11 @@ from typing import Any
 
 from kazoo.exceptions import ConnectionLoss, NoNodeError
 
-from parkazoo.kazoo_private import Exists, GetData, SetData, Sync
+from parkazoo.kazoo_private import Exists, GetACL, GetData, SetData, Sync
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.ops.whole_stat import (
     NOT_ASKED,
+    Beside,
     complete_stat,
     of_children,
 )
@@ -20,14 +21,17 @@ from parkazoo.protocol.placement import (
     Directory,
 )
 from parkazoo.protocol.presence import Presence, at_both, is_enough, is_proved_by
-from parkazoo.protocol.steps import ExistsForWatch, Operation, Request, placed, resumed
+from parkazoo.protocol.steps import ExistsForWatch, Operation, placed, resumed
 from parkazoo.protocol.where.lookup import at, decided, is_missing
 from parkazoo.protocol.where.places import NATIVE
+from parkazoo.types.znodes import Watch
 
+Read = Exists | GetACL | GetData
+Brief = Read | SetData
 WITH_STAT = (Exists, SetData)  # their answers are stats; those of GetData and GetACL are pairs
 
 
-def exists_for(request: Request) -> type[Exists]:
+def exists_for(request: object) -> type[Exists]:
     """What asks for the stat where the children are."""
     return ExistsForWatch if getattr(request, "watcher", None) else Exists
 
@@ -40,10 +44,10 @@ def exists_for(request: Request) -> type[Exists]:
 # the request that is enough if the znode is there and has no children elsewhere, or None: it begins otherwise,
 # what it claims until it ends: READ or WRITE of the node, and COUNT; COUNT; or 0,
 # the directory above if its place is a guess, and the count of the places before it.
-First = tuple[Directory, Request | None, int, Directory | None, int]
+First = tuple[Directory, Brief | None, int, Directory | None, int]
 
 
-def first_of(context: Context, request: Request) -> First:
+def first_of(context: Context, request: Brief) -> First:
     """Return how a get or set begins: as a rule with the one request that is enough.
 
     :raises ValueError: a path that has no UTF-8.
@@ -59,7 +63,7 @@ def first_of(context: Context, request: Request) -> First:
         above, d = places.both(path)
         home = d.home
         mode = WRITE if is_set else READ
-        is_enough = is_set or not (d.certainty > GUESS or (request.type == Exists.type and request.watcher))
+        is_enough = is_set or not (d.certainty > GUESS or (isinstance(request, Exists) and request.watcher))
         if above.certainty == GUESS:
             guess, is_enough = above, is_enough and context.may_ask_guess(above)
     if not is_enough or (not is_set and context.past.is_behind(home.ensemble, path)):
@@ -70,7 +74,7 @@ def first_of(context: Context, request: Request) -> First:
     return d, request, mode, guess, since
 
 
-def is_whole(d: Directory, request: Request, answer: Any) -> bool:
+def is_whole(d: Directory, request: Brief, answer: Any) -> bool:
     """Whether the answer to that request is the result; else :func:`rest_of` goes on with it."""
     stat = answer if isinstance(request, WITH_STAT) else answer[1]
     if stat is None:
@@ -80,7 +84,7 @@ def is_whole(d: Directory, request: Request, answer: Any) -> bool:
     return not stat.ephemeralOwner and d.is_native and d.certainty == CERTAIN and d.path != "/"
 
 
-def rest_of(context: Context, request: Request, d: Directory, answer: Any) -> Operation[Any]:
+def rest_of(context: Context, request: Brief, d: Directory, answer: Any) -> Operation[Any]:
     """What an operation takes beside its first request. If that has found the znode it may have left a watch.
 
     :param answer: to it; NoNodeError too.
@@ -92,21 +96,21 @@ def rest_of(context: Context, request: Request, d: Directory, answer: Any) -> Op
     return complete(context, known, request, answer)
 
 
-def beginning(context: Context, request: Request) -> Operation[Any]:
+def beginning(context: Context, request: Brief) -> Operation[Any]:
     """Run a get or set that has sent nothing yet."""
-    return (set_data if request.type == SetData.type else read)(context, request)
+    return set_data(context, request) if isinstance(request, SetData) else read(context, request)
 
 
-def set_data(context: Context, request: Request) -> Operation[Any]:
+def set_data(context: Context, request: SetData) -> Operation[Any]:
     answers, d = yield from at(context, request)
     return (yield from complete(context, d, request, *answers))
 
 
-def read(context: Context, request: Request) -> Operation[Any]:
+def read(context: Context, request: Read) -> Operation[Any]:
     """GetData, GetACL, Exists: asks for what concerns the children at the same time, if it is known where."""
     above, known = context.places.both(request.path)
     if isinstance(request, Exists) and request.watcher and above.certainty < CERTAIN:
-        return (yield from _exists_with_watch(context, request))
+        return (yield from _exists_with_watch(context, request, request.watcher))
     is_elsewhere = known.is_decided and not (known.certainty == CERTAIN and known.is_native)
     beside = [of_children(known, exists_for(request))] if is_elsewhere else []
     if above.certainty == CERTAIN:
@@ -145,7 +149,7 @@ def is_there(context: Context, request: Presence) -> Operation[bool]:
 
 
 def complete(
-    context: Context, d: Directory, request: Request, answer: Any, beside: Any = NOT_ASKED
+    context: Context, d: Directory, request: Brief, answer: Any, beside: Beside = NOT_ASKED
 ) -> Operation[Any]:
     """A home's answer with the stat of the directory."""
     if isinstance(answer, Exception):
@@ -157,10 +161,10 @@ def complete(
     return answer[0], (yield from complete_stat(context, d, answer[1], beside, exists_for(request)))
 
 
-def _exists_with_watch(context: Context, request: Request) -> Operation[Any]:
+def _exists_with_watch(context: Context, request: Exists, watcher: Watch) -> Operation[Any]:
     """What is not there may come elsewhere than where it was looked for."""
     path = request.path
-    watch = context.watch(node(path), request.watcher)
+    watch = context.watch(node(path), watcher)
     has_succeeded = False
     try:
         answers, d = yield from at(context, request._replace(watcher=watch), watch=watch)
@@ -172,10 +176,9 @@ def _exists_with_watch(context: Context, request: Request) -> Operation[Any]:
         context.settle(watch, has_succeeded)
 
 
-def sync(context: Context, request: Request) -> Operation[str]:
+def sync(context: Context, request: Sync) -> Operation[str]:
     """The ensembles at which the znode and its children are looked for next catch up with their leaders."""
-    path: str = request.path
-    places = context.places
+    path, places = request.path, context.places
     above, d = places.both(path)
     if above.certainty == GUESS:
         _, d = yield from at(context, Exists(path, None))

@@ -29,13 +29,15 @@ from parkazoo.protocol.placement import (
     Directory,
     Place,
 )
-from parkazoo.protocol.steps import Operation, Request, ask, placed
+from parkazoo.protocol.steps import Operation, ask, placed
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.protocol.where.lookup import as_pinned, at, verify_whole
 from parkazoo.protocol.where.places import NATIVE, directory
 
+Listing = GetChildren | GetChildren2
 
-def get_children(context: Context, request: Request) -> Operation[Any]:
+
+def get_children(context: Context, request: Listing) -> Operation[Any]:
     """GetChildren and GetChildren2."""
     d = context.known(request.path)
     if d.certainty == CERTAIN and d.is_native:
@@ -67,7 +69,7 @@ def get_children(context: Context, request: Request) -> Operation[Any]:
             context.settle(watch, has_succeeded)
 
 
-def _behind_proofs(context: Context, request: Request) -> Operation[None]:
+def _behind_proofs(context: Context, request: Listing) -> Operation[None]:
     """If a child was not found, and that is being proved, ask behind the proof: NoNode is told before the list.
 
     kazoo's TreeCache expects that. Else it would take out, for good, a child that has come before the list.
@@ -78,20 +80,19 @@ def _behind_proofs(context: Context, request: Request) -> Operation[None]:
             yield from context.ask(request.path, place.ensemble, exists_for(request)(place.path, None))
 
 
-def _list_below_home(context: Context, request: Request) -> Operation[Any]:
+def _list_below_home(context: Context, request: Listing) -> Operation[Any]:
     """The listing of a directory that has its children below its home for ever."""
     answers, d = yield from at(context, request)
     if isinstance(answers[0], Exception):
         raise answers[0]
-    has_stat = isinstance(request, GetChildren2)
-    names, stat = answers[0] if has_stat else (answers[0], None)
+    names, stat = answers[0] if isinstance(request, GetChildren2) else (answers[0], None)
     if d.path == "/":
         names = [name for name in names if name != ROOT[1:]]
-    return (names, (yield from complete_stat(context, d, stat))) if has_stat else names
+    return names if stat is None else (names, (yield from complete_stat(context, d, stat)))
 
 
 def _list(
-    context: Context, request: Request, asked: Place | None, watch: DirectoryWatch | None
+    context: Context, request: Listing, asked: Place | None, watch: DirectoryWatch | None
 ) -> Operation[tuple[Any, bool]]:
     """The names and, if that is asked for, the stat; None to begin again. And whether `watch` has been left.
 
@@ -149,7 +150,7 @@ def _list(
     return ([], with_mirror(stat, None)), True
 
 
-def _list_mirror(context: Context, request: Request, d: Directory) -> Operation[Any]:
+def _list_mirror(context: Context, request: Listing, d: Directory) -> Operation[Any]:
     """What is listed below the mirror, with the user's watch; None if it is not there."""
     since = context.places.count
     (listed,) = yield from context.read(d.path, (d.mirror.ensemble, placed(request, d.mirror.path)))

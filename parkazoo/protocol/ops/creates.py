@@ -31,10 +31,11 @@ from parkazoo.protocol.ops.whole_stat import complete_stat
 from parkazoo.protocol.pin import NATIVE_PIN
 from parkazoo.protocol.placement import CERTAIN, GUESS, HINT, PINNED, Directory, Place, join, split
 from parkazoo.protocol.rights import is_secret
-from parkazoo.protocol.steps import Operation, Request, ask, commit, failure, placed
+from parkazoo.protocol.steps import Operation, WriteRequest, ask, commit, failure, placed
 from parkazoo.protocol.where.lookup import as_pinned, contradiction, locate, verify_whole
 from parkazoo.protocol.where.places import NATIVE, directory
 
+Creation = Create | Create2
 EPHEMERAL, SEQUENCE = 1, 2  # in a create's flags
 # These errors come from the ensemble itself: it has refused a create or delete of one request.
 REFUSALS = (
@@ -46,7 +47,7 @@ REFUSALS = (
 )
 
 
-def create(context: Context, request: Request) -> Operation[Any]:
+def create(context: Context, request: Creation) -> Operation[Any]:
     """Create and Create2."""
     path, places = request.path, context.places
     parent, name = split(path)
@@ -84,7 +85,7 @@ def create(context: Context, request: Request) -> Operation[Any]:
 
 
 def _create(
-    context: Context, request: Request, d: Directory, name: str, has_failed: bool = False
+    context: Context, request: Creation, d: Directory, name: str, has_failed: bool = False
 ) -> Operation[tuple[Directory, Any]]:
     """Create a child for which one request may not do; return its parent as it is, and the server's answer.
 
@@ -152,7 +153,7 @@ def _may_pin(context: Context, d: Directory) -> bool:
     return d.is_native and context.places.guess(d.path) == NATIVE
 
 
-def _create_native(d: Directory, request: Request, marks: Sequence[Request]) -> Operation[Any]:
+def _create_native(d: Directory, request: Creation, marks: Sequence[WriteRequest]) -> Operation[Any]:
     """The answer to a create below the home of a native directory; NoNodeError if it is not, or is no more.
 
     :param marks: pin and proof, to be made first unless there is a pin.
@@ -168,7 +169,7 @@ def _create_native(d: Directory, request: Request, marks: Sequence[Request]) -> 
     return (yield from _as_answer(d, request, results[1]))
 
 
-def _as_answer(d: Directory, request: Request, made: str) -> Operation[Any]:
+def _as_answer(d: Directory, request: Creation, made: str) -> Operation[Any]:
     """What a create in a multi would have been answered alone; kazoo cannot read a Create2 there."""
     if not isinstance(request, Create2):
         return made
@@ -184,7 +185,7 @@ def _as_answer(d: Directory, request: Request, made: str) -> Operation[Any]:
 def decide(
     context: Context,
     path: str,
-    child: Request | None = None,
+    child: Creation | None = None,
     known: KnownACL | None = None,
     tried: Place | None = None,
 ) -> Operation[tuple[Directory, Any]]:
@@ -254,7 +255,7 @@ def locate_or_raise(context: Context, path: str) -> Operation[Directory]:
     return found
 
 
-def _may_be_there(d: Directory, child: Request | None, tried: Place | None) -> Operation[bool]:
+def _may_be_there(d: Directory, child: Creation | None, tried: Place | None) -> Operation[bool]:
     """Whether the mirror may be there; a child that is to be created will tell."""
     if d.mirror == tried:
         return False
@@ -272,17 +273,17 @@ def has_mirror(d: Directory) -> Operation[bool]:
 def _make_first(
     context: Context,
     d: Directory,
-    child: Request | None,
+    child: Creation | None,
     known: KnownACL | None = None,
     may_be_there: bool = False,
 ) -> Operation[Any]:
     """What the create of the child was answered; None if it was not sent; AGAIN if the directory has changed."""
     if not d.is_native:
-        physical = None
+        first = None
         if isinstance(child, Create):
-            physical = placed(child, join(d.mirror.path, split(child.path)[1]))
+            first = placed(child, join(d.mirror.path, split(child.path)[1]))
         names = partial(names_mirror, context, d)
-        return (yield from try_promote(context, d, physical, known, may_be_there, names))
+        return (yield from try_promote(context, d, first, known, may_be_there, names))
     if child is None:
         return None
     if context.form < Form.GUARDED:
@@ -302,7 +303,7 @@ def _make_first(
     return (yield from _as_answer(d, child, results[2]))
 
 
-def native_marks(d: Directory) -> list[Request]:
+def native_marks(d: Directory) -> list[WriteRequest]:
     """Say for the life of a directory that its children are below its home. Whoever may create there may do so."""
     return [Create(d.pin, NATIVE_PIN, READ_ACL_UNSAFE, 0), Create(d.proof, b"", READ_ACL_UNSAFE, 0)]
 

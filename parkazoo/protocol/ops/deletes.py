@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError, NotEmptyError
 
@@ -20,12 +19,12 @@ from parkazoo.protocol.directory import (
 from parkazoo.protocol.ops.creates import REFUSALS, names_mirror
 from parkazoo.protocol.placement import CERTAIN, GUESS, OURS, PROOF, Directory, split
 from parkazoo.protocol.presence import is_proved_by, mirror_is_enough
-from parkazoo.protocol.steps import IMPOSSIBLE, Either, Operation, Request, ask, commit
+from parkazoo.protocol.steps import IMPOSSIBLE, Either, Operation, WriteRequest, ask, commit
 from parkazoo.protocol.where.lookup import at, decided, verify_whole
 from parkazoo.protocol.where.places import directory
 
 
-def delete(context: Context, request: Request) -> Operation[Any]:
+def delete(context: Context, request: Delete) -> Operation[bool]:
     path, places = request.path, context.places
     places.forget(path)
     d = places.known(path)
@@ -41,7 +40,7 @@ def delete(context: Context, request: Request) -> Operation[Any]:
     return True
 
 
-def _delete(context: Context, request: Request) -> Operation[Directory]:
+def _delete(context: Context, request: Delete) -> Operation[Directory]:
     """Where the home was."""
     while True:
         answers, d = yield from at(context, request)
@@ -93,7 +92,7 @@ def look_at_pin(context: Context, d: Directory) -> Operation[Directory | None]:
     return found
 
 
-def last_of_native(d: Directory, version: int) -> list[Request]:
+def last_of_native(d: Directory, version: int) -> list[WriteRequest]:
     """Delete a directory whose children were below its home: it is empty, or this fails."""
     return [Delete(d.proof, -1), Delete(d.pin, -1), Delete(d.home.path, version)]
 

@@ -19,6 +19,7 @@ from parkazoo.kazoo_private import (
     RolledBackError,
     RuntimeInconsistency,
     SetData,
+    Transaction,
 )
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import (
@@ -29,7 +30,7 @@ from parkazoo.protocol.directory import (
     take_mark,
 )
 from parkazoo.protocol.placement import Directory, join, split
-from parkazoo.protocol.steps import IMPOSSIBLE, Operation, Request, commit
+from parkazoo.protocol.steps import IMPOSSIBLE, Operation, WriteRequest, commit
 
 REFUSALS = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError, NotEmptyError)
 
@@ -40,21 +41,21 @@ METHODS = {Create.type: "create", Delete.type: "delete", SetData.type: "set_data
 
 
 # Makes the last step of a multi, given its ensemble, and whether the znode of the last such step was gone.
-Guard = Callable[[int, bool], Operation[Request]]
+Guard = Callable[[int, bool], Operation[WriteRequest]]
 
 
 class Guarded(NamedTuple):
     """A transaction whose multi ends with one more step."""
 
-    operations: Sequence[Request]
+    operations: Sequence[WriteRequest]
     guard: Guard
 
 
-def guard_of(request: Request) -> Guard | None:
+def guard_of(request: Transaction | Guarded) -> Guard | None:
     return request.guard if isinstance(request, Guarded) else None
 
 
-def changed_by(operations: Sequence[Request], results: Sequence[Any]) -> Iterator[str]:
+def changed_by(operations: Sequence[WriteRequest], results: Sequence[Any]) -> Iterator[str]:
     """What a transaction has created and deleted."""
     for operation, result in zip(operations, results, strict=True):
         if isinstance(operation, Create):
@@ -63,7 +64,7 @@ def changed_by(operations: Sequence[Request], results: Sequence[Any]) -> Iterato
             yield operation.path
 
 
-def failed(operations: Sequence[Any], index: int, error: Exception) -> list[Exception]:
+def failed(operations: Sequence[object], index: int, error: Exception) -> list[Exception]:
     """The results of a transaction that failed at `index`, as a server would give them."""
     after = len(operations) - index - 1
     return [
@@ -89,7 +90,7 @@ class Sent(NamedTuple):
 
 def send(
     ensemble: int,
-    multi: Sequence[Sequence[Request]],
+    multi: Sequence[Sequence[WriteRequest]],
     planned: dict[int, Directory],
     deletes: Deletes,
     guard: Guard | None,
@@ -104,14 +105,16 @@ def send(
     """
     if any(_is_met(multi, index) for index in planned):
         return Sent([], len(multi), NotEmptyError())
-    widened: list[Request] = []
+    widened: list[WriteRequest] = []
     source: list[int] = []
     for index, steps in enumerate(multi):
         if index in planned:
             continue
         if index in deletes:
             d, _, marks = deletes[index]
-            steps = last_step(d, marks, steps[-1].version)  # noqa: PLW2901 - in place of the user's
+            delete = steps[-1]
+            assert isinstance(delete, Delete)
+            steps = last_step(d, marks, delete.version)  # noqa: PLW2901 - in place of the user's
         widened += steps
         source += [index] * len(steps)
     for d in planned.values():
@@ -131,9 +134,9 @@ def send(
     return Sent(list(dict(zip(source, results, strict=True)).values())[: len(multi)])
 
 
-def _is_met(multi: Sequence[Sequence[Request]], index: int) -> bool:
+def _is_met(multi: Sequence[Sequence[WriteRequest]], index: int) -> bool:
     """Whether another operation may depend on this delete: on the same znode, the parent, a sequence number."""
-    path: str = multi[index][-1].path
+    path = multi[index][-1].path
     return any(at != index and path.startswith(steps[-1].path) for at, steps in enumerate(multi))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from kazoo.exceptions import ConnectionLoss, NoAuthError, NoChildrenForEphemeralsError, NoNodeError, NotEmptyError
 
 from parkazoo.errors import CrossEnsembleError
-from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetChildren, SetData
+from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetChildren, SetData, Transaction
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import (
     ANY_VERSION,
@@ -35,6 +35,7 @@ from parkazoo.protocol.ops.multi import (
     REFUSALS,
     Deletes,
     Guard,
+    Guarded,
     Sent,
     changed_by,
     delete_mirrors,
@@ -47,12 +48,12 @@ from parkazoo.protocol.pin import encode_pin
 from parkazoo.protocol.placement import CERTAIN, GUESS, PINNED, Directory, split
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.rights import is_secret, pin_acl
-from parkazoo.protocol.steps import Operation, Request, ask, failure, placed
+from parkazoo.protocol.steps import Operation, WriteRequest, ask, failure, placed
 from parkazoo.protocol.where.lookup import locate, verify_whole
 from parkazoo.protocol.where.places import NATIVE, directory
 
 
-def transaction(context: Context, request: Request) -> Operation[list[Any]]:
+def transaction(context: Context, request: Transaction | Guarded) -> Operation[list[Any]]:
     """Commit; like kazoo's, the result of a failed transaction is the list of errors.
 
     :raises CrossEnsembleError: the operations live on more than one ensemble; nothing was sent.
@@ -85,7 +86,7 @@ class Attempt:
     def __init__(
         self,
         context: Context,
-        operations: Sequence[Request],
+        operations: Sequence[WriteRequest],
         guard: Guard | None,
     ) -> None:
         self.context = context
@@ -95,7 +96,7 @@ class Attempt:
         self._homes: list[Directory] = []  # of each operation's path
         self._native: dict[str, Directory] = {}  # parents that are native, and not pinned yet
         self._is_guarded = context.form >= Form.GUARDED
-        self._before: dict[int, list[Request]] = {}  # deletes: the steps in front, all on the same ensemble
+        self._before: dict[int, list[WriteRequest]] = {}  # deletes: the steps in front, all on the same ensemble
         self._undone: set[int] = set()  # deletes of what this transaction itself has decided
         self._planned: dict[int, Directory] = {}  # deletes whose mirror is on another ensemble, still
         self._deletes: Deletes = {}
@@ -143,7 +144,7 @@ class Attempt:
             raise
         return (yield from self._complete(sent.results))
 
-    def _send(self, multi: list[list[Request]]) -> Operation[Sent]:
+    def _send(self, multi: list[list[WriteRequest]]) -> Operation[Sent]:
         try:
             return (yield from send(self.ensemble, multi, self._planned, self._deletes, self._guard))
         except ConnectionLoss as lost:
@@ -156,8 +157,9 @@ class Attempt:
         If both fit when they are seen again, they fitted in between too.
         """
         operation = self.operations[at]
-        is_met = isinstance(operation, Delete) and isinstance(refused, NotEmptyError)
-        return is_met and (at > 0 or operation.version != ANY_VERSION)
+        if not isinstance(operation, Delete) or not isinstance(refused, NotEmptyError):
+            return False
+        return at > 0 or operation.version != ANY_VERSION
 
     def _give_up(self) -> Operation[None]:
         for d, mark, _ in self._deletes.values():
@@ -174,15 +176,15 @@ class Attempt:
 
     # ---- the multi -------------------------------------------------------------------------------
 
-    def _multi(self) -> Operation[list[list[Request]]]:
+    def _multi(self) -> Operation[list[list[WriteRequest]]]:
         """For each operation the steps in front of it, then itself."""
         self._homes = self._place()
         if len({d.home.ensemble for d in self._homes}) > 1 or self._is_guess_away():
             yield from self._locate_all()
             self._homes = self._place()
         self.ensemble = self._one_ensemble()
-        born: dict[str, tuple[Request, Directory]] = {}  # made here, and without a child yet
-        decided_here: dict[str, list[Request]] = {}  # the steps that undo it
+        born: dict[str, tuple[Create, Directory]] = {}  # made here, and without a child yet
+        decided_here: dict[str, list[WriteRequest]] = {}  # the steps that undo it
         self._undone.clear()
         multi = []
         for index, (operation, d) in enumerate(zip(self.operations, self._homes, strict=True)):
@@ -256,7 +258,7 @@ class Attempt:
         if found is not None and found.certainty < PINNED and (d := to_be(self.context, found)).is_native:
             self._native[parent] = d
 
-    def _decide_here(self, operation: Request, d: Directory) -> Operation[list[Request]]:
+    def _decide_here(self, operation: Create, d: Directory) -> Operation[list[WriteRequest]]:
         """The steps that make a directory, which this transaction makes too, one with children on its ensemble."""
         if self.context.places.guess(d.path) == NATIVE:
             return self._native_marks(d)
@@ -269,7 +271,7 @@ class Attempt:
             Create(mirror.mirror.path, b"", operation.acl, 0),
         ]
 
-    def _native_marks(self, d: Directory) -> list[Request]:
+    def _native_marks(self, d: Directory) -> list[WriteRequest]:
         return native_marks(d) if self._is_guarded else []
 
     # ---- what was missing --------------------------------------------------------------------------
@@ -296,10 +298,10 @@ class Attempt:
             return (yield from self._look_for(parent, operation, d))
         is_native = d.certainty == CERTAIN and d.is_native
         if isinstance(operation, Delete) and isinstance(error, NotEmptyError) and not is_native:
-            return (yield from self._prepare_delete(sent.at, d))
+            return (yield from self._prepare_delete(sent.at, d, operation.version))
         return False
 
-    def _make_mirror(self, above: Directory, operation: Request) -> Operation[bool]:
+    def _make_mirror(self, above: Directory, operation: WriteRequest) -> Operation[bool]:
         """A znode, or what it is to be made below, was not found where its place is certain."""
         if isinstance(operation, Create) and not above.is_native:
             self.context.places.drop(above.path)
@@ -309,7 +311,7 @@ class Attempt:
             yield from verify_may_delete_in(self.context, above.path)
         return False
 
-    def _look_for(self, parent: str, operation: Request, d: Directory) -> Operation[bool]:
+    def _look_for(self, parent: str, operation: WriteRequest, d: Directory) -> Operation[bool]:
         """A znode, or what it is to be made below, was not found."""
         if not isinstance(operation, Create) and (yield from self._has_mirror_here(parent)):
             return False
@@ -342,9 +344,8 @@ class Attempt:
         """Whether an undecided directory is to have a mirror: it has no child yet."""
         return found.certainty < PINNED and not to_be(self.context, found).is_native
 
-    def _prepare_delete(self, index: int, d: Directory) -> Operation[bool]:
+    def _prepare_delete(self, index: int, d: Directory, version: int) -> Operation[bool]:
         """A directory is to be deleted that has a pin, or children."""
-        version = self.operations[index].version
         try:
             pinned = yield from look_at_pin(self.context, d)
         except NotEmptyError:
@@ -386,12 +387,12 @@ class Attempt:
         return has_marks and (yield from ask(d.home.ensemble, Exists(d.proof, None))) is None  # one has come
 
 
-def _undo(made: list[Request]) -> list[Request]:
+def _undo(made: list[WriteRequest]) -> list[WriteRequest]:
     """The steps that delete what these make."""
     return [Delete(each.path, -1) for each in reversed(made) if isinstance(each, Create)]
 
 
-def _with_each_fence_once(multi: list[list[Request]]) -> list[list[Request]]:
+def _with_each_fence_once(multi: list[list[WriteRequest]]) -> list[list[WriteRequest]]:
     """Directories may share a fence, which goes up with the first of them: a second time its version is another.
 
     Of the versions that were seen the lowest counts: none of what was read behind one of them has changed then.
@@ -406,7 +407,7 @@ def _with_each_fence_once(multi: list[list[Request]]) -> list[list[Request]]:
     return [[*_fences_from(seen, steps[:-1]), steps[-1]] for steps in multi]
 
 
-def _fences_from(seen: dict[str, list[int]], steps: Sequence[Request]) -> Iterator[Request]:
+def _fences_from(seen: dict[str, list[int]], steps: Sequence[WriteRequest]) -> Iterator[WriteRequest]:
     for step in steps:
         if not isinstance(step, SetData):
             yield step
@@ -414,7 +415,7 @@ def _fences_from(seen: dict[str, list[int]], steps: Sequence[Request]) -> Iterat
             yield step._replace(version=min((each for each in versions if each >= 0), default=-1))
 
 
-def _last_of_mirrored_here(d: Directory) -> Operation[list[Request]]:
+def _last_of_mirrored_here(d: Directory) -> Operation[list[WriteRequest]]:
     """The steps in front of the delete of a home, if its mirror is on the same ensemble.
 
     The fence goes up with them, so that no promotion that began earlier can land.
@@ -424,7 +425,7 @@ def _last_of_mirrored_here(d: Directory) -> Operation[list[Request]]:
         marks = yield from ask(d.home.ensemble, GetChildren(d.pin, None))
     except NoNodeError:
         return []
-    steps = [SetData(d.fence, b"", fence.version)]
+    steps: list[WriteRequest] = [SetData(d.fence, b"", fence.version)]
     if (yield from has_mirror(d)):
         steps.append(Delete(d.mirror.path, -1))
     return [*steps, *(Delete(d.mark(mark), -1) for mark in marks), Delete(d.pin, -1)]

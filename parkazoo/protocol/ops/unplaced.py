@@ -6,12 +6,12 @@ from typing import Any
 
 from kazoo.exceptions import UnimplementedError
 
-from parkazoo.kazoo_private import Reconfig
+from parkazoo.kazoo_private import Auth, Reconfig
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.steps import Operation, Request, ask
+from parkazoo.protocol.steps import Operation, Question, ask
 
 
-def ask_bootstrap(context: Context, request: Request) -> Operation[Any]:
+def ask_bootstrap(context: Context, request: Question[Any]) -> Operation[Any]:
     """Send a Reconfig, or a request that a program has made itself, to the bootstrap ensemble.
 
     :raises UnimplementedError: nobody knows which of several ensembles such a request is for.
@@ -24,7 +24,7 @@ def ask_bootstrap(context: Context, request: Request) -> Operation[Any]:
     return (yield from ask(context.places.bootstrap, request))
 
 
-def add_auth(context: Context, request: Request) -> Operation[Any]:
+def add_auth(context: Context, request: Auth) -> Operation[bool]:
     """Send an Auth to every ensemble: each must take the credential."""
     answers = yield tuple((ensemble, request) for ensemble in range(len(context.names)))
     for answer in answers:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.protocol.states import EventType
@@ -20,9 +19,10 @@ from parkazoo.protocol.placement import (
 from parkazoo.protocol.steps import Operation, ask
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.protocol.where.lookup import as_pinned, at
+from parkazoo.types.znodes import Watch
 
 
-def stand_in(context: Context, path: str, watcher: Any, take: Callable[[], bool]) -> Operation[None]:
+def stand_in(context: Context, path: str, watcher: Watch, take: Callable[[], bool]) -> Operation[None]:
     """Replace a watch on a znode that was left when its map was plain, if the znode is not there.
 
     :param take: takes that watch out of the tables; False if it is not there any more: it has been called.

@@ -12,8 +12,10 @@ from parkazoo.protocol.placement import CERTAIN, PINNED, Directory
 from parkazoo.protocol.steps import Operation, Step
 from parkazoo.protocol.where.lookup import decided
 from parkazoo.protocol.where.places import directory
+from parkazoo.types.znodes import ZnodeStat
 
-NOT_ASKED = object()
+NOT_ASKED: Any = object()
+Beside = ZnodeStat | Exception | None
 
 
 def of_children(d: Directory, exists: type[Exists] = Exists) -> Step:
@@ -21,7 +23,7 @@ def of_children(d: Directory, exists: type[Exists] = Exists) -> Step:
     return d.mirror.ensemble, exists(d.proof if d.is_native else d.mirror.path, None)
 
 
-def less_marks(stat: Any, proof: Any) -> Any:
+def less_marks(stat: ZnodeStat, proof: ZnodeStat) -> ZnodeStat:
     """The stat of a native home without its pin and proof, which were made at once; and the proof's."""
     if stat.pzxid < proof.czxid:  # they came later
         return stat
@@ -29,8 +31,8 @@ def less_marks(stat: Any, proof: Any) -> Any:
 
 
 def complete_stat(
-    context: Context, d: Directory, stat: Any, beside: Any = NOT_ASKED, exists: type[Exists] = Exists
-) -> Operation[Any]:
+    context: Context, d: Directory, stat: ZnodeStat, beside: Beside = NOT_ASKED, exists: type[Exists] = Exists
+) -> Operation[ZnodeStat]:
     """The stat of a znode, from that of its home.
 
     :param beside: the answer to :func:`of_children` of `d`, if that was asked at the same time.
@@ -78,7 +80,7 @@ def complete_stat(
     return less_marks(stat, beside) if d.is_native and beside is not None else with_mirror(stat, beside)
 
 
-def with_owner(context: Context, ensemble: int, stat: Any) -> Operation[Any]:
+def with_owner(context: Context, ensemble: int, stat: ZnodeStat) -> Operation[ZnodeStat]:
     """The stat of a znode on an ensemble. Its owner, if any, is a client, and not that client's session there."""
     if not stat.ephemeralOwner:
         return stat
@@ -86,7 +88,7 @@ def with_owner(context: Context, ensemble: int, stat: Any) -> Operation[Any]:
     return stat._replace(ephemeralOwner=owner)
 
 
-def with_mirror(stat: Any, mirror: Any) -> Any:
+def with_mirror(stat: ZnodeStat, mirror: ZnodeStat | None) -> ZnodeStat:
     """A home's stat and its mirror's. Without a mirror there was never a child: the pin alone was counted."""
     if mirror is None:
         return stat._replace(cversion=0, pzxid=stat.czxid, numChildren=0)

@@ -12,19 +12,19 @@ from parkazoo.kazoo_private import Delete, Exists, GetACL, GetChildren, GetChild
 from parkazoo.protocol.context import REFUSED, Context
 from parkazoo.protocol.pin import decode_pin
 from parkazoo.protocol.placement import CERTAIN, GUESS, HINT, MAP, PINNED, Directory, Place
-from parkazoo.protocol.steps import IMPOSSIBLE, Operation, Request, Step, ask, placed
+from parkazoo.protocol.steps import IMPOSSIBLE, Operation, PathRequest, Step, ask, placed
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.protocol.where.places import NATIVE, directory
 
 READS = (Exists, GetACL, GetChildren, GetChildren2, GetData)
 
 
-def is_missing(answer: Any) -> bool:
+def is_missing(answer: object) -> bool:
     return answer is None or isinstance(answer, NoNodeError)
 
 
 def at(
-    context: Context, request: Request, *beside: Step, watch: DirectoryWatch | None = None
+    context: Context, request: PathRequest, *beside: Step, watch: DirectoryWatch | None = None
 ) -> Operation[tuple[list[Any], Directory]]:
     """A request to the home of its path, with reads of that znode's children beside it.
 
@@ -68,7 +68,9 @@ def at(
     return answers, d
 
 
-def _send(context: Context, is_write: bool, d: Directory, request: Request, *beside: Step) -> Operation[list[Any]]:
+def _send(
+    context: Context, is_write: bool, d: Directory, request: PathRequest, *beside: Step
+) -> Operation[list[Any]]:
     step = d.home.ensemble, placed(request, d.home.path)
     watch = getattr(request, "watcher", None)
     if isinstance(watch, DirectoryWatch):

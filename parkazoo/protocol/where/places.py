@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 from parkazoo.protocol.placement import (
     CERTAIN,
@@ -59,7 +58,7 @@ class Places:
         self,
         first: Placement,
         guess: Callable[[str], int] | None = None,
-        lock: AbstractContextManager[Any] | None = None,
+        lock: AbstractContextManager[object] | None = None,
     ) -> None:
         self.first = first
         self.guess = guess or by_first(first)

@@ -102,7 +102,7 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's, without threads: `callbacks` stands for its watch thread."""
 
     def __init__(self) -> None:
-        self.callbacks: deque[Callable[[], None]] = deque()
+        self.callbacks: deque[Callable[[], object]] = deque()
 
     def dispatch_callback(self, callback: Callback) -> None:
         self.callbacks.append(partial(callback.func, *callback.args))
@@ -153,7 +153,7 @@ class Runtime:
     def cancel(self) -> None:
         self.give_up = None
 
-    def deliver(self, watch: Callable[[WatchedEvent], None], event: WatchedEvent) -> None:
+    def deliver(self, watch: Callable[[WatchedEvent], object], event: WatchedEvent) -> None:
         if isinstance(watch, DirectoryWatch):
             watch(event)
         else:

@@ -33,7 +33,7 @@ from tests.explore.client import Result
 from tests.explore.scenario import Knows
 from tests.explore.sessions import bytes as said
 from tests.explore.sessions.below import Connection, Handler, Runtime
-from tests.explore.znodes import EPHEMERAL, Answer, Request
+from tests.explore.znodes import EPHEMERAL, Answer, Request, path_of
 
 SESSION_TIMEOUT_S = 10.0
 LOG = logging.getLogger("parkazoo.test.sessions")
@@ -210,10 +210,9 @@ class Client:
     def describe_hosts(self) -> str:
         return self._hosts
 
-    def registration(self, session: int, client: int, epoch: int) -> Request:
+    def registration(self, session: int, client: int, epoch: int) -> Create:
         data = encode_registration(client, {"epoch": epoch})
-        create: Request = Create(registration_path(session), data, OPEN_ACL_UNSAFE, EPHEMERAL)
-        return create
+        return Create(registration_path(session), data, OPEN_ACL_UNSAFE, EPHEMERAL)
 
     def session_changed(self, state: str) -> None:
         if state != self.client_state:
@@ -272,7 +271,7 @@ class Client:
         self._runtime.loop.run()
         for member in self.session.roster.members:
             exchange = _connection(member).race.exchange
-            if exchange is not None and exchange._asked and exchange._asked[0][0].path == CONFIG:
+            if exchange is not None and exchange._asked and path_of(exchange._asked[0][0]) == CONFIG:
                 _connection(member).arrive(said.answered(0, 0, exchange._asked[0][0], NoNodeError()))
                 self._runtime.loop.run()
 
@@ -344,7 +343,7 @@ class Client:
         if exchange is None:
             phase = LOOKING if connection.is_looking else ""
             return Port(phase, member.session_id, (), queue, member._patience is None)
-        asked = tuple(request for request, _ in exchange._asked if request.path != CONFIG)
+        asked = tuple(request for request, _ in exchange._asked if path_of(request) != CONFIG)
         phase = ASKING if exchange.state == CONNECTING else GREETING
         return Port(phase, member.session_id, asked, queue)
 

@@ -12,6 +12,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from parkazoo.kazoo_private import Create, Delete, Exists, GetData, SetData, Transaction
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import Placement
+from parkazoo.types.znodes import Watch
 from tests.explore.directories import WATCH
 from tests.explore.families import name_of
 from tests.explore.scenario import Asking, Program
@@ -26,24 +27,20 @@ NEW = next(f"{B}{number}" for number in itertools.count() if Placement(2).of_chi
 ALL = ""  # the directory of all znodes, where there is one ensemble
 
 
-def hold(directory: str, flags: int = 0) -> Request:
-    create: Request = Create(f"{directory}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL | flags)
-    return create
+def hold(directory: str, flags: int = 0) -> Create:
+    return Create(f"{directory}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL | flags)
 
 
-def get(directory: str, watcher: object = None) -> Request:
-    request: Request = GetData(f"{directory}/w", watcher)
-    return request
+def get(directory: str, watcher: Watch | None = None) -> GetData:
+    return GetData(f"{directory}/w", watcher)
 
 
-def make(path: str) -> Request:
-    request: Request = Create(path, b"", OPEN_ACL_UNSAFE, 0)
-    return request
+def make(path: str) -> Create:
+    return Create(path, b"", OPEN_ACL_UNSAFE, 0)
 
 
-def set_(directory: str) -> Request:
-    request: Request = SetData(f"{directory}/w", b"new", -1)
-    return request
+def set_(directory: str) -> SetData:
+    return SetData(f"{directory}/w", b"new", -1)
 
 
 def at_once(*requests: Request) -> Program:

@@ -173,7 +173,7 @@ def ending_no_others(right: Right) -> Right:
 
 
 def renumbering(right: Right) -> Right:
-    def wrong(registering: Any, *arguments: Any) -> Request:
+    def wrong(registering: Any, *arguments: Any) -> Any:
         registering.renumber()
         return right(registering, *arguments)
 
@@ -181,7 +181,7 @@ def renumbering(right: Right) -> Right:
 
 
 def keeping_the_number(right: Right) -> Right:
-    def wrong(registering: Any, *arguments: Any) -> Request:
+    def wrong(registering: Any, *arguments: Any) -> Any:
         number = registering.number
         request = right(registering, *arguments)
         registering.number = number
