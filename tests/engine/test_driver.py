@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import queue
 import random
 import threading
 import unittest
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -44,15 +42,16 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.ops.unplaced import ask_bootstrap
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.presence import Presence
-from parkazoo.protocol.subject import Subject, error_about
+from parkazoo.protocol.subject import Subject
 from parkazoo.protocol.where.places import by_first
 from tests.explore.alone import find_directory, make_context, make_grown, prepared
-from tests.explore.client import Client, Result
+from tests.explore.client import Client
 from tests.explore.model import Model
 from tests.explore.scenario import Knows
 from tests.explore.znodes import SEQUENCE, Who
+from tests.fakes.asked import PLACEMENT, AskedTest
+from tests.fakes.result import Result
 
-PLACEMENT = Placement(3)
 D = find_directory(PLACEMENT, False)
 SEED = 5
 DEADLINE_S = 60
@@ -242,46 +241,11 @@ class TestPipelines(unittest.TestCase):
             self.assertEqual([len(result.told) for result in results], [1] * 4)
 
 
-class FailingMember:
-    """Answers some requests with an error before submit() returns, as a closed connection does."""
-
-    def __init__(self) -> None:
-        self.is_failing = False
-        self.waiting: deque[Any] = deque()
-        self.count = 0
-
-    def submit(self, request: Any, reply: Any) -> None:
-        self.count += 1
-        if self.is_failing:
-            if reply is not None:
-                reply.set_exception(ConnectionLoss())
-        else:
-            self.waiting.append(reply)
-
-    def fail(self, subject: Subject | None = None) -> None:
-        self.is_failing = True
-        while self.waiting:
-            error = ConnectionLoss() if subject is None else error_about(ConnectionLoss, subject)
-            self.waiting.popleft().set_exception(error)
-
-
-class TestFailures(unittest.TestCase):
-    def setUp(self) -> None:
-        self.members = [FailingMember() for _ in range(3)]
-        self.driver = Driver(make_context(PLACEMENT), self.members, threading.Lock)
-
-    def issue(self, requests: Any) -> list[Result]:
-        results = []
-        for request in requests:
-            results.append(Result())
-            self.driver.call(request, results[-1])
-        return results
-
+class TestFailures(AskedTest):
     def test_ten_thousand_that_wait_for_each_other(self) -> None:
-        results = self.issue(create(D + "/s", flags=SEQUENCE) for _ in range(10_000))
-        self.assertEqual(sum(member.count for member in self.members), 1)
-        for member in self.members:
-            member.fail()
+        results = self.issue(*(create(D + "/s", flags=SEQUENCE) for _ in range(10_000)))
+        self.assertEqual(self.sent, 1)
+        self.fail()
         self.assertEqual({type(result.value) for result in results}, {ConnectionLoss})
         self.assertFalse(self.driver.order)
 
@@ -292,17 +256,15 @@ class TestFailures(unittest.TestCase):
         for number in range(300):
             path += f"/{number}"
             paths.append(path)
-        results = self.issue(create(path) for path in paths for _ in range(34))
-        for member in self.members:
-            member.fail()
+        results = self.issue(*(create(path) for path in paths for _ in range(34)))
+        self.fail()
         self.assertEqual({type(result.value) for result in results}, {ConnectionLoss})
         self.assertFalse(self.driver.order)
 
     def test_all_at_once(self) -> None:
-        for member in self.members:
-            member.fail()
+        self.fail()
         kinds = [create(D), GetChildren2(D, None), Delete(D, -1), SetACL(D, OPEN_ACL_UNSAFE, -1), Sync(D)]
-        results = self.issue(itertools.chain.from_iterable(itertools.repeat(kinds, 2000)))
+        results = self.issue(*kinds * 2000)
         self.assertEqual({type(result.value) for result in results}, {ConnectionLoss})
         self.assertFalse(self.driver.order)
 
@@ -319,23 +281,20 @@ class TestFailures(unittest.TestCase):
             (create(f"/app{D}/x"), None, ""),
         ):
             with self.subTest(own):
-                members = [FailingMember() for _ in range(3)]
-                driver = Driver(make_context(PLACEMENT), members, threading.Lock, unchroot)
-                result = Result()
-                driver.call(request, result)
-                for member in members:
-                    member.fail(own)
+                self.setUp()
+                self.driver = Driver(make_context(PLACEMENT), self.members, threading.Lock, unchroot)
+                (result,) = self.issue(request)
+                self.fail(own)
                 self.assertIsInstance(result.value, ConnectionLoss)
                 self.assertEqual(str(result.value), told)
 
     def test_when_idle(self) -> None:
         called: list[str] = []
         self.driver.when_idle(lambda: called.append("at once"))
-        self.issue([create(D + "/x"), create(D + "/y")])
+        self.issue(create(D + "/x"), create(D + "/y"))
         self.driver.when_idle(lambda: called.append("later"))
         self.assertEqual(called, ["at once"])
-        for member in self.members:
-            member.fail()
+        self.fail()
         self.assertEqual(called, ["at once", "later"])
 
     def test_what_has_no_claim(self) -> None:
@@ -348,8 +307,7 @@ class TestFailures(unittest.TestCase):
         self.driver.run(ask(), result)
         self.driver.when_idle(lambda: called.append("at once"))
         self.assertEqual((called, self.driver.order.under_way), (["at once"], 1))
-        for member in self.members:
-            member.fail()
+        self.fail()
         self.assertEqual((len(result.told), self.driver.order.under_way), (1, 0))
 
 
@@ -371,45 +329,28 @@ class LateLock:
         self._lock.release()
 
 
-class TestFailAll(unittest.TestCase):
+class TestFailAll(AskedTest):
     """The session has ended: what waits, or needs another request, fails at once; what comes later does not."""
-
-    def setUp(self) -> None:
-        self.members = [FailingMember() for _ in range(3)]
-        self.driver = Driver(make_context(PLACEMENT), self.members, threading.Lock)
-
-    def issue(self, *requests: Any) -> list[Result]:
-        results = [Result() for _ in requests]
-        for request, result in zip(requests, results, strict=True):
-            self.driver.call(request, result)
-        return results
-
-    def sent(self) -> int:
-        return sum(member.count for member in self.members)
-
-    def take(self) -> Any:
-        """The reply to the oldest request that waits at a member."""
-        return next(member.waiting.popleft() for member in self.members if member.waiting)
 
     def test_what_waits_for_others(self) -> None:
         first, *waiting = self.issue(*(create(D + "/s", flags=SEQUENCE) for _ in range(5)))
-        self.assertEqual(self.sent(), 1)
+        self.assertEqual(self.sent, 1)
         self.driver.fail_all(SessionExpiredError)
         self.assertEqual([type(result.value) for result in waiting], [SessionExpiredError] * 4)
         self.assertEqual(first.told, [])  # the member's to fail
         self.take().set_exception(SessionExpiredError())
         self.assertIsInstance(first.value, SessionExpiredError)
         self.assertEqual([len(result.told) for result in waiting], [1] * 4)
-        self.assertEqual(self.sent(), 1)
+        self.assertEqual(self.sent, 1)
 
     def test_what_needs_another_request(self) -> None:
         """The server has answered a part of it, too late: the rest is not asked for."""
         (begun,) = self.issue(create(D + "/x"))
         self.driver.fail_all(SessionExpiredError)
-        before = self.sent()
+        before = self.sent
         self.take().set_exception(NoNodeError())  # it would look for the directory now
         self.assertIsInstance(begun.value, SessionExpiredError)
-        self.assertEqual(self.sent(), before)
+        self.assertEqual(self.sent, before)
 
     def test_what_comes_later(self) -> None:
         """It goes on by itself, and nothing of the old order changes the new one."""
@@ -437,7 +378,7 @@ class TestFailAll(unittest.TestCase):
         (new,) = self.issue(create(D + "/s", flags=SEQUENCE))
         self.assertTrue(self.driver.has_older)
         self.driver.fail_older(ConnectionLoss)
-        self.assertEqual((self.sent(), self.driver.has_older), (1, False))
+        self.assertEqual((self.sent, self.driver.has_older), (1, False))
         self.take().set_exception(NoNodeError())
         self.assertEqual([type(result.value) for result in old], [ConnectionLoss] * 2)
         self.assertEqual((new.told, self.driver.has_older), ([], False))

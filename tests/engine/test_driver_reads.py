@@ -2,56 +2,38 @@
 
 from __future__ import annotations
 
-import threading
-import unittest
 from typing import Any
 
 from kazoo.exceptions import ConnectionLoss, NoAuthError, NoNodeError, SessionExpiredError
 from kazoo.protocol.states import ZnodeStat
 
-from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import give
 from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetData
 from parkazoo.protocol.where.places import by_first, directory
-from tests.engine.test_driver import PLACEMENT, FailingMember, create
-from tests.explore.alone import make_context, make_grown
-from tests.explore.client import Result
+from tests.engine.test_driver import create
+from tests.explore.alone import make_grown
 from tests.explore.scenario import Knows
+from tests.fakes.asked import PLACEMENT, AskedTest
+from tests.fakes.result import Result
 
 D, X = "/d", "/d/x"
 LEAF = ZnodeStat(5, 5, 1, 1, 0, 0, 0, 0, 1, 0, 5)
 PARENT = LEAF._replace(numChildren=1, cversion=1)
 
 
-class Member(FailingMember):
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[Any] = []
-
-    def submit(self, request: Any, reply: Any) -> None:
-        self.asked.append(request)
-        super().submit(request, reply)
-
-
-class TestReads(unittest.TestCase):
+class TestReads(AskedTest):
     """The client remembers where the children of D are; of `X` it knows nothing."""
 
     def setUp(self) -> None:
-        self.members = [Member() for _ in range(3)]
-        self.driver = Driver(make_context(PLACEMENT), self.members, threading.Lock)
+        super().setUp()
         context = make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT)))
         self.driver.begin_form(context)
         self.places = context.places
         self.places.remember(directory(D, self.places.known(D).home, 1), self.places.count)
 
-    def issue(self, request: Any) -> Result:
-        result = Result()
-        self.driver.call(request, result)
+    def ask(self, request: Any) -> Result:
+        (result,) = self.issue(request)
         return result
-
-    @property
-    def sent(self) -> int:
-        return sum(member.count for member in self.members)
 
     def answer(self) -> Any:
         """The reply to the one request that is under way."""
@@ -72,7 +54,7 @@ class TestReads(unittest.TestCase):
             [(GetData(X, None), (b"", LEAF)), (GetACL(X), ([], LEAF)), (Exists(X, None), LEAF)], 1
         ):
             with self.subTest(request):
-                result = self.issue(request)
+                result = self.ask(request)
                 self.assertEqual(result.told, [])
                 self.answer().set(answer)
                 self.assert_over(result, answer, count)
@@ -82,7 +64,7 @@ class TestReads(unittest.TestCase):
         for count, error in enumerate((ConnectionLoss, SessionExpiredError, NoAuthError), 1):
             with self.subTest(error):
                 self.places.remember(directory(D, self.places.known(D).home, 1), self.places.count)
-                result = self.issue(GetACL(X))
+                result = self.ask(GetACL(X))
                 self.places.drop(D)
                 self.answer().set_exception(error())
                 self.assert_over(result, error, count)
@@ -92,13 +74,13 @@ class TestReads(unittest.TestCase):
             [(GetData("/x", None), NoNodeError(), NoNodeError), (Exists("/x", None), None, None)], 1
         ):
             with self.subTest(request):
-                result, reply = self.issue(request), self.answer()
+                result, reply = self.ask(request), self.answer()
                 give(reply, answer)
                 self.assert_over(result, value, count)
 
     def test_not_there(self) -> None:
         """The mirror proves it."""
-        result = self.issue(Exists(X, None))
+        result = self.ask(Exists(X, None))
         self.answer().set(None)
         self.assertEqual((result.told, self.sent), ([], 2))
         self.answer().set(LEAF)
@@ -106,7 +88,7 @@ class TestReads(unittest.TestCase):
 
     def test_a_parent(self) -> None:
         """Its pin is asked for, and its home once more."""
-        result = self.issue(Exists(X, None))
+        result = self.ask(Exists(X, None))
         self.answer().set(PARENT)
         self.assertEqual((result.told, self.sent), ([], 3))
 
@@ -115,21 +97,21 @@ class TestReads(unittest.TestCase):
         for what in ("learned", "forgotten", "changed"):
             with self.subTest(what):
                 self.setUp()
-                result, reply = self.issue(GetData(X, print)), self.answer()
+                result, reply = self.ask(GetData(X, print)), self.answer()
                 if what == "learned":
                     self.places.remember(directory(X, self.places.known(X).home, 2), self.places.count)
                 elif what == "forgotten":
                     self.places.drop(D)
                 else:
-                    self.issue(create(f"{X}/y/z"))
+                    self.ask(create(f"{X}/y/z"))
                 reply.set((b"", PARENT))
-                asked = [request for member in self.members for request in member.asked]
+                asked = [request for member in self.members for request in member.requests]
                 self.assertGreater(len(asked), 1)
                 self.assertEqual(len([each for each in asked if getattr(each, "watcher", None)]), 1)
                 self.assertEqual(result.told, [])
 
     def test_a_create_waits_for_its_end(self) -> None:
-        result, made = self.issue(GetData(X, None)), self.issue(create(X))
+        result, made = self.ask(GetData(X, None)), self.ask(create(X))
         self.assertEqual(self.sent, 1)
         self.answer().set((b"", LEAF))
         self.assertEqual((result.value, self.sent), ((b"", LEAF), 2))
@@ -138,7 +120,7 @@ class TestReads(unittest.TestCase):
 
     def test_a_list_behind_what_is_not_there(self) -> None:
         """kazoo's TreeCache would take a child out for good that has come after the get and before the list."""
-        result, listed = self.issue(GetData(X, None)), self.issue(GetChildren(D, None))
+        result, listed = self.ask(GetData(X, None)), self.ask(GetChildren(D, None))
         (member,) = (each for each in self.members if each.waiting)
         found, listing = member.waiting
         member.waiting.clear()
@@ -154,14 +136,14 @@ class TestReads(unittest.TestCase):
         self.assertEqual(self.driver.context.proofs, {})
 
     def test_a_listing_waits_for_the_number(self) -> None:
-        result, listed = self.issue(Exists(X, None)), self.issue(GetChildren(X, None))
+        result, listed = self.ask(Exists(X, None)), self.ask(GetChildren(X, None))
         self.assertEqual(self.sent, 1)
         self.answer().set(LEAF)
         self.assertEqual((result.value, listed.told, self.sent), (LEAF, [], 2))
 
     def test_of_the_root(self) -> None:
         """Its place is certain, so nothing is claimed, and a create does not wait for its answer."""
-        result, made = self.issue(GetData("/", None)), self.issue(create("/x"))
+        result, made = self.ask(GetData("/", None)), self.ask(create("/x"))
         found, created = [reply for member in self.members for reply in member.waiting]
         found.set((b"", LEAF))
         created.set("/x")
@@ -170,14 +152,14 @@ class TestReads(unittest.TestCase):
 
     def test_the_session_ends_meanwhile(self) -> None:
         """What its answer makes necessary is not asked for."""
-        result = self.issue(Exists(X, None))
+        result = self.ask(Exists(X, None))
         self.driver.fail_all(SessionExpiredError)
         self.answer().set(PARENT)
         self.assert_over(result, SessionExpiredError, 1)
 
     def test_the_form_rises_meanwhile(self) -> None:
         """It is waited for; given up, it ends at its next request."""
-        result = self.issue(Exists(X, None))
+        result = self.ask(Exists(X, None))
         self.driver.begin_form(make_grown(self.driver.context, PLACEMENT, Knows(by_first(PLACEMENT))))
         self.assertTrue(self.driver.has_older)
         self.driver.fail_older(ConnectionLoss)

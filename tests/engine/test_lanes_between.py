@@ -14,6 +14,7 @@ from parkazoo.engine.deferred.own_operations import OwnOperations
 from parkazoo.engine.deferred.writes import COMMITTED, DROPPED, FAILED, MOST_WRITES, PENDING, Write, directory_of
 from parkazoo.kazoo_private import SetData
 from parkazoo.protocol.chain import LANDED, ChainedBatch, Landed
+from tests.explore.lane_parts import Runtime
 
 NOT_HERE = NoNodeError("it is on ensemble 1")
 
@@ -34,23 +35,10 @@ class Sent:
         reply.set(b"{}")
 
 
-class Now:
-    """A runtime of which no time passes."""
-
-    def call(self, call: Any) -> None:
-        call()
-
-    def call_later(self, delay_s: float, call: Any) -> None:
-        pass
-
-    def new_mark(self) -> str:
-        return "marker"
-
-
 class TestLanesBetween(unittest.TestCase):
     def setUp(self) -> None:
         self.sent: Any = Sent()
-        runtime: Any = Now()
+        runtime: Any = Runtime()
         own = OwnOperations(self.sent, runtime, 0.0, OPEN_ACL_UNSAFE, nullcontext())
         self.lanes = Lanes(own, False, None, 0.0, lambda: None)
         self.one, self.other = self.lanes.on(0), self.lanes.on(1)

@@ -11,9 +11,9 @@ from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.registration import encode_registration, registration_path
 from tests.engine.test_session_growth import GrowthTest
-from tests.explore.client import Result
 from tests.fakes.client import Client
 from tests.fakes.member import CONNECT_S, STAT, Ensemble
+from tests.fakes.result import Result
 
 
 class Refusing(Ensemble):

@@ -13,9 +13,9 @@ from parkazoo.engine.session import AWAY_POLL_S
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.placement import ENSEMBLE, MAP
-from tests.explore.client import Result
 from tests.fakes.client import Client
 from tests.fakes.member import CONNECT_S, SESSION_TIMEOUT_S, STAT
+from tests.fakes.result import Result
 
 CONNECTED, CLOSED = KeeperState.CONNECTED, KeeperState.CLOSED
 EXPIRED, AUTH_FAILED = KeeperState.EXPIRED_SESSION, KeeperState.AUTH_FAILED

@@ -17,9 +17,9 @@ from parkazoo.kazoo_private import Exists, GetChildren
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import MAP
 from tests.engine.test_session_growth import GrowthTest
-from tests.explore.client import Result
 from tests.fakes.client import Client
 from tests.fakes.member import CONNECT_S, SESSION_TIMEOUT_S, STAT, Ensemble
+from tests.fakes.result import Result
 
 LIMIT_S = (MOST_POLLS + 1) * POLL_S
 

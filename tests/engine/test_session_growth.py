@@ -20,9 +20,9 @@ from parkazoo.protocol.registration import (
 )
 from tests.engine.test_session import CONNECTED, EXPIRED, SessionTest
 from tests.engine.test_session_servers import config
-from tests.explore.client import Result
 from tests.fakes.client import Client
 from tests.fakes.member import CONFIG, CONNECT_S, PASSWORD, SESSION_TIMEOUT_S, STAT, Ensemble
+from tests.fakes.result import Result
 
 CONNECTING = KeeperState.CONNECTING
 

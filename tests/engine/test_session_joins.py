@@ -14,9 +14,9 @@ from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.registration import decode_registration, registration_path
 from tests.engine.test_session import AUTH_FAILED, CLOSED, CONNECTED, SessionTest
-from tests.explore.client import Result
 from tests.fakes.client import Client
 from tests.fakes.member import CONNECT_S, SESSION_TIMEOUT_S, STAT
+from tests.fakes.result import Result
 
 CONNECTING = KeeperState.CONNECTING
 

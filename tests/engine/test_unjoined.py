@@ -10,7 +10,7 @@ from kazoo.exceptions import ConnectionClosedError, SessionExpiredError
 
 from parkazoo.engine.unjoined import Unjoined
 from parkazoo.kazoo_private import Auth, GetData
-from tests.explore.client import Result
+from tests.fakes.result import Result
 
 COUNT = 200  # requests of each thread
 DEADLINE_S = 60.0

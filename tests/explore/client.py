@@ -19,26 +19,9 @@ from tests.explore.alone import make_context, make_grown
 from tests.explore.model import Model
 from tests.explore.scenario import Knows
 from tests.explore.znodes import ANYONE, Answer, Request, Who, has_watch, watch_kind
+from tests.fakes.result import Result
 
 Watcher = Callable[[WatchedEvent], object]
-
-
-class Result:
-    """A reply that remembers. It must be set once."""
-
-    def __init__(self) -> None:
-        self.told: list[Answer] = []
-
-    def set(self, value: Answer = None) -> None:
-        self.told.append(value)
-
-    def set_exception(self, exception: Exception) -> None:
-        self.told.append(exception)
-
-    @property
-    def value(self) -> Answer:
-        (value,) = self.told
-        return value
 
 
 class Ordered(dict[Watcher, None]):

@@ -11,11 +11,12 @@ from typing import Protocol
 from kazoo.protocol.states import WatchedEvent
 
 from tests.explore.answers import freeze, freeze_exactly, stats_in
-from tests.explore.client import Client, Result
+from tests.explore.client import Client
 from tests.explore.model import Model
 from tests.explore.scenario import Asking, Knows, Program, Rise, Scenario
 from tests.explore.world import Arrival, ClientState, Ended, Position, Received, Told
 from tests.explore.znodes import Answer, Request, has_watch, path_of
+from tests.fakes.result import Result
 
 
 class Clients:

@@ -33,7 +33,6 @@ from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.steps import Request, WriteRequest
 from parkazoo.protocol.where.places import by_first
 from tests.explore.alone import make_context, make_grown, must, outcome, prepared
-from tests.explore.client import Result
 from tests.explore.grown import ADOPTED, Maps, brought, guess
 from tests.explore.lane_parts import Port, Runtime, Session
 from tests.explore.lane_programs import DC, MIRRORED, E, Pins, Program
@@ -41,6 +40,7 @@ from tests.explore.model import Model
 from tests.explore.pinned import home_by_pins
 from tests.explore.scenario import Knows
 from tests.explore.znodes import Answer
+from tests.fakes.result import Result
 
 PATIENCE_S = 1000.0
 

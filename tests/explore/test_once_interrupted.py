@@ -25,11 +25,11 @@ from parkazoo.recipe import exactly_once, transaction
 from parkazoo.recipe.exactly_once import ExactlyOnce
 from parkazoo.recipe.transaction import RetriableTransaction
 from tests.explore.alone import make_context, must, prepared
-from tests.explore.client import Result
 from tests.explore.lane_parts import Port
 from tests.explore.lanes import Violation
 from tests.explore.mutation import Mutation, instead
 from tests.explore.znodes import Answer, Request
+from tests.fakes.result import Result
 from tests.interruption import Interruption, interrupted, where_signals_come
 
 FILES = {str(module.__file__) for module in (driver, exactly_once, once, order, transaction)}

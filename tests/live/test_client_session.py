@@ -27,8 +27,8 @@ from parkazoo.local import LocalServer
 from parkazoo.protocol.client_id import SESSION_BYTES, pack_sessions, unpack_sessions
 from parkazoo.protocol.cluster_map import FIRST
 from parkazoo.wire.member import Member
+from tests.fakes.owner import Emptied
 from tests.handlers import make_handler
-from tests.live.bare import Emptied
 from tests.live.world import DEADLINE_S, LiveTest, Seen, sockets, wait_until
 
 CONNECTED, SUSPENDED, LOST = KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.LOST

@@ -30,9 +30,9 @@ from parkazoo.wire import loop as loops
 from parkazoo.wire import rounds as rounds_module
 from parkazoo.wire.attempt import ConnectAttempt, Steps, connect
 from parkazoo.wire.handler import ThreadingHandler
-from tests.explore.client import Result
 from tests.fakes.conversation import PASSWORD, SESSION, answer, auth_answer, connect_answer, data_answer, framed
-from tests.live.bare import Owner, make_member
+from tests.fakes.owner import Owner, make_member
+from tests.fakes.result import Result
 from tests.live.world import DEADLINE_S, sockets, wait_until
 
 CONNECT = Struct("!iqiq")  # protocol, zxid, time-out in ms, session; the password follows

@@ -32,9 +32,10 @@ from parkazoo.wire.handshake import Address, Established
 from parkazoo.wire.link import READ_BYTES, EndedByServer, Link
 from parkazoo.wire.loop import READ
 from parkazoo.wire.report import ConnectionReport
-from tests.explore.client import Result
 from tests.fakes.conversation import STAT, answer, auth_answer, connect_answer, data_answer, event, framed
-from tests.live.bare import Clock, Emptied, HandLoop, Owner, make_member
+from tests.fakes.loop import Clock, HandLoop
+from tests.fakes.owner import Emptied, Owner, make_member
+from tests.fakes.result import Result
 
 SESSION_S = 9.0
 READ_S = 6.0

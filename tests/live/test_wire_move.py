@@ -13,8 +13,8 @@ from kazoo.protocol.states import KeeperState
 from parkazoo.kazoo_private import CloseInstance, GetData
 from parkazoo.protocol.cluster_map import parse_hosts
 from parkazoo.wire import move as move_module
-from tests.explore.client import Result
 from tests.fakes.conversation import SESSION, event
+from tests.fakes.result import Result
 from tests.live.test_wire_connect import (
     CONNECTED,
     CONNECTING,

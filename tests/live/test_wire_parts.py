@@ -31,8 +31,9 @@ from parkazoo.wire.handshake import Address
 from parkazoo.wire.names import LookUp
 from parkazoo.wire.report import REPEAT_S, ConnectionReport
 from parkazoo.wire.rounds import Backoff
+from tests.fakes.loop import Clock, HandLoop
+from tests.fakes.owner import Owner, make_member
 from tests.interruption import each_handler
-from tests.live.bare import Clock, HandLoop, Owner, make_member
 from tests.live.world import DEADLINE_S, Seen, wait_until
 
 POLICIES = st.fixed_dictionaries(
@@ -111,26 +112,12 @@ class TestBackoff(unittest.TestCase):
             self.assertLessEqual(max(self.delays(member._connection._rounds._backoff, 100)), most_s)
 
 
-class CallLoop:
-    """A loop as far as a look-up needs it. The calls of other threads wait for `make_calls`."""
-
-    def __init__(self) -> None:
-        self._calls: deque[Callable[[], None]] = deque()
-
-    def call(self, call: Callable[[], None]) -> None:
-        self._calls.append(call)
-
-    def make_calls(self) -> None:
-        while self._calls:
-            self._calls.popleft()()
-
-
 NAMES = {"one": ["10.0.0.1", "::1"], "two": ["10.0.0.2"]}
 
 
 class TestLookUp(unittest.TestCase):
     def setUp(self) -> None:
-        self.loop = CallLoop()
+        self.loop = HandLoop()
         self.handler = ThreadingHandler()
         self.asked: list[str] = []
         self.may_answer = {"slow": threading.Event()}

@@ -16,8 +16,9 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetData
 from parkazoo.wire.patience import LOOKS, Patience
 from parkazoo.wire.report import ConnectionReport
-from tests.explore.client import Result
-from tests.live.bare import HandLoop, Owner, make_member
+from tests.fakes.loop import HandLoop
+from tests.fakes.owner import Owner, make_member
+from tests.fakes.result import Result
 
 LIMIT_S = 8.0
 LONGEST_S = LIMIT_S * (LOOKS + 1) / LOOKS

@@ -19,7 +19,7 @@ from parkazoo.wire.attempt import ConnectAttempt, Steps, connect
 from parkazoo.wire.handler import ThreadingHandler
 from parkazoo.wire.rounds import Backoff
 from tests.fakes.conversation import PASSWORD, SESSION
-from tests.live.bare import LONG_S
+from tests.fakes.owner import LONG_S
 from tests.live.test_wire_connect import (
     CONNECTED,
     CONNECTING,

@@ -20,7 +20,8 @@ from parkazoo.wire.loop import READ, WRITE
 from parkazoo.wire.race import PATIENCE_GROWTH, PATIENCE_S, STAGGER_S
 from parkazoo.wire.rounds import FAILED_S, MOST_DELAY_S, Rounds
 from tests.fakes.conversation import PASSWORD, SESSION, connect_answer
-from tests.live.bare import Clock, HandLoop, Owner, make_member
+from tests.fakes.loop import Clock, HandLoop
+from tests.fakes.owner import Owner, make_member
 from tests.live.test_wire_connect import (
     CONNECTED,
     CONNECTING,

@@ -31,8 +31,9 @@ from parkazoo.protocol.snapshot import Snapshot, judge
 from parkazoo.protocol.steps import Operation, ask
 from tests.explore.alone import find_directory, make_context, must, prepared, run
 from tests.explore.answers import freeze
-from tests.explore.client import Client, Result
+from tests.explore.client import Client
 from tests.explore.znodes import ANYONE, Who, Znodes
+from tests.fakes.result import Result
 
 PLACEMENT = Placement(3)
 PATH = find_directory(PLACEMENT, False)

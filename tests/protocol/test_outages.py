@@ -37,10 +37,11 @@ from parkazoo.protocol.placement import Place, Placement
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.presence import Presence
 from tests.explore.alone import find_directory, must, prepared
-from tests.explore.client import Client, Result
+from tests.explore.client import Client
 from tests.explore.model import Model
 from tests.explore.scenario import Knows
 from tests.explore.znodes import EPHEMERAL, SEQUENCE, Request, Who
+from tests.fakes.result import Result
 
 DOCUMENT = Path(__file__).parents[2] / "docs/design/outages.md"
 BEGIN, END = "<!-- tests/protocol/test_outages.py makes this table -->\n\n", "\n\n<!-- end of the table -->"

@@ -30,9 +30,10 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.placement import Placement, logical
 from tests.explore.alone import must, prepared
-from tests.explore.client import Client, Result
+from tests.explore.client import Client
 from tests.explore.model import Model
 from tests.explore.znodes import EPHEMERAL, SEQUENCE
+from tests.fakes.result import Result
 
 ROOT = "/r"  # sequence numbers at "/" count /parkazoo
 NAMES = ("a", "b", "c", "s0000000000", "s0000000001", "0000000000")

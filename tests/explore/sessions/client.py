@@ -29,11 +29,11 @@ from parkazoo.wire.log import DiscreetLog
 from parkazoo.wire.member import Member
 from parkazoo.wire.patience import LOOKS
 from tests.explore.answers import freeze
-from tests.explore.client import Result
 from tests.explore.scenario import Knows
 from tests.explore.sessions import bytes as said
 from tests.explore.sessions.below import Connection, Handler, Runtime
 from tests.explore.znodes import EPHEMERAL, Answer, Request, path_of
+from tests.fakes.result import Result
 
 SESSION_TIMEOUT_S = 10.0
 LOG = logging.getLogger("parkazoo.test.sessions")
