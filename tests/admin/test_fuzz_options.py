@@ -84,7 +84,3 @@ class TestCommand(unittest.TestCase):
                 plan_map(bootstrap, ensembles)
             except ClusterMapError:
                 pass
-
-
-if __name__ == "__main__":
-    unittest.main()

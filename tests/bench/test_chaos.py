@@ -271,7 +271,3 @@ class TestScenarios(EmulatedCase):
         latencies = {run["network"]: latency_s(run, "writes", 50) for run in document["runs"]}
         self.assertGreater(latencies["simple"], 0.002)
         self.assertGreater(latencies["wan"], latencies["simple"])
-
-
-if __name__ == "__main__":
-    unittest.main()

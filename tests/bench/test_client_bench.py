@@ -209,7 +209,3 @@ class TestRun(unittest.TestCase):
         ran = self.run_bench("--load", "async-gte")
         self.assertEqual(ran.returncode, 2)
         self.assertIn("there is no load async-gte; there are async-get,", ran.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

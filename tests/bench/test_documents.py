@@ -35,7 +35,3 @@ class TestDocument(unittest.TestCase):
                 "}",
             ],
         )
-
-
-if __name__ == "__main__":
-    unittest.main()

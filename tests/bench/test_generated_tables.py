@@ -112,7 +112,3 @@ class TestMarkdown(unittest.TestCase):
             as_markdown(table).splitlines(),
             ["| load | rate |", "|---|---:|", "| a\\|b | 245 \\* (234\N{EN DASH}247) |", "| 2 * 3 | - |"],
         )
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import tarfile
-import unittest
 from pathlib import Path
 from typing import Any
 
@@ -363,7 +362,3 @@ class TestEmulation(EmulatedCase):
         self.assertLess(int(seen[1]), 20)
         self.assertNotEqual(socket.gethostname(), "h1")
         self.assertFalse(Path("/etc/touched").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -212,7 +212,3 @@ class TestFab(unittest.TestCase):
         program += "print(find_obstacle())"
         ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
         self.assertEqual(ran.stdout, "emulated hosts need root: put sudo before the command\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

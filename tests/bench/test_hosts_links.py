@@ -6,7 +6,6 @@ import socket
 import subprocess
 import threading
 import time
-import unittest
 from pathlib import Path
 
 from bench.hosts import deployment
@@ -135,7 +134,3 @@ class TestLinks(EmulatedCase):
                     missing -= len(into.recv(missing))
                 thread.join()
                 return time.monotonic() - began_s
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -147,7 +147,3 @@ class TestRealHosts(unittest.TestCase):
         connection, _ = server.accept()
         connection.sendall(b"220 mail.example.org ESMTP\r\n")
         return connection
-
-
-if __name__ == "__main__":
-    unittest.main()

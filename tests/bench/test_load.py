@@ -186,7 +186,3 @@ class TestShape(unittest.TestCase):
         for text in ("3", "3x", "x3", "0x3", "27x3", "3X3", "3x3x3"):
             with self.subTest(text), self.assertRaisesRegex(LabError, "is no shape: write ensembles x servers"):
                 Shape.parse(text)
-
-
-if __name__ == "__main__":
-    unittest.main()

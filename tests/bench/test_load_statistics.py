@@ -346,7 +346,3 @@ class TestOpenLoop(unittest.TestCase):
         (row,) = read_rows(record.rows)
         self.assertEqual(row["outcome"], UNANSWERED)
         self.assertGreater(row["took_ns"], 5e9)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -289,7 +289,3 @@ class TestHere(unittest.TestCase):
         for said in ("emulated hosts need root", "there is no ip", "there is no sshd", "nothing was begun"):
             self.assertIn(said, ran.stdout)
         self.assertIn("apt-get install iproute2 openssh-server", " ".join(ran.stdout.split()))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -60,7 +60,3 @@ class TestRecipes(unittest.TestCase):
         self.assertEqual(table.row_count, len(RECIPES))
         self.assertIn(in_words(lock), list(table.columns[2].cells))
         self.assertEqual(in_words(lock), "1 create, 1 delete, 1 exists, 1 get_children: 4")
-
-
-if __name__ == "__main__":
-    unittest.main()

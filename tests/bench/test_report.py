@@ -291,7 +291,3 @@ class TestText(unittest.TestCase):
         self.assertEqual(text.rate(spread([100.0, 300.0, 200.0])), "200\n100 to 300")
         self.assertEqual(text.rate(spread([67.11, 67.12])), "67.1")  # no range that could be read
         self.assertEqual(text.rate_of({"rates": {"all": 7.0}, "limits": ["x"]}), "7 *")
-
-
-if __name__ == "__main__":
-    unittest.main()

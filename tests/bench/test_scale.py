@@ -200,7 +200,3 @@ class TestRun(unittest.TestCase):
         ran = run_module("bench.scale", "--measured", __file__)
         self.assertEqual((ran.returncode, ran.stdout), (2, ""))
         self.assertIn("these are no results of bench.scale", ran.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -271,7 +271,3 @@ class TestRoles(unittest.TestCase):
         self.assertEqual(count_entries(0x10000001F, 0x100000030), 0x11)
         self.assertEqual(count_entries(0x10000001F, 0x200000030), 0x30)
         self.assertEqual(find_line("This ZooKeeper instance is not currently serving requests\n", "Mode:"), "")
-
-
-if __name__ == "__main__":
-    unittest.main()

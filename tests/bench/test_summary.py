@@ -252,7 +252,3 @@ class TestCurves(unittest.TestCase):
         for measure_s, expected in ((3.0, True), (300.0, False)):
             run = {"target": 50, "rates": {"all": 42.0}, "plan": {"measure_s": measure_s}}
             self.assertEqual(curves.is_achieved(run), expected)
-
-
-if __name__ == "__main__":
-    unittest.main()

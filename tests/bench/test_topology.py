@@ -165,7 +165,3 @@ class TestTopology(unittest.TestCase):
                 {end for name in topologies.make_network(preset, ensembles) for end in name.split(" to ")},
                 {*names, "clients"},
             )
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -144,7 +144,3 @@ class TestWays(unittest.TestCase):
                             CLIENTS in {end for way in ways for end in way},
                             "clients" in manner or (kind, manner) == ("lossy", "leader"),
                         )
-
-
-if __name__ == "__main__":
-    unittest.main()

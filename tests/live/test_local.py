@@ -6,7 +6,6 @@ import json
 import shutil
 import socket
 import sys
-import unittest
 from contextlib import suppress
 from unittest import mock
 
@@ -298,7 +297,3 @@ class TestPorts(LocalCase):
                 self.assertNotIn(str(first[0]), cluster.hosts)
                 cluster.ensembles[0].wait_quorum()
                 cluster.stop()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import unittest
 from pathlib import Path
 from unittest import mock
 
@@ -284,7 +283,3 @@ class TestCommand(LocalCase):
         done = self.python("-c", f"import sys; sys.modules['typer'] = None; {CALL}", "local", "status")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertEqual(done.stderr, "The command parkazoo needs typer and rich: pip install 'parkazoo[cli]'\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

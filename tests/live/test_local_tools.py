@@ -9,7 +9,6 @@ import ssl
 import sys
 import tempfile
 import threading
-import unittest
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -183,7 +182,3 @@ class TestWhatIsMissing(LocalCase):
         ):
             LocalCluster(1, 1, self.folder / "data").start()
         self.cluster(data=self.folder / "data")  # what never served is cleared away
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -77,7 +77,3 @@ class TestAnswers(unittest.TestCase):
             self.assertEqual(ask_server("ruok", address, DEADLINE_S), "")
         with self.assertRaises(ConnectionRefusedError):
             ask_server("ruok", address, DEADLINE_S)
-
-
-if __name__ == "__main__":
-    unittest.main()

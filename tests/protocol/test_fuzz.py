@@ -233,7 +233,3 @@ class TestClientIds(unittest.TestCase):
         for index in data.draw(st.lists(st.integers(0, len(packed) - 1), max_size=4)):
             packed[index] = data.draw(st.integers(0, 255))
         unpack_sessions(bytes(packed[: data.draw(st.integers(0, len(packed)))]))
-
-
-if __name__ == "__main__":
-    unittest.main()

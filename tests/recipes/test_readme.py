@@ -49,7 +49,3 @@ class ReadmeTest(unittest.TestCase):
         first, last = map(int, tried.groups())
         self.assertEqual([f"3.{minor}" for minor in range(first, last + 1)], classified)
         self.assertRegex(parkazoo.__version__, r"^[0-9]+\.[0-9]+\.[0-9]+$")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -100,7 +100,3 @@ class TestBenchLayering(unittest.TestCase):
             if is_in(name, above)
         ]
         self.assertFalse(wrong, "\n".join(["", *wrong, "Move what both need down, into parkazoo/ or bench/."]))
-
-
-if __name__ == "__main__":
-    unittest.main()

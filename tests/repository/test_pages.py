@@ -75,7 +75,3 @@ class TestPages(unittest.TestCase):
             if not text or (name and f"\nclass {name}" not in text) or (method and method not in methods):
                 missing.append(each)
         self.assertEqual(missing, [], "no such tests: change docs/design/bugs.md with them")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -81,7 +81,3 @@ class TestLeft(unittest.TestCase):
 class TestCount(unittest.TestCase):
     def test_chosen_ones(self) -> None:
         self.assertEqual(count_tests(["pure"], ["test_progress."]), {"pure": 5})
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -213,7 +213,3 @@ class TestTheTidyTest(unittest.TestCase):
         tree = ast.parse('"""word"""\nA = B = 1\nclass C:\n    d: int = A\n    def e(self): return "f g"\n')
         self.assertEqual({*definitions(tree)}, {"A", "B", "C", "d", "e"})
         self.assertEqual({*uses(tree)}, {"A", "int", "f", "g"})
-
-
-if __name__ == "__main__":
-    unittest.main()
