@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.client.crowd import Crowd
-from bench.client.far_start import FAR_START, FarStart, Took
+from bench.client.far_start import FAR_START
 from bench.client.measure import CPU, LATENCY
 from bench.client.outcomes import QUIET_SHARE
 from bench.pages.raw import Raw
@@ -79,10 +79,3 @@ def crowds(raws: Sequence[Raw], _: Options) -> Table:
             for row in rows
         ],
     )
-
-
-def far_start(raws: Sequence[Raw], _: Options) -> Table:
-    """Of the newest file: all ensembles near, and the third one far away."""
-    found = raws[-1].document["wholes"][FAR_START]
-    start = FarStart(**{**found, **{name: Took(**found[name]) for name in ("all_near", "one_far")}})
-    return Table("", ("", "all near", f"the third {start.away_s * 1000:g} ms away"), start.rows())

@@ -11,12 +11,10 @@ from bench.report.section import Table
 GENERATORS: dict[str, Callable[[Sequence[Raw], Mapping[str, str]], Table]] = {
     "ratios": client_ratios.ratios,
     "crowds": client_ratios.crowds,
-    "far-start": client_ratios.far_start,
     "scenario": scenario_tables.scenario,
     "recipes": scenario_tables.recipes,
     "fault-runs": fault_runs.fault_runs,
     "scale-costs": scale_tables.costs,
-    "scale-storms": scale_tables.storms,
     "scale-loads": scale_tables.loads,
     "scale-comebacks": scale_tables.comebacks,
     "scale-fates": scale_tables.fates,

@@ -9,7 +9,7 @@ from rich.table import Table as RichTable
 
 from bench.pages.raw import Raw
 from bench.report.section import Table
-from bench.scale.tables import comebacks_table, fates_table, loads_table, storms_table
+from bench.scale.tables import comebacks_table, fates_table, loads_table
 
 Options = Mapping[str, str]
 Records = Sequence[Mapping[str, Any]]
@@ -38,11 +38,6 @@ def costs(raws: Sequence[Raw], options: Options) -> Table:
             for step, of in of_step.items()
         ],
     )
-
-
-def storms(raws: Sequence[Raw], _: Options) -> Table:
-    document = raws[-1].document
-    return _of_rich(storms_table(document["storms"], document["storms_simulated"]))
 
 
 def loads(raws: Sequence[Raw], options: Options) -> Table:
