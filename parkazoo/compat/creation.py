@@ -41,38 +41,15 @@ def checked_acl(acl: Any) -> Any:
     return OPEN_ACL_UNSAFE if acl is None else acl
 
 
-class Unchrooted:
-    """Replies to a request that returns a path, or a path and a stat: `reply` gets it without the chroot."""
+class Creation:
+    """Runs a create, and replies to its request: `reply` gets the path, or path and stat, without the chroot.
 
-    __slots__ = ("_client", "_reply")
-
-    def __init__(self, client: Any, reply: Reply) -> None:
-        self._client = client
-        self._reply = reply
-
-    def set(self, value: Any = None) -> None:
-        try:
-            if isinstance(value, tuple):
-                path, stat = value
-                answer = self._client.unchroot(path), stat
-            else:
-                answer = self._client.unchroot(value)
-        except Exception as error:  # a subclass's
-            self._reply.set_exception(error)
-        else:
-            self._reply.set(answer)
-
-    def set_exception(self, exception: Exception) -> None:
-        self._reply.set_exception(exception)
-
-
-class Creation(Unchrooted):
-    """Runs a create, and replies to its request.
+    It does not wrap a reply alone, but is the operation: it issues the request, perhaps again.
 
     :param makes_above: create all missing levels above it first; otherwise a missing parent is an error.
     """
 
-    __slots__ = ("_makes_above", "_request")
+    __slots__ = ("_client", "_makes_above", "_reply", "_request")
 
     def __init__(self, client: Any, request: Create | Create2, reply: Reply, *, makes_above: bool = False) -> None:
         self._client = client
@@ -85,6 +62,18 @@ class Creation(Unchrooted):
             self._client._call(self._request, self)
         except Exception as error:
             self._reply.set_exception(error)
+
+    def set(self, value: Any = None) -> None:
+        try:
+            if isinstance(value, tuple):
+                path, stat = value
+                answer = self._client.unchroot(path), stat
+            else:
+                answer = self._client.unchroot(value)
+        except Exception as error:  # a subclass's
+            self._reply.set_exception(error)
+        else:
+            self._reply.set(answer)
 
     def set_exception(self, exception: Exception) -> None:
         if self._makes_above and isinstance(exception, NoNodeError):

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, overload
 
 from parkazoo.compat.creation import prefixed
-from parkazoo.engine.ports import Reply
+from parkazoo.engine.ports import OnAnswer, Reply, give
 from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetChildren2, GetData, Sync, prefix_root
 from parkazoo.types import ACL, AsyncResult, KazooClient, ZnodeStat
 from parkazoo.types.znodes import Watch
@@ -135,21 +136,10 @@ class Reads(KazooClient):
         """See :meth:`sync`."""
         result: AsyncResult[str] = self.handler.async_result()
         whole = prefix_root(self.chroot, path)  # None raises as with kazoo
-        self._call(Sync(whole), Synced(super().unchroot(whole), result))
+        self._call(Sync(whole), OnAnswer(partial(_synced, super().unchroot(whole), result)))
         return result
 
 
-class Synced:
-    """Replies to a sync: `reply` gets the user's path, whatever path was synced."""
-
-    __slots__ = ("_path", "_reply")
-
-    def __init__(self, path: str, reply: Reply) -> None:
-        self._path = path
-        self._reply = reply
-
-    def set(self, value: Any = None) -> None:
-        self._reply.set(self._path)
-
-    def set_exception(self, exception: Exception) -> None:
-        self._reply.set_exception(exception)
+def _synced(path: str, reply: Reply, answer: Any) -> None:
+    """Gives the user's path to the reply to a sync, whatever path was synced."""
+    give(reply, answer if isinstance(answer, Exception) else path)

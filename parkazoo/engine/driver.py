@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from parkazoo.engine.gather import Gather, Slot
-from parkazoo.engine.ports import Reply, RequestPort
-from parkazoo.engine.replies import FreeReply, ReadReply
+from parkazoo.engine.ports import OnAnswer, Reply, RequestPort, give
+from parkazoo.engine.read_reply import ReadReply
 from parkazoo.engine.serial import Serial
 from parkazoo.kazoo_private import Exists, Sync, Transaction
 from parkazoo.protocol.chain import ChainedBatch
@@ -289,12 +290,13 @@ class Driver:
         self._run_held(look(context, watch), reply, watch, order)  # in place of a request: it is to be left again
 
     def _run_held(self, operation: Operation[Any], reply: Reply, request: object, order: Order[_Run]) -> None:
-        _Run(self, OTHER, request, FreeReply(self, order, reply), operation, order).advance(None)
+        _Run(self, OTHER, request, OnAnswer(partial(self._let_go, order, reply)), operation, order).advance(None)
 
-    def let_go(self, order: Order[_Run]) -> None:
-        """What ran without a claim has ended."""
+    def _let_go(self, order: Order[_Run], reply: Reply, answer: Any) -> None:
+        """End what ran without a claim, and then hand its answer on: it is not under way any more."""
         with self._lock:
             order.let_go()
+        give(reply, answer)
 
     def told(self, error: Exception, request: object) -> Exception:
         """An error as the user hears it: about the paths of the request, whichever znode a step was about."""

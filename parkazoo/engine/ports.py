@@ -41,26 +41,6 @@ class OnAnswer:
         self._call(exception)
 
 
-class Then:
-    """A reply that hands its answer on to another one, and then makes a call."""
-
-    __slots__ = ("_on_done", "_reply")
-
-    def __init__(self, reply: Reply | None, on_done: Callable[[], None]) -> None:
-        self._reply = reply
-        self._on_done = on_done
-
-    def set(self, value: Any = None) -> None:
-        if self._reply is not None:
-            self._reply.set(value)
-        self._on_done()
-
-    def set_exception(self, exception: Exception) -> None:
-        if self._reply is not None:
-            self._reply.set_exception(exception)
-        self._on_done()
-
-
 def give(reply: Reply | None, answer: Any) -> None:
     """Set a reply, if there is one.
 

@@ -16,7 +16,7 @@ from typing import Any, overload
 from kazoo.exceptions import NotReadOnlyCallError
 
 from parkazoo.engine.driver import Driver
-from parkazoo.engine.ports import OnAnswer, Reply, RequestPort, Then, give
+from parkazoo.engine.ports import OnAnswer, Reply, RequestPort, give
 from parkazoo.kazoo_private import Auth, Create, Create2, Delete, Reconfig, SetACL, SetData, Sync, Transaction
 from parkazoo.protocol.context import REFUSED, Context
 from parkazoo.protocol.heard import Guard, Heard
@@ -80,7 +80,7 @@ class TotalDriver(Driver):
         lane, token = self._lane_of(request), object()
         if self._may_start(lane, token, request, reply):
             try:
-                super().call(request, Then(reply, partial(self._ended, token)))
+                super().call(request, OnAnswer(partial(self._answered, token, reply)))
             except BaseException:  # a signal handler's, perhaps: the caller goes on without an answer
                 self._ended(token)
                 raise
@@ -115,6 +115,11 @@ class TotalDriver(Driver):
         line.under_way.add(token)
         return True
 
+    def _answered(self, token: object, reply: Reply | None, answer: Any) -> None:
+        """Hand an answer on first: others that start now may be answered at once."""
+        give(reply, answer)
+        self._ended(token)
+
     def _ended(self, token: object) -> None:
         """An operation has ended: others may start. Called again for the same one, it changes nothing."""
         line = self._line
@@ -133,7 +138,7 @@ class TotalDriver(Driver):
         """Start those that wait, as far as they may."""
         while (first := self._first(token := object())) is not None:
             request, reply = first
-            ending = Then(reply, partial(self._ended, token))
+            ending = OnAnswer(partial(self._answered, token, reply))
             try:
                 super().call(request, ending)
             except Exception as error:  # the thread is not the one that has issued it

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kazoo.exceptions import ConnectionClosedError, NoNodeError, SessionExpiredError
 from kazoo.retry import ForceRetryError, KazooRetry
 
+from parkazoo.engine.ports import OnAnswer
 from parkazoo.protocol.once import Marker, Once
 from parkazoo.protocol.placement import split
 from parkazoo.protocol.rights import own_acl
@@ -125,7 +127,7 @@ class ExactlyOnce:
         """Issues the request once. An exception here is no answer: the caller was interrupted."""
         result = self._client.handler.async_result()
         request.is_under_way = True
-        self._client._call(request, _OnceReply(request, transaction, result))
+        self._client._call(request, OnAnswer(partial(_answered, request, transaction, result)))
         return result.get()
 
     def _told(self, request: Once, error: Exception) -> Exception:
@@ -141,23 +143,12 @@ class ExactlyOnce:
         return str(self._client.unchroot(path)) + split(made)[1][len(prefix) :]
 
 
-class _OnceReply:
-    """Replies to a write. The request ends here, whether its caller still waits or not; an error is a result."""
-
-    __slots__ = ("_request", "_result", "_transaction")
-
-    def __init__(self, request: Once, transaction: RetriableTransaction, result: Any) -> None:
-        self._request = request
-        self._transaction = transaction
-        self._result = result
-
-    def set(self, value: Any = None) -> None:
-        self._transaction.answered(value)
-        self.set_exception(value)
-
-    def set_exception(self, exception: Any) -> None:
-        self._request.is_under_way = False
-        self._result.set(exception)
+def _answered(request: Once, transaction: RetriableTransaction, result: Any, answer: Any) -> None:
+    """Ends the request, whether its caller still waits or not, and sets the result: an error is one too."""
+    if not isinstance(answer, Exception):
+        transaction.answered(answer)
+    request.is_under_way = False
+    result.set(answer)
 
 
 def _paths(client: Any, operations: Sequence[Any]) -> str:

@@ -79,7 +79,10 @@ class Commit(Protocol):
 
 
 class _CommitReply:
-    """Updates the transaction before the caller gets the result."""
+    """Updates the transaction before the caller gets the result.
+
+    It does not wrap a reply alone, but is the commit: the transaction asks it whether it is over.
+    """
 
     def __init__(self, transaction: RetriableTransaction, result: Any) -> None:
         self.is_over = False

@@ -1,4 +1,4 @@
-"""Replies to operations that have no turn: what they give up when the answer comes."""
+"""The reply to a get or set that has no turn."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ class Running(Protocol):
 
     def told(self, error: Exception, request: object) -> Exception: ...
 
-    def let_go(self, order: Order[Any]) -> None: ...
-
 
 class ReadReply:
-    """The reply to a get or set: to its first request and, if that is not enough, to the rest of it."""
+    """Replies to the first request of a get or set and, if that is not enough, to the rest of it.
+
+    It does not wrap a reply alone, but is the operation: it takes the place of a generator and of its turn.
+    """
 
     __slots__ = ("_context", "_driver", "_first", "_is_first", "_order", "_reply", "_request")
 
@@ -82,22 +83,3 @@ class ReadReply:
         self._is_first = False
         (d, _, mode, _, _), request = self._first, self._request
         self._driver.run_brief(rest_of(self._context, request, d, answer), request, self, self._order, mode)
-
-
-class FreeReply:
-    """The reply to what runs without a claim."""
-
-    __slots__ = ("_driver", "_order", "_reply")
-
-    def __init__(self, driver: Running, order: Order[Any], reply: Reply) -> None:
-        self._driver = driver
-        self._order = order
-        self._reply = reply
-
-    def set(self, value: Any = None) -> None:
-        self._driver.let_go(self._order)
-        self._reply.set(value)
-
-    def set_exception(self, exception: Exception) -> None:
-        self._driver.let_go(self._order)
-        self._reply.set_exception(exception)
