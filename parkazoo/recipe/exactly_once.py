@@ -6,7 +6,7 @@ import inspect
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from kazoo.exceptions import ConnectionClosedError, NoNodeError, SessionExpiredError
 from kazoo.retry import ForceRetryError, KazooRetry
@@ -135,7 +135,9 @@ class ExactlyOnce:
         is_end = isinstance(error, (ConnectionClosedError, SessionExpiredError))
         if not is_end or request.marker.attempt is None:  # it was not sent
             return error
-        return type(error)(f"{_paths(self._client, request.operations)}: {MAY_BE_DONE}")
+        told = type(error)(f"{_paths(self._client, request.operations)}: {MAY_BE_DONE}")
+        cast(Any, told).may_be_done = True
+        return told
 
     def _name(self, path: str, made: str) -> str:
         """Returns the user's path of the created znode, with its sequence number."""
@@ -157,7 +159,7 @@ def _paths(client: Any, operations: Sequence[Any]) -> str:
 
 def may_be_done(error: Exception) -> bool:
     """Returns whether a write by ``once`` may have been done although it raised this error."""
-    return MAY_BE_DONE in str(error)
+    return bool(getattr(error, "may_be_done", False))
 
 
 def retried(client: Any, read: Callable[[], Any], write: Callable[[Any], Any]) -> Any:

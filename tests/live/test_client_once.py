@@ -27,6 +27,7 @@ from parkazoo.fsck import check
 from parkazoo.kazoo_private import CONNECTION_DROP, Create, Delete, SetData, Transaction
 from parkazoo.protocol.placement import MARKER, ROOT, split
 from parkazoo.protocol.registration import format_session
+from parkazoo.recipe.exactly_once import may_be_done
 from parkazoo.structures.policies import Always
 from parkazoo.wire.member import Member
 from tests.live.world import LiveTest, wait_until
@@ -235,9 +236,10 @@ class TestOnce(OnceTest):
         with (
             mock.patch.object(zk.handler, "sleep_func", pause),
             lost_answer(place, lambda: member.renew("a test wants it")),
-            self.assertRaisesRegex(SessionExpiredError, told),
+            self.assertRaisesRegex(SessionExpiredError, told) as raised,
         ):
             zk.once(zk.set, place, b"new")
+        self.assertTrue(may_be_done(raised.exception))
         self.assertNotIn("LOST", states)
         zk.once(zk.set, place, b"newer", 1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unittest
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import count, product
 from typing import Any, NamedTuple
 from unittest import mock
@@ -12,18 +12,21 @@ from unittest import mock
 from kazoo.exceptions import BadVersionError, ConnectionLoss, NodeExistsError, SessionExpiredError
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from parkazoo.engine.ports import Reply
 from parkazoo.errors import AnswerLostError, RequestTooLargeError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, GetData, SetData, Transaction
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.holdings import Holdings
-from parkazoo.protocol.once import Marker, Once
+from parkazoo.protocol.once import Marker, Once, SentTransaction
 from parkazoo.protocol.placement import MARKER, ROOT, Placement
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.steps import Operation
+from parkazoo.recipe.exactly_once import MAY_BE_DONE, ExactlyOnce, may_be_done
 from tests.explore.alone import find_directory, make_context, make_grown, must, outcome, prepared
 from tests.explore.scenario import Knows
-from tests.explore.znodes import EPHEMERAL, SEQUENCE, Request
+from tests.explore.znodes import EPHEMERAL, SEQUENCE, Answer, Request
+from tests.fakes.result import Result
 
 PLACEMENT = Placement(2)
 D, NEW = find_directory(PLACEMENT, False), find_directory(PLACEMENT, False, name="n")
@@ -355,6 +358,36 @@ class TestTooLarge(unittest.TestCase):
         self.assertEqual((answer[0], answer[1].version), (f"{D}/made-0000000002", 1))
         self.assertIsNone(marker.attempt)
         self.assertNotEqual(client.tree(), Client(Form.PLAIN).tree())
+
+
+class Waited(Result):
+    """An async result that has come."""
+
+    def get(self) -> Answer:
+        return self.value
+
+
+class TestItsError(unittest.TestCase):
+    """An error says whether the write may have been done."""
+
+    def raised(self, *, is_sent: bool) -> Exception:
+        """The error of a write whose session ends."""
+
+        def call(request: Once, reply: Reply) -> None:
+            if is_sent:
+                request.marker.attempt = SentTransaction(0, 1, OF_MARKERS, 0)
+            reply.set_exception(SessionExpiredError(path))
+
+        path = f"/{MAY_BE_DONE}"  # which is no reason to think so
+        client = mock.Mock(auth_data=(), unchroot=str, _call=call)
+        client.handler.lock_object, client.handler.async_result = nullcontext, Waited
+        with self.assertRaises(SessionExpiredError) as raised:
+            ExactlyOnce(client).commit(mock.Mock(operations=[SetData(path, b"new", -1)]))
+        return raised.exception
+
+    def test_may_be_done(self) -> None:
+        self.assertTrue(may_be_done(self.raised(is_sent=True)))
+        self.assertFalse(may_be_done(self.raised(is_sent=False)))
 
 
 class TestMutants(unittest.TestCase):

@@ -11,7 +11,7 @@ from typing import Any
 
 from kazoo.exceptions import SessionExpiredError
 
-from parkazoo.recipe.exactly_once import MAY_BE_DONE
+from parkazoo.recipe.exactly_once import may_be_done
 from tests.faults import catching_up
 from tests.faults.load import InterruptedCallError, Worker
 from tests.faults.retries import retry_to_the_end, until_answered
@@ -44,7 +44,7 @@ class CounterLoad:
             except InterruptedCallError:
                 pass  # nobody knows whether it was added, or will be
             except SessionExpiredError as error:
-                worker.record("lost" if MAY_BE_DONE in str(error) else "not added")
+                worker.record("lost" if may_be_done(error) else "not added")
                 worker.record("read", after=until_answered(read))
             else:
                 worker.record("added", before=counter.pre_value, after=counter.post_value)

@@ -11,7 +11,7 @@ from typing import Any
 
 from kazoo.exceptions import SessionExpiredError
 
-from parkazoo.recipe.exactly_once import MAY_BE_DONE
+from parkazoo.recipe.exactly_once import may_be_done
 from tests.faults.load import InterruptedCallError, Worker
 from tests.faults.retries import retry_to_the_end
 
@@ -47,7 +47,7 @@ class QueueLoad:
             except InterruptedCallError:
                 pass  # nobody knows whether it was put or taken, or will be
             except SessionExpiredError as error:
-                worker.record("lost" if MAY_BE_DONE in str(error) else "not done")
+                worker.record("lost" if may_be_done(error) else "not done")
             worker.pause(worker.dice.uniform(0.0, 0.1))
         client.stop()
 
