@@ -167,7 +167,6 @@ class Placement:
         self.bootstrap = bootstrap
         self._choose = choose or rendezvous([1] * ensembles)
         self.of_children = lru_cache(PATHS_CACHED)(self._of_children)
-        self.directory = lru_cache(PATHS_CACHED)(self._directory)
 
     def _of_children(self, directory: str) -> int:
         """The ensemble that holds the children of `directory`: every child on the same one."""
@@ -182,21 +181,3 @@ class Placement:
     def is_native(self, directory: str) -> bool:
         """Whether home and children of `directory` share an ensemble, so that it needs no mirror."""
         return self.of(directory) == self.of_children(directory)
-
-    def home(self, path: str) -> Place:
-        """The znode that holds the data, ACL and versions of `path`."""
-        directory = split(path)[0]
-        ensemble = self.bootstrap if path == "/zookeeper" else self.of_children(directory)  # of(path), split once
-        while directory != "/":
-            if self.of(directory) != ensemble:
-                return Place(ensemble, mirror_path(directory) + path[len(directory) :])
-            directory = split(directory)[0]  # children of a native directory stay below it
-        return Place(ensemble, path)
-
-    def _directory(self, path: str) -> Directory:
-        """Where `path` and its children live."""
-        home = self.home(path)
-        children = self._of_children(path)  # not remembered twice: most paths have no children
-        if home.ensemble == children:
-            return Directory(path, home, home, True)
-        return Directory(path, home, Place(children, mirror_path(path)), False)

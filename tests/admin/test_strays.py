@@ -18,6 +18,7 @@ from parkazoo.protocol.plans import PLANS
 from tests.explore.alone import make_context, must, prepared, run
 from tests.explore.model import Model
 from tests.explore.znodes import Request
+from tests.where_is import where_is
 
 NAMES = ("a", "b", "c")
 NEW = ClusterMap("test", {name: f"{name}:1" for name in NAMES}, NAMES, "a")
@@ -66,7 +67,7 @@ def mirrored(cluster_map: ClusterMap, home: str, children: str, below: str = "")
     """A directory whose home and children are on these ensembles."""
     placement = cluster_map.make_placement()
     for number in range(1000):
-        d = placement.directory(f"{below}/d{number}")
+        d = where_is(placement, f"{below}/d{number}")
         if (NAMES[d.home.ensemble], NAMES[d.mirror.ensemble]) == (home, children):
             return d
     raise AssertionError("there is none")

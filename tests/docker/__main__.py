@@ -25,6 +25,7 @@ from parkazoo.protocol.cluster_map import ClusterMap
 from tests import __main__ as suite
 from tests.docker.engine import EngineError, engine
 from tests.live.world import connected
+from tests.where_is import where_is
 
 FILE = Path(__file__).resolve().parent.parent.parent / "docker" / "compose.yml"
 PROJECT = "parkazoo-trial"  # so that `down --volumes` does not end a user's cluster
@@ -159,7 +160,7 @@ def try_dead_leader(compose: Compose, client: ParKazooClient, addresses: Mapping
     )
     compose.up()
     check(f"{leader} is healthy again", compose.is_healthy(leader))
-    place = cluster_map.make_placement().home(path)
+    place = where_is(cluster_map.make_placement(), path).home
     with connected(KazooClient(addresses[leader])) as plain:
         plain.sync(place.path)
         check(f"{leader} has what was written while it was dead", plain.get(place.path)[0] == b"without a leader")

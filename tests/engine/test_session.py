@@ -16,6 +16,7 @@ from parkazoo.protocol.placement import ENSEMBLE, MAP
 from tests.fakes.client import Client
 from tests.fakes.member import CONNECT_S, SESSION_TIMEOUT_S, STAT
 from tests.fakes.result import Result
+from tests.where_is import where_is
 
 CONNECTED, CLOSED = KeeperState.CONNECTED, KeeperState.CLOSED
 EXPIRED, AUTH_FAILED = KeeperState.EXPIRED_SESSION, KeeperState.AUTH_FAILED
@@ -42,7 +43,7 @@ class SessionTest(unittest.TestCase):
         placement, names = client.map.make_placement(), client.map.names
         paths = (f"/p{number}/x" for number in range(100))
         path = next(path for path in paths if names[placement.of(path)] == name)
-        client.ensembles[name].data[placement.home(path).path] = b"x"
+        client.ensembles[name].data[where_is(placement, path).home.path] = b"x"
         result = Result()
         client.session.call(GetData(path, watch), result)
         return result

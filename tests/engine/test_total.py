@@ -15,12 +15,13 @@ from parkazoo.protocol.past import CATCH_UP
 from tests.explore.alone import find_directory, issue, prepared
 from tests.explore.client import Client
 from tests.explore.directories import PLACEMENT, D
+from tests.where_is import where_is
 
 X, Y = D + "/x", D + "/y"  # on another ensemble than the root's children
 R, S = (find_directory(PLACEMENT, True, name=name) for name in "rs")
 GET_X, GET_Y, GET_R, GET_S = (GetData(path, None) for path in (X, Y, R, S))
 SET_X = SetData(X, b"new", -1)
-HOME, AWAY = PLACEMENT.home(R).ensemble, PLACEMENT.home(X).ensemble
+HOME, AWAY = where_is(PLACEMENT, R).home.ensemble, where_is(PLACEMENT, X).home.ensemble
 
 
 class TestOneOrder(unittest.TestCase):

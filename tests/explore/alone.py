@@ -20,6 +20,7 @@ from parkazoo.protocol.where.places import NATIVE, Places, directory
 from tests.explore.model import Model
 from tests.explore.scenario import UNPINNED, Knows
 from tests.explore.znodes import ANYONE, Answer, Request, Who
+from tests.where_is import where_is
 
 T = TypeVar("T")
 
@@ -48,7 +49,8 @@ def prepared(placement: Placement, directories: Iterable[str] = (), has_lag: boo
     for ensemble in range(placement.ensembles):
         for path in (ROOT, MIRRORS, FENCES, DONE):
             must(model.execute(ensemble, Create(path, b"", OPEN_ACL_UNSAFE, 0)))
-    for ensemble, fence in {(d.mirror.ensemble, d.fence) for d in map(placement.directory, directories)}:
+    found = [where_is(placement, directory) for directory in directories]
+    for ensemble, fence in {(d.mirror.ensemble, d.fence) for d in found}:
         must(model.execute(ensemble, Create(fence, b"", OPEN_ACL_UNSAFE, 0)))
     return model
 

@@ -27,6 +27,7 @@ from tests.explore.lives import mirrored
 from tests.explore.model import Model
 from tests.explore.scenario import Asking, Beginning, Rise, Violation
 from tests.explore.znodes import WORLD, Request
+from tests.where_is import where_is
 
 # Homes on 1, mirrors on 0: openings serve requests in that order.
 PLACEMENT = Placement(2, choose=lambda directory: hash_of(directory) % 2)
@@ -161,6 +162,6 @@ def try_again(program: Callable[[], Asking]) -> Callable[[], Asking]:
 def acls_are_alike(model: Model, has_crashed: bool) -> None:
     """Each mirror has its home's ACL; not what a client promises that crashed, or lost a connection."""
     for directory in mirrored(Beginning(PLACEMENT, model, model), model):
-        home, mirror = PLACEMENT.home(directory), PLACEMENT.directory(directory).mirror
+        home, mirror = where_is(PLACEMENT, directory)[1:3]
         if model.nodes[home.ensemble][home.path].acl != model.nodes[mirror.ensemble][mirror.path].acl:
             raise Violation(f"the mirror of {directory} has another ACL than the home")

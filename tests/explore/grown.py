@@ -27,6 +27,7 @@ from tests.explore.families import TROUBLES, beside, name_of, promises_of
 from tests.explore.model import Model
 from tests.explore.scenario import UNPINNED, Beginning, Knows, Scenario
 from tests.explore.znodes import Request
+from tests.where_is import where_is
 
 ADOPTED = Placement(3, 0, lambda path: 0)
 D = "/d"
@@ -138,7 +139,7 @@ def brought(state: State, maps: Maps, hints: Sequence[Hints]) -> Beginning:
     """
     first = maps.first
     model, specification = prepared(first), Model(1)
-    fence = first.directory(D).fence
+    fence = where_is(first, D).fence
     for ensemble in range(first.ensembles):
         must(model.execute(ensemble, Create(fence, b"", OPEN_ACL_UNSAFE, 0)))
     plain, before, plans = make_context(first, "plain"), make_context(first, "before"), PLANS

@@ -64,6 +64,7 @@ from tests.explore.mutation import Fault, Mutation, Wrong, in_calls, instead, to
 from tests.explore.risen import NONE, GrownRise
 from tests.explore.scenario import Program, Promises, Requests, Scenario, Stop, Troubles, Turn
 from tests.explore.znodes import path_of
+from tests.where_is import where_is
 
 LAG, NO_TROUBLE = Troubles(has_lag=True), Troubles()
 MKDIR, RMDIR, LIST, GET_X = create(D), Delete(D, -1), GetChildren(D, None), GetData(X, None)
@@ -106,7 +107,7 @@ def in_case(
         model = begun.model.copy()
         for ensemble, count in enumerate(fences):
             for _ in range(count):
-                must(model.execute(ensemble, SetData(ADOPTED.directory(D).fence, b"", -1)))
+                must(model.execute(ensemble, SetData(where_is(ADOPTED, D).fence, b"", -1)))
         begun = dataclasses.replace(begun, model=model)
         return Scenario(name, begun, programs, troubles, opening, promises)
 

@@ -41,6 +41,7 @@ from tests.explore.pinned import home_by_pins
 from tests.explore.scenario import Knows
 from tests.explore.znodes import Answer
 from tests.fakes.result import Result
+from tests.where_is import where_is
 
 PATIENCE_S = 1000.0
 
@@ -354,7 +355,7 @@ def _grown_model(pins: Pins) -> Model:
     model = brought(pins.state, Maps(ADOPTED, older, Knows(guess(pins.guess))), ((), ())).model.copy()
     for ensemble in range(ADOPTED.ensembles):
         for directory in (E, "/f", "/n"):
-            model.execute(ensemble, Create(ADOPTED.directory(directory).fence, b"", OPEN_ACL_UNSAFE, 0))
+            model.execute(ensemble, Create(where_is(ADOPTED, directory).fence, b"", OPEN_ACL_UNSAFE, 0))
     return model
 
 

@@ -12,6 +12,7 @@ from tests.explore.answers import of_one_moment
 from tests.explore.model import Model
 from tests.explore.pinned import home_by_pins
 from tests.explore.znodes import Answer, Request, Who
+from tests.where_is import where_is
 
 UNPINNED = -2  # where a client thinks that children are: below their home, and no pin says that they stay
 
@@ -66,7 +67,7 @@ class Beginning:
         """Where a znode is, or would be."""
         if self.knows:
             return home_by_pins(model, self.placement.of_children("/"), path)
-        return self.placement.home(path)
+        return where_is(self.placement, path).home
 
 
 class Troubles(NamedTuple):

@@ -18,6 +18,7 @@ from tests.explore.explorer import Explorer
 from tests.explore.families import X, Y
 from tests.explore.model import Model
 from tests.explore.scenario import Beginning, Promises, Scenario, Violation
+from tests.where_is import where_is
 
 SEED = 1
 # The largest: how many scenarios of them are explored here, the same at each run. `make explore` explores all.
@@ -75,7 +76,7 @@ class TestExplorer(unittest.TestCase):
     def test_an_orphan(self) -> None:
         model = prepared(PLACEMENT, [D])
         issue(PLACEMENT, model, MKDIR, create(X))
-        d = PLACEMENT.directory(D)
+        d = where_is(PLACEMENT, D)
         for path in (d.pin, d.home.path):
             must(model.execute(d.home.ensemble, Delete(path, -1)))
         with self.assertRaisesRegex(Violation, "orphan"):

@@ -18,6 +18,7 @@ from parkazoo.protocol.rights import (
     pin_acl,
 )
 from tests.live.world import LiveTest
+from tests.where_is import where_is
 
 GRACE_S = 0.3
 
@@ -59,7 +60,7 @@ class FsckCase(LiveTest):
         while self.client.exists(path):
             path = self.directory(path, is_native=False)
         self.client.create(path)
-        return self.placement.directory(path)
+        return where_is(self.placement, path)
 
     def at_home(self, d: Directory) -> KazooClient:
         return self.plain[d.home.ensemble]

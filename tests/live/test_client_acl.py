@@ -18,6 +18,7 @@ from kazoo.security import (
 
 from parkazoo.protocol.placement import PIN
 from tests.live.world import DEADLINE_S, LiveTest, wait_until
+from tests.where_is import where_is
 
 OWNER, GUEST = ("digest", "owner:secret"), ("digest", "guest:word")
 ALL_PERMISSIONS = range(32)
@@ -45,7 +46,7 @@ class AclTest(LiveTest):
 
     def mirror_acl(self, path: str) -> Any:
         """The ACL that is really on the mirror; None if there is none."""
-        place = self.placement.directory(path).mirror
+        place = where_is(self.placement, path).mirror
         plain = self.kazoo(place.ensemble, auth_data=[OWNER])
         return plain.get_acls(place.path)[0] if plain.exists(place.path) else None
 

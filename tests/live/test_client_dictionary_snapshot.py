@@ -14,6 +14,7 @@ from parkazoo.structures.distributed_dict import SNAPSHOT_TRIES, DistributedDict
 from parkazoo.structures.policies import Always, Watch
 from tests.live.dictionary_case import DictionaryTest
 from tests.live.world import wait_until
+from tests.where_is import where_is
 
 SHARDS = 3
 CHANGES = 100
@@ -104,7 +105,7 @@ class TestWatches(DictionaryTest):
     def watches(self, made: DistributedDict, key: str) -> tuple[int, int]:
         """How many the server holds of the client's session for an entry, and how many calls the client has."""
         path = made._entries.place(key)[1]
-        home = self.placement.home(path)
+        home = where_is(self.placement, path).home
         session = hex(self.member(self.client, home.ensemble).client_id[0])
         told = four_letter_word(self.cluster.ensembles[home.ensemble].hosts, "wchp")
         by_path: dict[str, list[str]] = {}

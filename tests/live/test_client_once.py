@@ -31,6 +31,7 @@ from parkazoo.recipe.exactly_once import may_be_done
 from parkazoo.structures.policies import Always
 from parkazoo.wire.member import Member
 from tests.live.world import LiveTest, wait_until
+from tests.where_is import where_is
 
 WRITES = (Create.type, Delete.type, SetData.type)
 WORKERS, COUNT = 4, 25
@@ -251,7 +252,7 @@ class TestOnce(OnceTest):
             self.assertEqual(self.client.once(self.client.set, self.root, bytes(1_000_000)).version, number + 1)
         with self.assertRaisesRegex(RequestTooLargeError, ": 1,.* bytes"):  # 600,000 letters
             self.client.once(self.client.create, f"{self.root}/{chr(0x6F22) * 600_000}")
-        ensemble = self.placement.home(self.root).ensemble
+        ensemble = where_is(self.placement, self.root).home.ensemble
         markers = [name for name in self.kazoo(ensemble).get_children(ROOT) if self.session_of(ensemble) in name]
         self.assertEqual(len(markers), 1)
 

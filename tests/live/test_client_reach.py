@@ -23,6 +23,7 @@ from parkazoo.structures.policies import Always, Watch
 from tests.handlers import handler_name
 from tests.live.test_client_session import SessionTest
 from tests.live.world import DEADLINE_S, Seen, wait_until
+from tests.where_is import where_is
 
 CONNECTED, SUSPENDED, LOST = KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.LOST
 TIMEOUT_S = 4.0
@@ -37,7 +38,7 @@ class ReachTest(SessionTest):
     def _znode_on(self, ensemble: int) -> str:
         """A new znode that is on this ensemble; so are its siblings."""
         paths = (f"{self.root}/d{number}/z" for number in range(1000))
-        path = next(path for path in paths if self.placement.home(path).ensemble == ensemble)
+        path = next(path for path in paths if where_is(self.placement, path).home.ensemble == ensemble)
         self.watcher.create(path, makepath=True)
         return path
 

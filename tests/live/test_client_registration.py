@@ -18,6 +18,7 @@ from parkazoo.protocol.placement import CLIENTS
 from parkazoo.protocol.registration import format_session, registration_path
 from tests.live.test_client_session import SessionTest
 from tests.live.world import DEADLINE_S, wait_until
+from tests.where_is import where_is
 
 
 class TestRegistration(SessionTest):
@@ -101,7 +102,7 @@ class TestRegistration(SessionTest):
         for index, path in enumerate(paths):
             plain = self.plain(index)
             name = path.rpartition("/")[0] + "/plain"
-            plain.create(self.placement.home(name).path, ephemeral=True)
+            plain.create(where_is(self.placement, name).home.path, ephemeral=True)
             self.assertEqual(self.watcher.exists(name).ephemeralOwner, plain.client_id[0])
 
     def test_a_new_session(self) -> None:

@@ -30,6 +30,7 @@ from parkazoo.protocol.rights import (
 from tests.live.fsck_case import OURS_AND_MORE, FsckCase, new_mark
 from tests.live.map_case import IDENTITY, free_port, run_command
 from tests.live.world import DEADLINE_S, connected, wait_until
+from tests.where_is import where_is
 
 ROUNDS = 5
 
@@ -79,7 +80,7 @@ class UseTest(FsckCase):
             owner.create(f"{path}/child")
         report = self.check()
         self.assertFalse(report.is_wrong or report.is_complete or report.is_clean)
-        mirror = self.placement.directory(mirrored).mirror
+        mirror = where_is(self.placement, mirrored).mirror
         self.assertEqual(
             sorted((found.ensemble, found.path) for found in report.hidden.paths),
             sorted((self.name(e), path) for e, path in (*map(self.home, (native, mirrored, leaf)), mirror)),
@@ -181,7 +182,7 @@ class UseTest(FsckCase):
     def between(self, home: int, mirror: int) -> Directory:
         """A directory that does not exist, by where it and its children would be."""
         paths = (f"{self.root}/{number}/x" for number in itertools.count())
-        places = map(self.placement.directory, paths)
+        places = (where_is(self.placement, path) for path in paths)
         return next(d for d in places if (d.home.ensemble, d.mirror.ensemble) == (home, mirror))
 
     def test_a_name_that_turns_what_is_shown(self) -> None:

@@ -23,6 +23,7 @@ from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, MIRRORS, PI
 from tests.live.map_case import wipe
 from tests.live.secured import SecuredTest
 from tests.live.world import DEADLINE_S
+from tests.where_is import where_is
 
 OWNER, STRANGER, CLUSTER = ("digest", "owner:o"), ("digest", "stranger:s"), ("digest", "cluster:c")
 OWNERS_ALL = make_digest_acl("owner", "o", all=True)
@@ -243,7 +244,7 @@ class TestOpen(TestStructure):
     def test_what_comes_of_a_squatted_mirror(self) -> None:
         """The directory's children obey the intruder's ACL; what they hold themselves does not."""
         path = self.directory(has_children=False)
-        mirror = self.placement.directory(path).mirror
+        mirror = where_is(self.placement, path).mirror
         intruder = self.intruders[0][mirror.ensemble]
         intruder.create(mirror.path, acl=OPEN_ACL_UNSAFE)
         self.owner.create(f"{path}/child", b"data", acl=ACLS["private"])
@@ -254,7 +255,7 @@ class TestOpen(TestStructure):
 
     def test_a_mirror_with_children_stays(self) -> None:
         path = self.directory(has_children=True)
-        mirror = self.placement.directory(path).mirror
+        mirror = where_is(self.placement, path).mirror
         intruder = self.intruders[0][mirror.ensemble]
         self.assertRaises(NotEmptyError, intruder.delete, mirror.path)
         self.assertRaises(NoAuthError, intruder.set_acls, mirror.path, OPEN_ACL_UNSAFE)

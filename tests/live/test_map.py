@@ -22,6 +22,7 @@ from tests.live.map_case import (
     other_spelling,
     wipe,
 )
+from tests.where_is import where_is
 
 
 class InitTest(MapCase):
@@ -82,7 +83,7 @@ class InitTest(MapCase):
 
     def test_repeated_with_znodes_of_users(self) -> None:
         made = init_map(self.a, self.all)
-        home = Placement(3).home("/app")
+        home = where_is(Placement(3), "/app").home
         self.plain[home.ensemble].create("/app")
         self.assertEqual(init_map(self.a, self.all), made)
         self.plain[(home.ensemble + 1) % 3].create("/app")  # not a concern of a map that is made
@@ -226,7 +227,7 @@ class InitTest(MapCase):
 
     def test_znodes_that_would_be_out_of_reach(self) -> None:
         placement = Placement(3)
-        right = placement.home("/app").ensemble
+        right = where_is(placement, "/app").home.ensemble
         wrong = (right + 1) % 3
         self.plain[wrong].create("/app")
         with self.refused(f"out of reach.*: /app on ensemble {'abc'[wrong]}"):
@@ -243,7 +244,7 @@ class InitTest(MapCase):
     def test_many_znodes_that_would_be_out_of_reach(self) -> None:
         for number in range(50):
             self.plain[2].create(f"/many-{number}/child", makepath=True)
-        home = Placement(2).home("/many-0").ensemble
+        home = where_is(Placement(2), "/many-0").home.ensemble
         with self.refused(r"out of reach.*(/many-\d+, ){5}\.\.\. on ensemble (b|bootstrap)"):
             init_map(self.c, {"a": self.a, "b": self.b} if home else {"b": self.b, "a": self.a})
 

@@ -28,6 +28,7 @@ from tests.live.map_case import (
     run_command,
     wipe,
 )
+from tests.where_is import where_is
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -117,9 +118,9 @@ class CommandTest(MapCase):
         placement = Placement(3)
         names = (f"/d{i}[bold]" for i in itertools.count())
         native, mirrored = [next(p for p in names if placement.is_native(p) is kind) for kind in (True, False)]
-        d = placement.directory(mirrored)
+        d = where_is(placement, mirrored)
         for path, places in (
-            (native, (placement.home(native),)),
+            (native, (where_is(placement, native).home,)),
             (mirrored, (d.home, d.mirror, Place(d.home.ensemble, d.pin), Place(d.mirror.ensemble, d.fence))),
         ):
             status, out, _ = run_command("where", path + "/", "--hosts", self.a)

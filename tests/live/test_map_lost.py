@@ -21,6 +21,7 @@ from tests.live.map_case import (
     run_command,
     wipe,
 )
+from tests.where_is import where_is
 
 
 class LostTest(MapCase):
@@ -250,7 +251,7 @@ class LostTest(MapCase):
         self.assertEqual([loss.ensembles for loss in self.told], [("b", "c")])
 
     def test_what_may_not_be_read(self) -> None:
-        home = self.placement.home("/secret")
+        home = where_is(self.placement, "/secret").home
         self.plain[home.ensemble].create(home.path, acl=CREATOR_ALL_ACL)
         lost = next(name for name in "bc" if "abc".index(name) != home.ensemble)
         self.lose(lost)

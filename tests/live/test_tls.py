@@ -25,6 +25,7 @@ from tests.kazoo_suite.certificates import Authority, Credentials
 from tests.live.map_case import run_command
 from tests.live.secured import NETTY, SecuredTest, configure
 from tests.live.world import DEADLINE_S, Seen, wait_until
+from tests.where_is import where_is
 
 X509 = "org.apache.zookeeper.server.auth.X509AuthenticationProvider"
 KEY_PASSWORD = "of-the-key"
@@ -161,7 +162,7 @@ class TestWorks(TlsTest):
             client.create(f"{path}/below", b"secret", acl=acl, makepath=True)
         stranger = self.kazoo(self.cluster.hosts)
         placement = self.made.make_placement()
-        homes = [placement.home(f"{path}/below") for path in paths]
+        homes = [where_is(placement, f"{path}/below").home for path in paths]
         self.assertEqual({home.ensemble for home in homes}, {0, 1, 2})
         for ensemble, name in enumerate(self.servers):
             stranger = self.kazoo(self.servers[name].address)

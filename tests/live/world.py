@@ -21,6 +21,7 @@ from parkazoo.local import LocalCluster
 from parkazoo.protocol.placement import Place, Placement
 from parkazoo.protocol.where.places import Places
 from tests.handlers import make_handler
+from tests.where_is import where_is
 
 DEADLINE_S = 60.0
 POLL_S = 0.01
@@ -138,7 +139,7 @@ class LiveTest(unittest.TestCase):
         """Where a znode is whose parent is as new as the cluster."""
         if self.form == "grown":
             return Places(self.placement, self.placement.of_children).known(path).home
-        return self.placement.home(path)
+        return where_is(self.placement, path).home
 
     def raises_as(self, call: Callable[[], Any]) -> type[BaseException] | None:
         """The type of what `call` raises; None if it returns."""

@@ -26,11 +26,12 @@ from parkazoo.protocol.rights import (
 from tests.explore.alone import find_directory, make_context, outcome, prepared
 from tests.explore.model import Model
 from tests.explore.znodes import WORLD, Who
+from tests.where_is import where_is
 
 PLACEMENT = Placement(2)
 D = find_directory(PLACEMENT, False)
-_, HOME, MIRROR, *_ = PLACEMENT.directory(D)
-PIN = Place(HOME.ensemble, PLACEMENT.directory(D).pin)
+_, HOME, MIRROR, *_ = where_is(PLACEMENT, D)
+PIN = Place(HOME.ensemble, where_is(PLACEMENT, D).pin)
 READ, WRITE, CREATE, DELETE, ADMIN, ALL = (
     Permissions.READ,
     Permissions.WRITE,

@@ -13,6 +13,7 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.atlas import name_in, newer_of, read_copy
 from parkazoo.protocol.cluster_map import ClusterMap
 from tests.fakes.client import with_more
+from tests.where_is import where_is
 
 KNOWN = ClusterMap("test", {"a": "h:1", "b": "h:2", "c": "h:3"}, ("a", "b", "c"), "a", epoch=3)
 
@@ -112,7 +113,7 @@ class TestNewerOf(unittest.TestCase):
         self.assertEqual(ClusterMap.from_json(grown.to_json()), grown)
         before, after = replace(KNOWN, weights={"b": 3}).make_placement(), grown.make_placement()
         for number in range(1000):
-            self.assertEqual(after.directory(f"/{number}"), before.directory(f"/{number}"))
+            self.assertEqual(where_is(after, f"/{number}"), where_is(before, f"/{number}"))
         for weights, name in (({"a": 1, "b": 1, "d": 1}, "c"), ({"b": 1, "c": 1}, "a")):
             first["weights"] = weights
             with self.assertRaisesRegex(ClusterMapError, f"no weight is given for ensemble {name}"):

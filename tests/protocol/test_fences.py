@@ -13,6 +13,7 @@ from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
 from tests.explore.alone import issue, make_context, make_grown, outcome, prepared
 from tests.explore.scenario import Knows
+from tests.where_is import where_is
 
 PLACEMENT = Placement(2)
 MOST_STEPS = 60
@@ -22,7 +23,7 @@ def with_one_fence() -> tuple[str, str]:
     """Two directories whose mirrors are on one ensemble."""
     seen: dict[tuple[int, str], str] = {}
     for number in itertools.count():
-        d = PLACEMENT.directory(f"/d{number}")
+        d = where_is(PLACEMENT, f"/d{number}")
         if not d.is_native and (first := seen.setdefault((d.mirror.ensemble, d.fence), d.path)) != d.path:
             return first, d.path
     raise AssertionError
@@ -33,7 +34,7 @@ class TestOneFence(unittest.TestCase):
         """The fence goes up with the first. Both are mirrored on the ensemble of their homes."""
         one, other = with_one_fence()
         new, children = "/new", [f"{path}/x" for path in (one, other)]
-        while PLACEMENT.directory(new).fence != PLACEMENT.directory(one).fence:
+        while where_is(PLACEMENT, new).fence != where_is(PLACEMENT, one).fence:
             new += "w"
         model = prepared(PLACEMENT, [])
         context = make_grown(make_context(PLACEMENT), PLACEMENT, Knows(lambda path: PLACEMENT.of_children("/")))

@@ -34,6 +34,7 @@ from tests.explore.answers import freeze
 from tests.explore.client import Client
 from tests.explore.znodes import ANYONE, Who, Znodes
 from tests.fakes.result import Result
+from tests.where_is import where_is
 
 PLACEMENT = Placement(3)
 PATH = find_directory(PLACEMENT, False)
@@ -47,7 +48,7 @@ MARK = "0123456789abcdef0123456789abcdef"
 
 class JudgeTest(unittest.TestCase):
     def setUp(self) -> None:
-        self.d = PLACEMENT.directory(PATH)
+        self.d = where_is(PLACEMENT, PATH)
 
     def kinds(self, before: Snapshot, now: Snapshot | None) -> list[str]:
         return [finding.kind.name for finding in judge(self.d, before, now)]
@@ -83,7 +84,7 @@ class LossTest(unittest.TestCase):
     def setUp(self) -> None:
         self.model = prepared(PLACEMENT, [PATH])
         self.context = make_context(PLACEMENT)
-        self.d = PLACEMENT.directory(PATH)
+        self.d = where_is(PLACEMENT, PATH)
         must(self.model.execute(self.d.home.ensemble, Create(self.d.home.path, b"", OPEN_ACL_UNSAFE, 0)))
 
     def begin(self) -> None:
@@ -224,7 +225,7 @@ class BesideClientsTest(unittest.TestCase):
             delete = [Delete(path, -1) for path in (X, PATH)]
             for request in make:
                 client.get(request)
-            d = PLACEMENT.directory(PATH)
+            d = where_is(PLACEMENT, PATH)
             world.fsck.driver.run(audit_mirror(world.fsck.context, d.mirror.ensemble, escape(PATH)), result)
             for now in range(9):
                 for moment, requests in zip(moments, (delete, make, delete, make), strict=True):
@@ -360,7 +361,7 @@ class World:
 
 def look_and_mend(context: Context) -> Operation[list[str]]:
     """As parkazoo/admin/walk.py does it, for one directory and with no time in between; the kinds found."""
-    d = PLACEMENT.directory(PATH)
+    d = where_is(PLACEMENT, PATH)
     for ensemble in (d.home.ensemble, d.mirror.ensemble):  # as audit_ensemble begins
         yield from ask(ensemble, Sync("/"))
     mirrors = yield from audit_mirror(context, d.mirror.ensemble, escape(PATH))

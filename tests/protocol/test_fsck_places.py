@@ -14,6 +14,7 @@ from parkazoo.protocol.findings import MISSING_PINS, Finding
 from parkazoo.protocol.mend import MENDS, mend
 from parkazoo.protocol.placement import Place, Placement, split
 from tests.explore.alone import find_directory, make_context, must, prepared, run
+from tests.where_is import where_is
 
 PLACEMENT = Placement(3)
 PATH = find_directory(PLACEMENT, False)
@@ -24,11 +25,11 @@ class PlacesTest(unittest.TestCase):
     def setUp(self) -> None:
         self.model = prepared(PLACEMENT, [PATH])
         self.context = make_context(PLACEMENT)
-        self.d = PLACEMENT.directory(PATH)
+        self.d = where_is(PLACEMENT, PATH)
         must(self.model.execute(self.d.home.ensemble, Create(self.d.home.path, b"", OPEN_ACL_UNSAFE, 0)))
 
     def look(self, path: str = PATH) -> Audit:
-        home = PLACEMENT.home(path)
+        home = where_is(PLACEMENT, path).home
         return run(self.model, audit_znode(self.context, Place(home.ensemble, "/"), "/", split(path)[1]))
 
     def say(self, data: bytes) -> None:
@@ -63,7 +64,7 @@ class PlacesTest(unittest.TestCase):
     def test_a_pin_where_the_map_needs_none(self) -> None:
         """Its ensemble is not in the map, by which all is on one now: it is not foreign."""
         native = find_directory(PLACEMENT, True)
-        d = PLACEMENT.directory(native)
+        d = where_is(PLACEMENT, native)
         for path, data in ((native, b""), (d.pin, b'{"fence": [1, 0], "on": "e9"}')):
             must(self.model.execute(d.home.ensemble, Create(path, data, OPEN_ACL_UNSAFE, 0)))
         self.assertEqual(self.kinds(native), ["unknown-ensembles"])

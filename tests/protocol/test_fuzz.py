@@ -42,6 +42,7 @@ from parkazoo.protocol.server_list import parse_config
 from tests.arbitrary import ANY_PATH, JSON, PATH, TEXT, fuzzed
 from tests.explore.alone import must, prepared
 from tests.explore.client import Client
+from tests.where_is import where_is
 
 NAMES = st.from_regex(cluster_map.NAME, fullmatch=True)
 ENSEMBLES = st.integers(1, 5)
@@ -177,7 +178,7 @@ class TestPaths(unittest.TestCase):
         if is_reserved(path):
             return
         placement = Placement(ensembles)
-        d = placement.directory(path)
+        d = where_is(placement, path)
         home, children = d.home, d.mirror
         self.assertEqual(logical(home.path), path)
         self.assertEqual(logical(children.path), path)

@@ -27,6 +27,7 @@ from tests.explore.alone import find_directory, make_context, make_grown, must, 
 from tests.explore.scenario import Knows
 from tests.explore.znodes import EPHEMERAL, SEQUENCE, Answer, Request
 from tests.fakes.result import Result
+from tests.where_is import where_is
 
 PLACEMENT = Placement(2)
 D, NEW = find_directory(PLACEMENT, False), find_directory(PLACEMENT, False, name="n")
@@ -181,7 +182,7 @@ class TestLeft(unittest.TestCase):
         request = Once([SetData(f"{D}/x", b"next", -1)], marker)
         (stat,) = client.run(plan.operation(client.context, request), None)
         self.assertTrue(request.is_exact)
-        home = PLACEMENT.home(f"{D}/x")
+        home = where_is(PLACEMENT, f"{D}/x").home
         node = client.model.nodes[home.ensemble][home.path]
         self.assertEqual((node.data, node.version), (b"next", stat.version))
         return client
@@ -204,8 +205,10 @@ class TestLeft(unittest.TestCase):
                 steps = operation.send(answers)
                 asked += [ensemble for ensemble, _ in steps]
                 answers = [client.model.execute(*step) for step in steps]
-        self.assertEqual(set(asked), {PLACEMENT.home("/leaf").ensemble})
-        self.assertNotEqual(PLACEMENT.home("/leaf").ensemble, PLACEMENT.home(f"{D}/x").ensemble)
+        self.assertEqual(set(asked), {where_is(PLACEMENT, "/leaf").home.ensemble})
+        self.assertNotEqual(
+            where_is(PLACEMENT, "/leaf").home.ensemble, where_is(PLACEMENT, f"{D}/x").home.ensemble
+        )
 
     def test_a_mutant_that_does_not_settle_what_was_left(self) -> None:
         def settle(marker: Marker, doubt: object) -> Operation[None]:

@@ -15,6 +15,7 @@ from parkazoo.protocol.placement import (
     MAP,
     MIRRORS,
     ROOT,
+    Directory,
     Place,
     Placement,
     escape,
@@ -25,6 +26,7 @@ from parkazoo.protocol.placement import (
     split,
     unescape,
 )
+from parkazoo.protocol.where.places import Places
 
 # Made with: printf %s PATH | sha256sum
 SHA256 = {
@@ -119,24 +121,22 @@ class EnsembleTest(unittest.TestCase):
             self.assertEqual(found, {placement.of_children(directory)})
 
     def test_asked_again(self) -> None:
-        placement = Placement(3)
-        first = [placement.home(path) for path in paths(2)]
-        self.assertEqual([placement.home(path) for path in paths(2)], first)
-        self.assertEqual([Placement(3).home(path) for path in paths(2)], first)
+        known = Places(Placement(3)).known
+        first = [known(path) for path in paths(2)]
+        self.assertEqual([known(path) for path in paths(2)], first)
+        self.assertEqual([Places(Placement(3)).known(path) for path in paths(2)], first)
 
     def test_same_after_the_caches_have_overflown(self) -> None:
-        placement = Placement(3)
-        before = placement.home("/app/jobs/1")
+        known = Places(Placement(3)).known
+        before = known("/app/jobs/1")
         for number in range(70_000):
-            placement.home(f"/d/{number}")
-        self.assertEqual(placement.home("/app/jobs/1"), before)
+            known(f"/d/{number}")
+        self.assertEqual(known("/app/jobs/1"), before)
 
     def test_one_ensemble_is_native_throughout(self) -> None:
-        placement = Placement(1)
+        known = Places(Placement(1)).known
         for path in paths(2):
-            self.assertTrue(placement.is_native(path))
-            self.assertEqual(placement.home(path), Place(0, path))
-            self.assertEqual(placement.directory(path).mirror, Place(0, path))
+            self.assertEqual(known(path), Directory(path, *[Place(0, path)] * 2, True))
 
     def test_no_ensemble(self) -> None:
         with self.assertRaises(ValueError):
@@ -146,74 +146,76 @@ class EnsembleTest(unittest.TestCase):
         for n in (1, 2, 3, 10):
             placement = Placement(n)
             self.assertTrue(placement.is_native("/"))
-            self.assertEqual(placement.home("/"), placement.directory("/").mirror)
-            self.assertEqual(placement.home("/").path, "/")
+            home = Place(placement.of_children("/"), "/")
+            self.assertEqual(Places(placement).known("/"), Directory("/", home, home, True))
 
     def test_zookeeper_is_the_bootstrap_ensembles(self) -> None:
         for bootstrap in (0, 2, 3):
             placement = Placement(3, bootstrap)
             for path in ("/zookeeper", "/zookeeper/config", "/zookeeper/quota/a"):
-                self.assertEqual(placement.home(path), Place(bootstrap, path))
+                self.assertEqual(Places(placement).known(path).home, Place(bootstrap, path))
                 self.assertTrue(placement.is_native(path))
 
     def test_zookeepers_namesakes_are_not(self) -> None:
         placement = Placement(3, 3)
         for path in ("/zookeeperx", "/zookeeperx/a", "/a/zookeeper", "/a/zookeeper/b"):
-            self.assertIn(placement.home(path).ensemble, range(3), path)
+            self.assertIn(Places(placement).known(path).home.ensemble, range(3), path)
 
 
 class PhysicalPathTest(unittest.TestCase):
     def test_by_hand(self) -> None:
         # The children of / and of /app live on 0 of 3 (see HIGHEST), those of /app/jobs on 1.
         placement = Placement(3)
-        self.assertEqual(placement.home("/app"), Place(0, "/app"))
+        known = Places(placement).known
+        self.assertEqual(known("/app").home, Place(0, "/app"))
         self.assertTrue(placement.is_native("/app"))
-        self.assertEqual(placement.home("/app/jobs"), Place(0, "/app/jobs"))
+        self.assertEqual(known("/app/jobs").home, Place(0, "/app/jobs"))
         self.assertFalse(placement.is_native("/app/jobs"))
-        self.assertEqual(placement.directory("/app/jobs").mirror, Place(1, f"{MIRRORS}/%2Fapp%2Fjobs"))
-        self.assertEqual(placement.home("/app/jobs/1"), Place(1, f"{MIRRORS}/%2Fapp%2Fjobs/1"))
-        self.assertEqual(placement.directory("/app/jobs").pin, "/app/jobs/.parkazoo")
+        self.assertEqual(known("/app/jobs").mirror, Place(1, f"{MIRRORS}/%2Fapp%2Fjobs"))
+        self.assertEqual(known("/app/jobs/1").home, Place(1, f"{MIRRORS}/%2Fapp%2Fjobs/1"))
+        self.assertEqual(known("/app/jobs").pin, "/app/jobs/.parkazoo")
 
     def test_recursion_of_the_specification(self) -> None:
         for n in (2, 3, 5):
             placement = Placement(n)
+            known = Places(placement).known
             for path in paths(3):
                 if path == "/":
                     continue
                 parent, name = split(path)
                 if placement.is_native(parent):
-                    expected = join(placement.home(parent).path, name)
+                    expected = join(known(parent).home.path, name)
                 else:
                     expected = f"{MIRRORS}/{escape(parent)}/{name}"
-                self.assertEqual(placement.home(path), Place(placement.of(path), expected))
+                self.assertEqual(known(path).home, Place(placement.of(path), expected))
 
     def test_inverse(self) -> None:
         for n in (1, 2, 3, 5):
-            placement = Placement(n)
+            known = Places(Placement(n)).known
             for path in paths(3):
-                self.assertEqual(logical(placement.home(path).path), path)
-                self.assertEqual(logical(placement.directory(path).mirror.path), path)
+                self.assertEqual(logical(known(path).home.path), path)
+                self.assertEqual(logical(known(path).mirror.path), path)
 
     def test_inverse_of_random_names(self) -> None:
         rng = random.Random(7)
         alphabet = "%25F/ab.é\U0001f600-" + MIRRORS
-        placement = Placement(3)
+        known = Places(Placement(3)).known
         for _ in range(20_000):
             drawn = "".join(rng.choices(alphabet, k=rng.randrange(1, 40)))
             path = "/" + "/".join(filter(None, drawn.split("/")))
             if not is_reserved(path):
-                self.assertEqual(logical(placement.home(path).path), path)
+                self.assertEqual(logical(known(path).home.path), path)
 
     def test_no_two_znodes_share_a_place(self) -> None:
         for n in (2, 3):
-            placement = Placement(n)
-            places = [placement.home(path) for path in paths(3)]
+            known = Places(Placement(n)).known
+            places = [known(path).home for path in paths(3)]
             self.assertEqual(len(set(places)), len(places))
 
     def test_depth_does_not_matter(self) -> None:
         path = "/d" * 5000
         for n in (1, 2, 3):
-            self.assertEqual(logical(Placement(n).home(path).path), path)
+            self.assertEqual(logical(Places(Placement(n)).known(path).home.path), path)
 
     def test_normalised_paths_only(self) -> None:
         # A trailing slash is the client's to remove: to placement it would be another path.
@@ -226,19 +228,20 @@ class PhysicalPathTest(unittest.TestCase):
             self.assertEqual(unescape(escape(path)), path)
 
     def test_fences(self) -> None:
-        placement = Placement(3)
+        known = Places(Placement(3)).known
         found = set()
         for number in range(20_000):
             directory = f"/dir-{number}"
-            parent, name = split(placement.directory(directory).fence)
+            parent, name = split(known(directory).fence)
             self.assertEqual(parent, FENCES)
             found.add(int(name))
         self.assertEqual(found, set(range(FENCE_COUNT)))
 
     def test_known_fences(self) -> None:
         # Bits 128 to 137 of the hash. Made with: printf %s PATH | sha256sum | cut -c30-32, the lowest ten bits
-        self.assertEqual(Placement(3).directory("/app").fence, f"{FENCES}/{0x4FE & 0x3FF}")
-        self.assertEqual(Placement(3).directory("/app/jobs").fence, f"{FENCES}/{0xE4F & 0x3FF}")
+        known = Places(Placement(3)).known
+        self.assertEqual(known("/app").fence, f"{FENCES}/{0x4FE & 0x3FF}")
+        self.assertEqual(known("/app/jobs").fence, f"{FENCES}/{0xE4F & 0x3FF}")
 
 
 class ReservedTest(unittest.TestCase):

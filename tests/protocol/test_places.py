@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unittest
+from itertools import product
 from unittest import mock
 
 from parkazoo.protocol.placement import CERTAIN, GUESS, HINT, PINNED, Directory, Place, Placement, mirror_path
@@ -10,6 +11,7 @@ from parkazoo.protocol.where import places as module
 from parkazoo.protocol.where.places import NATIVE, Places, directory
 from tests.explore.alone import find_directory
 from tests.explore.grown import ADOPTED, guess
+from tests.where_is import where_is
 
 MIRRORED = directory("/a", Place(0, "/a"), 2)
 
@@ -106,20 +108,23 @@ class TestPlainPlaces(unittest.TestCase):
         self.places = Places(self.placement)
 
     def test_native(self) -> None:
-        home = self.placement.home(self.native)
+        home = where_is(self.placement, self.native).home
         self.assertEqual(self.places.known(self.native), Directory(self.native, home, home, True))
 
     def test_mirrored(self) -> None:
         d = self.places.known(self.mirrored)
         mirror = Place(self.placement.of_children(self.mirrored), f"/parkazoo/mirrors/%2F{self.mirrored[1:]}")
-        self.assertEqual((d.home, d.mirror, d.is_native), (self.placement.home(self.mirrored), mirror, False))
+        self.assertEqual(
+            (d.home, d.mirror, d.is_native), (where_is(self.placement, self.mirrored).home, mirror, False)
+        )
         self.assertEqual((d.certainty, d.is_decided), (CERTAIN, False))
         self.assertEqual((d.pin, d.mark("m")), (f"{self.mirrored}/.parkazoo", f"{self.mirrored}/.parkazoo/m"))
 
-    def test_as_the_placement_says(self) -> None:
-        for path in ("/", "/a", "/a/b", "/a/b/c/d/e", "/zookeeper", "/zookeeper/config"):
+    def test_as_the_specification_says(self) -> None:
+        many = (f"/{'/'.join(names)}" for depth in range(5) for names in product("abcde", repeat=depth))
+        for path in (*many, "/zookeeper", "/zookeeper/config"):
             d = self.places.known(path)
-            self.assertEqual((d.home, d.mirror), self.placement.directory(path)[1:3])
+            self.assertEqual((d.home, d.mirror), where_is(self.placement, path)[1:3])
 
     def test_no_place(self) -> None:
         with self.assertRaises(ValueError):

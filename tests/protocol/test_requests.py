@@ -38,6 +38,7 @@ from parkazoo.protocol.presence import Presence
 from tests.explore.alone import make_context, outcome, prepared
 from tests.explore.znodes import EPHEMERAL
 from tests.protocol.traces import MIRRORED, NATIVE, PLACEMENT, TRACES, TracedTest, read
+from tests.where_is import where_is
 
 X = MIRRORED + "/x"
 
@@ -247,7 +248,7 @@ class TestDirectory(TracedTest):
         self.assertEqual((stat.dataLength, stat.version), (2, 0))
 
     def test_first_child_pays_for_the_fence(self) -> None:
-        d = PLACEMENT.directory(MIRRORED)
+        d = where_is(PLACEMENT, MIRRORED)
         self.model.execute(d.mirror.ensemble, Delete(d.fence, -1))
         self.expect(create(X))
 
@@ -272,7 +273,7 @@ class TestDirectory(TracedTest):
     def test_delete_refused(self) -> None:
         self.perform(create(X))
         self.expect(Delete(MIRRORED, -1), NotEmptyError)
-        d = PLACEMENT.directory(MIRRORED)
+        d = where_is(PLACEMENT, MIRRORED)
         self.assertEqual(self.model.nodes[d.home.ensemble][d.pin].children, frozenset())
 
     def test_delete(self) -> None:

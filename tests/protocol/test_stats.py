@@ -25,6 +25,7 @@ from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
 from tests.explore.alone import find_directory, make_context, prepared, run
 from tests.explore.znodes import ANYONE, EPHEMERAL, Who
+from tests.where_is import where_is
 
 PLACEMENT = Placement(3)
 D, NATIVE = find_directory(PLACEMENT, False), find_directory(PLACEMENT, True)
@@ -66,7 +67,7 @@ class TestStats(unittest.TestCase):
             self.perform(create(f"{D}/{name}"))
         self.perform(Delete(D + "/x", -1))
         self.perform(SetData(D, b"12", -1))
-        home, mirror = PLACEMENT.home(D), PLACEMENT.directory(D).mirror
+        home, mirror = where_is(PLACEMENT, D)[1:3]
         of_home = self.model.nodes[home.ensemble][home.path].stat
         of_mirror = self.model.nodes[mirror.ensemble][mirror.path].stat
         stat = self.stats(D)[0]
@@ -88,7 +89,7 @@ class TestStats(unittest.TestCase):
         answers: Any = None
         for _ in range(2):
             answers = [self.model.execute(*step) for step in operation.send(answers)]
-        home = PLACEMENT.home(D)
+        home = where_is(PLACEMENT, D).home
         self.assertEqual(self.model.nodes[home.ensemble][home.path].stat.numChildren, 1)
         self.assertEqual(self.stats(D)[0], before)
 

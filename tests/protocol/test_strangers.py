@@ -15,6 +15,7 @@ from parkazoo.protocol.rights import (
 )
 from tests.explore.alone import find_directory, must, prepared
 from tests.explore.client import Client
+from tests.where_is import where_is
 
 PLACEMENT = Placement(3)
 D = find_directory(PLACEMENT, False)
@@ -26,7 +27,7 @@ class TestStrangers(unittest.TestCase):
         self.model = prepared(PLACEMENT, [D])
         client = Client(PLACEMENT, self.model)
         must(client.get(Create(D, b"", OPEN_ACL_UNSAFE, 0)))
-        self.d = PLACEMENT.directory(D)
+        self.d = where_is(PLACEMENT, D)
         self.make(f"{self.d.home.path}/stranger")
         if has_pin:
             self.make(self.d.pin, pin_acl(OPEN_ACL_UNSAFE))

@@ -32,6 +32,7 @@ from tests.explore.alone import find_directory, make_context, outcome, prepared
 from tests.explore.answers import freeze
 from tests.explore.model import Model
 from tests.explore.znodes import ANYONE, EPHEMERAL, SEQUENCE, WORLD, Who
+from tests.where_is import where_is
 
 PLACEMENT = Placement(2)
 D = find_directory(PLACEMENT, False)
@@ -69,7 +70,7 @@ class TransactionTest(unittest.TestCase):
             return stop.value
 
     def marks(self) -> frozenset[str]:
-        d = PLACEMENT.directory(D)
+        d = where_is(PLACEMENT, D)
         znode = self.model.nodes[d.home.ensemble].get(d.pin)
         return znode.children if znode else frozenset()
 

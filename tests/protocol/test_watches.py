@@ -33,10 +33,11 @@ from parkazoo.protocol.watches import DirectoryWatch
 from tests.explore.alone import find_directory, make_context, outcome, prepared
 from tests.explore.client import Client
 from tests.explore.znodes import Who
+from tests.where_is import where_is
 
 PLACEMENT = Placement(2)
 D = find_directory(PLACEMENT, False)
-HOME, MIRROR = PLACEMENT.home(D), PLACEMENT.directory(D).mirror
+HOME, MIRROR = where_is(PLACEMENT, D)[1:3]
 OTHER = Who(owners=(70, 80, 90, 100, 110))
 CHILD = WatchedEvent(EventType.CHILD, KeeperState.CONNECTED, D)
 DELETED = WatchedEvent(EventType.DELETED, KeeperState.CONNECTED, D)

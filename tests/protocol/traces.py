@@ -20,6 +20,7 @@ from parkazoo.protocol.plans import OTHER, PLANS
 from parkazoo.protocol.steps import Step
 from tests.explore.alone import abandon, find_directory, make_context, outcome, prepared
 from tests.explore.model import Model
+from tests.where_is import where_is
 
 TRACES = Path(__file__).parent / "traces"
 PLACEMENT = Placement(3)
@@ -86,7 +87,7 @@ def issued(request: Any) -> str:
 
 def in_words(steps: Sequence[Step], d: Directory | None = None) -> list[str]:
     """What is sent: where, kind and znode of each request: ``H Create pin``."""
-    d = d or PLACEMENT.directory(MIRRORED)
+    d = d or where_is(PLACEMENT, MIRRORED)
     return [f"{_ensemble(ensemble, d)} {_request(request, d)}" for ensemble, request in steps]
 
 

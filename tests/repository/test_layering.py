@@ -146,7 +146,7 @@ class TestLayering(unittest.TestCase):
         asked = {
             question for _, question in placement_calls(Path(__file__).parent.parent / "explore" / "alone.py")
         }
-        self.assertLessEqual({"placement.directory"}, asked)
+        self.assertLessEqual({"placement.ensembles", "placement.is_native"}, asked)
 
     def test_the_core_is_pure(self) -> None:
         wrong = []

@@ -15,6 +15,7 @@ from tests.explore.sessions.client import LOOKING, OPEN, Join, Port, Unknown
 from tests.explore.sessions.ledger import home_of, is_present, live_watches, parts, place_of
 from tests.explore.sessions.world import ClientState, Move, Position, ServerSession, World
 from tests.explore.znodes import Request, path_of
+from tests.where_is import where_is
 
 LOSING = "arbp"  # the moves by which a request may fail with ConnectionLoss
 FIRST = (ENSEMBLE, MAP)
@@ -200,7 +201,7 @@ def _check_ephemerals(placement: Placement, world: World, index: int) -> None:
     }
     owners = {each.number for each in world.sessions if each.client == index}
     for path in client.ledger.made - deleted:
-        home = placement.home(path)
+        home = where_is(placement, path).home
         znode = world.model.nodes[home.ensemble].get(home.path)
         if znode is None or znode.owner not in owners:
             raise Violation(f"the client is CONNECTED, and has lost its ephemeral {path}")

@@ -14,6 +14,7 @@ from parkazoo.protocol.placement import MAP, Placement, logical
 from tests.explore.sessions.client import OPEN, Accept, Hurry, Input, Lose, Tell, Wait
 from tests.explore.sessions.world import ClientState, Ledger, Position, World, replaced
 from tests.explore.znodes import EPHEMERAL, SEQUENCE, Answer, Request, has_watch, path_of
+from tests.where_is import where_is
 
 MANY = "?"  # an ephemeral of unknown name
 
@@ -190,4 +191,4 @@ def place_of(placement: Placement, position: Position, number: int) -> tuple[int
 
 
 def home_of(placement: Placement, request: Request) -> tuple[int, str]:
-    return placement.directory(path_of(request)).home
+    return where_is(placement, path_of(request)).home

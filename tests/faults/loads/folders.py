@@ -21,6 +21,7 @@ from parkazoo.protocol.placement import Placement
 from tests.faults.load import Worker
 from tests.faults.loads.one_down import NAMES
 from tests.faults.retries import beating
+from tests.where_is import where_is
 
 PAIRS = [*itertools.permutations(NAMES, 2)]  # home and children, by the client's number
 START_TIMEOUT_S = 5.0
@@ -59,7 +60,7 @@ def folders(root: str) -> list[str]:
         next(
             path
             for path in paths
-            if (NAMES[placement.home(path).ensemble], NAMES[placement.of_children(path)]) == pair
+            if (NAMES[where_is(placement, path).home.ensemble], NAMES[placement.of_children(path)]) == pair
         )
         for pair in PAIRS
     ]
