@@ -36,15 +36,15 @@ def run_closed(client: Any, requests: Requests, record: Record, finish: Any) -> 
             requests.done(request)
 
 
-def run_window(client: Any, lanes: list[Requests], record: Record, finish: Any) -> None:
-    """Closed loops of one client, one for each of the lanes, all at once."""
+def run_window(client: Any, sequences: list[Requests], record: Record, finish: Any) -> None:
+    """Closed loops of one client, one for each of the sequences, all at once."""
     outstanding = Outstanding(client, record)
 
     def go_on(requests: Requests) -> None:
         if not finish.is_set():
             outstanding.send(requests, time.perf_counter_ns(), partial(go_on, requests))
 
-    for requests in lanes:
+    for requests in sequences:
         go_on(requests)
     finish.wait()
     outstanding.wait_answered(ANSWER_TIMEOUT_S)

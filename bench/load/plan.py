@@ -31,7 +31,7 @@ class Plan:
     :param size: bytes of a value.
     :param directories: so many, spread evenly over the ensembles.
     :param is_hashed: directories have ordinary names, and lie where these happen to lie.
-    :param is_pinned: each lane, which is a request in flight and its successors, stays in one directory.
+    :param is_pinned: each sequence, which is a request in flight and its successors, stays in one directory.
     :param zipf: exponent of the law by which directories are chosen; 0: one is as likely as another.
     :param recent_share: of the reads, 0 to 1, that are of the znode which the client has set last.
     :param is_deferred: sets are deferred writes; the record has when each was committed, as far as that is seen.

@@ -99,13 +99,18 @@ class Clients:
         elif plan.in_flight == 1 and not plan.is_pinned:
             run_closed(client, Requests(plan, self._paths, name, chance), record, finish)
         else:
-            lanes = [
+            first = number * plan.in_flight
+            sequences = [
                 Requests(
-                    plan, self._paths, f"{name}-{lane}", chance, self._directory(number * plan.in_flight + lane)
+                    plan,
+                    self._paths,
+                    f"{name}-{each}",
+                    chance,
+                    self._directory(first + each),
                 )
-                for lane in range(plan.in_flight)
+                for each in range(plan.in_flight)
             ]
-            run_window(client, lanes, record, finish)
+            run_window(client, sequences, record, finish)
 
     def _directory(self, number: int) -> int | None:
         return number % self._plan.directories if self._plan.is_pinned else None

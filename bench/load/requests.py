@@ -59,7 +59,7 @@ def choose_directories(plan: Plan, chance: random.Random) -> Iterator[int]:
 
 
 class Requests:
-    """Those of one client, or of a lane of it: one request in flight, and its successors.
+    """Those of one client, or of a sequence of it: one request in flight, and its successors.
 
     :param paths: of the plan's directories.
     :param name: distinguishes its znodes from those of all others.

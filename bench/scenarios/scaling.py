@@ -119,11 +119,11 @@ def measure(evaluation: Evaluation) -> None:
 
 def _settings(evaluation: Evaluation, size: Size, ensembles: Ensembles, system: str) -> dict[str, Any]:
     clients = size.clients * (1 if ensembles.shape.servers <= 3 else 2)
-    lanes = OUTSTANDING // clients * (ensembles.shape.ensembles if system == "parkazoo" else 1)
+    sequences = OUTSTANDING // clients * (ensembles.shape.ensembles if system == "parkazoo" else 1)
     nodes = len(evaluation.lab.clients)
     return {
         "threads": max(clients // nodes, 1),
-        "in_flight": max(lanes, ensembles.shape.ensembles),
+        "in_flight": max(sequences, ensembles.shape.ensembles),
         "directories": OF_AN_ENSEMBLE * ensembles.shape.ensembles,
         "is_pinned": True,
         "warm_up_s": size.warm_up_s,

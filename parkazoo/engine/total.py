@@ -20,8 +20,8 @@ from parkazoo.engine.ports import OnAnswer, Reply, RequestPort, give
 from parkazoo.kazoo_private import Auth, Create, Create2, Delete, Reconfig, SetACL, SetData, Sync, Transaction
 from parkazoo.protocol.context import REFUSED, Context
 from parkazoo.protocol.heard import Guard, Heard
-from parkazoo.protocol.lane import ALONE, lane_of
 from parkazoo.protocol.once import Once
+from parkazoo.protocol.only_ensemble import ALONE, only_ensemble
 from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.steps import Request, WireRequest
 from parkazoo.types.znodes import Watch
@@ -36,14 +36,15 @@ WRITES = frozenset(
 class _Operations:
     """The operations of a client, in their order.
 
-    :ivar lane: of those that are under way. :ivar under_way: a token of each, which it may give back twice.
+    :ivar ensemble: that gets the only request of each that is under way; or ALONE.
+    :ivar under_way: a token of each, which it may give back twice.
     :ivar is_moving: a thread starts those that wait, so no other operation may start.
     """
 
-    __slots__ = ("is_moving", "lane", "under_way", "waiting")
+    __slots__ = ("ensemble", "is_moving", "under_way", "waiting")
 
     def __init__(self) -> None:
-        self.lane = ALONE
+        self.ensemble = ALONE
         self.under_way: set[object] = set()
         self.waiting: deque[tuple[Request, Reply | None]] = deque()
         self.is_moving = False
@@ -77,19 +78,19 @@ class TotalDriver(Driver):
         if request.type == Auth.type:
             super().call(request, reply)
             return
-        lane, token = self._lane_of(request), object()
-        if self._may_start(lane, token, request, reply):
+        ensemble, token = self._only_ensemble(request), object()
+        if self._may_start(ensemble, token, request, reply):
             try:
                 super().call(request, OnAnswer(partial(self._answered, token, reply)))
             except BaseException:  # a signal handler's, perhaps: the caller goes on without an answer
                 self._ended(token)
                 raise
 
-    def _may_start(self, lane: int, token: object, request: Request, reply: Reply | None) -> bool:
+    def _may_start(self, ensemble: int, token: object, request: Request, reply: Reply | None) -> bool:
         """Whether an operation may start at once; else it waits."""
         line = self._line
         with self._lock:
-            may_start = not line.waiting and not line.is_moving and self._admit(lane, token)
+            may_start = not line.waiting and not line.is_moving and self._admit(ensemble, token)
             if not may_start:
                 line.waiting.append((request, reply))
         return may_start  # not from within: a signal handler's exception could keep the lock
@@ -97,21 +98,21 @@ class TotalDriver(Driver):
     def hear(self, ensemble: int) -> None:
         self._heard.hear(ensemble)
 
-    def _lane_of(self, request: Request) -> int:
+    def _only_ensemble(self, request: Request) -> int:
         try:
-            return lane_of(self.context, request)
+            return only_ensemble(self.context, request)
         except Exception:  # of a path that has no UTF-8, an ACL that is none: the operation says so itself
             return ALONE
 
-    def _admit(self, lane: int, token: object) -> bool:
+    def _admit(self, ensemble: int, token: object) -> bool:
         """With the lock held: whether an operation may start now. Then it counts as under way.
 
         :param token: the operation's, for :meth:`_ended`.
         """
         line = self._line
-        if line.under_way and (lane != line.lane or lane == ALONE or self.order.blocked):
+        if line.under_way and (ensemble != line.ensemble or ensemble == ALONE or self.order.blocked):
             return False
-        line.lane = lane
+        line.ensemble = ensemble
         line.under_way.add(token)
         return True
 
@@ -151,11 +152,12 @@ class TotalDriver(Driver):
         while True:
             waiting = line.waiting
             first = waiting[0] if waiting else None
-            lane = ALONE if first is None else self._lane_of(first[0])  # now: those before may have changed it
+            # Now: those before may have changed it.
+            ensemble = ALONE if first is None else self._only_ensemble(first[0])
             with self._lock:
                 if line.waiting is not waiting or (first is None and waiting):
                     continue
-                may_start = first is not None and self._admit(lane, token)
+                may_start = first is not None and self._admit(ensemble, token)
                 if may_start:
                     waiting.popleft()
                 else:

@@ -12,9 +12,9 @@ from unittest.mock import patch
 
 from parkazoo.engine.ports import Reply
 from parkazoo.engine.total import TotalDriver, _Port
-from parkazoo.protocol import lane
+from parkazoo.protocol import only_ensemble as module
 from parkazoo.protocol.heard import Guard, Heard
-from parkazoo.protocol.lane import ALONE
+from parkazoo.protocol.only_ensemble import ALONE
 from parkazoo.protocol.order import Order
 from tests.explore.families import name_of
 from tests.explore.mutation import Mutation, instead, reworded
@@ -50,19 +50,19 @@ def grown(
     return GrownTotal(state, does, writes, sees, reads, maps, remembers, other_remembers, "lag")
 
 
-def in_any_lane(right: Callable[..., bool]) -> Callable[..., bool]:
-    """Those of another lane need not have ended."""
+def on_any_ensemble(right: Callable[..., bool]) -> Callable[..., bool]:
+    """Those on another ensemble need not have ended."""
 
-    def wrong(driver: TotalDriver, lane: int, token: object) -> bool:
-        driver._line.lane = lane
-        return right(driver, lane, token)
+    def wrong(driver: TotalDriver, ensemble: int, token: object) -> bool:
+        driver._line.ensemble = ensemble
+        return right(driver, ensemble, token)
 
     return wrong
 
 
-def in_one_lane(right: Callable[..., bool]) -> Callable[..., bool]:
-    """All that are alone are in one lane."""
-    return lambda driver, lane, token: right(driver, BESIDE if lane == ALONE else lane, token)
+def beside_each_other(right: Callable[..., bool]) -> Callable[..., bool]:
+    """All that are alone count as on one ensemble."""
+    return lambda driver, ensemble, token: right(driver, BESIDE if ensemble == ALONE else ensemble, token)
 
 
 def before_those_that_wait(right: Callable[..., bool]) -> Callable[..., bool]:
@@ -136,18 +136,18 @@ def blameless(right: Callable[..., None]) -> Callable[..., None]:
     return wrong
 
 
-BESIDE = -2  # the lane of what is ALONE
+BESIDE = -2  # the ensemble of what is ALONE
 TOTAL_MUTANTS: Mapping[str, TotalMutant] = {
     "no write in front of a read": TotalMutant(
         instead(Heard.guard, lambda right: lambda heard, ensemble: right(heard, ensemble) or Guard(0)),
         plain(*CLEAR),
     ),
     "no drain before a switch": TotalMutant(
-        instead(TotalDriver._admit, in_any_lane),
+        instead(TotalDriver._admit, on_any_ensemble),
         plain("sets above and below", AT_ONCE, "gets below and above", AWAITED),
     ),
     "operations of several requests beside each other": TotalMutant(
-        instead(TotalDriver._admit, in_one_lane),
+        instead(TotalDriver._admit, beside_each_other),
         plain("creates together and beside", AT_ONCE, "looks beside and below", AWAITED),
     ),
     "one that waits for a claim is overtaken": TotalMutant(
@@ -163,7 +163,7 @@ TOTAL_MUTANTS: Mapping[str, TotalMutant] = {
             "b",
         ),
     ),
-    "one that waits for its lane is overtaken": TotalMutant(
+    "one that waits for another ensemble is overtaken": TotalMutant(
         instead(TotalDriver._may_start, before_those_that_wait),
         plain("sets below and above", AWAITED, "gets below and above and below", AT_ONCE),
     ),
@@ -198,11 +198,11 @@ TOTAL_MUTANTS: Mapping[str, TotalMutant] = {
         ),
     ),
     "a guess counts as known": TotalMutant(
-        reworded(lane.lane_of, ["above.certainty == GUESS or ", ""]),
+        reworded(module.only_ensemble, ["above.certainty == GUESS or ", ""]),
         grown(*CLEAR[:3], AT_ONCE, "mirrored", "to home", "b", "nothing"),
     ),
     "a decision counts as one request": TotalMutant(
-        reworded(lane.lane_of, ["if plan.lasting(context, request) is None:", "if False:"]),
+        reworded(module.only_ensemble, ["if plan.lasting(context, request) is None:", "if False:"]),
         grown(
             "creates below and beside",
             AT_ONCE,

@@ -1,11 +1,11 @@
 """Which operations of a client may be under way at a time if all ensembles have one order.
 
 One ensemble answers in the order in which it was asked. So operations of one request each may follow one another
-on their way to the same ensemble, its lane, without waiting. Every other operation is alone: it begins when all
+on their way to the same ensemble without waiting. Every other operation is alone: it begins when all
 before it have ended, and what comes behind it begins when it has ended.
 
-If what the client remembers is out of date, an operation in a lane takes more requests. Those that were sent
-behind it may then be done before it; see "One order for all ensembles" in docs/design/protocol.md.
+If what the client remembers is out of date, an operation that is not alone takes more requests. Those that were
+sent behind it may then be done before it; see "One order for all ensembles" in docs/design/protocol.md.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ CREATES = (Create.type, Create2.type)
 SEVERAL = (Sync.type, Transaction.type, Once.type, Delete.type, SetACL.type)
 
 
-def lane_of(context: Context, request: Request) -> int:
-    """The ensemble that gets an operation's only request, as far as that is known; ALONE if there may be several.
+def only_ensemble(context: Context, request: Request) -> int:
+    """Return the ensemble that gets an operation's only request; ALONE if it may send several, as far as is known.
 
     :raises ValueError: a path that has no UTF-8.
     """
