@@ -25,17 +25,11 @@ from parkazoo.admin.verify import verify_names
 from parkazoo.client import ParKazooClient
 from parkazoo.engine.driver import Driver
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.audit import (
-    BY_PATH,
-    Audit,
-    Suspect,
-    Unvisited,
-    audit_ensemble,
-    is_essential,
-    recheck,
-    without,
-)
-from parkazoo.protocol.audit_pins import BY_PINS, mend_by_pins
+from parkazoo.protocol.audit import Audit, Suspect, Unvisited, without
+from parkazoo.protocol.audit_directory import recheck
+from parkazoo.protocol.audit_ensemble import audit_ensemble, is_essential
+from parkazoo.protocol.audit_paths import BY_PATH
+from parkazoo.protocol.audit_pins import BY_PINS
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.findings import LOST_CHILDREN, Finding
 from parkazoo.protocol.mend import MENDS, mend
@@ -258,15 +252,10 @@ class _Walk:
             )
         for finding in audit.findings:
             if self._may_mend(finding):
-                self._start(partial(self._mend, finding), partial(self._mended, finding))
+                self._start(partial(mend, self._context, finding), partial(self._mended, finding))
             else:
                 remedy = finding.kind.remedy
                 self._record(finding, remedy or "run `parkazoo fsck --repair`")
-
-    def _mend(self, finding: Finding) -> Operation[str]:
-        if self._context.form is not Form.PLAIN:
-            return mend_by_pins(self._context, finding)
-        return mend(self._context, finding)
 
     def _may_mend(self, finding: Finding) -> bool:
         if finding.kind is LOST_CHILDREN:

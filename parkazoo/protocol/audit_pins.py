@@ -1,4 +1,4 @@
-"""What fsck asks about each znode where pins decide, and what it concludes: as audit.py has it for other maps.
+"""What fsck asks about each znode where pins decide on which ensemble it is.
 
 A directory is nowhere else than its pin says, and a pin never changes. So one look at a pin proves where the
 children are, and a mirror is wrong if a pin that names another place is seen between two looks at the very same
@@ -13,21 +13,11 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import Exists, GetChildren, GetData, Sync
-from parkazoo.protocol.audit import (
-    NOTHING,
-    Audit,
-    Looks,
-    Unvisited,
-    audit_pinned,
-    audit_without_pin,
-    foreign,
-    judge_alone,
-    merge,
-    mirrored_by,
-)
+from parkazoo.protocol.audit import NOTHING, Audit, Unvisited, foreign, judge_alone, merge
+from parkazoo.protocol.audit_directory import audit_pinned, audit_without_pin, mirrored_by
+from parkazoo.protocol.audit_ensemble import Looks
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.findings import DIFFERING_PROOFS, EMPTY_MIRRORS, MISPLACED, UNKNOWN_ENSEMBLES, Finding
-from parkazoo.protocol.mend import mend
+from parkazoo.protocol.findings import DIFFERING_PROOFS, MISPLACED, UNKNOWN_ENSEMBLES, Finding
 from parkazoo.protocol.pin import Pin, decode_pin
 from parkazoo.protocol.placement import (
     CERTAIN,
@@ -175,19 +165,6 @@ def _sync_above(context: Context, path: str) -> Operation[None]:
     """No server may be behind, by which a directory is not found."""
     ensembles = {context.places.known(each).mirror.ensemble for each in above(path)}
     yield tuple((ensemble, Sync("/")) for ensemble in sorted(ensembles))
-
-
-def mend_by_pins(context: Context, finding: Finding) -> Operation[str]:
-    """As :func:`parkazoo.protocol.mend.mend`; a directory that has been made again may be elsewhere."""
-    if finding.kind is EMPTY_MIRRORS and finding.directory is not None:
-        try:
-            if (yield from locate(context, finding.directory.path, is_fresh=True)) is not None:
-                return ""
-        except ClusterMapError as error:
-            return str(error)
-        path, ensemble = finding.directory.path, finding.directory.mirror.ensemble
-        finding = finding._replace(directory=directory(path, context.places.known(path).home, ensemble))
-    return (yield from mend(context, finding))
 
 
 BY_PINS = Looks(_audit_znode, _audit_mirror)

@@ -14,12 +14,8 @@ from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNo
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.directory import (
-    bump_fence,
-    help_delete,
-    promote,
-    take_mark,
-)
+from parkazoo.protocol.directory import bump_fence, help_delete, promote, take_mark
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.findings import (
     ABANDONED_MARKERS,
     DIFFERING_ACLS,
@@ -38,11 +34,10 @@ from parkazoo.protocol.findings import (
 )
 from parkazoo.protocol.placement import DONE, ROOT, Directory, split
 from parkazoo.protocol.records import delete_marker
-from parkazoo.protocol.rights import (
-    is_masked,
-    pin_acl,
-)
+from parkazoo.protocol.rights import is_masked, pin_acl
 from parkazoo.protocol.steps import Operation, ask, ask_synced, commit
+from parkazoo.protocol.where.lookup import locate
+from parkazoo.protocol.where.places import directory
 
 ATTEMPTS = 8  # at a repair that clients get in the way of
 
@@ -62,6 +57,10 @@ def mend(context: Context, finding: Finding) -> Operation[str]:
 
 def _mend_empty_mirror(context: Context, finding: Finding) -> Operation[str]:
     d = _directory(finding)
+    if context.form is not Form.PLAIN:  # made again, it may be elsewhere
+        if (yield from locate(context, d.path, is_fresh=True)) is not None:
+            return ""
+        d = directory(d.path, context.places.known(d.path).home, d.mirror.ensemble)
     for _ in range(ATTEMPTS):
         fence = yield from bump_fence(d)  # a promotion that has begun must look again
         (stat,) = yield from ask_synced(d.home.ensemble, Exists(d.home.path, None))

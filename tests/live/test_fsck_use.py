@@ -22,7 +22,7 @@ from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_digest_acl
 from parkazoo.admin import init_map
 from parkazoo.fsck import check
 from parkazoo.local import LocalCluster
-from parkazoo.protocol.audit import audit_ensemble
+from parkazoo.protocol.audit_ensemble import audit_ensemble
 from parkazoo.protocol.placement import DONE, ENSEMBLE, Directory
 from parkazoo.protocol.rights import (
     pin_acl,

@@ -17,7 +17,7 @@ from parkazoo.admin.clients import AdminClient
 from parkazoo.admin.rise import Rise
 from parkazoo.errors import ClusterMapError, CrossEnsembleError
 from parkazoo.fsck import check
-from parkazoo.protocol.audit import audit_ensemble
+from parkazoo.protocol.audit_ensemble import audit_ensemble
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import CLIENTS, split

@@ -14,8 +14,10 @@ from kazoo.exceptions import KazooException
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren, SetACL, Sync, Transaction
-from parkazoo.protocol import audit, findings
-from parkazoo.protocol.audit import BY_PATH, audit_ensemble, audit_mirror, audit_znode, recheck
+from parkazoo.protocol import findings
+from parkazoo.protocol.audit_directory import mirrored_by, recheck
+from parkazoo.protocol.audit_ensemble import audit_ensemble
+from parkazoo.protocol.audit_paths import BY_PATH, audit_mirror, audit_znode
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import (
     bump_fence,
@@ -186,10 +188,10 @@ class LossTest(unittest.TestCase):
 class NamesTest(unittest.TestCase):
     def test_of_mirrors(self) -> None:
         for path in ("/a", "/a/b", "/a%2Fb", "/a%/b%25", "/a b/é"):
-            self.assertEqual(audit.mirrored_by(escape(path)), path)
+            self.assertEqual(mirrored_by(escape(path)), path)
         bad = ["", "a", "%2Fa%2F", "%2F%2Fa", "%2Fa%2F..%2Fb", "%2f", "%2Fa%41", "%2Fa%"]
         for name in (*bad, "%2Fparkazoo", "%2Fparkazoo%2Fx", "%2Fa%2F.parkazoo"):
-            self.assertIsNone(audit.mirrored_by(name), name)
+            self.assertIsNone(mirrored_by(name), name)
 
 
 class BesideClientsTest(unittest.TestCase):

@@ -12,11 +12,13 @@ from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create, Delete, SetData, Sync
 from parkazoo.protocol import findings
-from parkazoo.protocol.audit import Audit, audit_ensemble, recheck, without
-from parkazoo.protocol.audit_pins import BY_PINS, mend_by_pins
+from parkazoo.protocol.audit import Audit, without
+from parkazoo.protocol.audit_directory import recheck
+from parkazoo.protocol.audit_ensemble import audit_ensemble
+from parkazoo.protocol.audit_pins import BY_PINS
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.findings import Finding
-from parkazoo.protocol.mend import MENDS
+from parkazoo.protocol.mend import MENDS, mend
 from parkazoo.protocol.pin import NATIVE_PIN
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, FENCES, MAP, MIRRORS, PIN, PROOF, Place, escape, split
 from parkazoo.protocol.plans import PLANS
@@ -70,7 +72,7 @@ class GrownFsckTest(unittest.TestCase):
         if again:
             for finding in found:
                 if finding.kind in MENDS:
-                    self.assertEqual(run(model, mend_by_pins(context, finding)), "")
+                    self.assertEqual(run(model, mend(context, finding)), "")
             found = self.examine(model, context)
         return [(each.kind.name, each.path) for each in found]
 
@@ -167,7 +169,7 @@ class TestDamage(GrownFsckTest):
         context = make_grown(make_context(ADOPTED, "fsck"), ADOPTED, Knows(guess(2)))
         (finding,) = self.examine(model, context)
         must(model.execute(0, create(D)))
-        self.assertEqual(run(model, mend_by_pins(context, finding)), "")
+        self.assertEqual(run(model, mend(context, finding)), "")
         self.assertIn(f"{MIRRORS}/{escape(D)}", model.nodes[1])
 
 
@@ -202,7 +204,7 @@ class GrownWorld(World):
             found += (yield from recheck(suspect)).findings
         for finding in found:
             if finding.kind in MENDS:
-                yield from mend_by_pins(context, finding)
+                yield from mend(context, finding)
         return [finding.kind.name for finding in found]
 
 

@@ -8,7 +8,8 @@ import unittest
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create, Delete, SetData
-from parkazoo.protocol.audit import Audit, audit_znode
+from parkazoo.protocol.audit import Audit
+from parkazoo.protocol.audit_paths import audit_znode
 from parkazoo.protocol.directory import promote
 from parkazoo.protocol.findings import MISSING_PINS, Finding
 from parkazoo.protocol.mend import MENDS, mend
