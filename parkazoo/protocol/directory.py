@@ -121,37 +121,22 @@ def _acl_of(d: Directory, known: KnownACL | None, answer: Any) -> Operation[Sequ
 # ---- promote ----------------------------------------------------------------------------------
 
 
-def promote(
-    context: Context,
-    d: Directory,
-    child: WriteRequest | None = None,
-    known: KnownACL | None = None,
-    may_be_there: bool = False,
-) -> Operation[Any]:
-    """Make the mirror of `d`, and `child` (a Create with its physical path) with it.
-
-    :param known: the home's ACL, if we have just set it and may not be able to read it.
-    :param may_be_there: whether the mirror may be there: then nothing waits for the home, which may be away.
-    :returns: the created child's path; None without `child`, or if the mirror was there before it.
-    :raises: what the create of a child raises on one ZooKeeper: NoNodeError, NoChildrenForEphemeralsError, ...
-    """
-    made = AGAIN
-    while made is AGAIN:
-        made = yield from try_promote(context, d, child, known, may_be_there)
-    return made
-
-
 def try_promote(
     context: Context,
     d: Directory,
-    child: WriteRequest | None = None,
-    known: KnownACL | None = None,
-    may_be_there: bool = False,
-    names_mirror: Callable[[], Operation[bool]] | None = None,
+    child: WriteRequest | None,
+    known: KnownACL | None,
+    may_be_there: bool,
+    names_mirror: Callable[[], Operation[bool]],
 ) -> Operation[Any]:
-    """One attempt of :func:`promote`; AGAIN if the directory has changed meanwhile.
+    """Make the mirror of `d`, and `child` (a Create with its physical path) with it, unless the directory changes.
 
-    :param names_mirror: whether the pin that is there names the mirror's ensemble; None if any does.
+    :param known: the home's ACL, if we have just set it and may not be able to read it.
+    :param may_be_there: whether the mirror may be there: then nothing waits for the home, which may be away.
+    :param names_mirror: whether the pin that is there names the mirror's ensemble.
+    :returns: the created child's path; None without `child`, or if the mirror was there before it; AGAIN if the
+        directory has changed meanwhile.
+    :raises: what the create of a child raises on one ZooKeeper: NoNodeError, NoChildrenForEphemeralsError, ...
     """
     home, mirror = d.home.ensemble, d.mirror.ensemble
     # The fence before the marks; if it is stale, the last step fails.
@@ -186,7 +171,7 @@ def try_promote(
     if isinstance(pinned, NodeExistsError):
         try:
             marks = yield from ask(home, GetChildren(d.pin, None))
-            if names_mirror is not None and not (yield from names_mirror()):
+            if not (yield from names_mirror()):
                 return AGAIN
         except NoNodeError:
             return AGAIN

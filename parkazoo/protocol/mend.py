@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNodeError
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.directory import bump_fence, help_delete, promote, take_mark
+from parkazoo.protocol.directory import AGAIN, bump_fence, help_delete, take_mark, try_promote
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.findings import (
     ABANDONED_MARKERS,
@@ -32,6 +33,7 @@ from parkazoo.protocol.findings import (
     is_mark,
     is_stale,
 )
+from parkazoo.protocol.ops.creates import names_mirror
 from parkazoo.protocol.placement import DONE, ROOT, Directory, split
 from parkazoo.protocol.records import delete_marker
 from parkazoo.protocol.rights import is_masked, pin_acl
@@ -79,18 +81,28 @@ def _mend_empty_mirror(context: Context, finding: Finding) -> Operation[str]:
 
 
 def _mend_missing_pin(context: Context, finding: Finding) -> Operation[str]:
-    d = _directory(finding)
     try:
-        yield from promote(context, d)
+        if not (yield from _promote(context, _directory(finding))):
+            return _busy()
     except NoNodeError:
         return "its directory has been deleted meanwhile: run fsck again"
     return (yield from _mend_acls(context, finding))  # the mirror was made with either of the two
 
 
+def _promote(context: Context, d: Directory) -> Operation[bool]:
+    """Make the mirror where it is not; False if the pin names another ensemble, or clients get in the way."""
+    for _ in range(ATTEMPTS):
+        made = yield from try_promote(context, d, None, None, False, partial(names_mirror, context, d))
+        if made is not AGAIN:
+            return True
+    return False
+
+
 def _accept_loss(context: Context, finding: Finding) -> Operation[str]:
     """A new mirror, empty: the user who asked for this knows that the old one is lost."""
     with suppress(NoNodeError):  # deleted meanwhile
-        yield from promote(context, _directory(finding))
+        if not (yield from _promote(context, _directory(finding))):
+            return _busy()
     return ""
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import nullcontext
+from functools import partial
 from typing import TypeVar
 
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create
 from parkazoo.protocol.context import Context
+from parkazoo.protocol.directory import try_promote
 from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.ops.creates import names_mirror
 from parkazoo.protocol.past import Past
-from parkazoo.protocol.placement import DONE, FENCES, HINT, MIRRORS, PINNED, ROOT, Placement
+from parkazoo.protocol.placement import DONE, FENCES, HINT, MIRRORS, PINNED, ROOT, Directory, Placement
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.registration import Owners
 from parkazoo.protocol.steps import Operation, Step
@@ -53,6 +56,11 @@ def prepared(placement: Placement, directories: Iterable[str] = (), has_lag: boo
     for ensemble, fence in {(d.mirror.ensemble, d.fence) for d in found}:
         must(model.execute(ensemble, Create(fence, b"", OPEN_ACL_UNSAFE, 0)))
     return model
+
+
+def promote(context: Context, d: Directory) -> Operation[object]:
+    """As the first child's create does, without a child."""
+    return try_promote(context, d, None, None, False, partial(names_mirror, context, d))
 
 
 def make_context(placement: Placement, marks: str = "mark", who: Who = ANYONE, **others: object) -> Context:

@@ -179,9 +179,9 @@ def asks_no_pin(right: Generate) -> Generate:
         child: Request | None,
         known: KnownACL | None,
         may_be_there: bool,
-        names_mirror: object = None,
+        names_mirror: object,
     ) -> Operation[Any]:
-        return right(context, d, child, known, may_be_there)
+        return right(context, d, child, known, may_be_there, saying(True))
 
     return wrong
 

@@ -21,7 +21,6 @@ from parkazoo.protocol.audit_paths import BY_PATH, audit_mirror, audit_znode
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import (
     bump_fence,
-    promote,
 )
 from parkazoo.protocol.findings import LOST_CHILDREN, Finding
 from parkazoo.protocol.mend import MENDS, mend
@@ -31,7 +30,7 @@ from parkazoo.protocol.rights import (
 )
 from parkazoo.protocol.snapshot import Snapshot, judge
 from parkazoo.protocol.steps import Operation, ask
-from tests.explore.alone import find_directory, make_context, must, prepared, run
+from tests.explore.alone import find_directory, make_context, must, prepared, promote, run
 from tests.explore.answers import freeze
 from tests.explore.client import Client
 from tests.explore.znodes import ANYONE, Who, Znodes

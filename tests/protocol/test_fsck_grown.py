@@ -23,6 +23,7 @@ from parkazoo.protocol.pin import NATIVE_PIN
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, FENCES, MAP, MIRRORS, PIN, PROOF, Place, escape, split
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.steps import Operation, ask
+from parkazoo.protocol.where.places import directory
 from tests.explore.alone import make_context, make_grown, must, outcome, run
 from tests.explore.client import Client
 from tests.explore.grown import ADOPTED, STATES, D, beginning, guess
@@ -162,6 +163,14 @@ class TestDamage(GrownFsckTest):
         self.assertEqual(self.found(model), [("missing-pins", D)])
         self.assertEqual(self.found(model, again=True), [])
         self.assertIn(f"{MIRRORS}/{escape(X)}", model.nodes[2])
+
+    def test_a_loss_whose_directory_is_made_again_elsewhere(self) -> None:
+        """Found before that, accepted after it: the directory gets no second mirror."""
+        model = self.world("mirrored")
+        context = make_grown(make_context(ADOPTED, "fsck"), ADOPTED, Knows(guess(2)))
+        finding = Finding(findings.LOST_CHILDREN, 2, D, "", directory(D, Place(0, D), 2))
+        self.assertIn("run fsck again", run(model, mend(context, finding)))
+        self.assertNotIn(f"{MIRRORS}/{escape(D)}", model.nodes[2])
 
     def test_an_empty_mirror_whose_directory_is_made_again(self) -> None:
         """Found before that, mended after it: nothing is done."""

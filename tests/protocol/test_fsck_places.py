@@ -10,11 +10,10 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from parkazoo.kazoo_private import Create, Delete, SetData
 from parkazoo.protocol.audit import Audit
 from parkazoo.protocol.audit_paths import audit_znode
-from parkazoo.protocol.directory import promote
 from parkazoo.protocol.findings import MISSING_PINS, Finding
 from parkazoo.protocol.mend import MENDS, mend
 from parkazoo.protocol.placement import Place, Placement, split
-from tests.explore.alone import find_directory, make_context, must, prepared, run
+from tests.explore.alone import find_directory, make_context, must, prepared, promote, run
 from tests.where_is import where_is
 
 PLACEMENT = Placement(3)
