@@ -47,6 +47,7 @@ from parkazoo.wire.tls import make_context, tls_options
 
 SETTLED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO, KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 MIN_CLOSE_TIMEOUT_S = 10  # kazoo's
+CLOSE_AT_LEAST_S = 1.0  # also if the process was frozen, and its time has passed
 CHROOT_TIMEOUT_S = 1.0
 ClientT = TypeVar("ClientT", bound="ParKazooClient")
 
@@ -245,7 +246,8 @@ class ParKazooClient(DefersWrites, Sharing):
         ConnectionLoss. No watch is called after this; each gets the event NONE at the next start.
 
         It takes at most the session timeout, or ten seconds if that is longer, and leaves callbacks that run
-        longer to themselves. In a ``__del__`` at the interpreter's end it only closes the sessions.
+        longer to themselves. If that time has passed before the sessions are closed, they get one more
+        second. In a ``__del__`` at the interpreter's end it only closes the sessions.
 
         :raises WriterNotClosedException: a server has not answered within that time.
         """
@@ -290,7 +292,7 @@ class ParKazooClient(DefersWrites, Sharing):
         has_stopped = self.handler.event_object()
         if self._session is not None:
             self._session.stop(has_stopped.set)
-            has_stopped.wait(max(0.0, deadline_s - time.monotonic()))
+            has_stopped.wait(max(CLOSE_AT_LEAST_S, deadline_s - time.monotonic()))
         if isinstance(self.handler, ThreadingHandler) or not self._is_in_callback():
             stop_handler(self.handler, max(0.0, deadline_s - time.monotonic()))
         else:

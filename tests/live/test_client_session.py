@@ -109,6 +109,15 @@ class TestStates(SessionTest):
         self.assertEqual(early.get(timeout=DEADLINE_S)[0], b"")
         self.assertIs(client.start_async(), live)
 
+    def test_a_stop_whose_time_has_passed(self) -> None:
+        """As in a process that was frozen meanwhile: the sessions still get the time to be closed."""
+        client = self.parkazoo()
+        path = client.create(f"{self.root}/e", ephemeral=True)
+        with mock.patch.object(ParKazooClient, "_close_timeout_s", 0.0):
+            client.stop()
+        self.assertEqual(client.client_state, KeeperState.CLOSED)
+        self.assertIsNone(self.watcher.exists(path))
+
     def test_before_start_and_after_stop(self) -> None:
         client = self.parkazoo(start=False)
         self.assertRaises(ConnectionClosedError, client.get, self.root)

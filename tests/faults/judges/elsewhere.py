@@ -15,6 +15,8 @@ While all servers of an ensemble are away, for more than two session time-outs a
 - a client that holds something there is SUSPENDED, and gets no answer;
 - a client that holds something elsewhere gets answers, and waits for none longer than two session time-outs;
 - a client starts, and reads on another ensemble.
+
+At all times a client stops, unless its process was frozen meanwhile.
 """
 
 from __future__ import annotations
@@ -237,6 +239,7 @@ class _Starts:
     def __init__(self, run: Run) -> None:
         records = [each for each in run.records if each.worker == HOLDERS]
         self._visits = [each for each in records if each.what == "visited"]
+        self._unclosed = [each for each in records if each.what == "unclosed"]
         self._lives = lives(run._replace(records=records)).values()
 
     def count(self, outage: Outage) -> int:
@@ -249,6 +252,10 @@ class _Starts:
         for each in self._visits:
             if each.fields["error"] and each.fields["error"] not in REFUSED_NAMES:
                 yield f"a start, or the read behind it, raised {each.fields['error']} at {each.at_s:.3f} s"
+        for each in self._unclosed:
+            began_s = each.fields["began"]
+            if not any(life.is_broken(began_s, each.at_s) for life in self._lives if life.first_s <= began_s):
+                yield f"a stop from {began_s:.3f} to {each.at_s:.3f} s did not end the sessions"
         for outage in outages:
             if outage.well and self._runs_through(outage) and not self.count(outage):
                 yield f"no client could start {outage}"

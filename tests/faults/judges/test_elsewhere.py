@@ -176,6 +176,11 @@ class TestElsewhere(JudgeTest):
         self.refuse("no client could start while ensemble c was away", *lines, late, there)
         self.accept(*lines, late, there, silent={HOLDERS: (22, 51)})
 
+    def test_a_stop_that_does_not_end_the_sessions(self) -> None:
+        unclosed = line(40, HOLDERS, "unclosed", client=0, ensemble="a", began=30)
+        self.refuse("a stop from 30.000 to 40.000 s did not end the sessions", *ALL, unclosed)
+        self.accept(*ALL, unclosed, silent={HOLDERS: (31, 39)})
+
     def test_a_short_outage_says_little(self) -> None:
         brief = AWAY._replace(kind="ensemble down", until_s=39.0)
         self.accept(*OF_A, *OF_C, *STARTS, faults=[brief])

@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from kazoo.exceptions import WriterNotClosedException
 from kazoo.protocol.states import KeeperState
 
 from parkazoo import ParKazooClient
@@ -149,8 +150,12 @@ def _visit(worker: Worker, ensemble: str, leaf: str) -> None:
         except Exception as raised:
             error = type(raised).__name__
         worker.record("visited", ensemble=ensemble, began=began_s, error=error)
-        client.stop()
-        client.close()
+        began_s = time.monotonic()
+        try:
+            client.stop()
+            client.close()
+        except WriterNotClosedException:
+            worker.record("unclosed", ensemble=ensemble, began=began_s)
         worker.pause(worker.dice.uniform(*PAUSE_S))
 
 
