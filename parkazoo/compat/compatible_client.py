@@ -34,6 +34,7 @@ from parkazoo.recipe.waits import Waits
 from parkazoo.recipe.watchers import ChildrenWatch, DataWatch
 from parkazoo.types import ACLs, KazooRetry, handlers
 from parkazoo.types.client import Listener
+from parkazoo.types.handlers import Log
 from parkazoo.wire.handler import ThreadingHandler
 from parkazoo.wire.member import Member
 from parkazoo.wire.runtime import LoopRuntime
@@ -41,10 +42,7 @@ from parkazoo.wire.runtime import LoopRuntime
 # typing.get_type_hints() needs these names while a program runs, and Python 3.10 has not all of them.
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-    LoggerAdapter = logging.LoggerAdapter[Any]
 else:
-    LoggerAdapter = logging.LoggerAdapter
     if sys.version_info >= (3, 11):
         from typing import Unpack
     else:
@@ -93,7 +91,7 @@ class CompatibleClient(KazooCalls):
         randomize_hosts: bool = True,
         connection_retry: KazooRetry | dict[str, Any] | None = None,
         command_retry: KazooRetry | dict[str, Any] | None = None,
-        logger: logging.Logger | LoggerAdapter | None = None,
+        logger: Log | None = None,
         keyfile: str | None = None,
         keyfile_password: str | None = None,
         certfile: str | None = None,

@@ -45,7 +45,7 @@ class _Run(Turn):
         plan: Plan,
         request: object,
         reply: Reply | None,
-        operation: Operation[Any] | None = None,
+        operation: Operation[object] | None = None,
         order: Order[_Run] | None = None,
     ) -> None:
         self.claims = {}  # as in Turn, which is not asked: each operation makes one of these
@@ -56,7 +56,7 @@ class _Run(Turn):
         self._plan = plan
         self.request = request
         self._reply = reply
-        self._generator: Operation[Any] = operation or plan.operation(driver.context, request)
+        self._generator: Operation[object] = operation or plan.operation(driver.context, request)
 
     def start(self) -> None:
         """Start after others, and give up the claims that do not outlast the first request.
@@ -258,7 +258,7 @@ class Driver:
             self._serial(*(run.start for run in ready), *idle)
 
     def run_brief(
-        self, operation: Operation[Any], request: object, reply: Reply, order: Order[_Run], mode: int
+        self, operation: Operation[object], request: object, reply: Reply, order: Order[_Run], mode: int
     ) -> None:
         """Run a get or set, or the rest of one, that has claimed what it needs, or needs nothing."""
         if mode:
@@ -268,7 +268,7 @@ class Driver:
 
     def run(
         self,
-        operation: Operation[Any],
+        operation: Operation[object],
         reply: Reply,
         request: object = None,
         order: Order[_Run] | None = None,
@@ -289,10 +289,10 @@ class Driver:
             order.hold()
         self._run_held(look(context, watch), reply, watch, order)  # in place of a request: it is to be left again
 
-    def _run_held(self, operation: Operation[Any], reply: Reply, request: object, order: Order[_Run]) -> None:
+    def _run_held(self, operation: Operation[object], reply: Reply, request: object, order: Order[_Run]) -> None:
         _Run(self, OTHER, request, OnAnswer(partial(self._let_go, order, reply)), operation, order).advance(None)
 
-    def _let_go(self, order: Order[_Run], reply: Reply, answer: Any) -> None:
+    def _let_go(self, order: Order[_Run], reply: Reply, answer: object) -> None:
         """End what ran without a claim, and then hand its answer on: it is not under way any more."""
         with self._lock:
             order.let_go()
@@ -305,7 +305,7 @@ class Driver:
 
     def _named(self, request: object) -> str:
         """The user's paths in a request; some of them if there are many."""
-        operations: Any = getattr(request, "operations", (request,))
+        operations: Sequence[object] = getattr(request, "operations", (request,))
         paths = [*dict.fromkeys(each.path for each in operations if hasattr(each, "path"))]
         more = [f"{len(paths) - PATHS_NAMED} more"] if len(paths) > PATHS_NAMED else []
         return ", ".join([*(shown(self.unchroot(path)) for path in paths[:PATHS_NAMED]), *more])

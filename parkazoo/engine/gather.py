@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
 
 from parkazoo.protocol.steps import Either, NoAnswerYet, Step
 
@@ -18,15 +17,18 @@ class Gather:
     __slots__ = ("_advance", "_answers", "_is_enough", "_lock", "_missing")
 
     def __init__(
-        self, steps: tuple[Step, ...], lock: AbstractContextManager[object], advance: Callable[[list[Any]], None]
+        self,
+        steps: tuple[Step, ...],
+        lock: AbstractContextManager[object],
+        advance: Callable[[list[object]], None],
     ) -> None:
         self._is_enough = steps.is_enough if isinstance(steps, Either) else None
-        self._answers: list[Any] = [NoAnswerYet()] * len(steps) if self._is_enough else [None] * len(steps)
+        self._answers: list[object] = [NoAnswerYet()] * len(steps) if self._is_enough else [None] * len(steps)
         self._missing = len(steps)
         self._lock = lock
         self._advance = advance
 
-    def take(self, index: int, answer: Any) -> None:
+    def take(self, index: int, answer: object) -> None:
         with self._lock:
             if not self._missing:  # the others were enough
                 return
@@ -50,7 +52,7 @@ class Slot:
         self._gather = gather
         self._index = index
 
-    def set(self, value: Any = None) -> None:
+    def set(self, value: object = None) -> None:
         self._gather.take(self._index, value)
 
     def set_exception(self, exception: Exception) -> None:

@@ -15,14 +15,14 @@ from kazoo.protocol.states import WatchedEvent
 from parkazoo.kazoo_private import Create
 from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.server_list import Server
-from parkazoo.protocol.steps import WireRequest
+from parkazoo.protocol.steps import DataAnswer, WireRequest
 from parkazoo.types.znodes import Watch
 
 
 class Reply(Protocol):
     """Takes the answer to a request: kazoo's async results do, and so do the steps of an operation."""
 
-    def set(self, value: Any = None) -> None: ...
+    def set(self, value: object = None) -> None: ...
     def set_exception(self, exception: Exception) -> None: ...
 
 
@@ -34,14 +34,14 @@ class OnAnswer:
     def __init__(self, call: Callable[[Any], None]) -> None:
         self._call = call
 
-    def set(self, value: Any = None) -> None:
+    def set(self, value: object = None) -> None:
         self._call(value)
 
     def set_exception(self, exception: Exception) -> None:
         self._call(exception)
 
 
-def give(reply: Reply | None, answer: Any) -> None:
+def give(reply: Reply | None, answer: object) -> None:
     """Set a reply, if there is one.
 
     :param answer: may be an exception.
@@ -155,7 +155,9 @@ class Owner(Protocol[MemberT_contra]):
     def has_map(self) -> bool:
         """Whether the cluster map is known."""
 
-    def recognize(self, member: MemberT_contra, record: Any, copy: Any, server: str) -> Exception | None:
+    def recognize(
+        self, member: MemberT_contra, record: DataAnswer, copy: DataAnswer | None, server: str
+    ) -> Exception | None:
         """Called at each connection, before any request: may this server be used?
 
         :param record: the answer to a read of ``/parkazoo/ensemble``.
@@ -170,13 +172,13 @@ class Owner(Protocol[MemberT_contra]):
     def unready(self) -> Exception | None:
         """Called behind the registration and the copy: why the session may not be used."""
 
-    def take_copy(self, member: MemberT_contra, copy: Any, server: str) -> Exception | None:
+    def take_copy(self, member: MemberT_contra, copy: DataAnswer, server: str) -> Exception | None:
         """As :meth:`recognize`, behind the registration: what is there is not older than what made room for it.
 
         A newer map is the client's from now on. Called again whenever the copy has changed.
         """
 
-    def take_config(self, member: MemberT_contra, config: Any) -> None:
+    def take_config(self, member: MemberT_contra, config: DataAnswer) -> None:
         """Called at the end of each connection's handshake, and whenever the znode has changed.
 
         :param config: the answer to a read of ``/zookeeper/config``, perhaps an exception.

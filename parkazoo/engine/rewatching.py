@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer, RequestPort
@@ -17,6 +16,7 @@ from parkazoo.kazoo_private import Exists
 from parkazoo.protocol.ops.watched import stand_in
 from parkazoo.protocol.placement import CERTAIN, logical, split
 from parkazoo.protocol.watches import DirectoryWatch
+from parkazoo.types.znodes import Watch
 
 AT_ONCE = 32  # others' requests wait behind so many at most
 
@@ -38,7 +38,7 @@ class Rewatching:
         self._driver = driver
         self._call = call
         self._when_over = when_over
-        self._rest: deque[tuple[RequestPort, str, Any]] = deque()
+        self._rest: deque[tuple[RequestPort, str, Watch]] = deque()
         self._under_way = 1
         for port in ports:
             self._under_way += 1
@@ -46,7 +46,7 @@ class Rewatching:
             port.submit(Exists("/", None), OnAnswer(partial(self._soon, partial(self._take_in, port))))
         self._have_done()
 
-    def _soon(self, call: Callable[[], None], answer: Any) -> None:
+    def _soon(self, call: Callable[[], None], answer: object) -> None:
         self._call(call)
 
     def _take_in(self, port: RequestPort) -> None:

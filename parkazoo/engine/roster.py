@@ -20,6 +20,7 @@ from parkazoo.protocol.cluster_map import FIRST, ClusterMap, format_hosts, parse
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.server_list import Server, Servers, parse_config
 from parkazoo.protocol.standing import Standing
+from parkazoo.protocol.steps import DataAnswer
 from parkazoo.protocol.wrong_ensemble import copy_error, identity_error
 
 
@@ -123,16 +124,19 @@ class Roster(Generic[MemberT]):
 
     # ---- what members ask ------------------------------------------------------------------------
 
-    def recognize(self, member: MemberT, record: Any, copy: Any, server: str) -> Exception | None:
+    def recognize(
+        self, member: MemberT, record: DataAnswer, copy: DataAnswer | None, server: str
+    ) -> Exception | None:
         """See :meth:`parkazoo.engine.ports.Owner.recognize`."""
         if self.cluster_map is None:
+            assert copy is not None  # as this was asked with has_map false
             return self._meet(record, copy, server)
         error = identity_error(self.cluster_map, member.name, record)
         if error is not None:
             return self._refuse(member, error, server)
         return None if copy is None else self.take_copy(member, copy, server)
 
-    def take_copy(self, member: MemberT, copy: Any, server: str) -> Exception | None:
+    def take_copy(self, member: MemberT, copy: DataAnswer, server: str) -> Exception | None:
         """See :meth:`parkazoo.engine.ports.Owner.take_copy`."""
         before = self.cluster_map
         try:
@@ -143,7 +147,7 @@ class Roster(Generic[MemberT]):
             self._follow(before)
         return None
 
-    def take_config(self, member: MemberT, config: Any) -> None:
+    def take_config(self, member: MemberT, config: DataAnswer) -> None:
         """See :meth:`parkazoo.engine.ports.Owner.take_config`."""
         if self._atlas.is_of_one or isinstance(config, Exception):
             return
@@ -177,7 +181,7 @@ class Roster(Generic[MemberT]):
                 member.fail_waiting(error)
         return error
 
-    def _meet(self, record: Any, copy: Any, server: str) -> Exception | None:
+    def _meet(self, record: DataAnswer, copy: DataAnswer, server: str) -> Exception | None:
         """The first server that answers gives the map, and says which ensemble it belongs to."""
         try:
             name = self._atlas.meet(record, copy, server)
@@ -246,7 +250,7 @@ class Roster(Generic[MemberT]):
         self.first.resume(sessions[name])
         return OtherSession("it goes on with the session of the client_id")
 
-    def take_beside(self, ensemble: int, copy: Any) -> None:
+    def take_beside(self, ensemble: int, copy: DataAnswer) -> None:
         """Takes the copy of the map on an ensemble that has shown a pin with an unknown name."""
         name = self.names[ensemble]
         for member in self.members:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic
+from typing import Generic
 
 from kazoo.exceptions import AuthFailedError, ConnectionLoss, SessionExpiredError
 from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
@@ -29,7 +29,7 @@ from parkazoo.protocol.registration import Owners
 from parkazoo.protocol.server_list import Server
 from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, is_fatal
-from parkazoo.protocol.steps import Request
+from parkazoo.protocol.steps import DataAnswer, Request
 from parkazoo.protocol.where.places import Places
 
 AWAY_POLL_S = 0.1  # between two looks for what waits for an ensemble that is away, while the client stops
@@ -283,7 +283,9 @@ class Session(Generic[MemberT]):
         """Whether the cluster map is known."""
         return self.roster.cluster_map is not None
 
-    def recognize(self, member: MemberT, record: Any, copy: Any, server: str) -> Exception | None:
+    def recognize(
+        self, member: MemberT, record: DataAnswer, copy: DataAnswer | None, server: str
+    ) -> Exception | None:
         """See :meth:`parkazoo.engine.ports.Owner.recognize`."""
         return self.roster.recognize(member, record, copy, server)
 
@@ -295,11 +297,11 @@ class Session(Generic[MemberT]):
         """See :meth:`parkazoo.engine.ports.Owner.unready`."""
         return None if self._following is None else self._following.unready()
 
-    def take_copy(self, member: MemberT, copy: Any, server: str) -> Exception | None:
+    def take_copy(self, member: MemberT, copy: DataAnswer, server: str) -> Exception | None:
         """See :meth:`parkazoo.engine.ports.Owner.take_copy`."""
         return self.roster.take_copy(member, copy, server)
 
-    def take_config(self, member: MemberT, config: Any) -> None:
+    def take_config(self, member: MemberT, config: DataAnswer) -> None:
         """See :meth:`parkazoo.engine.ports.Owner.take_config`."""
         self.roster.take_config(member, config)
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, overload
+from typing import overload
 
 from kazoo.exceptions import NotReadOnlyCallError
 
@@ -116,7 +116,7 @@ class TotalDriver(Driver):
         line.under_way.add(token)
         return True
 
-    def _answered(self, token: object, reply: Reply | None, answer: Any) -> None:
+    def _answered(self, token: object, reply: Reply | None, answer: object) -> None:
         """Hand an answer on first: others that start now may be answered at once."""
         give(reply, answer)
         self._ended(token)
@@ -245,7 +245,7 @@ class _Port:
         self._heard.sent(self._ensemble, guard)
         return guard
 
-    def _caught_up(self, guard: Guard, reply: Reply | None, answer: Any) -> None:
+    def _caught_up(self, guard: Guard, reply: Reply | None, answer: object) -> None:
         """A write that cannot succeed is answered."""
         if isinstance(answer, Exception) and not isinstance(answer, REFUSED):
             guard.is_good = False
@@ -253,14 +253,14 @@ class _Port:
                 guard.error = answer
         give(reply, answer)
 
-    def _write_answered(self, guard: Guard, reply: Reply | None, answer: Any) -> None:
+    def _write_answered(self, guard: Guard, reply: Reply | None, answer: object) -> None:
         """A write is answered: if it was done, reads may be behind it."""
         if not isinstance(answer, Exception):
             self._heard.sent(self._ensemble, guard)
         self._heard.hear(self._ensemble)
         give(reply, answer)
 
-    def _read_answered(self, guard: Guard, reply: Reply | None, answer: Any) -> None:
+    def _read_answered(self, guard: Guard, reply: Reply | None, answer: object) -> None:
         """A read is answered, or a request that needs no guard of its own."""
         self._heard.hear(self._ensemble)
         if guard.error is not None and not isinstance(answer, Exception):

@@ -16,6 +16,7 @@ from kazoo.protocol.states import EventType, WatchedEvent
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer, RequestPort
 from parkazoo.protocol.watches import DirectoryWatch
+from parkazoo.types.znodes import Watch
 
 
 class Watching:
@@ -35,7 +36,7 @@ class Watching:
         self,
         members: Sequence[RequestPort],
         call: Callable[[Callable[[], None]], None],
-        deliver: Callable[[Callable[[WatchedEvent], Any], WatchedEvent], None],
+        deliver: Callable[[Watch, WatchedEvent], None],
         client_state: Callable[[], str],
     ) -> None:
         self._members = members
@@ -49,7 +50,7 @@ class Watching:
         """How many znodes are watched."""
         return len(self._armed)
 
-    def watch(self, key: str, watcher: Callable[[Any], Any]) -> DirectoryWatch:
+    def watch(self, key: str, watcher: Watch) -> DirectoryWatch:
         """Stand in for a user's watch, until :meth:`settle` without an effect."""
         told = self.driver.unchroot(key.rstrip("/") or "/")
         return DirectoryWatch(key, watcher, self._look_again, self._withdraw, told, self._deliver)
@@ -62,11 +63,11 @@ class Watching:
         """Call every armed watch with this event, once, and forget it."""
         self._call(partial(self._fire_all, event))
 
-    def leave(self, key: str, watcher: Callable[[Any], Any]) -> None:
+    def leave(self, key: str, watcher: Watch) -> None:
         """Forget the watches of that function."""
         self._call(partial(self._leave, key, watcher))
 
-    def _leave(self, key: str, watcher: Callable[[Any], Any]) -> None:
+    def _leave(self, key: str, watcher: Watch) -> None:
         for watch in list(self._armed.get(key, ())):
             if watch.watcher == watcher:
                 watch.leave()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import Any
 
 from kazoo.exceptions import NoAuthError, NoNodeError
 
@@ -18,10 +17,11 @@ from parkazoo.protocol.cluster_map import ClusterMap, no_map_error
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.map_copies import CopyKind, compare
 from parkazoo.protocol.placement import MAP
+from parkazoo.protocol.steps import DataAnswer
 from parkazoo.protocol.wrong_ensemble import identity_error
 
 
-def read_copy(answer: Any, server: str) -> ClusterMap | None:
+def read_copy(answer: DataAnswer, server: str) -> ClusterMap | None:
     """The map in the answer to a read of ``/parkazoo/map``; None if there is no such znode.
 
     :param server: for messages.
@@ -75,7 +75,7 @@ def newer_of(known: ClusterMap, copy: ClusterMap, server: str) -> ClusterMap:
     return copy
 
 
-def name_in(cluster_map: ClusterMap, record: Any) -> str:
+def name_in(cluster_map: ClusterMap, record: DataAnswer) -> str:
     """Which ensemble a server belongs to.
 
     :param record: the answer to a read of ``/parkazoo/ensemble`` there.
@@ -83,7 +83,7 @@ def name_in(cluster_map: ClusterMap, record: Any) -> str:
     """
     name = cluster_map.bootstrap
     with suppress(ValueError, RecursionError, TypeError, KeyError):
-        name = json.loads(record[0])["name"]
+        name = json.loads(record[0])["name"]  # type: ignore[index]  # of an exception it is a TypeError
     if not isinstance(name, str) or name not in cluster_map.ensembles:
         name = cluster_map.bootstrap
     error = identity_error(cluster_map, name, record)
@@ -107,7 +107,7 @@ class Atlas:
         """There is one ensemble."""
         return self.map is not None and len(self.map.names) == 1
 
-    def meet(self, record: Any, copy: Any, server: str) -> str:
+    def meet(self, record: DataAnswer, copy: DataAnswer, server: str) -> str:
         """Take the map from the first server that answers; returns the name of its ensemble.
 
         :param record: the answer to a read of ``/parkazoo/ensemble`` there.
@@ -124,7 +124,7 @@ class Atlas:
         self.map = found
         return name
 
-    def take(self, copy: Any, server: str) -> bool:
+    def take(self, copy: DataAnswer, server: str) -> bool:
         """Take the map of a copy, if that is newer; returns whether it is.
 
         :raises Exception: it cannot be used, or does not belong to the map.

@@ -32,7 +32,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address
-from typing import Any, ClassVar
+from typing import ClassVar
 from weakref import WeakValueDictionary
 
 from parkazoo.errors import ClusterMapError
@@ -65,7 +65,7 @@ KEYS = frozenset(
 
 # By their parameters, as long as a client uses them. Each remembers 65,536 paths, which is tens of MB.
 _shared: WeakValueDictionary[tuple[int, tuple[int, ...]], Placement] = WeakValueDictionary()
-_shared_guesses: WeakValueDictionary[tuple[Any, ...], Guess] = WeakValueDictionary()
+_shared_guesses: WeakValueDictionary[tuple[object, ...], Guess] = WeakValueDictionary()
 
 
 def called(name: str) -> str:

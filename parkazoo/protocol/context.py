@@ -21,7 +21,7 @@ from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.past import CATCH_UP, Past
 from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.registration import Owners
-from parkazoo.protocol.steps import Either, Operation, Question, Step, T
+from parkazoo.protocol.steps import DataAnswer, Either, Operation, Question, Step, T
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.protocol.where.places import Places
 from parkazoo.types.znodes import Watch
@@ -59,7 +59,7 @@ class Context:
     owners: Owners
     past: Past
     is_joined: Callable[[int], bool]
-    take_copy: Callable[[int, Any], None]
+    take_copy: Callable[[int, DataAnswer], None]
     away: set[int] = field(default_factory=set, init=False)
     proofs: dict[object, str] = field(default_factory=dict, init=False)
     known: Callable[[str], Directory] = field(init=False)
@@ -96,7 +96,7 @@ class Context:
     # ---- this client's own past ------------------------------------------------------------------
 
     def read(
-        self, path: str, *steps: Step, is_enough: Callable[[Sequence[Any]], bool] | None = None
+        self, path: str, *steps: Step, is_enough: Callable[[Sequence[object]], bool] | None = None
     ) -> Operation[list[Any]]:
         """The answers to reads of `path`, none from before what this client has created or deleted there.
 
@@ -111,7 +111,7 @@ class Context:
         count = past.count
         sent = (*((ensemble, CATCH_UP) for ensemble in behind), *steps)
 
-        def answers_behind(answers: Sequence[Any]) -> list[Any]:
+        def answers_behind(answers: Sequence[object]) -> list[object]:
             lost = {at: each for at, each in zip(behind, answers, strict=False) if not isinstance(each, BEHIND)}
             return [lost.get(at, answer) for (at, _), answer in zip(steps, answers[len(behind) :], strict=True)]
 

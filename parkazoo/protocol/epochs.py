@@ -122,7 +122,7 @@ class Epoch:
         on = rule.on if rule is not None else ()
         return tuple(self.weights.get(name, 0) if not on or name in on else 0 for name in placement)
 
-    def to_document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, object]:
         return {
             "epoch": self.number,
             "weights": dict(self.weights),
@@ -130,7 +130,7 @@ class Epoch:
         }
 
 
-def verify_known(names: Mapping[str, Any], placement: Sequence[str]) -> None:
+def verify_known(names: Mapping[str, object], placement: Sequence[str]) -> None:
     """ClusterMapError if a weight is given for an ensemble that is not in the placement."""
     for name in names:
         if name not in placement:
@@ -185,7 +185,7 @@ def follow(later: Sequence[Epoch], before: Sequence[Epoch]) -> bool:
     )
 
 
-def with_epochs(document: Mapping[str, Any], epochs: Sequence[Epoch]) -> str:
+def with_epochs(document: Mapping[str, object], epochs: Sequence[Epoch]) -> str:
     """A map as JSON that people can read, but with a line for each epoch: there may be thousands of rules.
 
     :param document: the rest of the map.
@@ -229,8 +229,8 @@ def _verify_prefix(prefix: str) -> None:
         raise ClusterMapError(f"{about}, which is not valid Unicode") from None
 
 
-def _rule_document(rule: Rule) -> dict[str, Any]:
-    document: dict[str, Any] = {"prefix": rule.prefix, "together": rule.together}
+def _rule_document(rule: Rule) -> dict[str, object]:
+    document: dict[str, object] = {"prefix": rule.prefix, "together": rule.together}
     return document | ({"on": list(rule.on)} if rule.on else {})
 
 
@@ -242,7 +242,7 @@ class Epochs(NamedTuple):
     later: tuple[Epoch, ...]
 
 
-def read_epochs(document: Mapping[str, Any], placement: Sequence[str]) -> Epochs:
+def read_epochs(document: Mapping[str, object], placement: Sequence[str]) -> Epochs:
     """:raises ClusterMapError: they are damaged, or made by a later ParKazoo."""
     word, epochs = typed(document, "form", str), typed(document, "epochs", list)
     if word not in FORMS:
@@ -259,7 +259,7 @@ def read_epochs(document: Mapping[str, Any], placement: Sequence[str]) -> Epochs
     return Epochs(FORMS[word], weights, tuple(_read_epoch(each, placement) for each in later))
 
 
-def _read_epoch(document: Mapping[str, Any], placement: Sequence[str]) -> Epoch:
+def _read_epoch(document: Mapping[str, object], placement: Sequence[str]) -> Epoch:
     verify_keys(document, KEYS_OF_EPOCH, IN_EPOCHS)
     weights = typed(document, "weights", dict, IN_EPOCHS)
     verify_known(weights, placement)
@@ -267,7 +267,7 @@ def _read_epoch(document: Mapping[str, Any], placement: Sequence[str]) -> Epoch:
     return Epoch(typed(document, "epoch", int, IN_EPOCHS), weights, rules)
 
 
-def _read_rule(document: Any) -> Rule:
+def _read_rule(document: object) -> Rule:
     if not isinstance(document, dict):
         raise ClusterMapError(f"it is damaged (a rule is {quoted(document)})")
     where = " in a rule"

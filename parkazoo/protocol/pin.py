@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from parkazoo.protocol.cluster_map import NAME
+from parkazoo.types.znodes import ZnodeStat
 
 
 class Pin(NamedTuple):
@@ -27,7 +28,7 @@ class Pin(NamedTuple):
 NATIVE_PIN = json.dumps({"native": True}).encode()
 
 
-def encode_pin(fence: Any, on: str) -> bytes:
+def encode_pin(fence: Pin | ZnodeStat, on: str) -> bytes:
     """:param fence: its stat, by which fsck distinguishes a lost mirror from one that never was."""
     return json.dumps({"fence": [fence.ctime, fence.version], "on": on}).encode()
 

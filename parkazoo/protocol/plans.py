@@ -65,7 +65,7 @@ class Plan(NamedTuple):
     """How an operation runs: its generator, its claims, and those that outlast its first request (None: all)."""
 
     # Any is the type of request under which the plan stands in PLANS.
-    operation: Callable[[Context, Any], Operation[Any]]
+    operation: Callable[[Context, Any], Operation[object]]
     claims: Callable[[Context, Any], Claims]
     lasting: Callable[[Context, Any], Claims | None]
 

@@ -14,7 +14,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
 
 from kazoo.exceptions import NoAuthError, NoNodeError
 
@@ -34,7 +33,7 @@ def format_session(session: int) -> str:
     return f"0x{session % (1 << SESSION_BITS):x}"
 
 
-def parse_session(text: Any) -> int | None:
+def parse_session(text: object) -> int | None:
     """The inverse of :func:`format_session`; None for anything else."""
     if not isinstance(text, str) or not SESSION.fullmatch(text):
         return None
@@ -46,7 +45,7 @@ def registration_path(session: int) -> str:
     return f"{CLIENTS}/{format_session(session)}"
 
 
-def encode_registration(client: int, about: Mapping[str, Any]) -> bytes:
+def encode_registration(client: int, about: Mapping[str, object]) -> bytes:
     """What a client registers with.
 
     :param client: the id of its first session.
@@ -55,7 +54,7 @@ def encode_registration(client: int, about: Mapping[str, Any]) -> bytes:
     return json.dumps({CLIENT: format_session(client), **about}).encode()
 
 
-def decode_registration(data: bytes | None) -> Mapping[str, Any]:
+def decode_registration(data: bytes | None) -> Mapping[str, object]:
     """What a registration says; nothing if it is damaged: any client may write there."""
     with suppress(ValueError, RecursionError):
         found = json.loads(data or b"")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 from kazoo.security import ACL, ANYONE_ID_UNSAFE, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Permissions
 
@@ -41,7 +40,7 @@ def is_masked(acl: Iterable[ACL]) -> bool:
     return any(who.scheme == "digest" and who.id.endswith(":x") for _, who in acl)
 
 
-def own_acl(identities: Collection[Any]) -> Any:
+def own_acl(identities: Collection[object]) -> Sequence[ACL]:
     """Of what a client makes for itself: its identities' alone, if it has any.
 
     :param identities: kazoo's ``auth_data``.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kazoo.exceptions import NoAuthError, NoNodeError
 
@@ -15,6 +15,9 @@ from parkazoo.protocol.rights import (
     pin_acl,
 )
 from parkazoo.protocol.steps import Operation
+from parkazoo.types.znodes import ACL, ZnodeStat
+
+ACLAnswer = tuple[list[ACL], ZnodeStat] | Exception  # to a GetACL
 
 
 class Snapshot(NamedTuple):
@@ -55,7 +58,9 @@ def observe(d: Directory, *, is_fresh: bool = True) -> Operation[Snapshot | None
     return _snapshot([] if isinstance(marks, NoAuthError) else marks, isinstance(marks, NoAuthError), *acls)
 
 
-def _snapshot(marks: Iterable[str], has_hidden_marks: bool, home: Any, pin: Any, mirror: Any) -> Snapshot:
+def _snapshot(
+    marks: Iterable[str], has_hidden_marks: bool, home: ACLAnswer, pin: ACLAnswer, mirror: ACLAnswer
+) -> Snapshot:
     """From the answers: each an ACL and a stat, or the error."""
     has_mirror = not isinstance(mirror, NoNodeError)
     is_hidden = has_hidden_marks or any(isinstance(each, NoAuthError) for each in (home, pin, mirror))

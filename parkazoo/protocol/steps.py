@@ -34,6 +34,7 @@ from parkazoo.kazoo_private import (
     Sync,
     Transaction,
 )
+from parkazoo.types.znodes import ZnodeStat
 
 IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
 T = TypeVar("T")
@@ -63,6 +64,7 @@ class Question(WireRequest, Protocol[T_co]):
 WriteRequest = Create | Delete | SetData | CheckVersion  # what a multi may hold
 WatchRequest = Exists | GetChildren | GetChildren2 | GetData
 PathRequest = WriteRequest | WatchRequest | Create2 | GetACL | SetACL | Sync
+DataAnswer = tuple[bytes, ZnodeStat] | Exception  # to a GetData
 PathRequestT = TypeVar("PathRequestT", bound=PathRequest)
 Step = tuple[int, WireRequest]
 Operation = Generator[tuple[Step, ...], list[Any], T]
@@ -89,10 +91,10 @@ class Either(tuple[Step, ...]):
     :ivar is_enough: given the answers so far, in the steps' order.
     """
 
-    is_enough: Callable[[Sequence[Any]], bool]
+    is_enough: Callable[[Sequence[object]], bool]
 
     @classmethod
-    def of(cls, steps: Sequence[Step], is_enough: Callable[[Sequence[Any]], bool]) -> Either:
+    def of(cls, steps: Sequence[Step], is_enough: Callable[[Sequence[object]], bool]) -> Either:
         either = cls(steps)
         either.is_enough = is_enough
         return either

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 
 class Subject(NamedTuple):
@@ -32,7 +32,7 @@ def error_about(kind: type[Exception], subject: Subject, before: str = "", after
     :param before: stands in front of the subject. :param after: behind it.
     """
     error = kind(f"{before}{subject}{after}")
-    cast(Any, error).text = _Text(before, subject, after)
+    error.text = _Text(before, subject, after)  # type: ignore[attr-defined]  # for renamed()
     return error
 
 

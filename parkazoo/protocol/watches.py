@@ -11,7 +11,7 @@ Where pins decide, a watch on what is not there is such an exception too: it wai
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from weakref import WeakSet
 
 from kazoo.protocol.states import EventType, WatchedEvent
 
@@ -68,7 +68,9 @@ class DirectoryWatch:
         self.told = told
         self.home: Place | None = None
         self.places: set[Place] = set()
-        self.peers: Any = None  # the armed watches of this key, which live as long as one of them
+        self.peers: WeakSet[DirectoryWatch] | None = (
+            None  # the armed watches of this key, which live as long as one of them
+        )
         self.home_cversion = 0
         self.home_czxid = 0  # of the life of the directory that is watched
         self._look = look

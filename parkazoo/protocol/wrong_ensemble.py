@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from kazoo.exceptions import NoNodeError
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE
+from parkazoo.protocol.steps import DataAnswer
 
 
 def wrong_ensemble_error(cluster_map: ClusterMap, name: str, record: bytes | None) -> ClusterMapError | None:
@@ -35,7 +35,7 @@ def wrong_ensemble_error(cluster_map: ClusterMap, name: str, record: bytes | Non
     )
 
 
-def identity_error(cluster_map: ClusterMap, name: str, answer: Any) -> Exception | None:
+def identity_error(cluster_map: ClusterMap, name: str, answer: DataAnswer) -> Exception | None:
     """What is wrong with the servers of ensemble `name`, if anything.
 
     :param answer: to a read of ``/parkazoo/ensemble`` there, which may be an exception.

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kazoo.exceptions import ConnectionDropped
 
+from parkazoo.types.handlers import Handler
 from parkazoo.wire.loop import READ, READ_BYTES, WRITE, Loop, LoopTimer
 from parkazoo.wire.workers import BLOCKING, run_on
 
@@ -33,7 +34,7 @@ class Limit(NamedTuple):
     message: str
 
 
-Wish = int | Limit | Callable[[], Any]
+Wish = int | Limit | Callable[[], object]
 Steps = Generator[Wish, Any, T]
 
 
@@ -49,8 +50,8 @@ class ConnectAttempt:
     def __init__(
         self,
         loop: Loop,
-        handler: Any,
-        steps: Callable[[ConnectAttempt], Steps[Any]],
+        handler: Handler,
+        steps: Callable[[ConnectAttempt], Steps[object]],
         on_end: Callable[[Any], None],
     ) -> None:
         self.sock: Any = None
@@ -99,7 +100,7 @@ class ConnectAttempt:
             self.close()
             self._on_end(error)
 
-    def _wait(self, wish: Any) -> None:
+    def _wait(self, wish: Wish) -> None:
         if callable(wish):
             run_on(BLOCKING, self._handler, partial(self._call, wish))
             return
@@ -111,7 +112,7 @@ class ConnectAttempt:
         if wish == WRITE:
             self._loop.set_events(self.sock, WRITE)
 
-    def _call(self, call: Callable[[], Any]) -> None:
+    def _call(self, call: Callable[[], object]) -> None:
         """On another thread."""
         try:
             value = call()

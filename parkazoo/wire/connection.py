@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import random
+import socket
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -14,8 +15,10 @@ from typing import Any
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredError
 from kazoo.protocol.states import KeeperState
 
-from parkazoo.engine.ports import OtherSession
+from parkazoo.engine.ports import OtherSession, Reply
 from parkazoo.kazoo_private import ConnectionHandler, RWServerAvailable, Watch
+from parkazoo.protocol.steps import WireRequest
+from parkazoo.types.handlers import Event
 from parkazoo.wire.attempt import ConnectAttempt
 from parkazoo.wire.bodies import serialize
 from parkazoo.wire.handshake import Address, Established, ask_writer, programs_own
@@ -24,7 +27,7 @@ from parkazoo.wire.loop import Loop
 from parkazoo.wire.move import Move, SessionMoved
 from parkazoo.wire.names import LookUp
 from parkazoo.wire.own_read import OWN_PATHS
-from parkazoo.wire.race import NotWanted, Race
+from parkazoo.wire.race import NotWanted, Outcome, Race
 from parkazoo.wire.report import ConnectionReport, words_of
 from parkazoo.wire.rounds import Rounds
 from parkazoo.wire.workers import BLOCKING, run_on
@@ -39,7 +42,7 @@ class MemberConnection(ConnectionHandler):
     accepts. When that connection breaks it goes on with the next server at once.
     """
 
-    connection_stopped: Any
+    connection_stopped: Event
     _socket: Any
     _read_sock: Any
     _write_sock: Any
@@ -97,7 +100,7 @@ class MemberConnection(ConnectionHandler):
         self.connection_stopped = self.handler.event_object()
         self.connection_stopped.set()
 
-    def submit(self, request: Any, reply: Any) -> bool:
+    def submit(self, request: WireRequest, reply: Reply | None) -> bool:
         """Send a request, or queue it until that is possible; False if the connection has stopped.
 
         An exception of a signal handler leaves it torn: see :meth:`distrust`.
@@ -148,9 +151,9 @@ class MemberConnection(ConnectionHandler):
         """
         host, ip, port = address
         has_ended = self.handler.event_object()
-        outcomes: list[Any] = []
+        outcomes: list[Outcome] = []
 
-        def end(outcome: Any) -> None:
+        def end(outcome: Outcome) -> None:
             outcomes.append(outcome)
             has_ended.set()
 
@@ -217,7 +220,7 @@ class MemberConnection(ConnectionHandler):
 
     def _try_by(self, connect: Callable[..., tuple[float, float]], address: Address) -> None:
         """On another thread: call the function that a program has put in place of `_connect`."""
-        outcome: Any
+        outcome: Outcome | None
         try:
             read_timeout_ms, _ = connect(*address)
             established = self._established
@@ -231,19 +234,19 @@ class MemberConnection(ConnectionHandler):
         if (loop := self._loop) is not None:
             loop.call(partial(self._program_has_tried, address, outcome))
 
-    def _program_has_tried(self, address: Address, outcome: Any) -> None:
+    def _program_has_tried(self, address: Address, outcome: Outcome) -> None:
         self._is_held = False
         self._established = None
         self._have_tried(address, outcome)
 
-    def _try_alone(self, address: Address, on_end: Callable[[Any], None]) -> None:
+    def _try_alone(self, address: Address, on_end: Callable[[Outcome], None]) -> None:
         """For a program that waits for it."""
         if self._loop is None:
             on_end(NotWanted("the client has stopped"))
         else:
             self._race.begin(address, on_end, is_alone=True)
 
-    def _authenticate(self, sock: Any, host: str, timeout_s: float) -> None:
+    def _authenticate(self, sock: socket.socket, host: str, timeout_s: float) -> None:
         """On another thread: kazoo's SASL, which waits for each answer."""
         before, self._socket = self._socket, sock
         try:
@@ -252,7 +255,7 @@ class MemberConnection(ConnectionHandler):
             if self._socket is sock:
                 self._socket = before
 
-    def _have_tried(self, address: Address, outcome: Any) -> None:
+    def _have_tried(self, address: Address, outcome: Outcome) -> None:
         client = self.client
         if self._loop is None:  # it has stopped meanwhile
             if isinstance(outcome, Established):
@@ -395,7 +398,7 @@ class MemberConnection(ConnectionHandler):
             return
         address = random.choice(addresses)
 
-        def heard(outcome: Any) -> None:
+        def heard(outcome: object) -> None:
             self._search = None
             if outcome is True and self._link is link:
                 self._first = address

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from socket import socket
 from typing import Any
 
 from parkazoo.kazoo_private import CloseInstance
@@ -13,7 +14,7 @@ from parkazoo.wire.exchange import Exchange
 from parkazoo.wire.frames import request_frame
 
 CLOSE_XID = 1
-Authenticate = Callable[[Any, str, float], None]
+Authenticate = Callable[[socket, str, float], None]
 
 
 def ask(exchange: Exchange, requests: Sequence[Question[object]], answers: list[Any]) -> bytes:

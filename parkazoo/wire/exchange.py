@@ -38,6 +38,7 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.holdings import CHANGING, Holdings
 from parkazoo.protocol.steps import Question, WatchRequest, WireRequest
 from parkazoo.protocol.subject import Subject, error_about
+from parkazoo.types.handlers import Log
 from parkazoo.wire.frames import ANSWER, LENGTH_BYTES, REPLY, REQUEST, Frames, frame_end, request_frame
 from parkazoo.wire.sizes import NOTED_BYTES, Sizes
 
@@ -106,10 +107,10 @@ class Exchange:
     """
 
     def __init__(
-        self, client: SessionHolder, pending: deque[Pending], read_event: Callable[[bytes, int], None], logger: Any
+        self, client: SessionHolder, pending: deque[Pending], read_event: Callable[[bytes, int], None], logger: Log
     ) -> None:
         self.state = CONNECTING
-        self.accepted: Any = None  # the server's Connect
+        self.accepted: Connect = None  # type: ignore[assignment]  # the server's Connect
         self.zxid = 0  # of the handshake
         self._client = client
         self._pending = pending

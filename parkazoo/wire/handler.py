@@ -40,8 +40,8 @@ class Result(AsyncResult):
     def __init__(self, handler: Any) -> None:
         self._handler = handler
         self._exception: Any = _NOT_YET
-        self._callbacks: list[Callable[[Any], None]] = []
-        self._waiters: list[Any] = []
+        self._callbacks: list[Callable[[Result], None]] = []
+        self._waiters: list[threading.Lock] = []
         self.value: Any = None
 
     def ready(self) -> bool:
@@ -54,7 +54,7 @@ class Result(AsyncResult):
     def exception(self) -> Any:
         return self._exception if self._exception is not _NOT_YET else None
 
-    def set(self, value: Any = None) -> None:
+    def set(self, value: object = None) -> None:
         try:
             self.value = value
             self._exception = None
@@ -96,13 +96,13 @@ class Result(AsyncResult):
                     self._waiters.remove(waiter)
         return self._exception is not _NOT_YET
 
-    def rawlink(self, callback: Callable[[Any], None]) -> None:
+    def rawlink(self, callback: Callable[[Result], None]) -> None:
         if callback not in self._callbacks:
             self._callbacks.append(callback)
         if self._exception is not _NOT_YET:
             self._put(callback)
 
-    def unlink(self, callback: Callable[[Any], None]) -> None:
+    def unlink(self, callback: Callable[[Result], None]) -> None:
         if self._exception is _NOT_YET:
             with suppress(ValueError):
                 self._callbacks.remove(callback)
@@ -116,7 +116,7 @@ class Result(AsyncResult):
         for waiter in self._waiters.copy():
             _wake(waiter)
 
-    def _put(self, callback: Callable[[Any], None]) -> None:
+    def _put(self, callback: Callable[[Result], None]) -> None:
         """:param callback: the one that is called next, or another one that is of the same kind as a rule."""
         if is_own(callback):
             self._handler.own_queue.put(self._call_next)

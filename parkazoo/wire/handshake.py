@@ -9,10 +9,11 @@ first server that a client meets, those that it names are asked whether they kno
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kazoo.exceptions import ConnectionDropped, NodeExistsError
 
@@ -26,6 +27,9 @@ from parkazoo.wire.exchange import CONNECTING, Exchange
 from parkazoo.wire.own_read import OWN_READS
 from parkazoo.wire.same_ensemble import is_copy
 from parkazoo.wire.tls import make_context, tls_options
+
+if TYPE_CHECKING:
+    from parkazoo.wire.member import Member
 
 WRITER = b"rw"  # a server's answer to isro
 LEAST_ATTEMPTS = 3  # within the time of a session that is to go on
@@ -53,7 +57,7 @@ class Established(NamedTuple):
     :param asked_s: when the last of what it has answered was sent.
     """
 
-    sock: Any
+    sock: socket.socket
     address: Address
     exchange: Exchange
     read_timeout_s: float
@@ -61,7 +65,7 @@ class Established(NamedTuple):
     asked_s: float
 
 
-def reach(member: Any, address: Address) -> Callable[[ConnectAttempt], Steps[Any]]:
+def reach(member: Member, address: Address) -> Callable[[ConnectAttempt], Steps[socket.socket]]:
     """Steps that return a connected socket, with TLS if the member wants that.
 
     :param member: the kazoo client that is to be connected.
@@ -70,7 +74,7 @@ def reach(member: Any, address: Address) -> Callable[[ConnectAttempt], Steps[Any
     return partial(_reach, member, address)
 
 
-def _reach(member: Any, address: Address, attempt: ConnectAttempt) -> Steps[Any]:
+def _reach(member: Member, address: Address, attempt: ConnectAttempt) -> Steps[socket.socket]:
     limit_s = _limit_s(member)
     yield Limit(limit_s, f"no connection within {limit_s:.1f} s")
     create = programs_own(member.handler)
@@ -84,7 +88,7 @@ def _reach(member: Any, address: Address, attempt: ConnectAttempt) -> Steps[Any]
 
 
 def shake_hands(
-    member: Any, address: Address, sock: Any, exchange: Exchange, authenticate: Authenticate
+    member: Member, address: Address, sock: socket.socket, exchange: Exchange, authenticate: Authenticate
 ) -> Callable[[ConnectAttempt], Steps[Established]]:
     """Steps that return an :class:`Established`.
 
@@ -102,9 +106,9 @@ def shake_hands(
 
 
 def _shake_hands(
-    member: Any,
+    member: Member,
     address: Address,
-    sock: Any,
+    sock: socket.socket,
     exchange: Exchange,
     authenticate: Authenticate,
     attempt: ConnectAttempt,
@@ -121,7 +125,7 @@ def _shake_hands(
         raise
 
 
-def _limit_s(member: Any) -> float:
+def _limit_s(member: Member) -> float:
     """A server that starts may accept and never answer. Another attempt must find the session still alive.
 
     If there is no session to find alive, each round in vain gives servers that are slow twice the time.
@@ -135,7 +139,7 @@ def _limit_s(member: Any) -> float:
 
 
 def _open_session(
-    member: Any, address: Address, authenticate: Authenticate, attempt: ConnectAttempt, exchange: Exchange
+    member: Member, address: Address, authenticate: Authenticate, attempt: ConnectAttempt, exchange: Exchange
 ) -> Steps[Established]:
     asked = Connect(
         0,
@@ -185,7 +189,12 @@ def _open_session(
 
 
 def _verify_place(
-    member: Any, address: Address, session: int, record: Any, authenticate: Authenticate, attempt: ConnectAttempt
+    member: Member,
+    address: Address,
+    session: int,
+    record: Any,
+    authenticate: Authenticate,
+    attempt: ConnectAttempt,
 ) -> Steps[None]:
     """That a server at an address of the user's own is no copy of the ensemble."""
     hosts = member.owner.doubts(member, (address.host, address.port))
@@ -216,7 +225,7 @@ def _register(attempt: ConnectAttempt, exchange: Exchange, create: Create) -> St
     return answers
 
 
-def _ask_first(member: Any, attempt: ConnectAttempt, exchange: Exchange, opening: bytes) -> Steps[None]:
+def _ask_first(member: Member, attempt: ConnectAttempt, exchange: Exchange, opening: bytes) -> Steps[None]:
     """The answer to Connect. There is none if the server has no quorum, or is behind what the client has seen."""
     try:
         yield from send(attempt, opening)
@@ -229,13 +238,15 @@ def _ask_first(member: Any, attempt: ConnectAttempt, exchange: Exchange, opening
         ) from None
 
 
-def programs_own(handler: Any) -> Callable[..., Any] | None:
+def programs_own(handler: Any) -> Callable[..., socket.socket] | None:
     """The handler's `create_connection`, if a program has replaced kazoo's: it may block."""
     create = handler.create_connection
     return None if create.__module__.startswith("kazoo.handlers.") else create
 
 
-def _create(create: Callable[..., Any], member: Any, address: Address, timeout_s: float) -> Any:
+def _create(
+    create: Callable[..., socket.socket], member: Member, address: Address, timeout_s: float
+) -> socket.socket:
     """On another thread: a socket, made with kazoo's arguments."""
     sock = create(
         address=(address.ip, address.port),

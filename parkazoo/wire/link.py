@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredError
 
+from parkazoo.engine.ports import Reply
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
+from parkazoo.protocol.steps import WireRequest
+from parkazoo.types.handlers import Log
 from parkazoo.wire.backlog import Backlog
 from parkazoo.wire.bodies import serialize
 from parkazoo.wire.exchange import DRAINING, ENDED, OPEN, TORN, SessionClosed
@@ -28,6 +32,9 @@ from parkazoo.wire.handshake import Established
 from parkazoo.wire.keep_alive import KeepAlive
 from parkazoo.wire.loop import READ, READ_BYTES, WRITE, Loop, LoopTimer
 from parkazoo.wire.proof import Proof
+
+if TYPE_CHECKING:
+    from parkazoo.wire.member import Member
 
 MOST_IN_FLIGHT = 2000
 MOST_WRITES = 4  # of a thread, before others go on
@@ -54,10 +61,10 @@ class Link:
 
     def __init__(
         self,
-        client: Any,
+        client: Member,
         established: Established,
         loop: Loop,
-        logger: Any,
+        logger: Log,
         on_ping: Callable[[], None],
         on_end: Callable[[Exception | None], None],
     ) -> None:
@@ -111,7 +118,7 @@ class Link:
 
     # ---- any thread ------------------------------------------------------------------------------
 
-    def send(self, request: Any, reply: Any, body: bytes) -> bool:
+    def send(self, request: WireRequest, reply: Reply | None, body: bytes) -> bool:
         """Send, keeping the order of requests; False if this is not the time. It never blocks."""
         client, exchange = self._client, self._exchange
         with self.lock:
@@ -248,13 +255,13 @@ class Link:
         if self._sender == BROKEN:  # before the thread that has seen it says why
             self.end(EndedByServer("a write to the socket failed"))
             return
-        refused: list[tuple[Any, Exception]] = []
+        refused: list[tuple[Reply | None, Exception]] = []
         self._guard(partial(self._flush, refused))
         for reply, refusal in refused:
             if reply is not None:
                 reply.set_exception(refusal)
 
-    def _flush(self, refused: list[tuple[Any, Exception]]) -> None:
+    def _flush(self, refused: list[tuple[Reply | None, Exception]]) -> None:
         with self.lock:
             self._take_waiting(refused)
             is_ours = self._sender is None
@@ -278,7 +285,7 @@ class Link:
             self._logger.exception("Unhandled exception in the connection")
             self.end(ConnectionDropped(f"unhandled exception: {error!r}"))
 
-    def _take_waiting(self, refused: list[tuple[Any, Exception]]) -> None:
+    def _take_waiting(self, refused: list[tuple[Reply | None, Exception]]) -> None:
         client, exchange = self._client, self._exchange
         pending = self._pending
         if client.is_renewing and exchange.state == OPEN:
@@ -354,7 +361,8 @@ class Link:
         if not data:
             raise EndedByServer("socket connection broken")
         self._take(data)
-        if self._is_secure and self._exchange.state != ENDED and self._sock.pending():
+        is_open = self._exchange.state != ENDED
+        if self._is_secure and is_open and self._sock.pending():  # type: ignore[attr-defined]  # a socket of TLS has it
             self._loop.call(partial(self._on_ready, READ))  # what TLS has read does not make the socket readable
 
     def _take(self, data: bytes) -> None:
@@ -411,7 +419,7 @@ class Link:
                 return os.dup(self._sock.fileno())
         return None
 
-    def _is_ready(self, reading: list[Any], writing: list[Any]) -> bool:
+    def _is_ready(self, reading: list[socket.socket], writing: list[socket.socket]) -> bool:
         """The answer of a select with which a program has replaced the handler's."""
         return any(self._overrides["select"](reading, writing, [], 0)[:2])
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from typing import Any
 
 from parkazoo.kazoo_private import SASL, Auth, Connect
+from parkazoo.types.handlers import LoggerAdapter
 
 HIDDEN = "..."
 DIGEST = re.compile(r"(scheme='digest', id='[^':]*):[^']*")
 
 
-class DiscreetLog(logging.LoggerAdapter):  # type: ignore[type-arg]  # not before Python 3.11
+class DiscreetLog(LoggerAdapter):
     """Hides credentials, session passwords and digests in ACLs: kazoo logs whole requests and answers."""
 
     def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:

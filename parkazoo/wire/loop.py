@@ -11,15 +11,17 @@ import itertools
 import logging
 import os
 import selectors
+import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
+from parkazoo.types.handlers import Handler
 from parkazoo.wire.routine import end_after_fork
 from parkazoo.wire.workers import BLOCKING
 
@@ -38,6 +40,12 @@ SELECTORS = {
 HUBS = {"sequential_gevent_handler": "gevent", "sequential_eventlet_handler": "eventlet.hubs"}
 
 
+class LoopHandler(Handler, Protocol):
+    """A handler as kazoo has them: its sockets wait as all that it spawns."""
+
+    def create_socket_pair(self) -> tuple[socket.socket, socket.socket]: ...
+
+
 class LoopTimer(list[Any]):
     """When to call, a number that orders calls of the same moment, and the function."""
 
@@ -51,7 +59,7 @@ class LoopTimer(list[Any]):
 class Loop:
     """:func:`acquire` makes one. All but `call`, `wake` and `is_here` is for the loop's own thread."""
 
-    def __init__(self, handler: Any) -> None:
+    def __init__(self, handler: LoopHandler) -> None:
         self.users: list[None] = []  # one for each use
         self._is_over = False  # nobody uses it, nor will
         self.read_sock, self.write_sock = handler.create_socket_pair()
@@ -69,7 +77,7 @@ class Loop:
         self._thread: int | None = None  # while it is awake
         self._handler = handler
         self._turn = threading.Lock()  # of the one routine that runs it
-        self._routines: list[Any] = []
+        self._routines: list[object] = []
         _all[id(self)] = self
 
     def begin(self) -> None:
@@ -114,7 +122,7 @@ class Loop:
             self._many_timers = max(MANY_TIMERS, 2 * len(self._timers))
         return timer
 
-    def watch(self, sock: Any, call: Callable[[int], None]) -> None:
+    def watch(self, sock: socket.socket, call: Callable[[int], None]) -> None:
         """Call when `sock` can be read, or written after :meth:`set_events`."""
         try:
             self._selector.register(sock, READ, call)
@@ -122,10 +130,10 @@ class Loop:
             self._selector.get_key(sock.fileno()).data(READ)
             self._selector.register(sock, READ, call)
 
-    def set_events(self, sock: Any, events: int) -> None:
+    def set_events(self, sock: socket.socket, events: int) -> None:
         self._selector.modify(sock, events, self._selector.get_key(sock).data)
 
-    def forget(self, sock: Any) -> None:
+    def forget(self, sock: socket.socket) -> None:
         self._selector.unregister(sock)
 
     def _drain(self, events: int) -> None:
@@ -179,28 +187,28 @@ class Loop:
         for sock in (self.read_sock, self.write_sock):
             os.close(sock.detach())
 
-    def _make(self, call: Callable[..., None], *arguments: Any) -> None:
+    def _make(self, call: Callable[..., None], *arguments: object) -> None:
         try:
             call(*arguments)
         except Exception:
             log.exception("Unhandled exception in %s", _name_of(call))
 
 
-def _name_of(call: Any) -> str:
+def _name_of(call: object) -> str:
     """Without its arguments, which may hold a session's password."""
     while isinstance(call, partial):
         call = call.func
     return getattr(call, "__qualname__", type(call).__name__)
 
 
-_loops: dict[Any, Loop] = {}  # by the key of what uses them
+_loops: dict[object, Loop] = {}  # by the key of what uses them
 _all: WeakValueDictionary[int, Loop] = WeakValueDictionary()  # that run, or may
 
 # A signal handler, or a `__del__`, may start and stop clients in the middle of these functions, on their thread.
 # So they take no lock: each step is one call of a dict's or a list's method.
 
 
-def acquire(handler: Any) -> Loop:
+def acquire(handler: LoopHandler) -> Loop:
     """The loop for connections with such a handler. Call :func:`release` when done.
 
     :raises RuntimeError: no thread can be started.
@@ -219,7 +227,7 @@ def acquire(handler: Any) -> Loop:
         release(loop)
 
 
-def _list(key: Any, made: Loop) -> Loop:
+def _list(key: object, made: Loop) -> Loop:
     """The one that counts: `made`, or that of another who was quicker."""
     loop = _loops.setdefault(key, made)
     if loop is not made:
@@ -244,7 +252,7 @@ def release(loop: Loop) -> None:
         loop.end()
 
 
-def _key(handler: Any) -> Any:
+def _key(handler: LoopHandler) -> object:
     if handler.name not in HUBS:
         return None
     return importlib.import_module(HUBS[handler.name]).get_hub()  # each thread has its own

@@ -30,6 +30,7 @@ from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_stat
 from parkazoo.protocol.steps import WatchRequest, WireRequest
 from parkazoo.protocol.subject import Subject, error_about
 from parkazoo.protocol.watches import DirectoryWatch
+from parkazoo.types.handlers import Event, Log
 from parkazoo.types.znodes import Watch
 from parkazoo.wire.backlog import Backlog
 from parkazoo.wire.connection import MemberConnection
@@ -43,6 +44,7 @@ FAILURES = {  # for earlier requests; everywhere else it is ConnectionLoss, as w
     KeeperState.AUTH_FAILED: AuthFailedError,
     KeeperState.EXPIRED_SESSION: SessionExpiredError,
 }
+ConnectMethod = Callable[..., tuple[float, float]]  # a connection's method, or what a program has put in its place
 FINAL_STATES = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 
 
@@ -58,8 +60,8 @@ class Member(KazooClient):
     """
 
     hosts: list[Server]
-    _live: Any
-    _stopped: Any
+    _live: Event
+    _stopped: Event
     _child_watchers: defaultdict[str, set[Watch]]
     _data_watchers: defaultdict[str, set[Watch]]
 
@@ -69,9 +71,9 @@ class Member(KazooClient):
         runtime: LoopRuntime,
         name: str,
         unchroot: Callable[[str], str],
-        logger_for: Callable[[str], Any],
-        connect_hook: Callable[[Callable[..., Any]], Callable[..., Any] | None],
-        sasl_options: dict[str, Any] | None,
+        logger_for: Callable[[str], Log],
+        connect_hook: Callable[[ConnectMethod], ConnectMethod | None],
+        sasl_options: dict[str, object] | None,
         auth_data: set[tuple[str, str]],
         **options: Any,
     ) -> None:

@@ -9,9 +9,10 @@ where it is, unless its server leaves the ensemble: then its end counts as a los
 from __future__ import annotations
 
 import random
+import socket
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import ConnectionDropped
 
@@ -24,6 +25,9 @@ from parkazoo.wire.link import Link
 from parkazoo.wire.loop import Loop, LoopTimer
 from parkazoo.wire.names import LookUp
 from parkazoo.wire.report import words_of
+
+if TYPE_CHECKING:
+    from parkazoo.wire.member import Member
 
 MOST_DELAY_S = 10.0  # all clients of an ensemble hear of a change at once
 MOST_DOUBLINGS = 5  # of that, one for each attempt that has failed
@@ -43,7 +47,7 @@ class Move:
 
     def __init__(
         self,
-        member: Any,
+        member: Member,
         loop: Loop,
         authenticate: Authenticate,
         on_moved: Callable[[Established], None],
@@ -96,7 +100,7 @@ class Move:
         if sock is not None:
             sock.close()
 
-    def sockets(self) -> list[Any]:
+    def sockets(self) -> list[socket.socket | None]:
         return [self._sock, None if self._attempt is None else self._attempt.sock]
 
     def _look(self) -> None:

@@ -7,8 +7,8 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
+from parkazoo.types.handlers import Handler
 from parkazoo.wire.handshake import Address
 from parkazoo.wire.loop import Loop
 from parkazoo.wire.workers import BLOCKING, GREEN, run_on
@@ -26,7 +26,7 @@ class LookUp:
     def __init__(
         self,
         loop: Loop,
-        handler: Any,
+        handler: Handler,
         servers: Sequence[tuple[str, int]],
         on_end: Callable[[list[Address], dict[tuple[str, int], str]], None],
     ) -> None:
@@ -74,7 +74,7 @@ def _is_numeric(host: str) -> bool:
     return False
 
 
-def _ask(loop: Loop, handler: Any, server: tuple[str, int], on_end: Callable[[Found], None]) -> None:
+def _ask(loop: Loop, handler: Handler, server: tuple[str, int], on_end: Callable[[Found], None]) -> None:
     """Ask, or wait for the answer to the same question."""
     key = handler.name, *server
     mine = deque([on_end])

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import FunctionType
-from typing import Any
 
+from parkazoo.types.handlers import Handler
 from parkazoo.wire.workers import CallQueue
 
 # kazoo.recipe.watchers and kazoo.recipe.queue have watches that ask the servers and wait.
@@ -24,11 +24,11 @@ PLACES = (
 OF_USERS = ("parkazoo.recipe.buckets._Once.",)  # calls the user's
 
 
-def is_own(call: Callable[..., Any]) -> bool:
+def is_own(call: Callable[..., object]) -> bool:
     """Whether this is a function, method or callable object of a recipe or structure that never blocks."""
     while isinstance(call, partial):
         call = call.func
-    function: Any = getattr(call, "__func__", call)
+    function: object = getattr(call, "__func__", call)
     if not isinstance(function, FunctionType):
         function = getattr(type(call), "__call__", None)  # noqa: B004 - the function itself is wanted
     if not isinstance(function, FunctionType):
@@ -37,7 +37,7 @@ def is_own(call: Callable[..., Any]) -> bool:
     return name.startswith(PLACES) and not name.startswith(OF_USERS)
 
 
-def own_queue(handler: Any) -> CallQueue:
+def own_queue(handler: Handler) -> CallQueue:
     """The queue in which a client's own calls are made: one for all that uses the handler, if it has one."""
     queue: CallQueue = getattr(handler, "own_queue", None) or CallQueue(handler)
     return queue

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import AbstractContextManager
-from typing import Any
 
-from parkazoo.wire.exchange import XID_MAX, Exchange
+from parkazoo.wire.exchange import XID_MAX, Exchange, Pending
 from parkazoo.wire.keep_alive import KeepAlive
 
 
@@ -18,7 +17,7 @@ class Proof:
     """
 
     def __init__(
-        self, exchange: Exchange, pending: deque[Any], alive: KeepAlive, lock: AbstractContextManager[object]
+        self, exchange: Exchange, pending: deque[Pending], alive: KeepAlive, lock: AbstractContextManager[object]
     ) -> None:
         self._exchange = exchange
         self._pending = pending

@@ -8,11 +8,12 @@ the next server is asked, and not before the next one can be asked.
 from __future__ import annotations
 
 import math
+import socket
 import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import ConnectionDropped
 
@@ -22,9 +23,15 @@ from parkazoo.wire.exchange import CONNECTING, Exchange
 from parkazoo.wire.handshake import Address, Established, reach, shake_hands
 from parkazoo.wire.loop import Loop, LoopTimer
 
+if TYPE_CHECKING:
+    from parkazoo.wire.member import Member
+
 STAGGER_S = 0.25  # a server that cannot be reached within this: the next one is tried too
 PATIENCE_S = 0.5  # a server that does not answer to Connect within this: the next one is tried
 PATIENCE_GROWTH = 4  # with each server that was too slow: they may all be busy
+
+
+Outcome = Established | Exception
 
 
 class NotWanted(ConnectionDropped):
@@ -34,7 +41,7 @@ class NotWanted(ConnectionDropped):
 class Candidate:
     """A server that is being reached, then waits for its turn, then is asked for the session."""
 
-    def __init__(self, address: Address, is_alone: bool, on_end: Callable[[Any], None]) -> None:
+    def __init__(self, address: Address, is_alone: bool, on_end: Callable[[Outcome], None]) -> None:
         self.address = address
         self.is_alone = is_alone
         self.on_end = on_end
@@ -54,7 +61,9 @@ class Race:
     :param on_slow: called when it is time for another attempt beside these.
     """
 
-    def __init__(self, member: Any, loop: Loop, authenticate: Authenticate, on_slow: Callable[[], None]) -> None:
+    def __init__(
+        self, member: Member, loop: Loop, authenticate: Authenticate, on_slow: Callable[[], None]
+    ) -> None:
         self._member = member
         self._loop = loop
         self._authenticate = authenticate
@@ -65,7 +74,7 @@ class Race:
         self._patience_s = PATIENCE_S
         self._timer: LoopTimer | None = None
 
-    def begin(self, address: Address, on_end: Callable[[Any], None], *, is_alone: bool = False) -> None:
+    def begin(self, address: Address, on_end: Callable[[Outcome], None], *, is_alone: bool = False) -> None:
         """Try a server.
 
         :param on_end: called once, perhaps at once, with an :class:`Established`, or with what :func:`reach` and
@@ -84,7 +93,7 @@ class Race:
         for candidate in list(self._all):
             self._drop(candidate, NotWanted("not wanted any more"))
 
-    def sockets(self) -> list[Any]:
+    def sockets(self) -> list[socket.socket]:
         socks = [each.sock if each.attempt is None else each.attempt.sock for each in self._all]
         return [sock for sock in socks if sock is not None]
 
@@ -118,7 +127,7 @@ class Race:
         if not attempt.has_ended:
             candidate.attempt = attempt
 
-    def _have_reached(self, candidate: Candidate, outcome: Any) -> None:
+    def _have_reached(self, candidate: Candidate, outcome: socket.socket | Exception) -> None:
         candidate.attempt = None
         if isinstance(outcome, Exception):
             self._end(candidate, outcome)
@@ -158,7 +167,7 @@ class Race:
             candidate.sock.close()
             self._end(candidate, error)
 
-    def _end(self, candidate: Candidate, outcome: Any) -> None:
+    def _end(self, candidate: Candidate, outcome: Outcome) -> None:
         self._all.remove(candidate)
         if self._asked is candidate:
             self._asked = None

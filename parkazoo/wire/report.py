@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from parkazoo.protocol.cluster_map import called
 from parkazoo.protocol.placement import CLIENTS
+
+if TYPE_CHECKING:
+    from parkazoo.wire.member import Member
 
 REPEAT_S = 30.0
 
@@ -17,7 +20,7 @@ class ConnectionReport:
     :param member: has `name` and `logger`.
     """
 
-    def __init__(self, member: Any) -> None:
+    def __init__(self, member: Member) -> None:
         self._member = member
         self._server = ""
         self._away_since_s: float | None = None

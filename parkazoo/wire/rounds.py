@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Container
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parkazoo.wire.handshake import Address
 from parkazoo.wire.loop import Loop, LoopTimer
 from parkazoo.wire.names import LookUp
+
+if TYPE_CHECKING:
+    from parkazoo.wire.member import Member
 
 MOST_DELAY_S = 2.0  # between two rounds of attempts; and at most a third of the session's timeout
 LEAST_DELAY = 0.5  # of the delay: this much is certain, the rest is random
@@ -59,7 +62,7 @@ class Rounds:
     :param on_ready: called when the names have been looked up.
     """
 
-    def __init__(self, member: Any, loop: Loop, retry: Any, on_ready: Callable[[], None]) -> None:
+    def __init__(self, member: Member, loop: Loop, retry: Any, on_ready: Callable[[], None]) -> None:
         self._member = member
         self._loop = loop
         self._on_ready = on_ready

@@ -7,11 +7,12 @@ import threading
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from kazoo.protocol.states import Callback, WatchedEvent
 
 from parkazoo.protocol.watches import DirectoryWatch
+from parkazoo.types.znodes import Watch
 from parkazoo.wire import loop as loops
 from parkazoo.wire.own import is_own, own_queue
 
@@ -32,7 +33,7 @@ class LoopRuntime:
 
     loop: loops.Loop
 
-    def __init__(self, handler: Any, gate: AnswerGate) -> None:
+    def __init__(self, handler: loops.LoopHandler, gate: AnswerGate) -> None:
         self.gate = gate
         self._handler = handler
         self._own_queue = own_queue(handler)
@@ -49,7 +50,7 @@ class LoopRuntime:
     def call_later(self, delay_s: float, call: Callable[[], None]) -> loops.LoopTimer:
         return self.loop.call_later(delay_s, call)
 
-    def deliver(self, watch: Callable[[WatchedEvent], Any], event: WatchedEvent) -> None:
+    def deliver(self, watch: Watch, event: WatchedEvent) -> None:
         if isinstance(watch, DirectoryWatch):
             watch(event)
         elif is_own(watch):

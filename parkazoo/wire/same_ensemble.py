@@ -13,7 +13,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import KazooException, NoNodeError
 
@@ -26,11 +26,14 @@ from parkazoo.wire.dialogue import Authenticate, ask, close_session, receive_all
 from parkazoo.wire.exchange import CONNECTING, Exchange
 from parkazoo.wire.tls import make_context
 
+if TYPE_CHECKING:
+    from parkazoo.wire.member import Member
+
 LIMIT_S = 3.0  # for all servers: who cannot reach them cannot use them by mistake
 
 
 def is_copy(
-    member: Any, session: int, record: bytes, hosts: str, authenticate: Authenticate, attempt: ConnectAttempt
+    member: Member, session: int, record: bytes, hosts: str, authenticate: Authenticate, attempt: ConnectAttempt
 ) -> Steps[bool]:
     """Steps that return whether the servers of the map do not have a session's registration.
 
@@ -74,7 +77,7 @@ def _resolve(hosts: str) -> list[tuple[str, str, int]]:
 
 
 def _has_registration(
-    member: Any, session: int, record: bytes, host: str, authenticate: Authenticate, attempt: ConnectAttempt
+    member: Member, session: int, record: bytes, host: str, authenticate: Authenticate, attempt: ConnectAttempt
 ) -> Steps[bool | None]:
     """By a session of its own; None if the server is not the ensemble's, or does not say it."""
     if member.use_ssl:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kazoo.exceptions import ConfigurationError
 
 
-def verify_sasl(options: Mapping[str, Any]) -> None:
+def verify_sasl(options: Mapping[str, object]) -> None:
     """Verify that kazoo can use them.
 
     :raises ConfigurationError: pure-sasl is missing, or cannot use them; kazoo's connection would die.

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakSet
 
+from parkazoo.types.handlers import Handler
+
 log = logging.getLogger(__name__)
 
 IDLE_S = 2.0
@@ -23,7 +25,7 @@ _all: WeakSet[Workers | CallQueue] = WeakSet()
 # thread that makes calls notes that it does.
 
 
-def make(call: Callable[[], None]) -> None:
+def make(call: Callable[[], object]) -> None:
     """Make a call of the user's. All it raises ends here, SystemExit too, because later calls must be made."""
     try:
         call()
@@ -49,15 +51,15 @@ class Workers:
 
     def reset(self) -> None:
         """As new; for a child process, which has none of the threads."""
-        self._calls: OrderedDict[Callable[[], None], None] = OrderedDict()
+        self._calls: OrderedDict[Callable[[], object], None] = OrderedDict()
         self._threads: set[threading.Thread] = set()
         self._idle: set[threading.Thread] = set()
-        self._keepers: WeakSet[Any] = WeakSet()
+        self._keepers: WeakSet[object] = WeakSet()
         self._is_short = False
         self._lock = threading.Lock()  # for its threads alone
         self.__dict__.pop("_wakes", None)
 
-    def run(self, call: Callable[[], None]) -> None:
+    def run(self, call: Callable[[], object]) -> None:
         """Ask for a call. One that waits already is not made twice."""
         self._calls[call] = None
         self._wake()
@@ -108,7 +110,7 @@ class Workers:
             self._threads.discard(thread)
             self._idle.discard(thread)
 
-    def _next(self, thread: threading.Thread) -> Callable[[], None] | None:
+    def _next(self, thread: threading.Thread) -> Callable[[], object] | None:
         """Wait for a call; None if the thread is to end."""
         is_long_idle = False
         while True:
@@ -136,7 +138,7 @@ CALLBACKS = Workers("parkazoo-callbacks")
 BLOCKING = Workers("parkazoo-blocking")  # names, TLS files, SASL, and what programs put in a connection's way
 
 
-def run_on(workers: Workers, handler: Any, call: Callable[[], None]) -> None:
+def run_on(workers: Workers, handler: Handler, call: Callable[[], object]) -> None:
     """Make a call that may block: on one of the threads, or as what the handler spawns if that is no thread."""
     if handler.name in GREEN:
         handler.spawn(call)
@@ -150,20 +152,20 @@ class CallQueue:
     :param handler: on what it spawns if that is no thread; None: on threads.
     """
 
-    def __init__(self, handler: Any = None) -> None:
+    def __init__(self, handler: Handler | None = None) -> None:
         self._handler = handler
         self.reset()
         _all.add(self)
 
     def reset(self) -> None:
         """As new; for a child process."""
-        self._calls: deque[Callable[[], None]] = deque()
+        self._calls: deque[Callable[[], object]] = deque()
         self._turn = threading.Lock()  # the thread that holds it makes the calls
         self._thread: int | None = None
-        self.current: Callable[[], None] | None = None
+        self.current: Callable[[], object] | None = None
         """The call that is being made."""
 
-    def put(self, call: Callable[[], None]) -> None:
+    def put(self, call: Callable[[], object]) -> None:
         self._calls.append(call)
         if self._thread is not None:
             return

@@ -156,7 +156,7 @@ class Client:
 
         model.on_event = on_event
 
-    def _deliver(self, watch: Callable[[WatchedEvent], None], event: WatchedEvent) -> None:
+    def _deliver(self, watch: Callable[[WatchedEvent], object], event: WatchedEvent) -> None:
         self.callbacks.append(partial(watch, event))
 
     def call(self, request: Request) -> Result:

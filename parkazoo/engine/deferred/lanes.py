@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import partial
 from itertools import chain, count, islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kazoo.exceptions import CancelledError, ConnectionLoss
 
@@ -90,7 +90,7 @@ class Lanes:
 
     # ---- calls with the lock held ------------------------------------------------------------------
 
-    def enter(self, call: Callable[..., T], *arguments: Any) -> T:
+    def enter(self, call: Callable[..., T], *arguments: object) -> T:
         """Makes a call with the lock held. Any thread may.
 
         If the exception of a signal handler comes in the middle, none of the lanes goes on. (The connections are

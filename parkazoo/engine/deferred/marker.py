@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from kazoo.exceptions import ConnectionLoss, OperationTimeoutError, SessionExpiredError
 
@@ -33,7 +32,7 @@ class LaneMarker:
         own: OwnOperations,
         client: int,
         ensemble: int,
-        enter: Callable[..., Any],
+        enter: Callable[..., None],
         settled: Callable[[int, Exception | None], None],
     ) -> None:
         self.place = Place(ensemble, "")
@@ -55,7 +54,7 @@ class LaneMarker:
     def ask(self) -> None:
         """Makes the marker; or replaces it, so that no earlier batch can land any more, and learns the count."""
         self._question = question = object()
-        operation: Operation[Any]
+        operation: Operation[object]
         if not self.data:  # under another name each time: one that was lost may still be made, after all else
             self.place = self._another()
             operation = make_marker(self.place, self._client, self._own.acl)

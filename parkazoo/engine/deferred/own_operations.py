@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
+
+from kazoo.security import ACL
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import Reply, Runtime
@@ -38,7 +40,7 @@ class OwnOperations:
         session: Session[Any],
         runtime: Runtime,
         patience_s: float,
-        acl: Any,
+        acl: Sequence[ACL],
         lock: AbstractContextManager[object],
     ) -> None:
         self.session = session

@@ -84,7 +84,7 @@ def is_whole(d: Directory, request: Brief, answer: Any) -> bool:
     return not stat.ephemeralOwner and d.is_native and d.certainty == CERTAIN and d.path != "/"
 
 
-def rest_of(context: Context, request: Brief, d: Directory, answer: Any) -> Operation[Any]:
+def rest_of(context: Context, request: Brief, d: Directory, answer: Any) -> Operation[object]:
     """What an operation takes beside its first request. If that has found the znode it may have left a watch.
 
     :param answer: to it; NoNodeError too.
@@ -96,12 +96,12 @@ def rest_of(context: Context, request: Brief, d: Directory, answer: Any) -> Oper
     return complete(context, known, request, answer)
 
 
-def beginning(context: Context, request: Brief) -> Operation[Any]:
+def beginning(context: Context, request: Brief) -> Operation[object]:
     """Run a get or set that has sent nothing yet."""
     return set_data(context, request) if isinstance(request, SetData) else read(context, request)
 
 
-def set_data(context: Context, request: SetData) -> Operation[Any]:
+def set_data(context: Context, request: SetData) -> Operation[object]:
     answers, d = yield from at(context, request)
     return (yield from complete(context, d, request, *answers))
 
@@ -161,7 +161,7 @@ def complete(
     return answer[0], (yield from complete_stat(context, d, answer[1], beside, exists_for(request)))
 
 
-def _exists_with_watch(context: Context, request: Exists, watcher: Watch) -> Operation[Any]:
+def _exists_with_watch(context: Context, request: Exists, watcher: Watch) -> Operation[object]:
     """What is not there may come elsewhere than where it was looked for."""
     path = request.path
     watch = context.watch(node(path), watcher)

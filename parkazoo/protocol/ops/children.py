@@ -80,7 +80,7 @@ def _behind_proofs(context: Context, request: Listing) -> Operation[None]:
             yield from context.ask(request.path, place.ensemble, exists_for(request)(place.path, None))
 
 
-def _list_below_home(context: Context, request: Listing) -> Operation[Any]:
+def _list_below_home(context: Context, request: Listing) -> Operation[object]:
     """The listing of a directory that has its children below its home for ever."""
     answers, d = yield from at(context, request)
     if isinstance(answers[0], Exception):

@@ -47,7 +47,7 @@ REFUSALS = (
 )
 
 
-def create(context: Context, request: Creation) -> Operation[Any]:
+def create(context: Context, request: Creation) -> Operation[object]:
     """Create and Create2."""
     path, places = request.path, context.places
     parent, name = split(path)
@@ -153,7 +153,7 @@ def _may_pin(context: Context, d: Directory) -> bool:
     return d.is_native and context.places.guess(d.path) == NATIVE
 
 
-def _create_native(d: Directory, request: Creation, marks: Sequence[WriteRequest]) -> Operation[Any]:
+def _create_native(d: Directory, request: Creation, marks: Sequence[WriteRequest]) -> Operation[object]:
     """The answer to a create below the home of a native directory; NoNodeError if it is not, or is no more.
 
     :param marks: pin and proof, to be made first unless there is a pin.
@@ -169,7 +169,7 @@ def _create_native(d: Directory, request: Creation, marks: Sequence[WriteRequest
     return (yield from _as_answer(d, request, results[1]))
 
 
-def _as_answer(d: Directory, request: Creation, made: str) -> Operation[Any]:
+def _as_answer(d: Directory, request: Creation, made: str) -> Operation[object]:
     """What a create in a multi would have been answered alone; kazoo cannot read a Create2 there."""
     if not isinstance(request, Create2):
         return made

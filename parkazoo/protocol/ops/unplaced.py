@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kazoo.exceptions import UnimplementedError
 
 from parkazoo.kazoo_private import Auth, Reconfig
@@ -11,7 +9,7 @@ from parkazoo.protocol.context import Context
 from parkazoo.protocol.steps import Operation, Question, ask
 
 
-def ask_bootstrap(context: Context, request: Question[Any]) -> Operation[Any]:
+def ask_bootstrap(context: Context, request: Question[object]) -> Operation[object]:
     """Send a Reconfig, or a request that a program has made itself, to the bootstrap ensemble.
 
     :raises UnimplementedError: nobody knows which of several ensembles such a request is for.

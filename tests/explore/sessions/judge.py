@@ -35,7 +35,7 @@ def check_request(position: Position, session: ServerSession, request: Request, 
     """
     if is_registration(request):
         said = decode_registration(request.data)  # type: ignore[attr-defined]
-        if said["epoch"] > position.epoch:
+        if int(str(said["epoch"])) > position.epoch:
             raise Violation("a registration says an epoch that its client does not know")
         if session.losts == position.losts and said["client"] != _id_of(position, session.number):
             raise Violation("a registration is another client's")
@@ -68,7 +68,7 @@ def oldest_registered(world: World, ensemble: int) -> int:
     """The oldest epoch that any session says there."""
     nodes = world.model.nodes[ensemble]
     said = [decode_registration(znode.data) for path, znode in nodes.items() if path.startswith(f"{CLIENTS}/")]
-    return min((int(each["epoch"]) for each in said), default=world.copies[0])
+    return min((int(str(each["epoch"])) for each in said), default=world.copies[0])
 
 
 def check_past(placement: Placement, world: World, session: ServerSession, request: Request) -> None:
