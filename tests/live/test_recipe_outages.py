@@ -288,14 +288,8 @@ class OutageTest(LiveTest):
         self.check(OTHER)
 
 
-HOLD, RELEASE, TAKE, RELEASE_LOST, TAKE_OVER, TAKE_ANEW = COLUMNS = (
-    "hold",
-    "release",
-    "take",
-    "LOST: release",
-    "LOST: others take",
-    "LOST: take again",
-)
+HOLD, RELEASE, TAKE, RELEASE_LOST = COLUMNS = "hold", "release", "take", "LOST: release"
+TAKE_OVER, TAKE_ANEW = "LOST: others take", "LOST: take again"  # the page says of both what it says of TAKE
 YES, NO, WAITS, FAILS, ENDED, NOTHING = "yes", "no", "waits", "fails", "SessionExpiredError", "-"
 ONCE = ("Queue", "Counter", "deferred", "once")  # their errors say that the session has ended
 
@@ -308,13 +302,19 @@ def cell_of(outcome: Outcome) -> str:
 
 
 def read_page(title: str) -> dict[str, dict[str, str]]:
-    """The table below a heading: cells by recipe and column. A row may have several recipes."""
+    """The table below a heading: what is expected, by recipe and call. A row may have several recipes."""
     section = PAGE.read_text().split(f"## {title}\n")[1].split("\n## ")[0]
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in re.findall(r"^\|.*\|$", section, re.M)
     ]
     (_, *columns), _, *cells = rows
     assert tuple(columns) == COLUMNS, columns
-    found = [(name, dict(zip(columns, row, strict=True))) for names, *row in cells for name in names.split(", ")]
-    assert len(dict(found)) == len(found), "a recipe has two rows"
-    return dict(found)
+    found: dict[str, dict[str, str]] = {}
+    for names, *row in cells:
+        expected = dict(zip(columns, row, strict=True))
+        expected[TAKE_ANEW] = expected[TAKE]
+        expected[TAKE_OVER] = NOTHING if expected[RELEASE] == NOTHING else expected[TAKE]
+        for name in names.split(", "):
+            assert name not in found, f"{name} has two rows"
+            found[name] = expected
+    return found
