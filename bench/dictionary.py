@@ -1,8 +1,8 @@
 """DistributedDict: a fixed number of entries written by some clients, and what its goals ask for.
 
-The tables are those of Zatt's report, on ZooKeeper. Each client is one of some processes' and writes its share of
-the entries, one after the other. Its policy is Always(): nobody reads meanwhile, as there, where a write leaves
-the copies alone. The goals are measured with Watch(), the default.
+Zatt's report has a table of the same columns; numbers of servers, clients and entries, and sizes, differ
+(bench/published.py). Each client is one of some processes' and writes its share of the entries, one after the
+other. Its policy is Always(): nobody reads meanwhile. The goals are measured with Watch(), the default.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from rich.table import Table
 from bench import ROOT, WIDTH
 from bench.documents import as_text, results_file
 from bench.machine import describe_machine, describe_versions
+from bench.published import ZATT_ON_A_LAPTOP, ZATT_SAYS
 from parkazoo import ParKazooClient
 from parkazoo.local import LocalCluster, LocalClusterError
 from parkazoo.structures.policies import Always
@@ -37,7 +38,7 @@ SERVERS = (2, 3)
 START_TIMEOUT_S, EVENT_TIMEOUT_S = 60.0, 60.0
 SYNC, UPDATED, READS, CHANGES, ROUNDS = 2000, 10_000, 200_000, 300, 3
 VALUE = b"0123456789"
-THEIRS = "Zatt: 100 /s by one client, 200 /s at most on one machine, the most with 64 clients"
+THEIRS = f"Zatt: {ZATT_SAYS}; {ZATT_ON_A_LAPTOP}"
 
 
 class Shape(NamedTuple):

@@ -14,7 +14,7 @@ from bench.report.text import NOTHING, rate, rate_of, ratio
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import LARGE, RATE_BYTES_S, READ_SHARES, Evaluation
 from bench.scenarios.repetitions import times_of
-from bench.scenarios.thesis_figures import TIMES
+from bench.scenarios.thesis_figures import TIMES, UNLIKE
 
 Runs = Sequence[Mapping[str, Any]]
 
@@ -241,7 +241,7 @@ def _plot(ratios: Mapping[str, Mapping[tuple[str, str], float]], base: tuple[str
     return Plot(
         NAME,
         f"Requests/s on each shape, as a multiple of those of {base[0]} on {base[1]}; "
-        "crosses are the thesis' own, and lines the ranges of repetitions",
+        f"crosses are the thesis' own ({UNLIKE}), and lines the ranges of repetitions",
         figure,
     )
 

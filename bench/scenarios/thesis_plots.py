@@ -21,13 +21,13 @@ def make_times_plot(times: Mapping[str, Mapping[str, float]]) -> Plot:
     return Plot(
         f"{SCENARIO}-times",
         "Requests/s of ParKazooClient on three ensembles as a multiple of kazoo's on one, bandwidth of the "
-        "servers limited; crosses are the thesis' own",
+        "servers limited; crosses are the thesis' own, of its best with unlike numbers of client hosts",
         figure,
     )
 
 
 def make_trace_plot(runs: Runs, is_limited: bool) -> Plot:
-    """The counterpart of the thesis' figures 6.1 to 6.4."""
+    """The counterpart of the thesis' figures 6.3 and 6.4; 6.1 and 6.2 are of one thread."""
     figure, panels = make_panels(2, 6.4, rows=2)
     for row, load in enumerate(READ_SHARES):
         answered, medians = {}, {}
@@ -49,7 +49,7 @@ def make_trace_plot(runs: Runs, is_limited: bool) -> Plot:
     return Plot(
         f"{SCENARIO}-over-time-{'limited' if is_limited else 'unlimited'}",
         f"Requests/s and their latency over time, of the best of each sweep, bandwidth of the servers {how} (as "
-        "the thesis' figures 6.1 to 6.4, whose points are not known here)",
+        "the thesis' figures 6.3 and 6.4, whose points its text does not give)",
         figure,
     )
 

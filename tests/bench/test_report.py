@@ -24,7 +24,7 @@ from bench.report.charts import draw_bars, draw_lines, make_panels
 from bench.report.page import make_page
 from bench.report.section import Answer, Section, Table
 from bench.report.terminal import print_section
-from bench.scenarios import elections, reported, thesis_figures
+from bench.scenarios import elections, reported
 from bench.scenarios.catalogue import SCENARIOS
 from bench.scenarios.repetitions import FOLDED
 from bench.scenarios.results import ReportError, describe_setting, draw, make_report, read_documents, show
@@ -228,16 +228,12 @@ class TestReported(unittest.TestCase):
             for item in items:
                 self.assertTrue(item.ours.startswith(known), item.ours)
 
-    def test_the_thesis_figures_are_what_they_are_said_to_be(self) -> None:
-        """Its ratios follow from its rates."""
-        known = thesis_figures.KNOWN
-        for each in known:
-            if each.three and each.one:
-                self.assertAlmostEqual(each.three / each.one, each.times, delta=0.005)
-        best = {each.load: each.times for each in known if each.of == "the best of all" and each.source != "text"}
-        self.assertEqual(thesis_figures.TIMES, best)
-        of_a_process = {each.load: each.times for each in known if each.of == "one process"}
-        self.assertEqual(thesis_figures.TIMES_OF_A_PROCESS, of_a_process)
+    def test_what_a_report_says_of_itself(self) -> None:
+        """Each has authors and a title, and no item is without a word of theirs."""
+        self.assertEqual(len(reported.REPORTS), 5)
+        for items in reported.REPORTS.values():
+            for item in items:
+                self.assertTrue(item.what and item.theirs, item)
 
 
 class TestMistakes(unittest.TestCase):

@@ -16,6 +16,7 @@ BASE = (
     "bench.documents",
     "bench.lab",
     "bench.machine",
+    "bench.published",
     "bench.replica",
     "bench.statistics",
 )
@@ -26,6 +27,7 @@ LAYERS = {
     "bench.documents": (),
     "bench.lab": (),
     "bench.machine": (),
+    "bench.published": (),
     "bench.replica": (),
     "bench.statistics": (),
     "bench.client": BASE,
