@@ -56,7 +56,7 @@ X, Y, GONE, HELD = (
     for name in ("x", "y", "gone", "held")
 )
 LANE = Place(CHILDREN, "/lane")
-USER, MAKER, STRANGER, NEW, WRONG = "has used it", "has made it", "knows nothing", "has no session", "wrong guess"
+USER, MAKER, STRANGER, NEW, WRONG = "has used it", "has made it", "knows nothing", "no session", "wrong guess"
 
 DATA = "The home has data, ACL, versions and the right to delete."
 COUNT = "The stat counts the children."
@@ -314,7 +314,8 @@ def cell(of: str, row: Row, away: int) -> str:
         assert all(clients), "plain maps differ"
         of_all = [each for each in grown if each != NEW]
         who = "" if clients == grown else ", session" if clients == of_all else f", {', '.join(clients)}"
-        told.append(f"{outcome} (grown{who})")
+        when = outcome.removesuffix(f": {usual}")  # the first word says it, if the answer is the usual one
+        told.append(f"{when} ({WRONG if clients == [WRONG] else f'grown{who}'})")
     return "; ".join(told)
 
 
