@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
 from threading import get_ident
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import WeakSet
 
 from kazoo.exceptions import (
@@ -35,6 +35,7 @@ from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
 from parkazoo.structures.deferred import DefersWrites
 from parkazoo.structures.distributed_dict import Sharing
+from parkazoo.types.handlers import Event, Log
 from parkazoo.version import __version__
 from parkazoo.wire import loop as loops
 from parkazoo.wire.farewell import say_farewell
@@ -72,7 +73,7 @@ class ParKazooClient(DefersWrites, Sharing):
     _session: Session[Member] | None = None
     _fork_error: ForkError | None = None  # in a child process
     _since: tuple[int, str] = 0, ""  # the client's id, and when its session began
-    _workers: tuple[Any, ...] = ()  # the handler's, which call watches and completion callbacks
+    _workers: tuple[object, ...] = ()  # the handler's, which call watches and completion callbacks
 
     def __repr__(self) -> str:
         """Shows hosts, state and, if the client has a map, the connected ensembles. Sends nothing."""
@@ -182,7 +183,7 @@ class ParKazooClient(DefersWrites, Sharing):
             raise answer.value
         return answer.value is None
 
-    def start_async(self) -> Any:
+    def start_async(self) -> Event:
         """Begins to connect, and queues operations from now on.
 
         If the cluster map cannot be used, the client becomes CLOSED, logs why, and every operation raises that
@@ -199,7 +200,7 @@ class ParKazooClient(DefersWrites, Sharing):
             live = self._start()
         return live  # noqa: RET504 - from within, a signal handler's exception could keep the lock
 
-    def _start(self) -> Any:
+    def _start(self) -> Event:
         if self._session is not None and not self._session.is_leaving:
             return self._live
         if self.use_ssl:
@@ -417,7 +418,7 @@ class ParKazooClient(DefersWrites, Sharing):
             **tls_options(self),
         )
 
-    def logger_for(self, name: str) -> Any:
+    def logger_for(self, name: str) -> Log:
         """Returns the log of an ensemble's connection; the client's own until its ensemble is known."""
         is_known = name != FIRST and hasattr(self.logger, "getChild")
         return self.logger.getChild(name) if is_known else self.logger

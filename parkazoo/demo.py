@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
@@ -322,7 +322,7 @@ def connected(hosts: str) -> Iterator[ParKazooClient]:
 
 
 @contextmanager
-def progress(console: Console) -> Iterator[Callable[[str], Any]]:
+def progress(console: Console) -> Iterator[Callable[[str], None]]:
     """A function that says what is going on: in one changing line on a terminal, else in lines on stderr."""
     console = console if console.is_terminal else Console(stderr=True, soft_wrap=True)
     if not console.is_terminal:

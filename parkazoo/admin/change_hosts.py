@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from parkazoo.admin.clients import TIMEOUT_S, Auth, connect_to, connect_to_all, unreachable
+from parkazoo.admin.clients import TIMEOUT_S, Auth, Options, connect_to, connect_to_all, unreachable
 from parkazoo.admin.identity import is_identity, verify_distinct
 from parkazoo.admin.membership import strangers
 from parkazoo.admin.publish import change_map, verify_identity
@@ -83,7 +83,7 @@ def _losses(known: ClusterMap, wanted: ClusterMap) -> Iterator[str]:
 def _tell_changes(
     known: ClusterMap,
     wanted: ClusterMap,
-    options: Mapping[str, Any],
+    options: Options,
     timeout_s: float,
     tell: Callable[[str], None],
 ) -> None:
@@ -102,7 +102,7 @@ def _tell_changes(
 
 
 def _verify_servers(
-    known: ClusterMap, name: str, hosts: str, options: Mapping[str, Any], timeout_s: float, dry_run: bool
+    known: ClusterMap, name: str, hosts: str, options: Options, timeout_s: float, dry_run: bool
 ) -> None:
     """Each of `hosts` answers, and is in one ensemble with the others and with those that the map names now.
 

@@ -29,10 +29,13 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.security import ACL
 
 from parkazoo.admin.words import ask_server, closes_at_once, takes_request
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
+from parkazoo.types import TransactionRequest
+from parkazoo.types.handlers import Event
 from parkazoo.wire.log import DiscreetLog
 from parkazoo.wire.sasl import verify_sasl
 from parkazoo.wire.tls import make_context
@@ -46,6 +49,7 @@ REFUSED = "the servers refuse the identity"
 FULL = "closes connections as they come: more than its maxClientCnxns or maxCnxns (with TLS also: no quorum)"
 ADMITS = "admits only clients that authenticate, by SASL or as its settings say: docs/operations/security.md"
 Auth = Sequence[tuple[str, str]]
+S = TypeVar("S")
 T = TypeVar("T")
 log = logging.getLogger(__package__)
 log.addHandler(logging.NullHandler())  # a refused connection is an error, not a line on stderr
@@ -57,6 +61,9 @@ class UnreadableError(ClusterMapError):
 
 class NoRightError(UnreadableError):
     """The identity may not use a znode."""
+
+
+Options = Mapping[str, Any]  # of a client; they are only passed on
 
 
 class LostError(UnreadableError):
@@ -72,7 +79,7 @@ class AdminClient:
     """
 
     def __init__(
-        self, name: str, hosts: str, options: Mapping[str, Any], timeout_s: float, *, gives_up: bool = False
+        self, name: str, hosts: str, options: Options, timeout_s: float, *, gives_up: bool = False
     ) -> None:
         self.name = name
         self.hosts = hosts
@@ -85,7 +92,7 @@ class AdminClient:
     def __str__(self) -> str:
         return f"ensemble {self.name} ({self.hosts})" if self.name != self.hosts else f"server {self.hosts}"
 
-    def start(self) -> Any:
+    def start(self) -> Event:
         if self.zk.use_ssl:
             make_context(self.zk)  # only to see that it can be made
         if self.zk._connection.sasl_options is not None:
@@ -111,7 +118,7 @@ class AdminClient:
         context = make_context(self.zk) if self.zk.use_ssl else None
         return takes_request(size, server, min(TCP_TIMEOUT_S, self.timeout_s), context)
 
-    def call(self, method: str, path: str, *arguments: Any) -> Any:
+    def call(self, method: str, path: str, *arguments: object) -> Any:
         """What kazoo's `method` answers; NoNodeError, NodeExistsError and BadVersionError as they come."""
 
         def ask() -> Any:
@@ -193,7 +200,7 @@ class AdminClient:
             return []
         return children
 
-    def make(self, path: str, data: bytes, acl: Any) -> bool:
+    def make(self, path: str, data: bytes, acl: Sequence[ACL]) -> bool:
         """Create `path`; whether it was not there before."""
         try:
             self.call("create", path, data, acl)
@@ -209,7 +216,7 @@ class AdminClient:
             return False
         return True
 
-    def commit(self, path: str, transaction: Any) -> bool:
+    def commit(self, path: str, transaction: TransactionRequest) -> bool:
         """Whether the transaction, which is about `path`, was carried out."""
         results = self.wait(path, transaction.commit_async())
         if any(isinstance(each, NoAuthError) for each in results):
@@ -222,7 +229,7 @@ class AdminClient:
 @contextmanager
 def connect_to(
     hosts_by_name: Mapping[str, str],
-    options: Mapping[str, Any],
+    options: Options,
     timeout_s: float,
     soon_s: float | None = None,
     *,
@@ -271,7 +278,7 @@ Failures = Mapping[str, tuple[str, str]]  # by address: the ensemble's name, and
 
 @contextmanager
 def connect_to_each_server(
-    clients: Mapping[str, AdminClient], options: Mapping[str, Any], timeout_s: float
+    clients: Mapping[str, AdminClient], options: Options, timeout_s: float
 ) -> Iterator[tuple[Servers, Failures]]:
     """A client for each server alone."""
     hosts = {name: client.hosts for name, client in clients.items()}
@@ -307,7 +314,7 @@ class Connections(NamedTuple):
 @contextmanager
 def connect_to_all(
     ensembles: Mapping[str, str],
-    options: Mapping[str, Any],
+    options: Options,
     timeout_s: float,
     *,
     has_ensembles: bool = True,
@@ -344,7 +351,7 @@ def connect_to_all(
         )
 
 
-def for_each(items: Sequence[Any], function: Callable[[Any], T]) -> list[T]:
+def for_each(items: Sequence[S], function: Callable[[S], T]) -> list[T]:
     """Call `function` for all of them in parallel."""
     if not items:
         return []

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
-from parkazoo.admin.clients import AdminClient, UnreadableError, connect_to
+from parkazoo.admin.clients import AdminClient, Options, UnreadableError, connect_to
 from parkazoo.admin.identity import is_identity
 from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts
 from parkazoo.protocol.placement import ENSEMBLE
@@ -16,7 +14,7 @@ LIMIT_S = 3.0
 
 
 def verify_not_copied(
-    cluster_map: ClusterMap, client: AdminClient, record: bytes, options: Mapping[str, Any], timeout_s: float
+    cluster_map: ClusterMap, client: AdminClient, record: bytes, options: Options, timeout_s: float
 ) -> None:
     """Ask the servers that the map names whether they know a client's session; nothing is written.
 

@@ -6,8 +6,10 @@ was read, so that no copy goes back, however slow a command is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kazoo.security import ACL
 
 from parkazoo.admin.clients import AdminClient
 from parkazoo.admin.contents import parse_map
@@ -64,7 +66,7 @@ def update_copies(clients: Mapping[str, AdminClient], bootstrap: str) -> Primary
     return primary
 
 
-def _update(client: AdminClient, bootstrap: AdminClient, primary: Primary, acl: Any) -> None:
+def _update(client: AdminClient, bootstrap: AdminClient, primary: Primary, acl: Sequence[ACL]) -> None:
     while True:
         found = client.read_with_version(MAP)
         copy = judge_copy(found and found[0], primary.map)

@@ -99,5 +99,5 @@ class Report:
         }
 
 
-def _tally_to_json(tally: Tally) -> dict[str, Any]:
+def _tally_to_json(tally: Tally) -> dict[str, object]:
     return {"found": tally.found, "repaired": tally.repaired, "first": [each._asdict() for each in tally.paths]}

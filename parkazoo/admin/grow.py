@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from parkazoo.admin.arguments import arguments_alone
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unreachable
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, Options, connect_to, unreachable
 from parkazoo.admin.contents import DELETE_ALL, Contents
 from parkazoo.admin.identity import is_identity, verify_distinct
 from parkazoo.admin.make import make_identity, make_structure
-from parkazoo.admin.publish import Options, change_map, verify_size
+from parkazoo.admin.publish import change_map, verify_size
 from parkazoo.admin.read import read_map
 from parkazoo.admin.rise import OnWait, Rise, Tell, is_changed
 from parkazoo.admin.strays import SHOWN
@@ -290,5 +290,5 @@ def _verify_without_directories(before: ClusterMap, options: Options, timeout_s:
                 )
 
 
-def _listed(names: Mapping[str, Any]) -> str:
+def _listed(names: Mapping[str, object]) -> str:
     return ", ".join(names)

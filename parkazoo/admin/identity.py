@@ -6,12 +6,11 @@ import json
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from kazoo.exceptions import NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from parkazoo.admin.clients import AdminClient, connect_to_each_server
+from parkazoo.admin.clients import AdminClient, Options, connect_to_each_server
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts
 from parkazoo.protocol.placement import PROBE, ROOT, join
@@ -34,7 +33,7 @@ def cluster_of(record: bytes) -> str:
     return ""
 
 
-def verify_distinct(clients: Mapping[str, AdminClient], options: Mapping[str, Any], timeout_s: float) -> None:
+def verify_distinct(clients: Mapping[str, AdminClient], options: Options, timeout_s: float) -> None:
     """Each name is an ensemble of its own, and all its servers are in it.
 
     Host names prove nothing, nor do the servers' own lists of members, in which each may call itself 0.0.0.0.

@@ -6,10 +6,10 @@ time, or after a crash, agree on one. A transaction turns it into the map; the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from parkazoo.admin.agreement import agree_on_map, agree_with_copies, plan_map, same_map
 from parkazoo.admin.arguments import arguments_alone
@@ -111,7 +111,9 @@ def _plan(
     return wanted
 
 
-def _write(clients: Mapping[str, AdminClient], cluster_map: ClusterMap, is_made: bool, acl: Any) -> ClusterMap:
+def _write(
+    clients: Mapping[str, AdminClient], cluster_map: ClusterMap, is_made: bool, acl: Sequence[ACL]
+) -> ClusterMap:
     """Make the map, unless it is made, and what is missing on each ensemble."""
     bootstrap = clients[cluster_map.bootstrap]
     if not is_made:
@@ -124,7 +126,7 @@ def _write(clients: Mapping[str, AdminClient], cluster_map: ClusterMap, is_made:
     return update_copies(clients, cluster_map.bootstrap).map
 
 
-def _write_draft(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> ClusterMap:
+def _write_draft(client: AdminClient, cluster_map: ClusterMap, acl: Sequence[ACL]) -> ClusterMap:
     """The draft: this map, or that of another client that was faster, if it is the same but for its id."""
     _make_root(client, acl)
     transaction = client.zk.transaction()
@@ -139,13 +141,13 @@ def _write_draft(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> Clus
     raise ClusterMapError(f"{DRAFT} on {client} comes and goes: let one `parkazoo map init` run at a time")
 
 
-def _make_root(client: AdminClient, acl: Any) -> None:
+def _make_root(client: AdminClient, acl: Sequence[ACL]) -> None:
     if not client.make(ROOT, b"", acl):
         is_open = client.call("get_acls", ROOT)[0] == OPEN_ACL_UNSAFE
         verify_form(str(client), is_open, closed=acl != OPEN_ACL_UNSAFE)
 
 
-def make_structure(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> None:
+def make_structure(client: AdminClient, cluster_map: ClusterMap, acl: Sequence[ACL]) -> None:
     _make_root(client, acl)
     client.make(CLIENTS, b"", acl)
     if not has_mirrors(cluster_map, client.name):
@@ -160,7 +162,7 @@ def make_structure(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> No
             client.commit(FENCES, transaction)  # it fails if another client makes them too: look again
 
 
-def make_identity(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> None:
+def make_identity(client: AdminClient, cluster_map: ClusterMap, acl: Sequence[ACL]) -> None:
     if client.make(ENSEMBLE, encode_identity(cluster_map, client.name), acl):
         return
     found = client.read(ENSEMBLE) or b""
@@ -170,7 +172,7 @@ def make_identity(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> Non
         )
 
 
-def _publish(client: AdminClient, cluster_map: ClusterMap, acl: Any) -> None:
+def _publish(client: AdminClient, cluster_map: ClusterMap, acl: Sequence[ACL]) -> None:
     transaction = client.zk.transaction()
     transaction.delete(DRAFT)
     transaction.create(MAP, cluster_map.to_json(), acl)

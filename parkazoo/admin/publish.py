@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
 
-from parkazoo.admin.clients import AdminClient, connect_to, try_each, unreachable
+from parkazoo.admin.clients import AdminClient, Options, connect_to, try_each, unreachable
 from parkazoo.admin.copies import read_primary, update_copies
 from parkazoo.admin.identity import is_identity
 from parkazoo.errors import ClusterMapError
@@ -15,7 +14,6 @@ from parkazoo.protocol.placement import ENSEMBLE, MAP
 
 # Of the map. Servers end the connection of who sends more than jute.maxbuffer, mostly 1 MiB.
 MOST_BYTES = 1_000_000
-Options = Mapping[str, Any]
 Change = Callable[[ClusterMap], ClusterMap]
 
 

@@ -12,6 +12,7 @@ from parkazoo.admin.clients import (
     AdminClient,
     Auth,
     Connections,
+    Options,
     connect_to,
     connect_to_all,
     for_each,
@@ -63,7 +64,7 @@ def read_map(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **cli
 def _verify_not_copied(
     clients: Mapping[str, AdminClient],
     found: Mapping[str, tuple[ClusterMap | None, bytes | None]],
-    options: Mapping[str, Any],
+    options: Options,
     timeout_s: float,
     server: str,
 ) -> None:
@@ -87,7 +88,7 @@ def _read(client: AdminClient) -> tuple[ClusterMap | None, bytes | None]:
     return found, record
 
 
-def find_away(cluster_map: ClusterMap, options: Mapping[str, Any], timeout_s: float) -> dict[str, str]:
+def find_away(cluster_map: ClusterMap, options: Options, timeout_s: float) -> dict[str, str]:
     """The ensembles that cannot be reached, or do not let this client read, and why."""
     with connect_to(cluster_map.ensembles, options, timeout_s, gives_up=True) as (clients, absent):
         _, unreadable = try_each(clients, lambda client: client.read(MAP))
@@ -97,7 +98,7 @@ def find_away(cluster_map: ClusterMap, options: Mapping[str, Any], timeout_s: fl
 
 @contextmanager
 def connect_by_newest(
-    cluster_map: ClusterMap, options: Mapping[str, Any], timeout_s: float
+    cluster_map: ClusterMap, options: Options, timeout_s: float
 ) -> Iterator[tuple[ClusterMap, Connections]]:
     """The newest map that an ensemble of `cluster_map` holds, and connections to the ensembles that it names.
 

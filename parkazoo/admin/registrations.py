@@ -19,7 +19,7 @@ from parkazoo.protocol.registration import CLIENT, decode_registration, parse_se
 from parkazoo.version import __version__
 
 AT_ONCE = 256  # requests without an answer
-Registrations = list[tuple[str, Mapping[str, Any]]]  # each session, and what it says
+Registrations = list[tuple[str, Mapping[str, object]]]  # each session, and what it says
 
 
 class RegisteredClient(NamedTuple):
@@ -35,11 +35,11 @@ class RegisteredClient(NamedTuple):
     """
 
     client: str | None
-    host: Any
-    pid: Any
-    version: Any
-    map: Any
-    since: Any
+    host: int | str | None
+    pid: int | str | None
+    version: int | str | None
+    map: int | str | None
+    since: int | str | None
     sessions: Mapping[str, str]
 
 
@@ -81,7 +81,7 @@ def read_registrations(clients: Mapping[str, AdminClient]) -> tuple[list[Registe
 
 def by_client(registrations: Mapping[str, Registrations]) -> list[RegisteredClient]:
     """:param registrations: by ensemble."""
-    found: dict[Any, dict[str, tuple[str, Mapping[str, Any]]]] = defaultdict(dict)
+    found: dict[object, dict[str, tuple[str, Mapping[str, object]]]] = defaultdict(dict)
     for name, sessions in registrations.items():
         for session, said in sessions:
             is_whole = parse_session(said.get(CLIENT)) is not None
@@ -114,7 +114,7 @@ def _answers(client: AdminClient, asked: Iterable[tuple[str, Any]]) -> Iterable[
         yield name, data
 
 
-def _describe(key: Any, sessions: Mapping[str, tuple[str, Mapping[str, Any]]]) -> RegisteredClient:
+def _describe(key: object, sessions: Mapping[str, tuple[str, Mapping[str, object]]]) -> RegisteredClient:
     said = next(iter(sessions.values()))[1]
     about = partial(_one_word, said)
     return RegisteredClient(
@@ -137,7 +137,7 @@ def describe_client(client: RegisteredClient) -> str:
     return f"{who} on {client.host}, pid {client.pid}{version}, since {client.since}: on {sessions} it {says}"
 
 
-def _one_word(said: Mapping[str, Any], key: str) -> Any:
+def _one_word(said: Mapping[str, object], key: str) -> int | str | None:
     """What a registration says, unless it is nothing to print: any client may write there."""
     found = said.get(key)
     return found if isinstance(found, int) or (isinstance(found, str) and found.isprintable()) else None

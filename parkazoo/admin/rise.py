@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
-from parkazoo.admin.clients import AdminClient, connect_to, for_each, unreachable
+from parkazoo.admin.clients import AdminClient, Options, connect_to, for_each, unreachable
 from parkazoo.admin.membership import read_config
-from parkazoo.admin.publish import Change, Options, change_map, verify_size
+from parkazoo.admin.publish import Change, change_map, verify_size
 from parkazoo.admin.registrations import (
     RegisteredClient,
     Registrations,
@@ -292,12 +292,12 @@ def _behind(sessions: Registrations, epoch: int) -> Registrations:
     return [(session, said) for session, said in sessions if not _says(said, epoch)]
 
 
-def _says(said: Mapping[str, Any], epoch: int) -> bool:
+def _says(said: Mapping[str, object], epoch: int) -> bool:
     found = said.get("epoch")
     return _is_number(found) and found >= epoch
 
 
-def _is_number(found: Any) -> TypeGuard[int]:
+def _is_number(found: object) -> TypeGuard[int]:
     return isinstance(found, int)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from parkazoo.admin.check import MapProblem, behind, find_wrong
-from parkazoo.admin.clients import TIMEOUT_S, Auth, Connections
+from parkazoo.admin.clients import TIMEOUT_S, Auth, Connections, Options
 from parkazoo.admin.read import connect_by_newest, read_map
 from parkazoo.admin.registrations import RegisteredClient, read_registrations
 from parkazoo.admin.server_status import ServerStatus, ask_servers
@@ -82,9 +82,7 @@ def _read_clients(cluster_map: ClusterMap, connections: Connections) -> Sequence
         time.sleep(FOLLOW_POLL_S)
 
 
-def _look_out(
-    cluster_map: ClusterMap, connections: Connections, options: Mapping[str, Any], timeout_s: float
-) -> Strangers:
+def _look_out(cluster_map: ClusterMap, connections: Connections, options: Options, timeout_s: float) -> Strangers:
     """Sessions that are not registered; where they could do harm, only those that stay."""
     servers = {server: name for server, (name, _) in connections.servers.items()}
     own = [client for _, client in connections.servers.values()]

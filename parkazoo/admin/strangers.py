@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from parkazoo.admin.clients import AdminClient, for_each, try_each
+from parkazoo.admin.clients import AdminClient, Options, for_each, try_each
 from parkazoo.admin.strays import SHOWN
 from parkazoo.protocol.placement import CLIENTS
 from parkazoo.protocol.registration import format_session
@@ -55,7 +55,7 @@ class Lookout:
         self,
         clients: Mapping[str, AdminClient],
         servers: Mapping[str, str],
-        options: Mapping[str, Any],
+        options: Options,
         timeout_s: float,
         own: Iterable[AdminClient] = (),
     ) -> None:

@@ -116,15 +116,15 @@ class _Task:
 
     def __init__(
         self,
-        begin: Callable[[], Operation[Any]],
+        begin: Callable[[], Operation[object]],
         then: Callable[[Any], None],
-        answers: queue.SimpleQueue[tuple[_Task, Any]],
+        answers: queue.SimpleQueue[tuple[_Task, object]],
     ) -> None:
         self.begin = begin
         self.then = then
         self._answers = answers
 
-    def set(self, value: Any = None) -> None:
+    def set(self, value: object = None) -> None:
         self._answers.put((self, value))
 
     def set_exception(self, exception: Exception) -> None:
@@ -156,7 +156,7 @@ class _Walk:
         self._timeout_s = timeout_s
         self._grace_s = grace_s
         self._progress = progress
-        self._answers: queue.SimpleQueue[tuple[_Task, Any]] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[_Task, object]] = queue.SimpleQueue()
         self._away = [at for at, name in enumerate(self._context.names) if name in report.absent]
         self._stack: list[Unvisited] = []
         self._held = 0  # names in the stack
@@ -176,14 +176,14 @@ class _Walk:
                 return
             self._wait()
 
-    def _start(self, begin: Callable[[], Operation[Any]], then: Callable[[Any], None]) -> None:
+    def _start(self, begin: Callable[[], Operation[object]], then: Callable[[Any], None]) -> None:
         if not self._under_way:
             self._heard_at = time.monotonic()
         self._under_way += 1
         in_form = partial(self._in_form, begin)
         self._driver.run(in_form(), _Task(in_form, then, self._answers))
 
-    def _in_form(self, begin: Callable[[], Operation[Any]]) -> Operation[Any]:
+    def _in_form(self, begin: Callable[[], Operation[object]]) -> Operation[object]:
         """By the form of the map with which the walk began: the client keeps it until this has ended."""
         if self._session.is_changing or self._driver.context is not self._context:
             raise ClusterMapError(

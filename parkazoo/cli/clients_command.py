@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.box import SIMPLE
@@ -97,5 +97,5 @@ def _strangers(unregistered: Strangers) -> Iterator[str]:
     )
 
 
-def _cell(value: Any) -> Text:
+def _cell(value: object) -> Text:
     return Text("?" if value is None else str(value))

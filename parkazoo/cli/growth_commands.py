@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -206,7 +206,7 @@ def epochs(
         raise typer.Exit(1)
 
 
-def _document(found: MapSpread) -> dict[str, Any]:
+def _document(found: MapSpread) -> dict[str, object]:
     """:returns: for each copy its number, or None, and what is to be said of it."""
     copies = {
         name: {"map": copy.map and copy.map.epoch, "is_wrong": copy.is_wrong, "about": copy.about}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 import typer
 
@@ -12,11 +11,11 @@ from parkazoo.protocol.cluster_map import HASH, ClusterMap
 from parkazoo.protocol.placement import Place
 
 
-def print_json(document: Mapping[str, Any]) -> None:
+def print_json(document: Mapping[str, object]) -> None:
     typer.echo(json.dumps(document, indent=2))
 
 
-def map_document(cluster_map: ClusterMap) -> dict[str, Any]:
+def map_document(cluster_map: ClusterMap) -> dict[str, object]:
     """The map, with its number as ``map``: in what commands print, an epoch has weights and rules."""
     return {
         "cluster": cluster_map.cluster,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,11 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import read_map
+from parkazoo.cli.options import ConnectionOptions
 from parkazoo.protocol.cluster_map import HASH, ClusterMap
 from parkazoo.protocol.epochs import Epoch, Form
 
 
-def read(hosts: str, connection: dict[str, Any]) -> ClusterMap:
+def read(hosts: str, connection: ConnectionOptions) -> ClusterMap:
     with Console().status("reading the cluster map"):
         return read_map(hosts, **connection)
 

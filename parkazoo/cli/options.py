@@ -97,9 +97,12 @@ def normalised(path: str, chroot: str = "") -> str:
     return znode
 
 
+ConnectionOptions = dict[str, Any]  # the arguments that admin's functions have in common
+
+
 def connection_options(
     auth: Iterable[str] | None, timeout: float, ca: Path | None, cert: Path | None, key: Path | None
-) -> dict[str, Any]:
+) -> ConnectionOptions:
     """The arguments that admin's functions have in common."""
     identities = [each.partition(":") for each in auth or ()]
     if not all(scheme and credential for scheme, _, credential in identities):

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.box import SIMPLE
@@ -18,7 +18,18 @@ from rich.text import Text
 from parkazoo.admin import TIMEOUT_S, ClusterStatus, count_strangers, read_status
 from parkazoo.cli.findings_table import findings_table, is_wrong
 from parkazoo.cli.json_documents import print_json
-from parkazoo.cli.options import Auth, Ca, Cert, Hosts, Json, Key, Timeout, connection_options, split_hosts
+from parkazoo.cli.options import (
+    Auth,
+    Ca,
+    Cert,
+    ConnectionOptions,
+    Hosts,
+    Json,
+    Key,
+    Timeout,
+    connection_options,
+    split_hosts,
+)
 from parkazoo.errors import ClusterMapError
 
 
@@ -58,7 +69,7 @@ def status(
         raise typer.Exit(1)
 
 
-def _watch(console: Console, seconds: float, servers: str, options: dict[str, Any]) -> None:
+def _watch(console: Console, seconds: float, servers: str, options: ConnectionOptions) -> None:
     screen: RenderableType
     console.print("asking every server ...")
     while True:
@@ -130,6 +141,6 @@ def _strangers(found: ClusterStatus) -> list[Text]:
     return [Text(line) for line in lines]
 
 
-def _counted(values: Iterable[Any]) -> str:
+def _counted(values: Iterable[object]) -> str:
     counts = Counter("unknown" if value is None else str(value) for value in values)
     return ", ".join(f"{value} ({count})" for value, count in counts.most_common())

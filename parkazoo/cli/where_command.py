@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -16,6 +16,7 @@ from parkazoo.cli.options import (
     Auth,
     Ca,
     Cert,
+    ConnectionOptions,
     Hosts,
     Json,
     Key,
@@ -71,7 +72,7 @@ def where(
         found.print(Console())
 
 
-def _by_pins(cluster_map: ClusterMap, znode: str, connection: dict[str, Any]) -> _Explained:
+def _by_pins(cluster_map: ClusterMap, znode: str, connection: ConnectionOptions) -> _Explained:
     """In form grown the pins decide, not the path."""
     with Console().status("reading the pins"):
         found = find_whereabouts(cluster_map, znode, **connection)
@@ -101,7 +102,7 @@ class _Explained(NamedTuple):
             places |= {"pin": Place(d.home.ensemble, d.pin), "fence": Place(d.mirror.ensemble, d.fence)}
         return places
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         places = {what: place_document(self.cluster_map, place) for what, place in self.places().items()}
         about = {"path": self.d.path, "is_native": self.d.is_native, "pin": None, "fence": None}
         return {**about, **places, "kind": self.kind, "why": self.lines}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
@@ -13,6 +13,7 @@ from parkazoo.compat.calls import KazooCalls
 from parkazoo.compat.creation import ensure_path, prefixed
 from parkazoo.compat.internals import (
     JointConnection,
+    Place,
     Watchers,
     WatcherSet,
     child_places,
@@ -20,8 +21,11 @@ from parkazoo.compat.internals import (
     watched_paths,
 )
 from parkazoo.compat.listeners import Listeners
+from parkazoo.engine.ports import RequestPort
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.order import children, node
 from parkazoo.protocol.placement import split
+from parkazoo.protocol.steps import PathRequest
 from parkazoo.recipe.barrier import Barrier, DoubleBarrier
 from parkazoo.recipe.buckets import Spread as _Spread
 from parkazoo.recipe.counter import Counter
@@ -35,6 +39,7 @@ from parkazoo.recipe.watchers import ChildrenWatch, DataWatch
 from parkazoo.types import ACLs, KazooRetry, handlers
 from parkazoo.types.client import Listener
 from parkazoo.types.handlers import Log
+from parkazoo.types.znodes import AsyncResult, Watch
 from parkazoo.wire.handler import ThreadingHandler
 from parkazoo.wire.member import Member
 from parkazoo.wire.runtime import LoopRuntime
@@ -48,9 +53,10 @@ else:
     else:
         Unpack = type
 
+Find = Callable[[Context, Sequence[RequestPort], str], list[Place]]
 P = ParamSpec("P")
 T = TypeVar("T")
-RECIPES: tuple[Any, ...] = (
+RECIPES: tuple[type, ...] = (
     Barrier,
     ChildrenWatch,
     Counter,
@@ -196,9 +202,9 @@ class CompatibleClient(KazooCalls):
         result: T = self.exactly_once(func, args, kwargs)
         return result
 
-    def make_above(self, request: Any, acl: ACLs | None) -> None:
+    def make_above(self, request: PathRequest, acl: ACLs | None) -> None:
         """Creates all missing levels above the znode of a create, above the chroot too."""
-        result: Any = self.handler.async_result()
+        result: AsyncResult[object] = self.handler.async_result()
         ensure_path(self, split(request.path)[0], acl).pass_on(result)
         result.get()
 
@@ -210,7 +216,7 @@ class CompatibleClient(KazooCalls):
         again.sleep_func = sleep
         return again
 
-    def withdraw_watch(self, path: str, watch: Any) -> None:
+    def withdraw_watch(self, path: str, watch: Watch) -> None:
         """Removes a watch from the data and the children of a path. An event under way may still call it."""
         full = prefixed(self.chroot, path)
         for table in (self._data_watchers, self._child_watchers):
@@ -226,7 +232,12 @@ class CompatibleClient(KazooCalls):
             *(member for member in session.roster.members if member is not session.roster.first),
         )
 
-    def _watchers_on(self, find: Any, key: Callable[[str], str], path: str) -> WatcherSet:
+    def _watchers_on(
+        self,
+        find: Find,
+        key: Callable[[str], str],
+        path: str,
+    ) -> WatcherSet:
         session = self._session
         if session is None or session.driver is None:
             return WatcherSet([], lambda watcher: None)

@@ -16,6 +16,7 @@ from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, PINNED, split
 from parkazoo.protocol.states import CLOSED_ERRORS, kazoo_state
+from parkazoo.types.handlers import Handler
 
 
 class Ensembles(CompatibleClient):
@@ -126,11 +127,11 @@ class Ensembles(CompatibleClient):
 class AwaitedAnswer:
     """Lets a thread or greenlet wait for a reply. A time-out raises nothing."""
 
-    def __init__(self, handler: Any) -> None:
+    def __init__(self, handler: Handler) -> None:
         self.value: Any = None  # which may be an exception
         self._event = handler.event_object()
 
-    def set(self, value: Any = None) -> None:
+    def set(self, value: object = None) -> None:
         self.value = value
         self._event.set()
 
@@ -143,7 +144,7 @@ class AwaitedAnswer:
         return bool(self._event.is_set())
 
 
-def time_out(handler: Any, message: str, seconds: float) -> Any:
+def time_out(handler: Handler, message: str, seconds: float) -> Exception:
     """Returns the handler's timeout_exception with a readable message; gevent's shows none."""
     kind = handler.timeout_exception
     if str(kind(message)) != message:

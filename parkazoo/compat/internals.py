@@ -7,16 +7,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableSet, Sequence
 from contextvars import ContextVar
 from functools import partial
+from socket import socket
 from typing import Any
 
+from parkazoo.engine.ports import RequestPort
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.placement import logical
 from parkazoo.protocol.watches import DirectoryWatch
-from parkazoo.wire.member import Member
+from parkazoo.types.znodes import Watch
+from parkazoo.wire.member import ConnectMethod, Member
 
 Members = Callable[[], tuple[Member, ...]]
-Place = tuple[Member, dict[str, set[Any]], str]  # whose table it is, and a physical path
-_connecting: ContextVar[Callable[..., Any]] = ContextVar("connecting")
+Place = tuple[Member, dict[str, set[Watch]], str]  # whose table it is, and a physical path
+_connecting: ContextVar[ConnectMethod] = ContextVar("connecting")
 
 
 class JointConnection:
@@ -26,18 +29,18 @@ class JointConnection:
     any other attribute is the first member's.
     """
 
-    def __init__(self, members: Members, sasl_options: dict[str, Any] | None) -> None:
+    def __init__(self, members: Members, sasl_options: dict[str, object] | None) -> None:
         self._members = members
         self._connect = _connect_member
         self.sasl_options = sasl_options
 
-    def connect_hook(self, connect: Callable[..., Any]) -> Callable[..., Any] | None:
+    def connect_hook(self, connect: ConnectMethod) -> ConnectMethod | None:
         """Returns how to connect a member that would call `connect`; None unless ``_connect`` was replaced."""
         if self._connect is _connect_member:
             return None
         return partial(self._connect_by, connect)
 
-    def _connect_by(self, connect: Callable[..., Any], *address: Any) -> Any:
+    def _connect_by(self, connect: ConnectMethod, *address: object) -> tuple[float, float]:
         token = _connecting.set(connect)
         try:
             return self._connect(*address)
@@ -45,7 +48,7 @@ class JointConnection:
             _connecting.reset(token)
 
     @property
-    def _socket(self) -> Any:
+    def _socket(self) -> Sockets:
         return Sockets(lambda: [member._connection._socket for member in self._members()])
 
     def close(self) -> None:
@@ -59,7 +62,7 @@ class JointConnection:
         return getattr(members[0]._connection, name)
 
 
-def _connect_member(*address: Any) -> Any:
+def _connect_member(*address: object) -> tuple[float, float]:
     return _connecting.get()(*address)
 
 
@@ -69,7 +72,7 @@ class Sockets:
     :param find: returns the present sockets: an ensemble may be joined later.
     """
 
-    def __init__(self, find: Callable[[], list[Any]]) -> None:
+    def __init__(self, find: Callable[[], list[socket | None]]) -> None:
         self._find = find
 
     def close(self) -> None:
@@ -116,21 +119,21 @@ class Watchers(Mapping[str, "WatcherSet"]):
     def __contains__(self, path: object) -> bool:
         return path in self._watched()
 
-    def get(self, path: str, default: Any = None) -> WatcherSet:
+    def get(self, path: str, default: object = None) -> WatcherSet:
         return self[path]
 
 
-class WatcherSet(MutableSet[Any]):
+class WatcherSet(MutableSet[Watch]):
     """Shows the watches on one path, on any ensemble, as the functions that the user gave.
 
     :param leave: forgets the stand-in for a function anywhere.
     """
 
-    def __init__(self, places: list[Place], leave: Callable[[Any], None]) -> None:
+    def __init__(self, places: list[Place], leave: Callable[[Watch], None]) -> None:
         self._places = places
         self._leave = leave
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Watch]:
         return iter({_users(watcher) for _, table, path in self._places for watcher in list(table.get(path, ()))})
 
     def __len__(self) -> int:
@@ -139,11 +142,11 @@ class WatcherSet(MutableSet[Any]):
     def __contains__(self, wanted: object) -> bool:
         return any(watcher == wanted for watcher in self)
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Watch) -> None:
         for _, table, path in self._places[:1]:
             table.setdefault(path, set()).add(value)
 
-    def discard(self, value: Any) -> None:
+    def discard(self, value: Watch) -> None:
         for member, table, path in self._places:
             watchers = table.get(path, set())
             for watcher in list(watchers):
@@ -153,7 +156,7 @@ class WatcherSet(MutableSet[Any]):
         self._leave(value)
 
 
-def _users(watcher: Any) -> Any:
+def _users(watcher: Watch) -> Watch:
     return watcher.watcher if isinstance(watcher, DirectoryWatch) else watcher
 
 
@@ -172,14 +175,14 @@ def watched_paths(members: Sequence[Member], of_children: bool) -> list[str]:
     return list(paths)
 
 
-def data_places(context: Context, members: Sequence[Any], path: str) -> list[Place]:
+def data_places(context: Context, members: Sequence[RequestPort], path: str) -> list[Place]:
     """Returns where watches on the data of `path` are left; an ensemble that is not joined has none."""
     home = context.known(path).home
     member = members[home.ensemble]
     return [(member, member._data_watchers, home.path)] if isinstance(member, Member) else []
 
 
-def child_places(context: Context, members: Sequence[Any], path: str) -> list[Place]:
+def child_places(context: Context, members: Sequence[RequestPort], path: str) -> list[Place]:
     """Returns where watches on the children of `path` are left: on its mirror or, without one, on its home."""
     d = context.known(path)
     places = [(members[place.ensemble], place.path) for place in {d.mirror, d.home}]

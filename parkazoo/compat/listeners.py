@@ -6,12 +6,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
 
+from parkazoo.types.handlers import Handler
 from parkazoo.wire.loop import Loop, LoopTimer
 from parkazoo.wire.workers import CALLBACKS, run_on
 
-_called_by: ContextVar[Any] = ContextVar("called_by", default=None)  # in listeners: their Listeners
+_called_by: ContextVar[Listeners | None] = ContextVar("called_by", default=None)  # in listeners: their Listeners
 
 
 class Listeners:
@@ -27,7 +27,7 @@ class Listeners:
     """
 
     def __init__(
-        self, handler: Any, call: Callable[[str], None], patience_s: float, on_open: Callable[[], None]
+        self, handler: Handler, call: Callable[[str], None], patience_s: float, on_open: Callable[[], None]
     ) -> None:
         self.is_closed = False
         self._handler = handler

@@ -21,7 +21,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     import socket
@@ -74,7 +74,7 @@ class ServerProcesses:
                 server.returncode = os.waitstatus_to_exitcode(status)
             time.sleep(0.001)
 
-    def command(self, pid: int) -> Any:
+    def command(self, pid: int) -> object:
         """What a server was started with."""
         return self.servers[pid].args
 
@@ -86,7 +86,7 @@ class ServerProcesses:
     def answer(self, line: bytes) -> bytes:
         number, name, *arguments = json.loads(line)
         try:
-            value: Any = getattr(self, name)(*arguments)
+            value: object = getattr(self, name)(*arguments)
         except (OSError, LookupError) as error:  # LookupError: no such server
             return json.dumps([number, None, str(error)]).encode()
         return json.dumps([number, value, None]).encode()

@@ -7,7 +7,6 @@ numbers and child watches being of one ensemble, and a rule could break that by 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any
@@ -17,6 +16,7 @@ from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo.protocol.placement import join, split
 from parkazoo.recipe.swept import in_folder
+from parkazoo.types.znodes import ACLs, AsyncResult, Watch, ZnodeStat
 
 MOST_BUCKETS = 4096
 
@@ -45,7 +45,7 @@ class Spread:
         self.path = path
         self.buckets = buckets
         self._is_verified = False
-        self._left: dict[Callable[[WatchedEvent], Any], _OneWatch] = {}  # by the user's watches
+        self._left: dict[Watch, _OneWatch] = {}  # by the user's watches
 
     def path_of(self, name: str) -> str:
         """Returns the path of a child, for every method of the client.
@@ -61,7 +61,12 @@ class Spread:
         return int.from_bytes(sha256(name.encode()).digest()[:8], "big") % self.buckets
 
     def create(
-        self, name: str, value: bytes = b"", acl: Any = None, ephemeral: bool = False, sequence: bool = False
+        self,
+        name: str,
+        value: bytes = b"",
+        acl: ACLs | None = None,
+        ephemeral: bool = False,
+        sequence: bool = False,
     ) -> str:
         """Creates a child and returns its path. Raises the errors of ``client.create``.
 
@@ -77,7 +82,7 @@ class Spread:
         made: str = in_folder(self._forget, self._create, path, value, acl, ephemeral)
         return made
 
-    def _create(self, path: str, value: bytes, acl: Any, ephemeral: bool) -> Any:
+    def _create(self, path: str, value: bytes, acl: ACLs | None, ephemeral: bool) -> str:
         """Creates the child, with a missing bucket and a missing directory, the directory with its data."""
         self.verify(is_to_make=True)
         with suppress(NoNodeError):
@@ -86,16 +91,16 @@ class Spread:
             self.client.create(split(path)[0], acl=acl)
         return self.client.create(path, value, acl, ephemeral=ephemeral)
 
-    def get(self, name: str, watch: Callable[[WatchedEvent], Any] | None = None) -> tuple[bytes, Any]:
+    def get(self, name: str, watch: Watch | None = None) -> tuple[bytes, ZnodeStat]:
         """Returns data and stat of a child, as ``client.get``."""
-        found: tuple[bytes, Any] = self.client.get(self._verified(name), watch)
+        found: tuple[bytes, ZnodeStat] = self.client.get(self._verified(name), watch)
         return found
 
-    def set(self, name: str, value: bytes, version: int = -1) -> Any:
+    def set(self, name: str, value: bytes, version: int = -1) -> ZnodeStat:
         """Sets the data of a child, as ``client.set``."""
         return self.client.set(self._verified(name), value, version)
 
-    def exists(self, name: str, watch: Callable[[WatchedEvent], Any] | None = None) -> Any:
+    def exists(self, name: str, watch: Watch | None = None) -> ZnodeStat | None:
         """Returns the stat of a child, or None, as ``client.exists``."""
         return self.client.exists(self._verified(name), watch)
 
@@ -103,7 +108,7 @@ class Spread:
         """Deletes a child, as ``client.delete``."""
         return bool(self.client.delete(self._verified(name), version))
 
-    def get_children(self, watch: Callable[[WatchedEvent], Any] | None = None) -> list[str]:
+    def get_children(self, watch: Watch | None = None) -> list[str]:
         """Returns the names of all children, in no order; none if the directory does not exist.
 
         :param watch: called once: when a child is created or deleted in any bucket, with the directory's path; or
@@ -139,7 +144,7 @@ class Spread:
             paths = [path for path, stat in coming if stat.get() is not None]
         return names
 
-    def called(self, once: _OneWatch, watch: Callable[[WatchedEvent], Any]) -> None:
+    def called(self, once: _OneWatch, watch: Watch) -> None:
         """Removes a watch that is about to be called from the other buckets."""
         if self._left.get(watch) is once:
             del self._left[watch]
@@ -192,7 +197,7 @@ class Spread:
         return f"{meant}: give the number of buckets that it was made with"
 
 
-def _extend(names: list[str], listing: Any) -> bool:
+def _extend(names: list[str], listing: AsyncResult[list[str]]) -> bool:
     """Adds a bucket's listing; returns False if the bucket does not exist."""
     try:
         names += listing.get()
@@ -204,7 +209,7 @@ def _extend(names: list[str], listing: Any) -> bool:
 class _OneWatch:
     """One watch for all buckets."""
 
-    def __init__(self, watch: Callable[[WatchedEvent], Any], spread: Spread) -> None:
+    def __init__(self, watch: Watch, spread: Spread) -> None:
         self.has_been_called = False
         self._watch = watch
         self._spread = spread

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from functools import partial
-from typing import Any
 
 from kazoo.exceptions import BadVersionError, NoNodeError
 from kazoo.recipe.counter import Counter as KazooCounter
@@ -26,13 +25,13 @@ class Counter(KazooCounter):
         have been done.
     """
 
-    def _change(self, value: Any) -> Counter:
+    def _change(self, value: float) -> Counter:
         if not isinstance(value, self.default_type):
             raise TypeError("invalid type for value change")
         retried(self.client, self._value, partial(self._add, value))
         return self
 
-    def _add(self, value: Any, found: tuple[Any, int]) -> None:
+    def _add(self, value: float, found: tuple[float, int]) -> None:
         """
         :param found: the value that is there, and its version.
         """
@@ -46,8 +45,8 @@ class Counter(KazooCounter):
             raise ForceRetryError from None
         self.post_value = after
 
-    def _value(self) -> tuple[Any, int]:
-        found: tuple[Any, int] = in_folder(self._forget_node, super()._value)
+    def _value(self) -> tuple[float, int]:
+        found: tuple[float, int] = in_folder(self._forget_node, super()._value)
         return found
 
     def _forget_node(self) -> None:

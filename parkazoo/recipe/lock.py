@@ -24,6 +24,7 @@ from kazoo.retry import ForceRetryError, KazooRetry
 from parkazoo.recipe.freshness import catch_up
 from parkazoo.recipe.swept import in_folder
 from parkazoo.recipe.waits import TimeIsOverError, Waiter
+from parkazoo.types.handlers import Handler
 
 MAX_DELAY_S = 1.0
 
@@ -33,7 +34,7 @@ class _TurnLock:
     it.
     """
 
-    def __init__(self, handler: Any) -> None:
+    def __init__(self, handler: Handler) -> None:
         self._lock = handler.rlock_object()
 
     def acquire(self, blocking: bool, timeout: float = -1) -> bool:
@@ -66,7 +67,7 @@ class Lock(KazooLock):
     _tried_in = 0  # the number of the session of the last attempt
     _is_ephemeral = True
 
-    def __init__(self, client: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, client: Any, *args: object, **kwargs: object) -> None:
         super().__init__(client, *args, **kwargs)
         self._retry.sleep_func = client.waits.pause
         self._acquire_method_lock = _TurnLock(client.handler)
@@ -345,13 +346,13 @@ class Semaphore(KazooSemaphore):
             until_gone(self.client, partial(self.client.delete, self.create_path))
 
 
-def _state_of(recipe: Any, path: str) -> str:
+def _state_of(recipe: Lock | Semaphore, path: str) -> str:
     if recipe.is_acquired and recipe._tried_in != recipe.client.session_number:
         return str(KazooState.LOST)
     return str(recipe.client.state_of(path))
 
 
-def release(recipe: Any) -> bool:
+def release(recipe: Lock | Semaphore) -> bool:
     """Releases a lock or a lease, as often as it takes; once, if its session has ended: then the ensemble deletes
     it.
 
@@ -379,11 +380,11 @@ def release(recipe: Any) -> bool:
     return bool(was_there or (was_held and (attempts > 1 or has_ended())))
 
 
-def until_gone(client: Any, withdraw: Callable[[], Any]) -> None:
+def until_gone(client: Any, withdraw: Callable[[], object]) -> None:
     """Calls `withdraw` until it is answered, or the client is stopped."""
     with suppress(KazooException):
         _forever(client)(withdraw)
 
 
-def _forever(client: Any) -> Any:
+def _forever(client: Any) -> KazooRetry:
     return KazooRetry(max_tries=-1, max_delay=MAX_DELAY_S, sleep_func=client.waits.pause)

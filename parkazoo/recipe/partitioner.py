@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.recipe.partitioner import PartitionState
 from kazoo.recipe.partitioner import SetPartitioner as KazooSetPartitioner
+
+from parkazoo.types.znodes import AsyncResult
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +22,7 @@ class SetPartitioner(KazooSetPartitioner):
     it allocates; kazoo's stays ALLOCATING for ever.
     """
 
-    def __init__(self, client: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, client: Any, *args: object, **kwargs: object) -> None:
         self._is_decided = client.handler.event_object()
         super().__init__(client, *args, **kwargs)
 
@@ -41,7 +44,7 @@ class SetPartitioner(KazooSetPartitioner):
         self._client.remove_listener(self._establish_sessionwatch)
         super()._fail_out()
 
-    def _child_watching(self, func: Any = None, client_handler: bool = False) -> Any:
+    def _child_watching(self, func: Callable[[Any], object] | None = None, client_handler: bool = False) -> Any:
         """Join again, if need be, and wait until the party is stable."""
         try:
             self._party.join()
@@ -50,7 +53,7 @@ class SetPartitioner(KazooSetPartitioner):
             return None
         return super()._child_watching(func, client_handler)
 
-    def _allocate_transition(self, result: Any) -> None:
+    def _allocate_transition(self, result: AsyncResult[tuple[list[str], object]]) -> None:
         is_gone = isinstance(result.exception, NoNodeError)
         if is_gone or (result.exception is None and self._party.node not in result.get()[0]):
             if self.allocating:

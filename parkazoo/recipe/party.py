@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kazoo.recipe.party import BaseParty
 from kazoo.recipe.party import Party as KazooParty
 from kazoo.recipe.party import ShallowParty as KazooShallowParty
@@ -15,10 +13,10 @@ class _PartyFolder(BaseParty):
     def _inner_join(self) -> None:
         in_folder(self._forget_folder, super()._inner_join)
 
-    def _get_children(self) -> Any:
+    def _get_children(self) -> list[str]:
         return in_folder(self._forget_folder, self._list)
 
-    def _list(self) -> Any:
+    def _list(self) -> list[str]:
         self._ensure_parent()
         return super()._get_children()
 

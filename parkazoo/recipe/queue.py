@@ -36,10 +36,10 @@ T = TypeVar("T")
 class _QueueFolder(BaseQueue):
     """Makes its folder again when another program has deleted it."""
 
-    def _in_folder(self, func: Callable[..., T], *args: Any) -> T:
+    def _in_folder(self, func: Callable[..., T], *args: object) -> T:
         return in_folder(self._forget_folder, self._behind_folder, func, *args)
 
-    def _behind_folder(self, func: Callable[..., T], *args: Any) -> T:
+    def _behind_folder(self, func: Callable[..., T], *args: object) -> T:
         self.client.retry(self._ensure_paths)
         return func(*args)
 
@@ -302,7 +302,7 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
         path, lock = f"{self._entries_path}/{entry}", self._lock_of(entry)
         attempts = 0
 
-        def attempt() -> tuple[bytes | None, int, list[Any]]:
+        def attempt() -> tuple[bytes | None, int, list[object]]:
             nonlocal attempts
             attempts += 1
             value, version = None, -1
@@ -354,7 +354,7 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
                 transaction.commit()
 
 
-def _errors(results: list[Any]) -> list[Exception]:
+def _errors(results: list[object]) -> list[Exception]:
     """Returns the errors of a transaction's operations, without those that failed because of another one."""
     others = RolledBackError, RuntimeInconsistency
     return [each for each in results if isinstance(each, Exception) and not isinstance(each, others)]

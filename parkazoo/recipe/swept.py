@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kazoo.exceptions import NoNodeError
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 SWEEPS = 5  # while one recursive delete is under way, a folder may go again as often as it has levels
 
 
-def in_folder(forget: Callable[[], None], func: Callable[..., T], *args: Any) -> T:
+def in_folder(forget: Callable[[], None], func: Callable[..., T], *args: object) -> T:
     """Calls a function that makes the folder it needs, unless it believes that the folder exists.
 
     If another program has deleted the folder, or is deleting it, the function is called again.

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from kazoo.protocol.states import WatchedEvent
 
+from parkazoo.types.handlers import Event, Handler
+
 T = TypeVar("T")
 
 
@@ -19,9 +21,9 @@ class Waits:
     which may block, delays a waiter.
     """
 
-    def __init__(self, handler: Any) -> None:
+    def __init__(self, handler: Handler) -> None:
         self._handler = handler
-        self._events: set[Any] = set()
+        self._events: set[Event] = set()
 
     def __len__(self) -> int:
         """How many wait."""
@@ -33,7 +35,7 @@ class Waits:
             event.set()
 
     @contextmanager
-    def waking(self, event: Any) -> Iterator[None]:
+    def waking(self, event: Event) -> Iterator[None]:
         """Sets the event at each change of the session, during the block."""
         try:
             self._events.add(event)
@@ -101,7 +103,7 @@ class Waiter:
                 for path in self._watched:
                     self._client.withdraw_watch(path, self)
 
-    def retry(self, func: Callable[..., T], *args: Any) -> T:
+    def retry(self, func: Callable[..., T], *args: object) -> T:
         """Retries as ``client.retry`` does, within the timeout.
 
         :raises TimeIsOverError: no attempt succeeded in that time.

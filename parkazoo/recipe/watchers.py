@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from kazoo.exceptions import ConnectionClosedError, NoNodeError
 from kazoo.protocol.states import Callback, EventType, KazooState, WatchedEvent
@@ -18,11 +18,16 @@ from kazoo.retry import KazooRetry
 
 from parkazoo.engine.ports import OnAnswer
 from parkazoo.kazoo_private import Exists, GetChildren, GetData, prefix_root
+from parkazoo.protocol.steps import DataAnswer
+from parkazoo.types.znodes import Watch, ZnodeStat
 
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, MOST_PAUSE_S = 0.1, 2.0
 RETRIED = KazooRetry().retry_exceptions  # by client.retry, with which kazoo's watchers read
+FoundT = TypeVar("FoundT")
+Data = tuple[bytes | None, ZnodeStat | None]
+Names = tuple[list[str], bool]
 ASKING, WAITING, DUE, CALLING = "asking", "waiting", "due", "calling"
 
 
@@ -42,7 +47,7 @@ class WatcherTurn:
         self.stage = ASKING
 
 
-class Turns:
+class Turns(Generic[FoundT]):
     """Runs the turns of one watcher, one at a time.
 
     The user's function runs where all watches of the user run. Everything else returns at once, wherever it is
@@ -56,8 +61,8 @@ class Turns:
     def __init__(
         self,
         client: Any,
-        ask: Callable[[Callable[[Any], None]], None],
-        call: Callable[[WatchedEvent | None, Any], None],
+        ask: Callable[[Callable[[FoundT | Exception], None]], None],
+        call: Callable[[WatchedEvent | None, FoundT], None],
         leave: Callable[[], None],
     ) -> None:
         self._client = client
@@ -71,7 +76,7 @@ class Turns:
         self._turn: WatcherTurn | None = self._first
         self.are_over = False  # nothing begins any more
 
-    def make_first(self, event: WatchedEvent | None, read: Callable[[], Any]) -> None:
+    def make_first(self, event: WatchedEvent | None, read: Callable[[], FoundT | None]) -> None:
         """Runs the constructor's turn. If the client closes, it ends; any other error of the read is raised.
 
         :param read: waits; sets a watch.
@@ -130,7 +135,7 @@ class Turns:
         else:
             self._ask(partial(self._answered, turn))
 
-    def _answered(self, turn: WatcherTurn, found: Any) -> None:
+    def _answered(self, turn: WatcherTurn, found: FoundT | Exception) -> None:
         if self.are_over:  # the read has set a watch after the watcher left
             self._leave()
             self._end(turn)
@@ -183,9 +188,9 @@ class Stoppable:
 
     _client: Any
     _path: str
-    _session_watcher: Any
-    _turns: Turns
-    _watcher: Any
+    _session_watcher: Callable[[str], None]
+    _turns: Turns[Any]
+    _watcher: Watch
 
     @property
     def _stopped(self) -> bool:
@@ -213,39 +218,39 @@ class DataWatch(Stoppable, KazooDataWatch):
     _func: Any
     _version: int | None
 
-    def __init__(self, client: Any, path: str, func: Any = None, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, client: Any, path: str, func: Any = None, *args: object, **kwargs: object) -> None:
         self._turns = Turns(client, self._ask, self._call, self._leave)
         super().__init__(client, path, func, *args, **kwargs)
 
-    def _get_data(self, event: Any = None) -> None:
+    def _get_data(self, event: WatchedEvent | None = None) -> None:
         """Overrides kazoo's: the first time alone, in the thread of the caller."""
         self._turns.make_first(event, self._read_now)
 
-    def _read_now(self) -> tuple[bytes | None, Any]:
+    def _read_now(self) -> Data:
         retry = KazooRetry(max_tries=None, sleep_func=self._client.handler.sleep_func)
         with suppress(NoNodeError):
-            found: tuple[bytes | None, Any] = retry(self._client.get, self._path, self._watcher)
+            found: Data = retry(self._client.get, self._path, self._watcher)
             return found
         stat = retry(self._client.exists, self._path, self._watcher)
         return (None, None) if stat is None else self._read_now()  # it has just come
 
-    def _ask(self, take: Callable[[Any], None]) -> None:
+    def _ask(self, take: Callable[[Data | Exception], None]) -> None:
         path = prefix_root(self._client.chroot, self._path)
         self._client._call(GetData(path, self._watcher), OnAnswer(partial(self._got, path, take)))
 
-    def _got(self, path: str, take: Callable[[Any], None], answer: Any) -> None:
+    def _got(self, path: str, take: Callable[[Data | Exception], None], answer: DataAnswer) -> None:
         if isinstance(answer, NoNodeError):
             self._client._call(Exists(path, self._watcher), OnAnswer(partial(self._looked, take)))
         else:
             take(answer)
 
-    def _looked(self, take: Callable[[Any], None], answer: Any) -> None:
+    def _looked(self, take: Callable[[Data | Exception], None], answer: ZnodeStat | Exception | None) -> None:
         if answer is None or isinstance(answer, Exception):
             take(answer or (None, None))
         else:  # it has just come
             self._ask(take)
 
-    def _call(self, event: WatchedEvent | None, found: tuple[bytes | None, Any]) -> None:
+    def _call(self, event: WatchedEvent | None, found: Data) -> None:
         data, stat = found
         version, self._version = self._version, None if stat is None else stat.mzxid
         if version == self._version and self._ever_called:
@@ -274,11 +279,11 @@ class ChildrenWatch(Stoppable, KazooChildrenWatch):
         self._turns = Turns(client, self._ask, self._call, self._leave)
         super().__init__(client, path, func, allow_session_lost, send_event)
 
-    def _get_children(self, event: Any = None) -> None:
+    def _get_children(self, event: WatchedEvent | None = None) -> None:
         """Overrides kazoo's: the first time alone, in the thread of the caller."""
         self._turns.make_first(event, self._read_now)
 
-    def _read_now(self) -> tuple[list[str], bool] | None:
+    def _read_now(self) -> Names | None:
         try:
             children = self._client.retry(self._client.get_children, self._path, self._watcher)
         except NoNodeError:
@@ -286,15 +291,14 @@ class ChildrenWatch(Stoppable, KazooChildrenWatch):
             return None
         return children, self._establish()
 
-    def _ask(self, take: Callable[[Any], None]) -> None:
+    def _ask(self, take: Callable[[Names | Exception], None]) -> None:
         path = prefix_root(self._client.chroot, self._path)
         self._client._call(GetChildren(path, self._watcher), OnAnswer(partial(self._got, take)))
 
-    def _got(self, take: Callable[[Any], None], answer: Any) -> None:
+    def _got(self, take: Callable[[Names | Exception], None], answer: list[str] | Exception) -> None:
         if isinstance(answer, NoNodeError):
             self._leave()
-        is_failure = isinstance(answer, Exception)
-        take(answer if is_failure else (answer, self._establish()))
+        take(answer if isinstance(answer, Exception) else (answer, self._establish()))
 
     def _establish(self) -> bool:
         """Notes that the watch is set; returns whether it was not. Then the function is called only for other
@@ -303,7 +307,7 @@ class ChildrenWatch(Stoppable, KazooChildrenWatch):
         was_established, self._watch_established = self._watch_established, True
         return not was_established
 
-    def _call(self, event: WatchedEvent | None, found: tuple[list[str], bool]) -> None:
+    def _call(self, event: WatchedEvent | None, found: Names) -> None:
         children, is_anew = found
         if is_anew and self._prior_children is not None and self._prior_children == children:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from threading import get_ident
 from types import TracebackType
 from typing import Any, Literal, TypeVar
@@ -33,6 +34,7 @@ from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.rights import own_acl
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import WriteRequest
+from parkazoo.types.handlers import Event
 
 LARGEST_BYTES = (1 << 20) - (1 << 14)  # servers take packets of 1 MiB; the rest is for the chain
 ACL_BYTES = 12  # of an entry, beside scheme and id; the first is in OVERHEAD_BYTES
@@ -97,7 +99,7 @@ class Deferred:
         self._lock = own.lock
         whole = None if guard is None else prefixed(client.chroot, guard)
         self._lanes = Lanes(own, skips, whole, linger_s, self._tell)
-        self._waiters: list[Any] = []
+        self._waiters: list[Event] = []
         self._guarded: int | None = None
 
     def locate_guard(self) -> None:
@@ -193,7 +195,7 @@ class Deferred:
             lane = self._interruptible(self._lanes.enter, self._lanes.assign, directory, ensemble)
         return lane  # noqa: RET504 - inside, a signal handler's exception could keep the lock
 
-    def _interruptible(self, call: Callable[..., T], *arguments: Any) -> T:
+    def _interruptible(self, call: Callable[..., T], *arguments: object) -> T:
         """Makes a call. If a signal handler or gevent raises in it, the client drops its connections."""
         try:
             return call(*arguments)
@@ -381,7 +383,7 @@ class DefersWrites(Ensembles):
 
     _own_operations: OwnOperations | None = None  # while there are deferred writes
     _deferred: tuple[Deferred, ...] = ()
-    _deferred_lock: Any  # of these two, and of all lanes; a thread may take it again
+    _deferred_lock: AbstractContextManager[object]  # of these two, and of all lanes; a thread may take it again
 
     def deferred(
         self,

@@ -23,8 +23,8 @@ from parkazoo.structures.writing import Writer
 
 SNAPSHOT_TRIES = 10
 MOST_SHARDS = 4096
-_NOT_GIVEN: Any = object()
-_NONE_THERE: Any = object()
+_NOT_GIVEN = object()
+_NONE_THERE = object()
 T = TypeVar("T")
 
 
@@ -158,7 +158,7 @@ class DistributedDict(MutableMapping[str, Any]):
         :raises RuntimeError: the entries changed in each of ten reads.
         """
         self._client.check_process()
-        last: Any = None
+        last: object = None
         for _ in range(SNAPSHOT_TRIES):
             entries, now = self._entries.fetch_state()
             if last == now:
@@ -187,7 +187,7 @@ class DistributedDict(MutableMapping[str, Any]):
         self._client.check_process()
         return self._keeper is not None and self._keeper.is_stale
 
-    def _entry(self, key: Any) -> Entry:
+    def _entry(self, key: str) -> Entry:
         """Returns one entry, by one read."""
         entry = self._entries.fetch(key) if self._is_narrow() else self._entries.copy.entries.get(key)
         if entry is None:
@@ -218,7 +218,7 @@ class DistributedDict(MutableMapping[str, Any]):
 
     # ---- writes ------------------------------------------------------------------------------------
 
-    def __setitem__(self, key: str, value: Any) -> None:
+    def __setitem__(self, key: str, value: object) -> None:
         self._writer.put({key: self._raw(key, value)})
 
     def __delitem__(self, key: str) -> None:
@@ -230,7 +230,7 @@ class DistributedDict(MutableMapping[str, Any]):
     def pop(self, key: str, /) -> Any: ...
     @overload
     def pop(self, key: str, /, default: T) -> Any | T: ...
-    def pop(self, key: str, /, default: Any = _NOT_GIVEN) -> Any:
+    def pop(self, key: str, /, default: object = _NOT_GIVEN) -> Any:
         """Deletes an entry and returns the value that it deleted; no other process gets that value.
 
         As in :meth:`compare_and_set`, it compares versions: if others delete the entry and make it again with the
@@ -260,7 +260,7 @@ class DistributedDict(MutableMapping[str, Any]):
                     return key, value
         raise KeyError(f"{self.path} is empty")
 
-    def setdefault(self, key: str, default: Any = None) -> Any:
+    def setdefault(self, key: str, default: object = None) -> Any:
         """Returns the value, making it if the key does not exist; if several processes do so, one of them makes
         it.
         """
@@ -272,7 +272,7 @@ class DistributedDict(MutableMapping[str, Any]):
             if entry is not None:
                 return self._values.value_of(key, entry)
 
-    def update(self, other: Any = (), /, **values: Any) -> None:
+    def update(self, other: Any = (), /, **values: object) -> None:
         """Sets several entries, as a dict's, in one transaction for each shard and 512 KiB.
 
         :raises PartlyDoneError: some transactions were done, and one was not; it names the keys.
@@ -292,7 +292,7 @@ class DistributedDict(MutableMapping[str, Any]):
         if keys := self._entries.fetch_keys():
             self._writer.drop_all(keys)
 
-    def compare_and_set(self, key: str, version: int | None, value: Any) -> bool:
+    def compare_and_set(self, key: str, version: int | None, value: object) -> bool:
         """Sets an entry if it still has that version; returns whether it did.
 
         If it did not, it has read the entry: :meth:`get_with_version` shows the entry that it found, or a newer
@@ -314,7 +314,7 @@ class DistributedDict(MutableMapping[str, Any]):
         self._entries.fetch(key)
         return False
 
-    def _raw(self, key: str, value: Any) -> bytes:
+    def _raw(self, key: str, value: object) -> bytes:
         """Returns the bytes of a value.
 
         :raises TypeError: the key is no str, or the serializer does not take the value.

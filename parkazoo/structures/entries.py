@@ -17,6 +17,7 @@ from parkazoo.protocol.steps import IMPOSSIBLE
 from parkazoo.recipe.buckets import Spread
 from parkazoo.structures.keys import EMPTY, key_of, name_of
 from parkazoo.structures.local_copy import Entry, Life, LocalCopy
+from parkazoo.types.znodes import AsyncResult, ZnodeStat
 
 MOST_READS_IN_FLIGHT = 1000
 
@@ -137,7 +138,7 @@ class Entries:
         """Reads the keys, by one request for each directory."""
         return self._fetch_keys(self._is_linearizable)[0]
 
-    def _fetch_keys(self, is_certain: bool) -> tuple[list[str], list[Any]]:
+    def _fetch_keys(self, is_certain: bool) -> tuple[list[str], list[object]]:
         """Reads the keys, with a number for each directory that changes when a key is added or deleted."""
         ticket = self.copy.ticket()
         found: list[str] = []
@@ -155,14 +156,14 @@ class Entries:
         """Reads all entries, by one request for each directory and each entry."""
         return self._fetch_all(self._is_linearizable)[0]
 
-    def fetch_state(self) -> tuple[dict[str, Entry], Any]:
+    def fetch_state(self) -> tuple[dict[str, Entry], object]:
         """Reads all entries as :meth:`fetch_all`, not older than the call, and a value that is equal if nothing
         has changed.
         """
         found, marks = self._fetch_all(is_certain=True)
         return found, (marks, {key: (entry.life, entry.mzxid, entry.version) for key, entry in found.items()})
 
-    def _fetch_all(self, is_certain: bool) -> tuple[dict[str, Entry], list[Any]]:
+    def _fetch_all(self, is_certain: bool) -> tuple[dict[str, Entry], list[object]]:
         found: dict[str, Entry] = {}
         keys, marks = self._fetch_keys(is_certain)
         for start in range(0, len(keys), MOST_READS_IN_FLIGHT):
@@ -197,7 +198,7 @@ class Entries:
         return {key: entry for key, entry in some if entry is not None}
 
     def found(
-        self, number: int, key: str, ticket: int, raw: bytes | None, stat: Any, is_certain: bool = False
+        self, number: int, key: str, ticket: int, raw: bytes | None, stat: ZnodeStat, is_certain: bool = False
     ) -> bool:
         """See :meth:`LocalCopy.found`."""
         state = raw or b"", stat.version, stat.mzxid, stat.ephemeralOwner, life_of(stat), is_certain
@@ -211,12 +212,12 @@ class Entries:
         if is_new:
             self.client.logger.warning("DistributedDict %s: %r may not be read, and is left out", self.path, key)
 
-    def _get(self, path: str, is_certain: bool) -> Any:
+    def _get(self, path: str, is_certain: bool) -> tuple[bytes, ZnodeStat]:
         if is_certain:
             self._write([path])
         return self.client.get(path)
 
-    def _list(self, is_certain: bool) -> list[tuple[list[str], Any]]:
+    def _list(self, is_certain: bool) -> list[tuple[list[str], object]]:
         if is_certain:
             self._write(join(directory, EMPTY) for directory in self.directories)
         asked = [self.client.get_children_async(each, include_data=True) for each in self.directories]
@@ -229,12 +230,12 @@ class Entries:
                 answer.get()
 
 
-def life_of(stat: Any) -> Life:
+def life_of(stat: ZnodeStat) -> Life:
     """Returns a value that differs between a znode and a later one of the same path, on any ensemble."""
     return stat.czxid, stat.ctime
 
 
-def _shards(data: bytes) -> Any:
+def _shards(data: bytes) -> int | None:
     """Returns the number of buckets of a directory, by its data; None if it is no Spread."""
     try:
         told = json.loads(data)
@@ -248,7 +249,7 @@ def keys_of(names: Iterable[str]) -> list[str]:
     return [key for key in map(key_of, names) if key is not None]
 
 
-def _names(answer: Any) -> tuple[list[str], Any]:
+def _names(answer: AsyncResult[tuple[list[str], ZnodeStat]]) -> tuple[list[str], object]:
     """Returns the names, and a value that changes when a name is added or deleted."""
     try:
         names, stat = answer.get()

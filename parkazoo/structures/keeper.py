@@ -16,6 +16,7 @@ from parkazoo.protocol.steps import IMPOSSIBLE
 from parkazoo.structures.entries import Entries, keys_of, life_of
 from parkazoo.structures.keys import EMPTY
 from parkazoo.structures.local_copy import Life
+from parkazoo.types.znodes import AsyncResult, ZnodeStat
 
 LEAST_PAUSE_S, MOST_PAUSE_S = 0.05, 2.0
 PAUSE_PER_NAME_S = 2e-5  # between two listings: one takes about a tenth of that
@@ -45,7 +46,7 @@ class Keeper:
         self._identities: list[Life | None] = [None] * len(entries.directories)  # None: it is not there
         self._next_listing_s = [0.0] * len(entries.directories)
         self._under_way = 0  # what this generation has asked, until all that its answers lead to is asked
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._has_ended: Any = None  # the load of this generation; an event
         self._is_reloading = False
         self._is_closed = False
@@ -132,7 +133,7 @@ class Keeper:
                 self._entries.is_verified = False
             self._identities[number] = identity
 
-    def _end(self, error: Exception) -> None:
+    def _end(self, error: BaseException) -> None:
         """Makes earlier questions and watches count no longer. The caller holds the lock."""
         self._generation += 1
         self._failure = error
@@ -140,7 +141,7 @@ class Keeper:
         if self._has_ended is not None:
             self._has_ended.set()
 
-    def _lose(self, generation: int, error: Exception) -> None:
+    def _lose(self, generation: int, error: BaseException) -> None:
         """Loads again, because a watch or an answer was lost."""
         with self._lock:
             if generation != self._generation:
@@ -270,7 +271,7 @@ class Keeper:
         answer = self._client.exists_async(self._entries.directories[number], watch=watch)
         answer.rawlink(partial(self._looked, generation, number))
 
-    def _looked(self, generation: int, number: int, answer: Any) -> None:
+    def _looked(self, generation: int, number: int, answer: AsyncResult[ZnodeStat | None]) -> None:
         if self._is_closed:
             self._take_out(self._entries.directories[number], self._on_directories[number])
         if answer.exception is not None:
@@ -289,7 +290,7 @@ class Keeper:
         answer = self._client.exists_async(self._entries.directories[number])
         answer.rawlink(partial(self._identified, generation, number))
 
-    def _identified(self, generation: int, number: int, answer: Any) -> None:
+    def _identified(self, generation: int, number: int, answer: AsyncResult[ZnodeStat | None]) -> None:
         if answer.exception is not None:
             self._lose(generation, answer.exception)
             return
@@ -350,5 +351,5 @@ class Keeper:
         self._end_step(generation)
 
 
-def _identity(stat: Any) -> Life | None:
+def _identity(stat: ZnodeStat | None) -> Life | None:
     return None if stat is None else life_of(stat)

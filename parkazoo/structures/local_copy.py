@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 MOST_ABSENT = 1000
-NOT_READ: Any = object()
+NOT_READ = object()
 Life = tuple[int, int]  # czxid and ctime: ensembles may have the same czxids
 
 
@@ -38,7 +37,7 @@ class Entry:
     asked: int
     life: Life | None = None
     taken: int = 0
-    value: Any = NOT_READ
+    value: object = NOT_READ
 
 
 class LocalCopy:

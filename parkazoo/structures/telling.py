@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from parkazoo.structures.local_copy import Entry, LocalCopy
+from parkazoo.types.handlers import Handler, Log
 from parkazoo.wire.workers import CALLBACKS, run_on
 
-OnChange = Callable[[str, Any, Any, "int | None"], Any]
+OnChange = Callable[[str, Any, Any, "int | None"], object]
 
 
 class Teller:
@@ -20,7 +22,7 @@ class Teller:
     :param decode: returns the value of a key's entry. :param log: for exceptions of callbacks.
     """
 
-    def __init__(self, handler: Any, decode: Callable[[str, Entry], Any], log: Any) -> None:
+    def __init__(self, handler: Handler, decode: Callable[[str, Entry], object], log: Log) -> None:
         self._handler = handler
         self._decode = decode
         self._log = log
@@ -30,7 +32,7 @@ class Teller:
         self._is_telling = False
         self._is_closed = False
         self.copy: LocalCopy
-        self.lock: Any
+        self.lock: AbstractContextManager[object]
 
     def add(self, callback: OnChange) -> None:
         """

@@ -53,7 +53,7 @@ class Values:
         except Exception:  # also that of a repr of the program's
             return "<cannot be read>"
 
-    def raw_of(self, key: str, value: Any) -> bytes:
+    def raw_of(self, key: str, value: object) -> bytes:
         """
         :raises TypeError: the serializer does not take the value; its error is the cause.
         """

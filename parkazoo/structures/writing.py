@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import (
@@ -18,6 +18,7 @@ from parkazoo.engine.deferred.writes import MOST_BYTES, OVERHEAD_BYTES
 from parkazoo.errors import AnswerLostError, OutcomeUnknown, PartlyDoneError, RequestTooLargeError
 from parkazoo.protocol.steps import failure
 from parkazoo.recipe.exactly_once import may_be_done
+from parkazoo.recipe.transaction import RetriableTransaction
 from parkazoo.structures.deferred import NAMED
 from parkazoo.structures.entries import Entries, life_of
 
@@ -124,7 +125,7 @@ class Writer:
 
     # ---- transactions of several -------------------------------------------------------------------
 
-    def _in_parts(self, values: Mapping[str, bytes], write: Any) -> None:
+    def _in_parts(self, values: Mapping[str, bytes], write: Callable[[int, dict[str, bytes]], None]) -> None:
         self._prepare()
         done: list[str] = []
         for number, part in self._parts(values):
@@ -174,7 +175,9 @@ class Writer:
             else:
                 is_there = self._look(list(values))
 
-    def _steps(self, transaction: Any, key: str, raw: bytes, is_there: Mapping[str, bool]) -> Iterator[Step]:
+    def _steps(
+        self, transaction: RetriableTransaction, key: str, raw: bytes, is_there: Mapping[str, bool]
+    ) -> Iterator[Step]:
         """Returns the operations that set or create an entry, or replace one of another session."""
         path = self._entries.place(key)[1]
         known = self._entries.copy.entries.get(key)
@@ -215,7 +218,7 @@ class Writer:
     def _prepare(self) -> None:
         self._entries.verify(is_to_make=True)
 
-    def _begin(self) -> tuple[int, Any]:
+    def _begin(self) -> tuple[int, RetriableTransaction]:
         self._client.check_process()
         return self._entries.copy.ticket(), self._client.transaction()
 
@@ -225,7 +228,7 @@ class Writer:
         return found[0] if found else 0
 
     def _commit(
-        self, transaction: Any, keys: list[str], steps: list[Step] | None = None
+        self, transaction: RetriableTransaction, keys: list[str], steps: list[Step] | None = None
     ) -> tuple[Exception | None, list[Any], bool]:
         """The error, if an entry is not as it was thought to be; the results; whether they tell of no later write.
 

@@ -359,12 +359,12 @@ zk.deferred(on_error="ignore")  # E: arg-type
 
 spread = zk.Spread("/spread", 16)
 assert_type(spread.create("a", b"1", ephemeral=True), str)
-assert_type(spread.get("a")[0], bytes)
+assert_type(spread.get("a"), tuple[bytes, ZnodeStat])
 assert_type(spread.get_children(), list[str])
 assert_type((spread.count(), spread.delete("a")), tuple[int, bool])
 assert_type(spread.path_of("a"), str)
-spread.set("a", b"2")
-print(spread.exists("a"))
+assert_type(spread.set("a", b"2"), ZnodeStat)
+assert_type(spread.exists("a"), ZnodeStat | None)
 zk.Spread("/spread")  # E: call-arg
 
 shared = zk.DistributedDict("/d", Count(5), serializer=pickle, shards=3)
