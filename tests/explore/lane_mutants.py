@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,15 +14,18 @@ from parkazoo.engine.deferred.lanes import Lane
 from parkazoo.engine.deferred.marker import LaneMarker
 from parkazoo.engine.deferred.own_operations import OwnOperations
 from parkazoo.engine.deferred.writes import COMMITTED, Batch, Write
-from parkazoo.kazoo_private import SetData, Transaction
-from parkazoo.protocol import chain, plans
-from parkazoo.protocol.chain import ChainedBatch, Landed
-from parkazoo.protocol.ops import batch, transaction
-from parkazoo.protocol.placement import DEFERRED, split
-from parkazoo.protocol.steps import Operation, Step
-from tests.explore.edits import through
+from parkazoo.kazoo_private import Delete, GetData, SetData, Transaction
+from parkazoo.protocol import plans
+from parkazoo.protocol.chain import BASE, ChainedBatch, Landed, replace_marker
+from parkazoo.protocol.context import Context
+from parkazoo.protocol.ops import batch
+from parkazoo.protocol.ops.transaction import Attempt
+from parkazoo.protocol.order import Claims
+from parkazoo.protocol.placement import CERTAIN, DEFERRED, Directory, Place, split
+from parkazoo.protocol.steps import Operation, Request, Step
+from tests.explore.edits import Between, saying, through, without
 from tests.explore.lanes import World
-from tests.explore.mutation import Mutation, in_calls, instead, reworded
+from tests.explore.mutation import Mutation, in_calls, instead
 from tests.explore.znodes import path_of
 
 Right = Callable[..., Any]
@@ -138,6 +142,51 @@ def only_the_first(right: Right) -> Right:
     return move
 
 
+def is_delete(request: Request) -> bool:
+    return isinstance(request, Delete)
+
+
+def counting_from_zero(marker: Place, *_: object) -> Between:
+    """The old marker says that no batch had landed before it."""
+
+    def between(steps: tuple[Step, ...]) -> Operation[list[Any]]:
+        answers = yield steps
+        return [
+            (json.dumps({BASE: 0}).encode(), answer[1])
+            if isinstance(request, GetData) and request.path == marker.path and not isinstance(answer, Exception)
+            else answer
+            for (_, request), answer in zip(steps, answers, strict=True)
+        ]
+
+    return between
+
+
+def as_if_certain(right: Right) -> Right:
+    """The places of a batch that makes and deletes nothing need no proof."""
+
+    def of_sets(context: Context, request: ChainedBatch, above: dict[str, Directory]) -> list[Request] | None:
+        multi: list[Request] | None = right(context, request, above)
+        above.update({path: d._replace(certainty=CERTAIN) for path, d in above.items()})
+        return multi
+
+    return of_sets
+
+
+def where_it_is_thought_to_be(right: Right) -> Right:
+    return lambda context, path: saying(context.known(path).mirror.ensemble)()
+
+
+def without_sets(right: Right) -> Right:
+    """As if the sets of a batch took one request wherever they go."""
+
+    def lasting(context: Context, request: ChainedBatch) -> Claims | None:
+        others = [write for write in request.writes if not isinstance(write, SetData)]
+        claims: Claims | None = right(context, request._replace(writes=others))
+        return claims
+
+    return lasting
+
+
 def at_its_guess(right: Right) -> Right:
     def found(world: World, ensemble: int | Exception | None) -> None:
         directory = world.writes[world.issued].request.path.rpartition("/")[0]
@@ -183,10 +232,10 @@ LANE_MUTANTS: Mapping[str, LaneMutant] = {
         instead(Lane.settled, in_the_next_session), "expiry", "sent after the expiry"
     ),
     "the old marker stays": LaneMutant(
-        reworded(chain.replace_marker, ["[Delete(path, old[1].version), create]", "[create]"]), "puts", LANDED
+        instead(replace_marker, through(lambda *_: without(is_delete))), "puts", LANDED
     ),
     "batches of earlier markers do not count": LaneMutant(
-        reworded(chain.replace_marker, ["_base(old[0]) + old[1].version", "old[1].version"]), "two losses", LANDED
+        instead(replace_marker, through(counting_from_zero)), "two losses", LANDED
     ),
     "a lost batch counts as refused": LaneMutant(
         instead(Lane.answered, lost_is_refused), "puts", "write 0 is failed"
@@ -197,7 +246,7 @@ LANE_MUTANTS: Mapping[str, LaneMutant] = {
     ),
     "no guard": LaneMutant(instead(fget(ChainedBatch.operations), without_guard), "guard", "without its guard"),
     "what is not found is not proved": LaneMutant(
-        reworded(batch.chained, ["if not at or not isinstance(error, NoNodeError):", "if True:"]),
+        instead(batch._of_sets, as_if_certain),
         "a wrong hint",
         "write 0 is failed",
     ),
@@ -212,26 +261,17 @@ LANE_MUTANTS: Mapping[str, LaneMutant] = {
         instead(Lane._move, only_the_first), "another life, and more is written", LANDED
     ),
     "a create does not ask for the proof": LaneMutant(
-        reworded(
-            transaction.Attempt._multi,
-            [
-                "elif self._is_guarded and (proof := self._proof_of(parent)) is not None:",
-                "elif False:",
-            ],
-        ),
+        instead(Attempt._proof_of, nothing),
         "another life, below its home",
         "does not belong",
     ),
     "a place is guessed": LaneMutant(
-        reworded(batch.find_children, ["if known.certainty < PINNED:", "if False:"]),
+        instead(batch.find_children, where_it_is_thought_to_be),
         "a place that is not known",
         LANDED,
     ),
     "a batch that has to look for a place is overtaken": LaneMutant(
-        reworded(
-            plans._chained_lasting,
-            ["above.certainty > GUESS and above.mirror.ensemble == request.marker.ensemble", "True"],
-        ),
+        instead(plans._chained_lasting, without_sets),
         "a form that rises, own reads",
         READS,
     ),

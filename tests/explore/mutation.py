@@ -1,12 +1,10 @@
 """Production code of which a function, a step or a value is wrong, as long as a test wants that."""
 
 from __future__ import annotations
-import __future__
 
 import inspect
 import sys
-import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -62,26 +60,6 @@ def instead(function: Callable[..., object], wrong: Wrong) -> Fault:
 def in_calls(kind: type, wrong: Wrong) -> Fault:
     """A wrong operation in place of each that runs the requests of a type, on a map of any form."""
     return instead(PLANS[kind.type].operation, wrong)  # type: ignore[attr-defined]
-
-
-def reworded(function: Callable[..., object], pieces: Sequence[str]) -> Fault:
-    """A function with pieces of its source replaced.
-
-    :param pieces: old and new, alternating.
-    """
-
-    def wrong(function: Callable[..., Any]) -> Callable[..., Any]:
-        source, name = textwrap.dedent(inspect.getsource(function)), function.__name__
-        for old, new in zip(pieces[::2], pieces[1::2], strict=True):
-            assert source.count(old) == 1, f"{name} has changed: {old!r} is in it {source.count(old)} times"
-            source = source.replace(old, new)
-        made: dict[str, Callable[..., Any]] = {}
-        flags = __future__.annotations.compiler_flag
-        code = compile(source, f"<mutant of {name}>", "exec", flags)
-        exec(code, vars(inspect.getmodule(function)), made)
-        return made[name]
-
-    return instead(function, wrong)
 
 
 def together(*faults: Fault) -> Fault:
