@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
 
 from parkazoo.engine.gather import Gather, Slot
 from parkazoo.engine.ports import OnAnswer, Reply, RequestPort, give
@@ -75,7 +74,7 @@ class _Run(Turn):
     def set_exception(self, exception: Exception) -> None:
         self.advance([exception])
 
-    def advance(self, answers: list[Any] | None) -> None:
+    def advance(self, answers: list[object] | None) -> None:
         """Give the generator the answers to its last steps, None to begin, and send its next ones."""
         try:
             steps = self._generator.send(answers)  # type: ignore[arg-type]  # None begins it

@@ -16,6 +16,7 @@ from parkazoo.kazoo_private import Create
 from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.server_list import Server
 from parkazoo.protocol.steps import DataAnswer, WireRequest
+from parkazoo.types.handlers import Log
 from parkazoo.types.znodes import Watch
 
 
@@ -263,12 +264,14 @@ class Runtime(Protocol):
 class Client(Protocol):
     """The client that the session works for."""
 
-    logger: Any
     give_up_after_s: float | None
     """How long it may be SUSPENDED before it is LOST; None: until a session expires."""
 
     has_total_order: bool
     """Whether all ensembles have one order."""
+
+    @property
+    def logger(self) -> Log: ...
 
     @property
     def session_timeout_s(self) -> float: ...

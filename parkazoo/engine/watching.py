@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
 from kazoo.protocol.states import EventType, WatchedEvent
@@ -91,7 +90,7 @@ class Watching:
     def _look_again(self, watch: DirectoryWatch, event: WatchedEvent) -> None:
         self.driver.look(watch, OnAnswer(partial(self._have_looked, watch, event)))
 
-    def _have_looked(self, watch: DirectoryWatch, event: WatchedEvent, answer: Any) -> None:
+    def _have_looked(self, watch: DirectoryWatch, event: WatchedEvent, answer: str | Exception | None) -> None:
         """:param answer: the type of the event to fire; None to watch on; or why it is not known."""
         if isinstance(answer, Exception):  # as with kazoo's watches of a lost connection
             event = WatchedEvent(EventType.NONE, self._client_state(), None)

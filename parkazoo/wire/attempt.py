@@ -51,8 +51,8 @@ class ConnectAttempt:
         self,
         loop: Loop,
         handler: Handler,
-        steps: Callable[[ConnectAttempt], Steps[object]],
-        on_end: Callable[[Any], None],
+        steps: Callable[[ConnectAttempt], Steps[T]],
+        on_end: Callable[[T | Exception], None],
     ) -> None:
         self.sock: Any = None
         self._loop = loop

@@ -37,7 +37,7 @@ class Result(AsyncResult):
     `_exception`; a thread that sets writes `_exception` first, and then looks at what was appended.
     """
 
-    def __init__(self, handler: Any) -> None:
+    def __init__(self, handler: ThreadingHandler) -> None:
         self._handler = handler
         self._exception: Any = _NOT_YET
         self._callbacks: list[Callable[[Result], None]] = []
@@ -51,7 +51,7 @@ class Result(AsyncResult):
         return self._exception is None
 
     @property
-    def exception(self) -> Any:
+    def exception(self) -> Exception | None:
         return self._exception if self._exception is not _NOT_YET else None
 
     def set(self, value: object = None) -> None:

@@ -21,6 +21,7 @@ from parkazoo.engine.ports import OtherSession
 from parkazoo.kazoo_private import Connect, Create, GetData, SetData
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.steps import Question
+from parkazoo.types.znodes import ZnodeStat
 from parkazoo.wire.attempt import Closed, ConnectAttempt, Limit, Steps, connect, receive, secure, send
 from parkazoo.wire.dialogue import Authenticate, ask, close_session, receive_all
 from parkazoo.wire.exchange import CONNECTING, Exchange
@@ -192,7 +193,7 @@ def _verify_place(
     member: Member,
     address: Address,
     session: int,
-    record: Any,
+    record: tuple[bytes, ZnodeStat],
     authenticate: Authenticate,
     attempt: ConnectAttempt,
 ) -> Steps[None]:

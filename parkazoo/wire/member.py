@@ -27,13 +27,14 @@ from parkazoo.protocol.holdings import Holdings, leaves_ephemeral, leaves_watch
 from parkazoo.protocol.placement import directory_of_pin, shown
 from parkazoo.protocol.server_list import CONFIG, Server
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_state
-from parkazoo.protocol.steps import WatchRequest, WireRequest
+from parkazoo.protocol.steps import DataAnswer, WatchRequest, WireRequest
 from parkazoo.protocol.subject import Subject, error_about
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.types.handlers import Event, Log
 from parkazoo.types.znodes import Watch
 from parkazoo.wire.backlog import Backlog
 from parkazoo.wire.connection import MemberConnection
+from parkazoo.wire.exchange import Pending
 from parkazoo.wire.log import DiscreetLog
 from parkazoo.wire.own_read import OwnRead
 from parkazoo.wire.patience import Patience
@@ -90,7 +91,7 @@ class Member(KazooClient):
         self.last_xid = 0
         self.sizes = Sizes()
         self._suspects: dict[int, int] = {}  # sizes of requests that may have been too large, by xid
-        self._doubtful: deque[tuple[Any, ...]] = deque()  # those requests, until an attempt to connect has ended
+        self._doubtful: deque[Pending] = deque()  # those requests, until an attempt to connect has ended
         if options.get("client_id") is not None:
             self.holdings.assume()
         self._registered = 0  # the session that is
@@ -155,7 +156,7 @@ class Member(KazooClient):
     def must_register(self, session: int) -> bool:
         return not self.is_renewing and self._registered != session
 
-    def registered(self, session: int, answer: Any) -> None:
+    def registered(self, session: int, answer: object) -> None:
         """Take the answer to the registration of a session of this member. An exception: it is not registered."""
         if not isinstance(answer, Exception):
             self._registered = session
@@ -209,7 +210,7 @@ class Member(KazooClient):
         """On the loop: one of the OWN_PATHS has changed."""
         self.submit(OwnRead(path, None), OnAnswer(partial(self._have_read_again, path)))
 
-    def _have_read_again(self, path: str, answer: Any) -> None:
+    def _have_read_again(self, path: str, answer: DataAnswer) -> None:
         if isinstance(answer, Exception) and not isinstance(answer, (NoAuthError, NoNodeError)):
             return  # the next connection reads it
         if path == CONFIG:
@@ -430,7 +431,7 @@ class Member(KazooClient):
             if reply is not None:
                 reply.set_exception(error_about(SessionExpiredError, self.describe(request)))
 
-    def _fail(self, requests: deque[tuple[Any, ...]], state: str, *, error: Exception | None = None) -> None:
+    def _fail(self, requests: deque[Any], state: str, *, error: Exception | None = None) -> None:
         """Answer queued or pending requests; others may take from the deque at the same time.
 
         :param error: what they get; without it, what the state says.
@@ -478,7 +479,7 @@ class Member(KazooClient):
     def _reset(self) -> None:
         """Overrides kazoo's, at its construction: the deques stay the same for ever."""
         self.backlog = Backlog()
-        self._pending: deque[tuple[Any, ...]] = deque()
+        self._pending: deque[Pending] = deque()
         self._reset_session()
         self.last_zxid = 0
         self._protocol_version = None

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 from kazoo.exceptions import ConnectionDropped
 
 from parkazoo.protocol.server_list import Server, spread
-from parkazoo.wire.attempt import ConnectAttempt
+from parkazoo.wire.attempt import ConnectAttempt, Steps, T
 from parkazoo.wire.dialogue import Authenticate
 from parkazoo.wire.exchange import Exchange
 from parkazoo.wire.handshake import Address, Established, programs_own, reach, shake_hands
 from parkazoo.wire.link import Link
 from parkazoo.wire.loop import Loop, LoopTimer
 from parkazoo.wire.names import LookUp
+from parkazoo.wire.race import Outcome
 from parkazoo.wire.report import words_of
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class Move:
         else:
             self._fail(*troubles.values())
 
-    def _run(self, steps: Any, on_end: Callable[[Any], None]) -> None:
+    def _run(self, steps: Callable[[ConnectAttempt], Steps[T]], on_end: Callable[[T | Exception], None]) -> None:
         attempt = ConnectAttempt(self._loop, self._member.handler, steps, on_end)
         if not attempt.has_ended:
             self._attempt = attempt
@@ -205,7 +206,7 @@ class Move:
             link.go_on()
         self._plan()
 
-    def _have_reached(self, turn: int, address: Address, outcome: Any) -> None:
+    def _have_reached(self, turn: int, address: Address, outcome: socket.socket | Exception) -> None:
         self._attempt = None
         if turn != self._turn:
             if not isinstance(outcome, Exception):
@@ -235,7 +236,7 @@ class Move:
             steps = shake_hands(member, address, sock, exchange, self._authenticate)
             self._run(steps, partial(self._have_asked, self._turn, address))
 
-    def _have_asked(self, turn: int, address: Address, outcome: Any) -> None:
+    def _have_asked(self, turn: int, address: Address, outcome: Outcome) -> None:
         self._attempt = None
         if turn != self._turn:
             if isinstance(outcome, Established):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import ConnectionDropped
 
-from parkazoo.wire.attempt import ConnectAttempt, Steps
+from parkazoo.wire.attempt import ConnectAttempt, Steps, T
 from parkazoo.wire.dialogue import Authenticate
 from parkazoo.wire.exchange import CONNECTING, Exchange
 from parkazoo.wire.handshake import Address, Established, reach, shake_hands
@@ -120,8 +120,8 @@ class Race:
     def _run(
         self,
         candidate: Candidate,
-        steps: Callable[[ConnectAttempt], Steps[Any]],
-        on_end: Callable[[Candidate, Any], None],
+        steps: Callable[[ConnectAttempt], Steps[T]],
+        on_end: Callable[[Candidate, T | Exception], None],
     ) -> None:
         attempt = ConnectAttempt(self._loop, self._member.handler, steps, partial(on_end, candidate))
         if not attempt.has_ended:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kazoo.retry import KazooRetry
 
 from parkazoo.wire.handshake import Address
 from parkazoo.wire.loop import Loop, LoopTimer
@@ -25,7 +27,7 @@ class Backoff:
     :param most_s: the longest delay, whatever the policy says.
     """
 
-    def __init__(self, retry: Any, most_s: float) -> None:
+    def __init__(self, retry: KazooRetry, most_s: float) -> None:
         self._policy = retry
         self._most_s = most_s
         self.reset()
@@ -62,7 +64,7 @@ class Rounds:
     :param on_ready: called when the names have been looked up.
     """
 
-    def __init__(self, member: Member, loop: Loop, retry: Any, on_ready: Callable[[], None]) -> None:
+    def __init__(self, member: Member, loop: Loop, retry: KazooRetry, on_ready: Callable[[], None]) -> None:
         self._member = member
         self._loop = loop
         self._on_ready = on_ready
