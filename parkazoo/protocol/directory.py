@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from enum import Enum
+from typing import Any, Final, NamedTuple
 
 from kazoo.exceptions import (
     BadVersionError,
@@ -35,11 +36,19 @@ from parkazoo.protocol.steps import IMPOSSIBLE, Either, Operation, Step, WriteRe
 from parkazoo.types.znodes import ZnodeStat
 
 ANY_VERSION = -1
-AGAIN: Any = object()  # in place of a result: begin again
 IN_TRANSACTION = "transaction"
 VERSION = re.compile("[0-9]{1,10}")
 UNPROMOTED = (NoAuthError, NoChildrenForEphemeralsError, NoNodeError)  # a promotion is refused
 LOST = (BadVersionError, NotEmptyError)  # a delete's last step, to a concurrent set or a foreign child
+
+
+class Again(Enum):
+    """In place of a result: begin again."""
+
+    AGAIN = "begin again"
+
+
+AGAIN: Final = Again.AGAIN
 
 
 def make_fence(d: Directory) -> Operation[ZnodeStat]:
@@ -124,11 +133,11 @@ def _acl_of(d: Directory, known: KnownACL | None, answer: Any) -> Operation[Sequ
 def try_promote(
     context: Context,
     d: Directory,
-    child: WriteRequest | None,
+    child: Create | None,
     known: KnownACL | None,
     may_be_there: bool,
     names_mirror: Callable[[], Operation[bool]],
-) -> Operation[Any]:
+) -> Operation[str | Again | None]:
     """Make the mirror of `d`, and `child` (a Create with its physical path) with it, unless the directory changes.
 
     :param known: the home's ACL, if we have just set it and may not be able to read it.
@@ -196,12 +205,14 @@ def try_promote(
     return AGAIN
 
 
-def _make_at_home(d: Directory, fence: ZnodeStat, pin: Create, first: Sequence[WriteRequest]) -> Operation[Any]:
+def _make_at_home(
+    d: Directory, fence: ZnodeStat, pin: Create, first: Sequence[Create]
+) -> Operation[str | Again | None]:
     """All at once, on one ensemble. A set_acls that did not see this pin raises the fence: the ACL is the newest.
 
     :raises NodeExistsError: there is a pin, or a mirror.
     """
-    operations = [SetData(d.fence, b"", fence.version), pin, *first]
+    operations: list[WriteRequest] = [SetData(d.fence, b"", fence.version), pin, *first]
     results, index, error = yield from commit(d.home.ensemble, operations)
     if error is None:
         return results[3] if len(first) > 1 else None

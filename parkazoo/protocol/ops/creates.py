@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from kazoo.exceptions import (
     BadVersionError,
@@ -20,22 +19,19 @@ from kazoo.security import ACL, READ_ACL_UNSAFE
 
 from parkazoo.kazoo_private import CheckVersion, Create, Create2, Exists, Transaction
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.directory import (
-    AGAIN,
-    UNPROMOTED,
-    KnownACL,
-    try_promote,
-)
+from parkazoo.protocol.directory import AGAIN, UNPROMOTED, Again, KnownACL, try_promote
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.ops.whole_stat import complete_stat
 from parkazoo.protocol.pin import NATIVE_PIN
 from parkazoo.protocol.placement import CERTAIN, GUESS, HINT, PINNED, Directory, Place, join, split
 from parkazoo.protocol.rights import is_secret
-from parkazoo.protocol.steps import Operation, WriteRequest, ask, commit, failure, placed
+from parkazoo.protocol.steps import Operation, Question, WriteRequest, ask, commit, failure, placed
 from parkazoo.protocol.where.lookup import as_pinned, contradiction, locate, verify_whole
 from parkazoo.protocol.where.places import NATIVE, directory
+from parkazoo.types.znodes import ZnodeStat
 
 Creation = Create | Create2
+Made = str | tuple[str, ZnodeStat]  # the answer to one
 EPHEMERAL, SEQUENCE = 1, 2  # in a create's flags
 # These errors come from the ensemble itself: it has refused a create or delete of one request.
 REFUSALS = (
@@ -78,7 +74,7 @@ def create(context: Context, request: Creation) -> Operation[object]:
             yield from promote_secret(context, path, request.acl, 0)
         else:
             places.remember_childless(path)
-    if not isinstance(request, Create2):
+    if isinstance(result, str):
         return result
     made = directory(path, d.mirror, NATIVE)._replace(home=d.mirror)
     return result[0], (yield from complete_stat(context, made, result[1]))
@@ -86,7 +82,7 @@ def create(context: Context, request: Creation) -> Operation[object]:
 
 def _create(
     context: Context, request: Creation, d: Directory, name: str, has_failed: bool = False
-) -> Operation[tuple[Directory, Any]]:
+) -> Operation[tuple[Directory, Made]]:
     """Create a child for which one request may not do; return its parent as it is, and the server's answer.
 
     :param d: the parent, as it is known. :param has_failed: its children are not there.
@@ -121,9 +117,9 @@ def _create(
                 yield from verify_whole(d)
             lacks_proof = d.home if d.is_native else None
             tried = d.mirror
-        d, result = yield from decide(context, parent, request, tried=tried)
-        if result is not AGAIN:
-            return d, result
+        d, first = yield from decide(context, parent, request, tried=tried)
+        if first is not AGAIN:
+            return d, first
         is_worth_a_try = True
 
 
@@ -153,7 +149,7 @@ def _may_pin(context: Context, d: Directory) -> bool:
     return d.is_native and context.places.guess(d.path) == NATIVE
 
 
-def _create_native(d: Directory, request: Creation, marks: Sequence[WriteRequest]) -> Operation[object]:
+def _create_native(d: Directory, request: Creation, marks: Sequence[WriteRequest]) -> Operation[Made | Exception]:
     """The answer to a create below the home of a native directory; NoNodeError if it is not, or is no more.
 
     :param marks: pin and proof, to be made first unless there is a pin.
@@ -169,7 +165,7 @@ def _create_native(d: Directory, request: Creation, marks: Sequence[WriteRequest
     return (yield from _as_answer(d, request, results[1]))
 
 
-def _as_answer(d: Directory, request: Creation, made: str) -> Operation[object]:
+def _as_answer(d: Directory, request: Creation, made: str) -> Operation[Made]:
     """What a create in a multi would have been answered alone; kazoo cannot read a Create2 there."""
     if not isinstance(request, Create2):
         return made
@@ -188,7 +184,7 @@ def decide(
     child: Creation | None = None,
     known: KnownACL | None = None,
     tried: Place | None = None,
-) -> Operation[tuple[Directory, Any]]:
+) -> Operation[tuple[Directory, Made | Again]]:
     """Decide where the children of a directory are, unless that is decided, and make the first one.
 
     :param child: the user's Create; None for the mirror alone, if there is to be one.
@@ -228,9 +224,9 @@ def decide(
                 raise
         is_guess, tried = False, None
         if made is not AGAIN:
-            is_made = made is not None
-            places.remember(d, since, certainty_by_child(context, d) if is_made or not d.is_native else HINT)
-            return d, made if is_made else AGAIN
+            is_certain = made is not None or not d.is_native
+            places.remember(d, since, certainty_by_child(context, d) if is_certain else HINT)
+            return d, AGAIN if made is None else made
 
 
 def to_be(context: Context, found: Directory) -> Directory:
@@ -276,7 +272,7 @@ def _make_first(
     child: Creation | None,
     known: KnownACL | None = None,
     may_be_there: bool = False,
-) -> Operation[Any]:
+) -> Operation[Made | Again | None]:
     """What the create of the child was answered; None if it was not sent; AGAIN if the directory has changed."""
     if not d.is_native:
         first = None
@@ -287,7 +283,7 @@ def _make_first(
     if child is None:
         return None
     if context.form < Form.GUARDED:
-        physical = placed(child, join(d.home.path, split(child.path)[1]))
+        physical: Question[Made] = placed(child, join(d.home.path, split(child.path)[1]))
         try:
             return (yield from ask(d.home.ensemble, physical))
         except NoNodeError:
