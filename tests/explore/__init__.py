@@ -4,14 +4,15 @@ Each file stands on those above it:
 
 - ``znodes``, ``model``: ZooKeeper in memory; ``answers``: what it says, as values; ``alone``: operations run on it
 - ``client``: a production client over it, without sockets
-- ``scenario``: what is explored; ``history``, ``lives``, ``world``: where all is between two moves, and these
+- ``pinned``, ``scenario``: what is explored; ``history``, ``lives``, ``world``: where all is between two moves,
+  and these
 - ``clients``, ``scheduler``: what can happen next, and what comes of it
 - ``judge``: whether that could have come from one ZooKeeper
 - ``words``, ``tell``: a violation as people read it; ``explorer``: visits all that can happen
-- ``directories``, ``families``, ``chosen``, ``mutants``: scenarios by name; ``replay``: lets one happen again;
+- ``directories``, ``grown``: the states that a directory may be in, on a plain map and on one that has grown
+- ``families``, ``chosen``, ``mutants``: scenarios by name; ``replay``: lets one happen again;
   ``visits``: what `make explore` visits; ``visitor``: what these have in common with ``sessions``
 - ``mutation``, ``edits``: how a mutant is made: a wrong function in place of a right one; other steps and answers
-- ``pinned``, ``grown``, ``grown_families``, ``grown_deep``, ``grown_levels``, ``grown_mutants``: the same for maps
-  that have grown
+- ``grown_families``, ``grown_deep``, ``grown_levels``, ``grown_mutants``: more of maps that have grown
 - ``sessions``: the same for connections and sessions that are lost, expire and begin anew
 """

@@ -1,4 +1,9 @@
-"""Scenarios by name. A name is a family and the values of its fields: ``pair/leaf/create/delete/a-crash``."""
+"""Scenarios by name. A name is a family and the values of its fields: ``pair/leaf/create/delete/a-crash``.
+
+The last field of some is the form of the clients' map. Without it, the map is plain. Otherwise it names the maps
+of an older client and of a newer one, and what each remembers: ``pair/leaf/create/delete/a-crash/away-nothing-b``.
+See grown.py. There are too many of these, so they are taken at random.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,10 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
 from parkazoo.kazoo_private import (
+    CheckVersion,
     Delete,
     Exists,
     GetChildren,
@@ -20,19 +26,21 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.placement import split
+from parkazoo.protocol.steps import WriteRequest
+from tests.explore import directories, grown
 from tests.explore.directories import (
     CLOSED,
     OPERATIONS,
     STATES,
     D,
     acls_are_alike,
-    beginning,
     create,
     first_child,
     in_order,
     try_again,
 )
-from tests.explore.scenario import Asking, Beginning, Promises, Scenario, Troubles, Turn
+from tests.explore.grown import HINTS, MAPS, drawn
+from tests.explore.scenario import UNPINNED, Asking, Beginning, Program, Promises, Scenario, Troubles, Turn
 from tests.explore.znodes import SEQUENCE, Request
 
 TROUBLES: Mapping[str, Troubles] = {
@@ -57,7 +65,37 @@ class Family(Named, Protocol):
 
 def name_of(member: Named) -> str:
     words = (member.family, *astuple(member))  # type: ignore[call-overload]
-    return "/".join(word.replace(" ", "-") for word in words)
+    return "/".join(word.replace(" ", "-") for word in words if word != PLAIN)
+
+
+# ---- the form of the map -----------------------------------------------------------------------
+
+T = TypeVar("T")
+PLAIN = "plain"
+NUMBERED = "create with a number"
+# No child of theirs is native, nor will be: there a number is skipped when the pin comes.
+NUMBERED_MAPS = [name for name, maps in MAPS.items() if not maps.may_skip_numbers]
+NUMBERED_STATES = [state for state in grown.STATES if "adopted" not in state and "native" not in state]
+
+
+def in_state(state: str, form: str) -> tuple[str, Beginning]:
+    """A directory, and a beginning with it in a state."""
+    if form == PLAIN:
+        return STATES[state].directory, directories.beginning(state)
+    maps, older, newer = form.rsplit(" ", 2)
+    return grown.D, grown.beginning(state, maps, (older, newer))
+
+
+def is_numbered(state: str, form: str) -> bool:
+    """Whether a number is never skipped."""
+    return form == PLAIN or (state in NUMBERED_STATES and form.rsplit(" ", 2)[0] in NUMBERED_MAPS)
+
+
+def taken(draw: Callable[[], T], is_fit: Callable[[T], bool]) -> T:
+    """The first that fits."""
+    while not is_fit(member := draw()):
+        pass
+    return member
 
 
 def looked_at(d: str) -> Sequence[Request]:
@@ -76,15 +114,22 @@ class Pair:
     one: str
     other: str
     trouble: str
+    form: str = PLAIN
     family: ClassVar[str] = "pair"
 
     def scenario(self) -> Scenario:
-        return _at_once(name_of(self), self.state, [self.one, self.other], TROUBLES[self.trouble])
+        return _at_once(name_of(self), self.state, [self.one, self.other], TROUBLES[self.trouble], self.form)
 
     @classmethod
     def members(cls, troubles: Sequence[str] = ONE_TROUBLE) -> Iterator[Pair]:
         for trouble, (one, other), state in itertools.product(troubles, PAIRS, STATES):
             yield cls(state, one, other, trouble)
+
+    @classmethod
+    def at_random(cls, dice: random.Random) -> Pair:
+        words = grown.STATES, OPERATIONS, OPERATIONS, MAPS, HINTS, HINTS, TROUBLES
+        state, one, other, *form, trouble = drawn(dice, *words)
+        return cls(state, one, other, trouble, " ".join(form))
 
 
 @dataclass(frozen=True)
@@ -113,14 +158,12 @@ class Three:
         return cls(dice.choice(list(STATES)), one, two, three, troubles)
 
 
-def _at_once(name: str, state: str, operations: Sequence[str], troubles: Troubles) -> Scenario:
-    d = STATES[state].directory
+def _at_once(name: str, state: str, operations: Sequence[str], troubles: Troubles, form: str = PLAIN) -> Scenario:
+    d, begun = in_state(state, form)
     promises = promises_of(d, operations)
-    if troubles == TROUBLES["lag"]:
+    if form == PLAIN and troubles == TROUBLES["lag"]:
         promises = replace(promises, at_end=acls_are_alike)
-    return beside(
-        name, beginning(state), [partial(OPERATIONS[each], d) for each in operations], troubles, promises
-    )
+    return beside(name, begun, [partial(OPERATIONS[each], d) for each in operations], troubles, promises)
 
 
 def promises_of(d: str, operations: Sequence[str]) -> Promises:
@@ -154,7 +197,7 @@ def changes(d: str) -> Mapping[str, Request]:
         "delete": Delete(d, -1),
         "create": create(x),
         "delete of the child": Delete(x, -1),
-        "create with a number": create(d + "/s", SEQUENCE),
+        NUMBERED: create(d + "/s", SEQUENCE),
         "transaction": Transaction([create(d), create(above.rstrip("/") + "/other")]),
     }
 
@@ -189,36 +232,56 @@ class OwnPast:
     change: str
     read: str
     other: str
+    form: str = PLAIN
     family: ClassVar[str] = "own-past"
 
     def scenario(self) -> Scenario:
-        d = STATES[self.state].directory
-        return own_past(name_of(self), beginning(self.state), d, self.change, self.read, self.other)
+        d, begun = in_state(self.state, self.form)
+        both = [[changes(d)[self.change], reads(d)[self.read]], programs(d)[self.other]]
+        promises = Promises(observe=looked_at(d), mirrors_per_life=None)
+        return Scenario(name_of(self), begun, both, Troubles(has_lag=True), promises=promises)
 
     @classmethod
     def members(cls) -> Iterator[OwnPast]:
         for words in itertools.product(STATES, changes(D), reads(D), programs(D)):
             yield cls(*words)
 
+    @classmethod
+    def at_random(cls, dice: random.Random) -> OwnPast:
+        def draw() -> OwnPast:
+            *words, maps, older, newer = drawn(dice, *of_each, MAPS, HINTS, HINTS)
+            return cls(*[*words, f"{maps} {older} {newer}"])
 
-def own_past(name: str, begun: Beginning, d: str, change: str, read: str, other: str) -> Scenario:
-    """A client changes `d`, then reads; another is at work there, and servers lag."""
-    both = [[changes(d)[change], reads(d)[read]], programs(d)[other]]
-    promises = Promises(observe=looked_at(d), mirrors_per_life=None)
-    return Scenario(name, begun, both, Troubles(has_lag=True), promises=promises)
+        of_each = grown.STATES, changes(D), reads(D), programs(D)
+        return taken(draw, lambda each: each.change != NUMBERED or is_numbered(each.state, each.form))
 
 
 # ---- what a client remembers -------------------------------------------------------------------
 
 X, Y = D + "/x", D + "/y"
 WHEN = ("awaited", "at once")
-IN_ORDER = Promises(observe=looked_at(D), is_in_order=True)
-# How a client knows that a directory has a mirror: the state to begin with, and what it has done.
-KNOWN: Mapping[str, tuple[str, Sequence[Request]]] = {
-    "made it": ("missing", first_child(D)),
-    "listed it": ("with a child", [GetChildren(D, None)]),
-    "read its stat": ("with a child", [Exists(D, None)]),
+NOTHING = "nothing"
+
+
+def learned(d: str, with_a_child: str) -> Mapping[str, tuple[str, Sequence[Request]]]:
+    """How a client learns that a directory has a mirror: the state to begin with, and what it has done."""
+    return {
+        "made it": ("missing", first_child(d)),
+        "listed it": (with_a_child, [GetChildren(d, None)]),
+        "read its stat": (with_a_child, [Exists(d, None)]),
+    }
+
+
+KNOWN = learned(D, "with a child")
+GROWN_KNOWN: Mapping[str, tuple[str, Sequence[Request]]] = {
+    **learned(grown.D, "mirrored"),
+    "listed a native one": ("native", [GetChildren(grown.D, None)]),
+    "read a child of an adopted one": ("adopted", [GetData(grown.D + "/x", None)]),
 }
+
+
+def in_their_order(d: str, form: str) -> Promises:
+    return Promises(observe=looked_at(d), mirrors_per_life=1 if form == PLAIN else None, is_in_order=True)
 
 
 def again(d: str) -> Mapping[str, Sequence[Request]]:
@@ -256,34 +319,58 @@ class Remembered:
     again: str
     when: str
     at_once: str
+    form: str = PLAIN
     family: ClassVar[str] = "remembered"
 
     def scenario(self) -> Scenario:
-        state, known = KNOWN[self.knows]
-        other, made, last = programs(D)[self.other], again(D)[self.again], at_once(D)[self.at_once]
-        return remembered(name_of(self), beginning(state), known, other, made, self.when, last, IN_ORDER)
+        state, known = self._known
+        d, begun = in_state(state, self.form)
+        made, last = again(d)[self.again], at_once(d)[self.at_once]
+        awaited = made if self.when == "awaited" else []
+        mine = in_order([*known, *awaited, [*(() if awaited else made), *last]])
+        opening = [Turn(0, len(known)), Turn(1), Turn(0, len(awaited))]
+        both: list[Program] = [mine, programs(d)[self.other]]
+        return Scenario(name_of(self), begun, both, opening=opening, promises=in_their_order(d, self.form))
+
+    @property
+    def _known(self) -> tuple[str, Sequence[Request]]:
+        return (KNOWN if self.form == PLAIN else GROWN_KNOWN)[self.knows]
 
     @classmethod
     def members(cls) -> Iterator[Remembered]:
         for words in itertools.product(KNOWN, programs(D), again(D), WHEN, at_once(D)):
             yield cls(*words)
 
+    @classmethod
+    def at_random(cls, dice: random.Random) -> Remembered:
+        def draw() -> Remembered:
+            words = GROWN_KNOWN, MAPS, programs(D), again(D), WHEN, at_once(D)
+            knows, maps, *others = drawn(dice, *words)
+            return cls(*[knows, *others, f"{maps} {NOTHING} {NOTHING}"])
 
-def remembered(
-    name: str,
-    begun: Beginning,
-    known: Sequence[Request],
-    other: Sequence[Request],
-    made: Sequence[Request],
-    when: str,
-    last: Sequence[Request],
-    promises: Promises,
-) -> Scenario:
-    """A client learns of a directory; another is at work there; then the first does `made`, and `last` at once."""
-    awaited = made if when == "awaited" else []
-    mine = in_order([*known, *awaited, [*(() if awaited else made), *last]])
-    opening = [Turn(0, len(known)), Turn(1), Turn(0, len(awaited))]
-    return Scenario(name, begun, [mine, other], opening=opening, promises=promises)
+        return taken(draw, lambda each: "numbers" not in each.at_once or is_numbered(each._known[0], each.form))
+
+
+def transactions(d: str) -> Mapping[str, Sequence[WriteRequest]]:
+    x, y, other, itself = d + "/x", d + "/y", create("/other"), create(d)
+    set_d = SetData(d, b"new", -1)
+    return {
+        "below": [create(x), create(y)],
+        "below and set": [create(y), SetData(x, b"new", -1)],
+        "below and check": [CheckVersion(x, -1), create(y)],
+        "below and beside": [create(x), other],
+        "instead": [Delete(x, -1), create(y)],
+        "itself and a child": [itself, create(x)],
+        "itself and children beside": [other, itself, create(x), create(y)],
+        "set and a child": [set_d, create(y)],
+        "check and a child": [CheckVersion(d, 0), create(y)],
+        "deletes itself": [other, Delete(d, -1)],
+        "deletes a child": [other, Delete(x, -1)],
+        "deletes a child and itself": [Delete(x, -1), Delete(d, -1)],
+        "deletes itself and sets": [set_d, Delete(d, -1)],
+        "makes itself again": [Delete(d, -1), itself],
+        "makes itself again with a child": [Delete(d, -1), itself, create(y)],
+    }
 
 
 # What is issued at once about a directory that is no more what the client remembers.
@@ -297,10 +384,19 @@ def touches(d: str) -> Mapping[str, Request]:
     }
 
 
+TOUCHES: Mapping[str, Request] = {
+    **touches(grown.D),
+    **{f"transaction {name}": Transaction(each) for name, each in transactions(grown.D).items()},
+}
+OTHERS: Mapping[str, Sequence[Request]] = {"does nothing": [], **programs(grown.D)}
+PINNED = [hint for hint, where in HINTS.items() if where not in (None, UNPINNED)]
+
+
 @dataclass(frozen=True)
 class Mistaken:
-    """A client remembers that a directory has a mirror; another deletes it; the first does not learn of that.
+    """A client remembers something of a directory; another is at work there; the first does not learn of that.
 
+    :param knows: on a plain map, how the client has learned of a mirror; otherwise the state to begin with.
     :param other: what the other client does to its end.
     :param one: what the first client issues then, and `two` behind it, without waiting.
     """
@@ -309,12 +405,17 @@ class Mistaken:
     other: str
     one: str
     two: str
+    form: str = PLAIN
     family: ClassVar[str] = "mistaken"
 
     def scenario(self) -> Scenario:
-        state, known = KNOWN[self.knows]
-        both = [touches(D)[self.one], touches(D)[self.two]]
-        return mistaken(name_of(self), beginning(state), known, programs(D)[self.other], both, IN_ORDER)
+        state, known = KNOWN[self.knows] if self.form == PLAIN else (self.knows, [])
+        d, begun = in_state(state, self.form)
+        issued = touches(d) if self.form == PLAIN else TOUCHES
+        mine = in_order([*known, [issued[self.one], issued[self.two]]])
+        both: list[Program] = [mine, (programs(d) if self.form == PLAIN else OTHERS)[self.other]]
+        opening = [*([Turn(0, len(known))] if known else []), Turn(1)]
+        return Scenario(name_of(self), begun, both, opening=opening, promises=in_their_order(d, self.form))
 
     @classmethod
     def members(cls) -> Iterator[Mistaken]:
@@ -323,22 +424,38 @@ class Mistaken:
             if not (other == "makes again" and is_late(one, two)):
                 yield cls(knows, other, one, two)
 
+    @classmethod
+    def at_random(cls, dice: random.Random) -> Mistaken:
+        def draw() -> Mistaken:
+            words = grown.STATES, HINTS, MAPS, OTHERS, TOUCHES, TOUCHES
+            state, remembers, maps, *others = drawn(dice, *words)
+            return cls(*[state, *others, f"{maps} {remembers} {NOTHING}"])
 
-def mistaken(
-    name: str,
-    begun: Beginning,
-    known: Sequence[Request],
-    other: Sequence[Request],
-    both: Sequence[Request],
-    promises: Promises,
-) -> Scenario:
-    """A client learns of a directory; another is at work there; then the first issues `both` at once."""
-    opening = [*([Turn(0, len(known))] if known else []), Turn(1)]
-    return Scenario(name, begun, [in_order([*known, [*both]]), other], opening=opening, promises=promises)
+        return taken(draw, lambda each: are_in_order(each.knows, each.form, each.one, each.two))
+
+
+def are_in_order(state: str, form: str, *issued: str) -> bool:
+    """Whether a client of a grown map does in this order what it issues at once."""
+    _, remembers, _ = form.rsplit(" ", 2)
+    return (NUMBERED not in issued or is_numbered(state, form)) and not any(
+        is_overtaken(remembers, *pair) for pair in itertools.combinations(issued, 2)
+    )
 
 
 def is_late(one: str, two: str) -> bool:
     """Whether `one` makes the first child again too late for `two`: docs/design/protocol.md, "Known gaps"."""
-    makes = ("create", "create with a number", "transaction below")
+    makes = ("create", NUMBERED, "transaction below")
     looks = ("get of the child", "delete of the child", "get_children", "get_children with stat")
     return one in makes and two in looks
+
+
+def is_overtaken(remembers: str, one: str, two: str) -> bool:
+    """Whether `two` may be done before `one`, because the client remembers a pin of an earlier life.
+
+    A transaction behind a create does not wait for it then, nor a change for a listing.
+    """
+    if remembers not in PINNED:
+        return False
+    if one == "get_children":
+        return two.startswith(("create", "transaction", "delete of the child"))
+    return is_late(one, two) or (one in ("create", NUMBERED) and two.startswith("transaction"))

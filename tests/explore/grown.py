@@ -10,9 +10,8 @@ import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cache, partial
-from typing import ClassVar, NamedTuple
+from functools import cache
+from typing import NamedTuple
 
 from kazoo.security import OPEN_ACL_UNSAFE
 
@@ -22,10 +21,9 @@ from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.where.places import NATIVE, by_first
 from tests.explore.alone import abandon, make_context, make_grown, must, outcome, prepared
-from tests.explore.directories import OPERATIONS, create, emptied, first_child
-from tests.explore.families import TROUBLES, beside, name_of, promises_of
+from tests.explore.directories import create, emptied, first_child
 from tests.explore.model import Model
-from tests.explore.scenario import UNPINNED, Beginning, Knows, Scenario
+from tests.explore.scenario import UNPINNED, Beginning, Knows
 from tests.explore.znodes import Request
 from tests.where_is import where_is
 
@@ -167,31 +165,3 @@ def _safe(first: Placement, form: Form, hints: Hints) -> Hints:
     if form >= Form.GUARDED:
         return hints
     return [(path, where) for path, where in hints if max(where, NATIVE) == by_first(first)(path)]
-
-
-@dataclass(frozen=True)
-class Grown:
-    """Two operations on a directory in a state, by an older client and a newer one.
-
-    :param maps: by which they work. :param remembers: what the older client remembers, and `other_remembers`.
-    """
-
-    state: str
-    one: str
-    other: str
-    maps: str
-    remembers: str
-    other_remembers: str
-    trouble: str
-    family: ClassVar[str] = "grown"
-
-    def scenario(self) -> Scenario:
-        operations = [self.one, self.other]
-        both = [partial(OPERATIONS[each], D) for each in operations]
-        begun = beginning(self.state, self.maps, (self.remembers, self.other_remembers))
-        return beside(name_of(self), begun, both, TROUBLES[self.trouble], promises_of(D, operations))
-
-    @classmethod
-    def at_random(cls, dice: random.Random) -> Grown:
-        operations = list(OPERATIONS)
-        return cls(*drawn(dice, STATES, operations, operations, MAPS, HINTS, HINTS, TROUBLES))

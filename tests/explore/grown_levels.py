@@ -15,17 +15,20 @@ from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.where.places import NATIVE
 from tests.explore.chosen import ACLS, ALICE, BOB, BOTH
 from tests.explore.directories import create, in_order, only, try_again
-from tests.explore.families import TROUBLES, Family, looked_at, name_of
-from tests.explore.grown import ADOPTED, HINTS, MAPS, D, Grown, Maps, State, brought, drawn, hint_of, neighbours
-from tests.explore.grown_deep import GrownDeep
-from tests.explore.grown_families import (
-    GrownMistaken,
-    GrownNumbers,
-    GrownPast,
-    GrownRemembered,
-    GrownTransaction,
+from tests.explore.families import (
+    TROUBLES,
+    Family,
+    Mistaken,
+    OwnPast,
+    Pair,
+    Remembered,
+    looked_at,
+    name_of,
     taken,
 )
+from tests.explore.grown import ADOPTED, HINTS, MAPS, D, Maps, State, brought, drawn, hint_of, neighbours
+from tests.explore.grown_deep import GrownDeep
+from tests.explore.grown_families import GrownNumbers, GrownTransaction
 from tests.explore.lives import mirrored
 from tests.explore.model import Model
 from tests.explore.risen import GrownRise, GrownRiseBeside
@@ -279,12 +282,12 @@ class AtRandom(Family, Protocol):
 
 
 GROWN: Sequence[type[AtRandom]] = (
-    Grown,
-    GrownPast,
+    Pair,
+    OwnPast,
     GrownTransaction,
     GrownNumbers,
-    GrownMistaken,
-    GrownRemembered,
+    Mistaken,
+    Remembered,
     GrownLevels,
     GrownDeep,
     GrownRights,

@@ -55,13 +55,13 @@ from tests.explore.edits import (
     with_newest_fence,
     without,
 )
-from tests.explore.families import looked_at, name_of
+from tests.explore.families import NOTHING, in_their_order, looked_at, name_of
 from tests.explore.grown import ADOPTED, D, beginning
 from tests.explore.grown_deep import GrownDeep
-from tests.explore.grown_families import IN_ORDER, NUMBERED, OTHER, SECOND, X, Y
+from tests.explore.grown_families import NUMBERED, OTHER, SECOND, X, Y
 from tests.explore.grown_levels import GrownAcl, GrownLevels
 from tests.explore.mutation import Fault, Mutation, Wrong, in_calls, instead, together
-from tests.explore.risen import NONE, GrownRise
+from tests.explore.risen import GrownRise
 from tests.explore.scenario import Program, Promises, Requests, Scenario, Stop, Troubles, Turn
 from tests.explore.znodes import path_of
 from tests.where_is import where_is
@@ -116,7 +116,7 @@ def in_case(
 
 def at_once(state: str, hint: str, *requests: Request) -> Callable[[str], Scenario]:
     """One client issues these without waiting; `hint` is what it remembers. They are done in their order."""
-    return in_case(state, in_order([[*requests]]), hints=(hint, "nothing"), promises=IN_ORDER)
+    return in_case(state, in_order([[*requests]]), hints=(hint, "nothing"), promises=in_their_order(D, "away"))
 
 
 def named(member: GrownAcl | GrownLevels | GrownRise | GrownDeep) -> Callable[[str], Scenario]:
@@ -566,7 +566,7 @@ GROWN_MUTANTS: Mapping[str, GrownMutant] = {
     "what goes on by the older form is not in the same order": GrownMutant(
         instead(Order.successor, lambda successor: lambda order: Order()),
         WRONG,
-        named(GrownRise("leaf", "nothing", MIRRORED, "does nothing", "create", "get of the child", NONE)),
+        named(GrownRise("leaf", "nothing", MIRRORED, "does nothing", "create", "get of the child", NOTHING)),
     ),
     "a create does not wait for a read of one request": GrownMutant(
         together(instead(Order.claim_node, claims_count), instead(Order.release_node, releases_count)),

@@ -12,17 +12,21 @@ from typing import ClassVar
 
 from parkazoo.kazoo_private import Transaction
 from tests.explore.directories import OPERATIONS, in_order, try_again
-from tests.explore.families import TROUBLES, is_gap, looked_at, name_of, programs
-from tests.explore.grown import HINTS, MAPS, STATES, D, Maps, beginning, drawn
-from tests.explore.grown_families import (
-    IN_ORDER,
+from tests.explore.families import (
     NOTHING,
-    NUMBERED_MAPS,
-    NUMBERED_STATES,
+    NUMBERED,
+    OTHERS,
     TOUCHES,
-    is_overtaken,
+    TROUBLES,
+    are_in_order,
+    in_their_order,
+    is_gap,
+    is_numbered,
+    looked_at,
+    name_of,
     taken,
 )
+from tests.explore.grown import HINTS, MAPS, STATES, D, Maps, beginning, drawn
 from tests.explore.scenario import Program, Promises, Rise, Scenario, Turn
 from tests.explore.znodes import Request
 
@@ -32,7 +36,6 @@ RISING: Mapping[str, Maps] = {
     for name, maps in MAPS.items()
     if name.endswith(("plain tolerant", "tolerant guarded", "guarded grown"))
 }
-NONE = "nothing"
 
 
 def rising(maps: str, first: Request, *behind: Request) -> Program:
@@ -66,27 +69,22 @@ class GrownRise:
         return Scenario(
             name_of(self),
             beginning(self.state, self.maps, (self.remembers, "nothing")),
-            [mine, {**NOTHING, **programs(D)}[self.other]],
+            [mine, OTHERS[self.other]],
             opening=[Turn(1)],
-            promises=IN_ORDER,
+            promises=in_their_order(D, self.maps),
         )
 
     @classmethod
     def at_random(cls, dice: random.Random) -> GrownRise:
-        words = STATES, HINTS, RISING, {**NOTHING, **programs(D)}, TOUCHES, TOUCHES, [NONE, *TOUCHES]
+        words = STATES, HINTS, RISING, OTHERS, TOUCHES, TOUCHES, [NOTHING, *TOUCHES]
         return taken(lambda: cls(*drawn(dice, *words)), cls._is_promised)
 
     @property
     def _issued(self) -> list[str]:
-        return [each for each in (self.one, self.two, self.three) if each != NONE]
+        return [each for each in (self.one, self.two, self.three) if each != NOTHING]
 
     def _is_promised(self) -> bool:
-        issued = self._issued
-        pairs = [(one, two) for at, one in enumerate(issued) for two in issued[at + 1 :]]
-        is_numbered = self.state in NUMBERED_STATES and self.maps in NUMBERED_MAPS
-        return (is_numbered or "create with a number" not in issued) and not any(
-            is_overtaken(self.remembers, *pair) for pair in pairs
-        )
+        return are_in_order(self.state, f"{self.maps} {self.remembers} {NOTHING}", *self._issued)
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,6 @@ class GrownRiseBeside:
         return taken(
             lambda: cls(*drawn(dice, *words)),
             lambda each: (
-                (each.state in NUMBERED_STATES and each.maps in NUMBERED_MAPS)
-                or "create with a number" not in (each.one, each.two, each.other)
+                NUMBERED not in (each.one, each.two) or is_numbered(each.state, f"{each.maps} {NOTHING} {NOTHING}")
             ),
         )

@@ -21,9 +21,8 @@ from parkazoo.kazoo_private import (
 )
 from tests.explore import grown
 from tests.explore.directories import CLOSED, D, beginning, create
-from tests.explore.families import looked_at, name_of
+from tests.explore.families import looked_at, name_of, taken
 from tests.explore.grown import drawn
-from tests.explore.grown_families import taken
 from tests.explore.risen import RISING, rising
 from tests.explore.scenario import Asking, Beginning, Program, Promises, Scenario, Troubles
 from tests.explore.znodes import Request

@@ -78,7 +78,7 @@ def in_every_order(most: int) -> Iterator[Task]:
         (Task("what is remembered", member, most) for member in Remembered.members()),
         (Task("what is remembered wrongly", member, most) for member in Mistaken.members()),
         (Task(SESSIONS, member, most // FEWER) for member in Sessions.members()),
-        (Task(member.family, member, most) for member in some_at_random()),
+        (Task(f"some of {member.family}", member, most) for member in some_at_random()),
     )
     for pair in Pair.members([*TROUBLES]):
         yield Task(f"{pair.one} / {pair.other}", pair, most)
