@@ -9,7 +9,7 @@ from kazoo.protocol.states import EventType
 from tests.explore.judge import Judge
 from tests.explore.scenario import Bounds, Scenario, Violation
 from tests.explore.scheduler import Scheduler
-from tests.explore.tell import report
+from tests.explore.tell import events_of, report
 from tests.explore.visitor import ANYTHING, Visitor
 from tests.explore.world import Move, Told, World, moves_to
 
@@ -41,7 +41,7 @@ class Explorer(Visitor[World, Move]):
         return moves_to(world)
 
     def _report(self, moves: Sequence[Move], violation: str) -> str:
-        return report(self.scenario, moves, violation)
+        return report(self.scenario.name, events_of(self.scenario, moves), moves, violation)
 
     def _told(self, world: World) -> dict[int, tuple[Told, ...]]:
         """By client, the events of its watches; without clients that may not know yet."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeGuard
 
 from tests.explore.history import Called, Event, Returned
@@ -17,12 +17,11 @@ applied: list[str] = []
 """The names of the mutants that are applied now: a command to repeat a violation has to name them."""
 
 
-def report(scenario: Scenario, moves: Sequence[Move], violation: str) -> str:
-    """What happened: client, request, ensemble and answer of each event."""
-    lines = [f"{violation}: {scenario.name or 'a scenario of its own'}"]
-    lines += (f"  {line}" for line in events_of(scenario, moves))
-    if scenario.name:
-        lines.append(f"to replay it: {command(scenario.name, moves)}")
+def report(name: str, events: Iterable[str], moves: Sequence[object], violation: str) -> str:
+    """What happened in a scenario, and the command that lets it happen again."""
+    lines = [f"{violation}: {name or 'a scenario of its own'}", *(f"  {line}" for line in events)]
+    if name:
+        lines.append(f"to replay it: {command(name, moves)}")
     return "\n".join(lines)
 
 
@@ -36,7 +35,7 @@ def command(name: str, moves: Sequence[object]) -> str:
 
 
 def events_of(scenario: Scenario, moves: Sequence[Move]) -> Iterator[str]:
-    """A line for each event, up to that which is a violation."""
+    """Client, request, ensemble and answer of each event, up to that which is a violation."""
     scheduler = Scheduler(scenario)
     world = scheduler.begin()
     try:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from tests.explore.scenario import Bounds
 from tests.explore.sessions.scenario import SessionScenario
 from tests.explore.sessions.scheduler import Scheduler
-from tests.explore.sessions.tell import report
+from tests.explore.sessions.tell import events_of
 from tests.explore.sessions.world import Move, World, moves_to
+from tests.explore.tell import report
 from tests.explore.visitor import ANYTHING, Visitor
 
 
@@ -32,4 +33,4 @@ class SessionExplorer(Visitor[World, Move]):
         return moves_to(world)
 
     def _report(self, moves: Sequence[Move], violation: str) -> str:
-        return report(self.scenario, moves, violation)
+        return report(self.scenario.name, events_of(self.scenario, moves), moves, violation)

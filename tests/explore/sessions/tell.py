@@ -10,17 +10,7 @@ from tests.explore.sessions.client import Tell
 from tests.explore.sessions.scenario import SessionScenario
 from tests.explore.sessions.scheduler import Scheduler, next_epoch
 from tests.explore.sessions.world import KINDS, Move, World
-from tests.explore.tell import command
 from tests.explore.words import answer_in_words, in_words
-
-
-def report(scenario: SessionScenario, moves: Sequence[Move], violation: str) -> str:
-    """What happened, and the command that lets it happen again."""
-    lines = [f"{violation}: {scenario.name or 'a scenario of its own'}"]
-    lines += (f"  {line}" for line in events_of(scenario, moves))
-    if scenario.name:
-        lines.append(f"to replay it: {command(scenario.name, moves)}")
-    return "\n".join(lines)
 
 
 def events_of(scenario: SessionScenario, moves: Sequence[Move]) -> Iterator[str]:
