@@ -213,6 +213,9 @@ class Owner(Protocol[MemberT_contra]):
     def member_ended(self, member: MemberT_contra) -> None:
         """Its connection has ended for good; called once after each `begin`."""
 
+    def have_mistaken(self, error: Exception) -> None:
+        """While a connection was made, something was raised that no server and no network causes."""
+
     def recover(self) -> None:
         """Drop what an interrupted thread may have left half done, if one has been interrupted."""
 

@@ -190,6 +190,11 @@ class Session(Generic[MemberT]):
             state = KeeperState.AUTH_FAILED if isinstance(error, AuthFailedError) else KeeperState.CLOSED
             self._change(state)
 
+    def have_mistaken(self, error: Exception) -> None:
+        """See :meth:`parkazoo.engine.ports.Owner.have_mistaken`. If it is open, another attempt may do."""
+        if self.driver is None:
+            self.fail(error)
+
     # ---- end -------------------------------------------------------------------------------------
 
     def stop(self, when_over: Callable[[], None]) -> None:

@@ -11,6 +11,7 @@ The generator does its reads and writes on a socket that never blocks, and yield
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import socket
 import ssl
@@ -18,12 +19,16 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from kazoo.exceptions import ConnectionDropped
+from kazoo.exceptions import ConnectionDropped, KazooException
 
+from parkazoo.engine.ports import OtherSession
 from parkazoo.types.handlers import Handler
 from parkazoo.wire.loop import READ, READ_BYTES, WRITE, Loop, LoopTimer
 from parkazoo.wire.workers import BLOCKING, run_on
 
+log = logging.getLogger(__name__)
+
+CAUSED_OUTSIDE = (OSError, KazooException, OtherSession)  # by a network, a server or another session
 CONNECTING = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 NEXT_TURN = 0
 T = TypeVar("T")
@@ -45,6 +50,8 @@ class ConnectAttempt:
     :param steps: the generator; it gets this object, whose `sock` it sets.
     :param on_end: called once with what the generator returns, or with the exception that it raises. Perhaps
         before the constructor returns.
+    :param on_mistake: called with an exception of the generator that nothing outside has caused, before `on_end`;
+        and with one that `on_end` raises.
     """
 
     def __init__(
@@ -53,11 +60,13 @@ class ConnectAttempt:
         handler: Handler,
         steps: Callable[[ConnectAttempt], Steps[T]],
         on_end: Callable[[T | Exception], None],
+        on_mistake: Callable[[Exception], None],
     ) -> None:
         self.sock: Any = None
         self._loop = loop
         self._handler = handler
         self._on_end = on_end
+        self._on_mistake = on_mistake
         self._timer: LoopTimer | None = None
         self._is_watched = False
         self.has_ended = False
@@ -70,7 +79,7 @@ class ConnectAttempt:
             self._end()
             self._steps.close()
             self.close()
-            self._on_end(error)
+            self._tell(error)
 
     def look(self) -> None:
         """What it waits for may have come while this process did not run."""
@@ -94,11 +103,21 @@ class ConnectAttempt:
             self._wait(wish)
         except StopIteration as stop:
             self._end()
-            self._on_end(stop.value)
+            self._tell(stop.value)
         except Exception as error:
             self._end()
             self.close()
-            self._on_end(error)
+            if not isinstance(error, CAUSED_OUTSIDE):
+                log.exception("Unhandled exception while a connection was made")
+                self._on_mistake(error)
+            self._tell(error)
+
+    def _tell(self, outcome: Any) -> None:
+        try:
+            self._on_end(outcome)
+        except Exception as error:
+            self._on_mistake(error)
+            raise  # the loop logs it
 
     def _wait(self, wish: Wish) -> None:
         if callable(wish):
@@ -113,12 +132,14 @@ class ConnectAttempt:
             self._loop.set_events(self.sock, WRITE)
 
     def _call(self, call: Callable[[], object]) -> None:
-        """On another thread."""
+        """On another thread. A program's own code may raise anything, such as gevent's Timeout; so may SASL."""
         try:
             value = call()
-        except Exception as error:
+        except CAUSED_OUTSIDE as error:
             value = error
-        except BaseException as error:  # a program's own code may raise anything, such as gevent's Timeout
+        except Exception as error:
+            value = ConnectionDropped(str(error) or type(error).__name__)
+        except BaseException as error:
             value = ConnectionDropped(repr(error))
         self._loop.call(partial(self._step, value))
 
@@ -162,8 +183,11 @@ def connect(attempt: ConnectAttempt, ip: str, port: int) -> Steps[None]:
     attempt.sock = sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    while (code := sock.connect_ex((ip, port))) in CONNECTING:
-        yield WRITE
+    try:
+        while (code := sock.connect_ex((ip, port))) in CONNECTING:
+            yield WRITE
+    except OverflowError as no_port:  # among the hosts that a user gives
+        raise OSError(str(no_port)) from None
     if code not in (0, errno.EISCONN):
         raise OSError(code, os.strerror(code))
 

@@ -297,10 +297,12 @@ class MemberConnection(ConnectionHandler):
         self._ro_mode = exchange.accepted.read_only
         self.report.connected(established.address, client._session_id)
         self._link = Link(client, established, self._loop, self.logger, self._pinged, self._link_ended)
-        self._tell(KeeperState.CONNECTED_RO if self._ro_mode else KeeperState.CONNECTED)
-        if self._link is not None:
-            self._move.connected(self._link, self.address)
-            self._link.begin()
+        try:
+            self._tell(KeeperState.CONNECTED_RO if self._ro_mode else KeeperState.CONNECTED)
+        finally:  # what that raises is no reason to leave a link that nobody reads
+            if self._link is not None:
+                self._move.connected(self._link, self.address)
+                self._link.begin()
 
     # ---- the loop: the end of a connection -------------------------------------------------------
 
@@ -405,6 +407,7 @@ class MemberConnection(ConnectionHandler):
                 self._rounds.reset()
                 link.end(RWServerAvailable("found a server that can write"))
 
-        attempt = ConnectAttempt(self._loop, self.handler, ask_writer(address, WRITER_LIMIT_S), heard)
+        steps, on_mistake = ask_writer(address, WRITER_LIMIT_S), self.client.owner.have_mistaken
+        attempt = ConnectAttempt(self._loop, self.handler, steps, heard, on_mistake)
         if not attempt.has_ended:
             self._search = attempt

@@ -190,7 +190,8 @@ class Move:
             self._fail(*troubles.values())
 
     def _run(self, steps: Callable[[ConnectAttempt], Steps[T]], on_end: Callable[[T | Exception], None]) -> None:
-        attempt = ConnectAttempt(self._loop, self._member.handler, steps, on_end)
+        member = self._member
+        attempt = ConnectAttempt(self._loop, member.handler, steps, on_end, member.owner.have_mistaken)
         if not attempt.has_ended:
             self._attempt = attempt
 

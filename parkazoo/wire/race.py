@@ -123,7 +123,10 @@ class Race:
         steps: Callable[[ConnectAttempt], Steps[T]],
         on_end: Callable[[Candidate, T | Exception], None],
     ) -> None:
-        attempt = ConnectAttempt(self._loop, self._member.handler, steps, partial(on_end, candidate))
+        member = self._member
+        attempt = ConnectAttempt(
+            self._loop, member.handler, steps, partial(on_end, candidate), member.owner.have_mistaken
+        )
         if not attempt.has_ended:
             candidate.attempt = attempt
 

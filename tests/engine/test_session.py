@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unittest
+from functools import partial
 from typing import Any
 
 from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss, NoAuthError, ZookeeperError
@@ -148,6 +149,15 @@ class TestStart(SessionTest):
         self.assertEqual((client.states, client.joined), ([CONNECTED], ["c"]))
 
 
+class TestMistakes(SessionTest):
+    def test_while_it_is_open(self) -> None:
+        """Another attempt may do."""
+        client = self.started()
+        client.session.have_mistaken(KeyError("x"))
+        client.runtime.turn(CONNECT_S)
+        self.assertEqual((client.states, client.session.failure), ([], None))
+
+
 class TestFailedStart(SessionTest):
     def check(self, client: Client, error: type[Exception], words: str, state: str = CLOSED) -> None:
         """What waits, and what comes, raises the reason; nothing is left."""
@@ -163,6 +173,11 @@ class TestFailedStart(SessionTest):
         self.assertEqual(len(logged.output), 1)
         self.assertIn(words, logged.output[0])
         self.assert_over(client)
+
+    def test_a_mistake(self) -> None:
+        client = Client()
+        client.runtime.call(partial(client.session.have_mistaken, KeyError("x")))
+        self.check(client, KeyError, "x")
 
     def test_no_map(self) -> None:
         client = Client()

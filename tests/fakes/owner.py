@@ -29,6 +29,7 @@ class Owner:
     :ivar is_lost: the end of a member's session is the end of the client's.
     :ivar copies: of the map, as members have found them behind a registration.
     :ivar configs: of the ensemble, likewise.
+    :ivar mistakes: what was raised though nothing outside causes it.
     :ivar missed: how often a request that leaves a watch has waited in vain.
     """
 
@@ -39,6 +40,7 @@ class Owner:
         self.copies: list[Any] = []
         self.configs: list[Any] = []
         self.missed = 0
+        self.mistakes: list[Exception] = []
         self.loop = loop
         self.gate: Any = Gate()
         self.states: list[str] = []
@@ -56,6 +58,9 @@ class Owner:
 
     def deliver(self, watch: Any, event: Any) -> None:
         watch(event)
+
+    def have_mistaken(self, error: Exception) -> None:
+        self.mistakes.append(error)
 
     def member_missed(self, member: Any) -> None:
         self.missed += 1

@@ -20,6 +20,7 @@ from parkazoo.engine.session import Session
 from parkazoo.local import LocalCluster, free_ports
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, MAP
+from parkazoo.wire import handshake
 from parkazoo.wire.member import Member
 from tests.handlers import make_handler
 from tests.live.world import DEADLINE_S, LiveTest, Seen, sockets, wait_until
@@ -228,6 +229,13 @@ class TestNoStart(LiveTest):
     def test_refused_credentials(self) -> None:
         self.write(self.map_of(a=self.hosts).to_json(), self.record())
         self.fails(AuthFailedError, auth_data=[("no such scheme", "x")])
+
+    def test_a_mistake(self) -> None:
+        """No server causes it: start() raises it at once, and does not try until the time is over."""
+        self.write(self.map_of(a=self.hosts).to_json(), self.record())
+        for where, name in ((handshake, "_register"), (Session, "_open")):
+            with self.subTest(name), mock.patch.object(where, name, side_effect=KeyError(name)):
+                self.fails(KeyError, name)
 
     def test_start_async_without_a_map(self) -> None:
         """No thread waits for start(): then every operation says what is wrong."""

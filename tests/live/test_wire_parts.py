@@ -256,7 +256,7 @@ class TestTalk(unittest.TestCase):
         def steps(attempt: ConnectAttempt) -> Steps[None]:
             attempt.sock = yield make
 
-        attempt = ConnectAttempt(loop, ThreadingHandler(), steps, outcomes.append)  # type: ignore[arg-type]
+        attempt = ConnectAttempt(loop, ThreadingHandler(), steps, outcomes.append, self.fail)  # type: ignore[arg-type]
         attempt.cancel(ConnectionDropped("x"))
         may_return.set()
         wait_until(lambda: loop._calls, "the function has returned")
