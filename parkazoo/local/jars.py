@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import ssl
 import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
@@ -92,8 +93,11 @@ def _fetch(artifact: Any) -> Path:
     return jar
 
 
-def _network_remedy(error: Exception) -> str:
-    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+def _network_remedy(error: BaseException) -> str:
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__context__  # of which libraries make their own errors
+    if cause is not None:
         return (
             "the certificate of the server is not trusted. If a proxy inspects TLS here, set REQUESTS_CA_BUNDLE "
             "to a file with the certificate of its authority. Or"
