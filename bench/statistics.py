@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from hdrh.histogram import HdrHistogram
 HIGHEST_US = 3_600_000_000
 DIGITS = 3
 PERCENTILES = (5.0, 50.0, 95.0, 99.0)
+WINDOW_MEDIANS = 10  # a window of measuring that is shorter than so many median latencies has no figures
+NO_FIGURE = math.nan  # of a window that is too short, and of all that is worked out from one
 
 
 class Spread(float):
@@ -94,6 +98,29 @@ def mean_s(histogram: HdrHistogram) -> float:
     if not histogram.get_total_count():
         raise ValueError("no latencies have no mean")
     return float(histogram.get_mean_value()) / 1e6
+
+
+@lru_cache(maxsize=4096)
+def _median_s(text: str) -> float:
+    """:param text: an encoded histogram."""
+    return percentile_s(decode(text), 50)
+
+
+def slowest_median_s(latencies: Iterable[str]) -> float | None:
+    """Of each sort of requests the median latency, and of these the longest; None if nothing was answered.
+
+    :param latencies: the sorts' encoded histograms.
+    """
+    return max(map(_median_s, latencies), default=None)
+
+
+def is_long_enough(window_s: float, latencies: Iterable[str]) -> bool:
+    """Whether a window of measuring has figures: it is at least ten times the slowest sort's median latency.
+
+    What is answered in a shorter one was mostly sent before it, and what is sent in it is mostly answered later.
+    """
+    slowest_s = slowest_median_s(latencies)
+    return slowest_s is not None and window_s >= WINDOW_MEDIANS * slowest_s
 
 
 def join_histograms(texts: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -37,7 +38,10 @@ def add_legend(figure: Figure, panel: Any, columns: int = 4) -> None:
 
 
 def draw_lines(panel: Any, lines: Mapping[str, Points], title: str, x: str, y: str, **line: Any) -> None:
-    """Lines with their points, in the order in which they are given. What was repeated has a bar for its range."""
+    """Lines with their points, in the order in which they are given. What was repeated has a bar for its range.
+
+    A line has a gap where a value is no number.
+    """
     for number, (name, points) in enumerate(lines.items()):
         if points:
             style = {"marker": MARKERS[number % len(MARKERS)], "markersize": 4, "linewidth": 1.2, **line}
@@ -47,7 +51,7 @@ def draw_lines(panel: Any, lines: Mapping[str, Points], title: str, x: str, y: s
 
 
 def _draw_ranges(panel: Any, points: Points, colour: str) -> None:
-    repeated = [point for point in points if isinstance(point[1], Spread)]
+    repeated = [point for point in points if isinstance(point[1], Spread) and not math.isnan(point[1])]
     if repeated:
         places, values = zip(*repeated, strict=True)
         panel.errorbar(places, values, _errors(values), fmt="none", ecolor=colour, **RANGE)
@@ -67,13 +71,17 @@ def draw_bars(
     goals: Mapping[str, float] | None = None,
     theirs: Mapping[str, Mapping[str, float]] | None = None,
 ) -> None:
-    """Groups of bars. What was repeated has a line for its range.
+    """Groups of bars. What was repeated has a line for its range; what is no number has no bar.
 
     :param bars: of each series, of each group its value.
     :param goals: of a group, a line across it.
     :param theirs: a report's own figures, as `bars`; each is a cross on the bar of the same series and group.
     """
     groups = list(dict.fromkeys(group for series in bars.values() for group in series))
+    bars = {
+        name: {group: each for group, each in series.items() if not math.isnan(each)}
+        for name, series in bars.items()
+    }
     width = 0.8 / max(len(bars), 1)
     crosses: list[tuple[float, float]] = []
     for number, (name, series) in enumerate(bars.items()):
@@ -112,9 +120,11 @@ def draw_bars(
 def make_logarithmic(panel: Any, axes: str = "xy") -> None:
     """With ticks at 1, 2, 5, 10, ... or 1, 10, ... To be called when all is drawn."""
     for each in axes:
-        getattr(panel, f"set_{each}scale")("log")
         axis = getattr(panel, f"{each}axis")
         low, high = axis.get_data_interval()
+        if low > high:
+            continue  # nothing is drawn
+        getattr(panel, f"set_{each}scale")("log")
         axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < MANY_TICKS * low else (1,)))
         axis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
         axis.set_minor_formatter(NullFormatter())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-FIGURE = re.compile(r"(?:[-\d.,%/* \n]|to)*")
+from bench.report.text import TOO_SHORT
+
+FIGURE = re.compile(rf"(?:[-\d.,%/* \n]|to|{TOO_SHORT})*")
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,11 @@ class Answer:
     goal: str
     measured: str
     is_met: bool | None = None
+
+
+def goal_is_met(values: Sequence[float], least: float) -> bool | None:
+    """Whether all are at least that; None if one of them is no number."""
+    return None if any(map(math.isnan, values)) else min(values) >= least
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from bench.statistics import Spread
 
 NOTHING = "-"
 MARK = " *"  # behind a figure whose limit was not the servers
+TOO_SHORT = "too short"  # the window of measuring, for a figure
 
 
 def rate(value: float | None) -> str:
@@ -23,6 +25,8 @@ def ranged(value: float | None, write: Callable[[float], str]) -> str:
     """
     if value is None:
         return NOTHING
+    if math.isnan(value):
+        return TOO_SHORT
     if not isinstance(value, Spread) or write(value.low) == write(value.high):
         return write(value)
     return f"{write(value)}\n{write(value.low)} to {write(value.high)}"
@@ -31,11 +35,21 @@ def ranged(value: float | None, write: Callable[[float], str]) -> str:
 def rate_of(run: Mapping[str, Any], sort: str = "all") -> str:
     """Of a run, marked if something else than the servers was its limit."""
     head, line, rest = rate(run["rates"][sort]).partition("\n")
+    if head == TOO_SHORT:
+        return head
     return head + (MARK if run["limits"] else "") + line + rest
 
 
 def ratio(value: float, base: float) -> str:
     return ranged(statistics.ratio(value, base), "{:.2f}".format) if base else NOTHING
+
+
+def plain(value: float, write: Callable[[float], str]) -> str:
+    """Without the range that repetitions have.
+
+    :param write: of one number.
+    """
+    return TOO_SHORT if math.isnan(value) else write(value)
 
 
 def share(value: float | None, digits: int = 0) -> str:

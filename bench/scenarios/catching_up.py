@@ -38,7 +38,8 @@ def measure_catching_up(
     if missed_s:
         entries = {**settings, "warm_up_s": 0.0, "measure_s": missed_s, "in_flight": 4}
         plan = evaluation.plan(ensembles, "kazoo", **entries)
-        evaluation.run(ensembles, plan, {"of": CATCHING_UP, "value": missed_s, "load": "writes"})
+        label = {"of": CATCHING_UP, "value": missed_s, "load": "writes"}
+        evaluation.run(ensembles, plan, label, has_figures=False)
     wanted = zxid(lab, leader)
     began_s = time.monotonic()
     for each in dead:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bench.report.text import MARK
+from bench.report.text import MARK, TOO_SHORT
+from bench.statistics import WINDOW_MEDIANS
 
 ONE_MACHINE = (
     "Clients and all servers share the processors of one machine. Where these are the limit, "
@@ -26,6 +27,13 @@ def caveats_of(document: Mapping[str, Any]) -> list[str]:
     if document.get("rate_bytes_s"):
         caveats.append(LIMITED)
     runs = document["runs"]
+    if short := sum(run.get("is_too_short", False) for run in runs):
+        caveats.append(
+            f"In {short} of {len(runs)} runs the window of measuring is shorter than {WINDOW_MEDIANS} times the "
+            f'median latency. They have no figures: "{TOO_SHORT}" stands in their place, and they are not drawn. '
+            "Where requests come at a rate that is not achieved, latency rises as long as the load lasts, so that "
+            "no window is long enough."
+        )
     if limited := sum(bool(run["limits"]) for run in runs):
         caveats.append(
             f"In {limited} of {len(runs)} runs, marked with{MARK}, processors or the load generator were busy to "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from bench.chaos import crash, uniform
 from bench.lab import Ensembles, Matrix, NotPossible
 from bench.report.charts import add_legend, draw_lines, label, make_logarithmic, make_panels
 from bench.report.section import Answer, Plot, Section, Table
-from bench.report.text import milliseconds, rate, rate_of, ratio
+from bench.report.text import milliseconds, plain, rate, rate_of, ratio
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, sets, sleep_until
 from bench.scenarios.noticing import what_is_noticed
@@ -25,6 +26,7 @@ NAME = "chaos"
 TITLE = "Chaos: packets between servers are dropped at random"
 ALL, LEADERS = "all pairs of servers", "the leader's alone"
 UPLOADED_P = 0.1
+PERCENT = "{:.0%}".format
 TRIES = 5
 
 Run = Mapping[str, Any]
@@ -158,7 +160,8 @@ def show(document: Mapping[str, Any]) -> Section:
                 f"What share of the writes/s is left while packets are dropped: {name}?",
                 "",
                 ", ".join(
-                    f"{run['p']:.0%}: {run['rates']['writes'] / found[0]['rates']['writes']:.0%}" for run in found
+                    f"{run['p']:.0%}: {plain(run['rates']['writes'] / found[0]['rates']['writes'], PERCENT)}"
+                    for run in found
                 ),
             )
             for name, found in lines.items()
@@ -176,7 +179,7 @@ def _table(name: str, runs: Sequence[Run]) -> Table:
             [
                 f"{run['p']:.0%}",
                 rate_of(run, "writes"),
-                "1" if run is runs[0] else ratio(run["rates"]["writes"], first),
+                "1" if run is runs[0] and not math.isnan(first) else ratio(run["rates"]["writes"], first),
                 milliseconds(latency_s(run, "writes", 50)),
                 milliseconds(latency_s(run, "writes", 99)),
                 milliseconds(run["silence_s"]),

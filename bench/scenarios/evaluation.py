@@ -15,8 +15,9 @@ from bench.documents import as_text
 from bench.lab import Ensembles, Lab, NotPossible, Server, Shape
 from bench.load.plan import Plan
 from bench.load.result import Result, read_result
+from bench.report.text import TOO_SHORT
 from bench.scenarios.busy import BusyWatch
-from bench.scenarios.summary import summarise
+from bench.scenarios.summary import is_too_short, longer_window_s, summarise
 
 SIZES = ("small", "medium", "full")
 LARGE = "large"  # of scenario scaling alone
@@ -26,6 +27,7 @@ BUCKET_S = 1.0
 WARM_UP_S = 5.0  # of new servers, before their bandwidth is limited
 # On one machine processors would be the limit. So much bandwidth of each server's network card is one long before.
 RATE_BYTES_S = 125_000.0
+MOST_WINDOW_S = 30.0  # of a load that is measured once more, because its window was too short
 
 
 def sets(threads: int, warm_up_s: float, measure_s: float) -> dict[str, Any]:
@@ -71,6 +73,7 @@ class Evaluation:
         self._repeat = repeat
         self._round = 0
         self._first: dict[str, int] = {}  # of each label, the run that the next one with it repeats
+        self._windows: dict[Plan, float] = {}  # of each load that needed a longer one
         self.size = size
         self.seed = seed
         self.tell = tell
@@ -161,21 +164,47 @@ class Evaluation:
         label: dict[str, Any],
         meanwhile: Callable[[float], None] | None = None,
         bucket_s: float = BUCKET_S,
+        has_figures: bool = True,
     ) -> dict[str, Any]:
-        """Run a load, and add it to the document.
+        """Run a load, and add it to the document. In the closed loop, if its window is too short, once more.
 
         :param label: what distinguishes it from other runs of the scenario.
-        :param meanwhile: called when the load has begun, with the time of that, in seconds since the epoch.
+        :param meanwhile: called when the load has begun, with the time of that, in seconds since the epoch. The
+            load is not run once more then.
+        :param has_figures: its rates and latencies are shown; if not, it is not run once more.
         :returns: its summary.
         """
-        results, busy, files = self._run(ensembles, plan, label, meanwhile)
         about = {**label, "shape": str(ensembles.shape), "system": plan.system}
-        run = {**about, "repeats": self._repeats(about), **summarise(results, busy, bucket_s), "raw": files}
+        may_last = has_figures and not (meanwhile or plan.rate_s)
+        load = replace(plan, name="", seed=0, measure_s=0.0)
+        if may_last:
+            plan = replace(plan, measure_s=max(plan.measure_s, self._windows.get(load, 0.0)))
+        summary = self._summary(ensembles, plan, label, meanwhile, bucket_s)
+        longer_s = longer_window_s(summary) if may_last else None
+        if longer_s and longer_s <= MOST_WINDOW_S:
+            self.tell(f"  a window of {plan.measure_s:g} s is too short; once more, for {longer_s:g} s")
+            self._windows[load] = longer_s
+            plan = replace(plan, measure_s=longer_s, name=f"{plan.name}-longer")
+            summary = self._summary(ensembles, plan, label, meanwhile, bucket_s)
+        run = {**about, "repeats": self._repeats(about), **summary}
         self.document["runs"].append(run)
         self.save()
         limits = f"; limit: {', '.join(run['limits'])}" if run["limits"] else ""
-        self.tell(f"  {run['rates']['all']:,.0f} requests/s{limits}")
+        rate = TOO_SHORT if is_too_short(run) else f"{run['rates']['all']:,.0f} requests/s"
+        self.tell(f"  {rate}{limits}")
         return run
+
+    def _summary(
+        self,
+        ensembles: Ensembles,
+        plan: Plan,
+        label: dict[str, Any],
+        meanwhile: Callable[[float], None] | None,
+        bucket_s: float,
+    ) -> dict[str, Any]:
+        """Of a load that is run."""
+        results, busy, files = self._run(ensembles, plan, label, meanwhile)
+        return {**summarise(results, busy, bucket_s), "raw": files}
 
     def _repeats(self, about: Mapping[str, Any]) -> int:
         """The number of the run that the next one with this label repeats; its own if that is the first one."""

@@ -123,7 +123,9 @@ def _chains_table(runs: Runs) -> Table:
                 str(run["chain"]),
                 rate_of(run),
                 milliseconds(latency_s(run, "writes", 50)),
-                milliseconds(scaled(latency_s(run, "writes", 50) or 0, 1 / run["chain"])),
+                milliseconds(
+                    scaled(median, 1 / run["chain"]) if (median := latency_s(run, "writes", 50)) else None
+                ),
                 milliseconds(latency_s(run, "writes", 99)),
             ]
             for run in runs

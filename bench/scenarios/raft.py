@@ -10,7 +10,7 @@ from bench.lab import Ensembles, Lab, LabError, Server
 from bench.report import text
 from bench.report.charts import draw_lines, make_logarithmic, make_panels
 from bench.report.section import Answer, Plot, Section, Table
-from bench.report.text import milliseconds, rate_of
+from bench.report.text import milliseconds, plain, rate_of
 from bench.scenarios import catching_up
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import READ_SHARES, Evaluation
@@ -256,7 +256,9 @@ def _answers(runs: Runs) -> list[Answer]:
     writes = {run["value"]: run for run in runs if run["of"] == "servers" and run["load"] == "writes"}
     if not writes:
         return []
-    measured = ", ".join(f"{value:,.0f}: {run['rates']['all']:,.0f}" for value, run in writes.items())
+    measured = ", ".join(
+        f"{value:,.0f}: {plain(run['rates']['all'], '{:,.0f}'.format)}" for value, run in writes.items()
+    )
     return [Answer("How many writes/s do that many servers do, as one ensemble?", "", measured)]
 
 
@@ -326,7 +328,8 @@ def _plot(of: str, runs: Runs) -> Plot:
             make_logarithmic(panel, "x")
         else:
             panel.set_xticks(sorted({run["value"] for run in runs}))
-        panel.legend(frameon=False, fontsize=8)
+        if panel.lines:
+            panel.legend(frameon=False, fontsize=8)
     return Plot(f"{NAME}-{of}", f"Throughput and latency against the {TITLES[of]}", figure)
 
 

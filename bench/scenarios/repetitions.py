@@ -1,4 +1,4 @@
-"""Repetitions of a run, as one run: medians with their ranges."""
+"""Repetitions of a run, as one run: medians with their ranges; and runs that are too short for figures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.statistics import join_histograms, spread
+from bench.scenarios.summary import is_too_short
+from bench.statistics import NO_FIGURE, join_histograms, spread
 
 # What is folded, figure by figure. All else is the middle run's: its plan, and what it was like over time.
 FOLDED = (
@@ -24,18 +25,30 @@ FOLDED = (
     "replicated_s",
 )
 
+# What runs have that show what becomes of single requests while something happens, rather than rates.
+TRACED = ("noticed", "no_quorum", "group")
+
 Runs = Sequence[Mapping[str, Any]]
 
 
 def fold(runs: Runs) -> list[dict[str, Any]]:
     """Each run that is no repetition of another one, with the figures of all its repetitions.
 
-    Runs of old results have no repetitions, and stay as they are.
+    Runs of old results have no repetitions. Where the window of a run was too short, ``is_too_short`` is true and
+    its rates are NO_FIGURE, whenever it was measured.
     """
     groups: dict[int, list[Mapping[str, Any]]] = {}
     for number, run in enumerate(runs):
         groups.setdefault(run.get("repeats", number), []).append(run)
-    return [_folded(some) for some in groups.values()]
+    return [_judged(_folded(some), some) for some in groups.values()]
+
+
+def _judged(folded: dict[str, Any], runs: Runs) -> dict[str, Any]:
+    """Without rates, if a repetition is too short: to leave that one out would choose the fast ones."""
+    if any(name in folded for name in TRACED) or not any(map(is_too_short, runs)):
+        return folded
+    stages = {"stages": [{**each, "rate": NO_FIGURE} for each in folded["stages"]]} if "stages" in folded else {}
+    return {**folded, **stages, "is_too_short": True, "rates": dict.fromkeys(folded["rates"], NO_FIGURE)}
 
 
 def _folded(runs: Runs) -> dict[str, Any]:

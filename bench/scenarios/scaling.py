@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 from bench import statistics
 from bench.lab import Ensembles
 from bench.report.charts import add_legend, draw_bars, make_panels
-from bench.report.section import Answer, Plot, Section, Table
-from bench.report.text import NOTHING, rate, rate_of, ratio
+from bench.report.section import Answer, Plot, Section, Table, goal_is_met
+from bench.report.text import NOTHING, plain, rate, rate_of, ratio, share
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import LARGE, RATE_BYTES_S, READ_SHARES, Evaluation
 from bench.scenarios.repetitions import times_of
@@ -72,7 +73,7 @@ SIZES = {
         },
         24,
         2,
-        5,
+        7,
         skews=("even, spread", "even, as hashed", "Zipf 1", "one directory"),
     ),
     "full": Size(
@@ -92,7 +93,7 @@ SIZES = {
         {"1x3": ("kazoo",), "20x3": ("parkazoo",)},
         24,
         5,
-        10,
+        30,
         loads=("writes",),
         skews=(),
         rate_bytes_s=RATE_BYTES_S / 4,
@@ -169,9 +170,9 @@ def _answers(ratios: Mapping[str, Mapping[tuple[str, str], float]], base: tuple[
     for subject, goal in GOALS.items():
         times = {load: of[subject] for load, of in ratios.items() if subject in of}
         if base == BASE and times:
-            measured = ", ".join(f"{load} {each:.2f}" for load, each in times.items())
+            measured = ", ".join(f"{load} {plain(each, '{:.2f}'.format)}" for load, each in times.items())
             asked = f"How many times the requests of one ensemble of three does {subject[1]} answer?"
-            answers.append(Answer(asked, f"at least {goal:g}", measured, min(times.values()) >= goal))
+            answers.append(Answer(asked, f"at least {goal:g}", measured, goal_is_met([*times.values()], goal)))
     return answers
 
 
@@ -207,7 +208,7 @@ def _ratios(runs: Runs, base: tuple[str, str]) -> dict[str, dict[tuple[str, str]
         rates = {_subject(run): run["rates"]["all"] for run in runs if run["load"] == load}
         if rates.get(base):
             ratios[load] = {
-                subject: 1.0 if subject == base else statistics.ratio(each, rates[base])
+                subject: each / each if subject == base else statistics.ratio(each, rates[base])
                 for subject, each in rates.items()
             }
     return ratios
@@ -247,19 +248,21 @@ def _plot(ratios: Mapping[str, Mapping[tuple[str, str], float]], base: tuple[str
 
 
 def _skew_table(skews: Runs) -> Table:
-    best = float(max((run["rates"]["all"] for run in skews), default=0.0))
+    best = float(max((rate for run in skews if not math.isnan(rate := run["rates"]["all"])), default=0.0))
     return Table(
         "Skewed load: writes, the directory of each create drawn anew",
         ("directories", "shape", "writes/s", "of the best", "share of the busiest ensemble"),
         [
-            [run["load"], run["shape"], rate_of(run), ratio(run["rates"]["all"], best), f"{_busiest(run):.0%}"]
+            [run["load"], run["shape"], rate_of(run), ratio(run["rates"]["all"], best), share(_busiest(run))]
             for run in skews
         ],
     )
 
 
-def _busiest(run: Mapping[str, Any]) -> float:
+def _busiest(run: Mapping[str, Any]) -> float | None:
     """The share of the ensemble that answered most."""
+    if run.get("is_too_short"):
+        return None
     answered = [sum(each["answered"]) for each in run["over_time"]["ensembles"]]
     return float(max(answered) / (sum(answered) or 1))
 

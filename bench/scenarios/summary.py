@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,19 +14,23 @@ from bench.load.record import ANSWERED, FAILED, UNANSWERED
 from bench.load.requests import GET, WRITES
 from bench.load.result import Result, ensembles_of, join
 from bench.statistics import (
+    WINDOW_MEDIANS,
     count_by_time,
     decode,
     encode,
+    is_long_enough,
     make_histogram,
     mean_s,
     percentile_by_time,
     percentile_s,
     quantiles,
+    slowest_median_s,
     spread,
 )
 
 FULL = 0.9  # of a processor or a machine: what uses more is the limit, or may be
 LATE_S = 0.05  # an open loop that sends so late is behind
+MARGIN = 1.2  # of a longer window, because the next median may be longer too
 SORTS = {"writes": WRITES, "reads": (GET,)}
 
 
@@ -118,6 +123,19 @@ def _rounded(values: Sequence[float | None]) -> list[float | None]:
     return [None if value is None else round(value, 6) for value in values]
 
 
+def is_too_short(run: Mapping[str, Any]) -> bool:
+    """Whether the run's window is too short for figures: for its rates, and for its latencies."""
+    return not is_long_enough(run["plan"]["measure_s"], run["latency"].values())
+
+
+def longer_window_s(run: Mapping[str, Any]) -> float | None:
+    """The window that a run which is too short should have had; None if it is long enough, or cannot be told."""
+    slowest_s = slowest_median_s(run["latency"].values())
+    if slowest_s is None or not is_too_short(run):
+        return None
+    return math.ceil(MARGIN * WINDOW_MEDIANS * slowest_s)
+
+
 def latency_s(run: Mapping[str, Any], sort: str, percentile: float) -> float | None:
     """Of a run's writes or reads; None if there were none. If it was repeated, the median with its range."""
     found = _histograms(run, sort)
@@ -131,12 +149,14 @@ def mean_latency_s(run: Mapping[str, Any], sort: str) -> float | None:
 
 
 def _histograms(run: Mapping[str, Any], sort: str) -> list[Any]:
-    """Of each repetition that has any."""
+    """Of each repetition that has any; none of a run that is without figures."""
+    if run.get("is_too_short"):
+        return []
     return [decode(each[sort]) for each in run.get("latencies", [run["latency"]]) if sort in each]
 
 
 def call_s(run: Mapping[str, Any], percentile: float) -> float | None:
     """Of a run's deferred writes, until the call returned; of others, until they were answered. As `latency_s`."""
-    if "call" not in run:
+    if "call" not in run or run.get("is_too_short"):
         return latency_s(run, "writes", percentile)
     return spread(percentile_s(decode(each), percentile) for each in run.get("calls", [run["call"]]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -33,7 +34,7 @@ def make_trace_plot(runs: Runs, is_limited: bool) -> Plot:
         answered, medians = {}, {}
         for subject in dict.fromkeys(run["subject"] for run in runs):
             run = best_of(runs, is_limited).get((subject, load))
-            if run:
+            if run and not run.get("is_too_short"):
                 bucket_s = run["trace"]["bucket_s"]
                 places = [(place + 0.5) * bucket_s for place in range(len(run["trace"]["answered"]))]
                 counts = [count / bucket_s for count in run["trace"]["answered"]]
@@ -44,7 +45,7 @@ def make_trace_plot(runs: Runs, is_limited: bool) -> Plot:
         draw_lines(panels[2 * row + 1], medians, load, "seconds", "median latency, ms", markersize=2.5)
     for panel in panels:
         panel.set_ylim(bottom=0)
-    add_legend(figure, panels[0])
+    add_legend(figure, next((panel for panel in panels if panel.lines), panels[0]))
     how = "limited" if is_limited else "not limited"
     return Plot(
         f"{SCENARIO}-over-time-{'limited' if is_limited else 'unlimited'}",
@@ -75,6 +76,7 @@ def make_step_plot(runs: Runs, step: str, is_limited: bool) -> Plot:
 
 def _points(runs: Runs, step: str) -> list[tuple[float, float]]:
     """Those of a step, beginning with the best of the steps before."""
-    before = [run["rates"]["all"] for run in runs if STEPS.index(run["step"]) < STEPS.index(step)]
+    earlier = [run["rates"]["all"] for run in runs if STEPS.index(run["step"]) < STEPS.index(step)]
+    before = [rate for rate in earlier if not math.isnan(rate)]
     found = [(run["plan"][step], run["rates"]["all"]) for run in runs if run["step"] == step]
     return ([(1, max(before))] if before and found else []) + found

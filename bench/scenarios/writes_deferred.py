@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,8 @@ from bench import statistics
 from bench.lab import Ensembles, NotPossible
 from bench.published import NIL_EXTERNAL, THEIR_GET_S, THEIR_GETS, THEIR_PUT_S, THEIR_PUTS
 from bench.report.charts import add_legend, draw_bars, draw_lines, make_logarithmic, make_panels
-from bench.report.section import Answer, Plot, Section, Table
-from bench.report.text import NOTHING, milliseconds, rate, ratio
+from bench.report.section import Answer, Plot, Section, Table, goal_is_met
+from bench.report.text import NOTHING, milliseconds, plain, rate, ratio
 from bench.scenarios import failing_followers
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import VALUE_BYTES, Evaluation
@@ -246,8 +247,8 @@ def _answers(modes: Mapping[str, Run]) -> list[Answer]:
         if value is not None and base:
             times, is_least = statistics.ratio(value, base), name.startswith("of")
             goal = f"at {'least' if is_least else 'most'} {GOALS[name]:g}"
-            is_met = times >= GOALS[name] if is_least else times <= GOALS[name]
-            measured = f"{times:.3g}" + (_committed(modes) if name == "call" else "")
+            is_met = goal_is_met([times], GOALS[name]) if is_least else goal_is_met([-times], -GOALS[name])
+            measured = plain(times, "{:.3g}".format) + (_committed(modes) if name == "call" else "")
             answers.append(Answer(question, goal, measured, is_met))
     return answers
 
@@ -260,7 +261,9 @@ def _committed(modes: Mapping[str, Run]) -> str:
 
 def _mode_table(shape: str, modes: Mapping[str, Run]) -> Table:
     def times(mode: str, find: Any, base: str) -> str:
-        return "1" if mode == base else _times(find(modes[mode]), find(modes[base]))
+        value = find(modes[mode])
+        is_one = mode == base and value is not None and not math.isnan(value)
+        return "1" if is_one else _times(value, find(modes[base]))
 
     rows = []
     for mode, run in modes.items():

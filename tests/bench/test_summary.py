@@ -181,10 +181,10 @@ class TestRepetitions(unittest.TestCase):
     def test_folded(self) -> None:
         """The median with the range; all else is of the run in the middle."""
         runs = [
-            repetition(30, 0, 0.1, name="first", limits=["m"], failed=1),
+            repetition(30, 0, 0.01, name="first", limits=["m"], failed=1),
             repetition(7, 1, name="another"),
-            repetition(10, 0, 0.3, name="second", failed=2),
-            repetition(20, 0, 0.2, name="third"),
+            repetition(10, 0, 0.03, name="second", failed=2),
+            repetition(20, 0, 0.02, name="third"),
         ]
         both = fold(runs)
         self.assertEqual([(run["name"], run.get("times")) for run in both], [("third", 3), ("another", None)])
@@ -193,8 +193,8 @@ class TestRepetitions(unittest.TestCase):
         self.assertEqual((folded["limits"], folded["failed"]), (["m"], 3))
         latency = latency_s(folded, "reads", 50)
         assert latency is not None
-        for found, wanted in zip((latency, *range_of(latency)), (0.2, 0.1, 0.3), strict=True):
-            self.assertAlmostEqual(found, wanted, delta=0.001)
+        for found, wanted in zip((latency, *range_of(latency)), (0.02, 0.01, 0.03), strict=True):
+            self.assertAlmostEqual(found, wanted, delta=0.0001)
         self.assertEqual(decode(folded["latency"]["reads"]).get_total_count(), 2 * (30 + 10 + 20))
         self.assertEqual(rate_of(folded), "20 *\n10 to 30")
         self.assertEqual(rate_of(both[1]), "7")
