@@ -18,7 +18,7 @@ class Running(Protocol):
     """A driver. The order in which an operation has begun goes with it to its end."""
 
     def run_brief(
-        self, operation: Operation[Any], request: object, reply: Reply, order: Any, mode: int
+        self, operation: Operation[object], request: object, reply: Reply, order: Order[Any], mode: int
     ) -> None: ...
 
     def release_node(self, path: str, order: Order[Any], mode: int) -> None: ...

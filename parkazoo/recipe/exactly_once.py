@@ -6,7 +6,7 @@ import inspect
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from kazoo.exceptions import ConnectionClosedError, NoNodeError, SessionExpiredError
 from kazoo.retry import ForceRetryError, KazooRetry
@@ -15,11 +15,18 @@ from parkazoo.engine.ports import OnAnswer
 from parkazoo.protocol.once import Marker, Once
 from parkazoo.protocol.placement import split
 from parkazoo.protocol.rights import own_acl
+from parkazoo.protocol.steps import WriteRequest
 from parkazoo.recipe.transaction import RetriableTransaction
+from parkazoo.types.client import TransactionResult
+from parkazoo.types.znodes import ACLs, AsyncResult
 
 PAUSE_S, MOST_PAUSE_S = 0.05, 1.0
 PAUSE_SPREAD = 0.4  # of a pause
 MAY_BE_DONE = "the session has ended before the answer came: it may have been done, or not"
+
+CommitAnswer = list[TransactionResult] | Exception  # to a transaction
+ReadT = TypeVar("ReadT")
+T = TypeVar("T")
 
 
 class ExactlyOnce:
@@ -34,7 +41,7 @@ class ExactlyOnce:
         self._markers: list[Marker] = []
         self._lock = client.handler.lock_object()
 
-    def __call__(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def __call__(self, func: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
         """See :meth:`ParKazooClient.once`."""
         name, owner = getattr(func, "__name__", ""), getattr(func, "__self__", None)
         if isinstance(owner, RetriableTransaction) and owner.client is self._client and name == "commit":
@@ -50,7 +57,14 @@ class ExactlyOnce:
         return getattr(self, f"_{name}")(**given.arguments)
 
     def _create(
-        self, path: Any, value: Any, acl: Any, ephemeral: Any, sequence: Any, makepath: Any, include_data: Any
+        self,
+        path: str,
+        value: bytes | None,
+        acl: ACLs | None,
+        ephemeral: bool,
+        sequence: bool,
+        makepath: bool,
+        include_data: bool,
     ) -> str:
         if include_data:
             raise TypeError("once gives the path alone: leave include_data away, and ask for the stat by exists")
@@ -64,29 +78,29 @@ class ExactlyOnce:
         self._client.retry(self._client.make_above, transaction.operations[0], acl)
         return self._create(path, value, acl, ephemeral, sequence, makepath, include_data)
 
-    def _set(self, path: Any, value: Any, version: Any) -> Any:
+    def _set(self, path: str, value: bytes | None, version: int) -> TransactionResult:
         transaction = self._client.transaction()
         transaction.set_data(path, b"" if value is None else value, version)
         return self._result_of(transaction)
 
-    def _delete(self, path: Any, version: Any, recursive: Any) -> Any:
+    def _delete(self, path: str, version: int, recursive: bool) -> TransactionResult:
         if recursive:
             raise TypeError("once deletes one znode: a recursive delete may be repeated with client.retry")
         transaction = self._client.transaction()
         transaction.delete(path, version)
         return self._result_of(transaction)
 
-    def _result_of(self, transaction: RetriableTransaction) -> Any:
+    def _result_of(self, transaction: RetriableTransaction) -> TransactionResult:
         """Returns the result of the only operation."""
         (result,) = self._commit(transaction)
         if isinstance(result, Exception):
             raise type(result)(_paths(self._client, transaction.operations))  # not about a parent, say
         return result
 
-    def _commit(self, transaction: RetriableTransaction) -> list[Any]:
+    def _commit(self, transaction: RetriableTransaction) -> list[TransactionResult]:
         return self.commit(transaction)[0]
 
-    def commit(self, transaction: RetriableTransaction) -> tuple[list[Any], bool]:
+    def commit(self, transaction: RetriableTransaction) -> tuple[list[TransactionResult], bool]:
         """Returns the results of its operations, and whether all stats are the write's own, and none is newer.
 
         :raises: as :meth:`ParKazooClient.once`; see :func:`may_be_done`.
@@ -105,7 +119,7 @@ class ExactlyOnce:
         ]
         return named, request.is_exact
 
-    def _request(self, operations: list[Any]) -> Once:
+    def _request(self, operations: list[WriteRequest]) -> Once:
         """Adds a free marker to the request."""
         with self._lock:
             marker = next((each for each in self._markers if each.is_free), None)
@@ -115,7 +129,7 @@ class ExactlyOnce:
             request = Once(operations, marker)
         return request  # noqa: RET504 - from within, a signal handler's exception could keep the lock
 
-    def _until_answered(self, request: Once, transaction: RetriableTransaction) -> Any:
+    def _until_answered(self, request: Once, transaction: RetriableTransaction) -> CommitAnswer:
         """Returns the answer, which may be an error; issues the request again after each lost connection."""
         pause_s = PAUSE_S
         while isinstance(answer := self._ask(request, transaction), KazooRetry.RETRY_EXCEPTIONS):
@@ -123,7 +137,7 @@ class ExactlyOnce:
             pause_s = min(2 * pause_s, MOST_PAUSE_S)
         return answer
 
-    def _ask(self, request: Once, transaction: RetriableTransaction) -> Any:
+    def _ask(self, request: Once, transaction: RetriableTransaction) -> CommitAnswer:
         """Issues the request once. An exception here is no answer: the caller was interrupted."""
         result = self._client.handler.async_result()
         request.is_under_way = True
@@ -136,7 +150,7 @@ class ExactlyOnce:
         if not is_end or request.marker.attempt is None:  # it was not sent
             return error
         told = type(error)(f"{_paths(self._client, request.operations)}: {MAY_BE_DONE}")
-        cast(Any, told).may_be_done = True
+        told.may_be_done = True  # type: ignore[attr-defined]  # may_be_done() looks at it
         return told
 
     def _name(self, path: str, made: str) -> str:
@@ -145,7 +159,9 @@ class ExactlyOnce:
         return str(self._client.unchroot(path)) + split(made)[1][len(prefix) :]
 
 
-def _answered(request: Once, transaction: RetriableTransaction, result: Any, answer: Any) -> None:
+def _answered(
+    request: Once, transaction: RetriableTransaction, result: AsyncResult[CommitAnswer], answer: CommitAnswer
+) -> None:
     """Ends the request, whether its caller still waits or not, and sets the result: an error is one too."""
     if not isinstance(answer, Exception):
         transaction.answered(answer)
@@ -153,7 +169,7 @@ def _answered(request: Once, transaction: RetriableTransaction, result: Any, ans
     result.set(answer)
 
 
-def _paths(client: Any, operations: Sequence[Any]) -> str:
+def _paths(client: Any, operations: Sequence[WriteRequest]) -> str:
     return ", ".join(dict.fromkeys(client.unchroot(operation.path) for operation in operations))
 
 
@@ -162,7 +178,7 @@ def may_be_done(error: Exception) -> bool:
     return bool(getattr(error, "may_be_done", False))
 
 
-def retried(client: Any, read: Callable[[], Any], write: Callable[[Any], Any]) -> Any:
+def retried(client: Any, read: Callable[[], ReadT], write: Callable[[ReadT], T]) -> T:
     """Returns the result of `write`, which does something once and gets the result of `read`.
 
     It retries both as ``client.retry`` does, until `write` raises an error other than ForceRetryError: it may have
@@ -170,7 +186,7 @@ def retried(client: Any, read: Callable[[], Any], write: Callable[[Any], Any]) -
     """
     raised: list[BaseException] = []
 
-    def call() -> Any:
+    def call() -> T | None:
         found = read()
         try:
             return write(found)

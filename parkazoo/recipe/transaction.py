@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 from weakref import ref
 
@@ -60,7 +60,7 @@ class RetriableTransaction(TransactionRequest):
         self._check_tx_state()
         self._last = ref(commit)
 
-    def answered(self, results: list[Any]) -> None:
+    def answered(self, results: Sequence[object]) -> None:
         self.committed = not any(isinstance(each, Exception) for each in results)
 
     def _check_tx_state(self) -> None:
