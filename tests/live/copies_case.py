@@ -22,6 +22,16 @@ class CrashError(Exception):
     """The process that changes the map ends here."""
 
 
+def crash_when(words: str) -> Callable[[str], None]:
+    """Listens to the steps of a command, which ends at one with these words."""
+
+    def step(told: str) -> None:
+        if words in told:
+            raise CrashError
+
+    return step
+
+
 @contextlib.contextmanager
 def crash_at_write(number: int) -> Iterator[None]:
     """Before that write to a map, counted from 0."""
@@ -44,13 +54,8 @@ def crash_at_write(number: int) -> Iterator[None]:
 
 def rise_to(hosts: str, form: Form) -> ClusterMap:
     """The map of that form, whose growth ends there."""
-
-    def crash(step: str) -> None:
-        if DOES[form] in step:
-            raise CrashError
-
     try:
-        grow_map(hosts, {}, yes=True, strangers_gone=True, tell=crash)
+        grow_map(hosts, {}, yes=True, strangers_gone=True, tell=crash_when(DOES[form]))
     except CrashError:
         rising = read_map(hosts)
         assert rising.form is form, rising.form

@@ -14,9 +14,7 @@ from parkazoo.fsck import Report, check
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.pin import encode_pin
 from parkazoo.protocol.placement import Directory
-from parkazoo.protocol.rights import (
-    pin_acl,
-)
+from parkazoo.protocol.rights import pin_acl
 from tests.live.world import LiveTest
 from tests.where_is import where_is
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -12,11 +11,14 @@ from unittest import mock
 from parkazoo import ParKazooClient
 from parkazoo.admin import find_whereabouts, grow_map, init_map, read_map
 from parkazoo.admin.clients import AdminClient
+from parkazoo.fsck import check
 from parkazoo.protocol.cluster_map import ClusterMap
-from tests.handlers import make_handler
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.placement import CLIENTS
+from parkazoo.protocol.registration import encode_registration
 from tests.live.copies_case import CrashError
-from tests.live.map_case import COMMAND_TIMEOUT_S, FEW_FENCES, MapCase, check_but_strangers
-from tests.live.world import Seen, wait_until
+from tests.live.map_case import FEW_FENCES, MapCase, check_but_strangers
+from tests.live.world import wait_until
 
 
 @contextlib.contextmanager
@@ -58,16 +60,6 @@ class GrowCase(MapCase):
     def grow(self, **options: Any) -> ClusterMap:
         return grow_map(self.a, {"c": self.c}, **options)
 
-    def client(self) -> tuple[ParKazooClient, Seen]:
-        """Its states are seen from its first CONNECTED on."""
-        client = ParKazooClient(self.a, handler=make_handler())
-        self.addCleanup(client.close)
-        self.addCleanup(client.stop)
-        client.start()
-        states = Seen()
-        client.add_listener(states)
-        return client, states
-
     def follows(self, client: ParKazooClient, cluster_map: ClusterMap) -> None:
         wait_until(lambda: client.cluster_map == cluster_map, "the client works by the newest map")
 
@@ -83,21 +75,16 @@ class GrowCase(MapCase):
         self.assertEqual(check_but_strangers(self.a), [])
         return ClusterMap.from_json(found[0])
 
-    def at_once(self, *calls: Callable[[], Any]) -> list[Any]:
-        """What each returns, or raises."""
-        barrier = threading.Barrier(len(calls))
-        results: list[Any] = [None] * len(calls)
+    def assert_grown(self, names: str) -> ClusterMap:
+        found = self.assert_published(*names)
+        self.assertEqual((found.form, found.placement), (Form.GROWN, tuple(names)))
+        wrong = {kind.name for kind, tally in check(self.a, grace_s=0).tallies.items() if tally.found}
+        self.assertLessEqual(wrong, {"missing-structure"})  # only as many fences as a test needs
+        return found
 
-        def run(index: int) -> None:
-            barrier.wait()
-            try:
-                results[index] = calls[index]()
-            except Exception as error:
-                results[index] = error
-
-        threads = [threading.Thread(target=run, args=(index,)) for index in range(len(calls))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(COMMAND_TIMEOUT_S)
-        return results
+    def stay_behind(self, ensemble: int = 0, **more: str) -> Callable[[], None]:
+        """A registration of a client that does not follow; call what this returns to have it end."""
+        path = f"{CLIENTS}/0xabc"
+        about = {"epoch": 1, "host": "web7", "pid": 4711, "since": "2026-11-20T10:00:00Z"} | more
+        self.plain[ensemble].create(path, encode_registration(0xABC, about))
+        return lambda: self.plain[ensemble].delete(path)

@@ -11,8 +11,9 @@ import pty
 import socket
 import subprocess
 import sys
+import threading
 import unittest
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 from unittest import mock
@@ -20,12 +21,15 @@ from unittest import mock
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from parkazoo import ParKazooClient
 from parkazoo.admin import MapProblem, check_map
 from parkazoo.cli import main
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import FENCES, MAP
+from tests.handlers import make_handler
+from tests.live.world import Seen
 
 FEW_FENCES = 8
 UNREACHABLE_TIMEOUT_S = 8.0  # a server that does live answers in less, on a busy machine too
@@ -75,6 +79,35 @@ class MapCase(unittest.TestCase):
             yield
         self.assertEqual([dump(client) for client in self.plain], before)
 
+    def client(self, hosts: str | None = None) -> tuple[ParKazooClient, Seen]:
+        """Its states are seen from its first CONNECTED on."""
+        client = ParKazooClient(hosts or self.a, handler=make_handler())
+        self.addCleanup(client.close)
+        self.addCleanup(client.stop)
+        client.start()
+        states = Seen()
+        client.add_listener(states)
+        return client, states
+
+    def at_once(self, *calls: Callable[[], Any]) -> list[Any]:
+        """What each returns, or raises."""
+        barrier = threading.Barrier(len(calls))
+        results: list[Any] = [None] * len(calls)
+
+        def run(index: int) -> None:
+            barrier.wait()
+            try:
+                results[index] = calls[index]()
+            except Exception as error:
+                results[index] = error
+
+        threads = [threading.Thread(target=run, args=(index,)) for index in range(len(calls))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(COMMAND_TIMEOUT_S)
+        return results
+
 
 def wipe(client: KazooClient) -> None:
     with contextlib.suppress(NoNodeError):
@@ -115,6 +148,23 @@ def run_command(*arguments: str, **environment: str) -> tuple[int, str, str]:
             status = end.code
     assert isinstance(status, int)
     return status, out.getvalue(), err.getvalue()
+
+
+def output_of(*arguments: str, **environment: str) -> str:
+    """Stdout of ``parkazoo``, which succeeds and complains of nothing."""
+    status, out, err = run_command(*arguments, **environment)
+    assert (status, err) == (0, ""), (arguments, status, out, err)
+    return out
+
+
+def error_of(*arguments: str, status: int = 1, out: str | None = None, **environment: str) -> str:
+    """Stderr of ``parkazoo``, which fails.
+
+    :param out: what it shows on stdout; None: whatever it likes.
+    """
+    ended, shown, err = run_command(*arguments, **environment)
+    assert ended == status and out in (None, shown), (arguments, ended, shown, err)
+    return err
 
 
 def run_on_a_terminal(typed: str, *arguments: str) -> str:

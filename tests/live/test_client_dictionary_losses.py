@@ -8,11 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from kazoo.exceptions import (
-    ConnectionClosedError,
-    ConnectionLoss,
-    SessionExpiredError,
-)
+from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, SessionExpiredError
 from kazoo.protocol.states import KazooState
 
 from parkazoo import ForkError, OutcomeUnknown

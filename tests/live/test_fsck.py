@@ -11,9 +11,7 @@ from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.protocol import findings
 from parkazoo.protocol.placement import CLIENTS, DEFERRED, DONE, FENCES, MIRRORS, PIN, escape, join
-from parkazoo.protocol.rights import (
-    pin_acl,
-)
+from parkazoo.protocol.rights import pin_acl
 from tests.live.fsck_case import OURS_AND_MORE, FsckCase, new_mark
 
 DAY_S = 24 * 3600

@@ -24,9 +24,7 @@ from parkazoo.fsck import check
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.audit_ensemble import audit_ensemble
 from parkazoo.protocol.placement import DONE, ENSEMBLE, Directory
-from parkazoo.protocol.rights import (
-    pin_acl,
-)
+from parkazoo.protocol.rights import pin_acl
 from tests.live.fsck_case import OURS_AND_MORE, FsckCase, new_mark
 from tests.live.map_case import IDENTITY, free_port, run_command
 from tests.live.world import DEADLINE_S, connected, wait_until

@@ -13,15 +13,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from parkazoo.admin import check_map, init_map, read_map
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT, Placement
-from tests.live.map_case import (
-    FEW_FENCES,
-    UNREACHABLE_TIMEOUT_S,
-    MapCase,
-    dump,
-    free_port,
-    other_spelling,
-    wipe,
-)
+from tests.live.map_case import FEW_FENCES, UNREACHABLE_TIMEOUT_S, MapCase, dump, free_port, other_spelling, wipe
 from tests.where_is import where_is
 
 

@@ -24,7 +24,9 @@ from tests.live.map_case import (
     COMMAND_TIMEOUT_S,
     IDENTITY,
     MapCase,
+    error_of,
     free_port,
+    output_of,
     run_command,
     wipe,
 )
@@ -123,8 +125,7 @@ class CommandTest(MapCase):
             (native, (where_is(placement, native).home,)),
             (mirrored, (d.home, d.mirror, Place(d.home.ensemble, d.pin), Place(d.mirror.ensemble, d.fence))),
         ):
-            status, out, _ = run_command("where", path + "/", "--hosts", self.a)
-            self.assertEqual(status, 0)
+            out = output_of("where", path + "/", "--hosts", self.a)
             self.assertIn("native" if path == native else "mirrored", out)
             for place in places:
                 self.assertRegex(out, rf"{'abc'[place.ensemble]}\W+{re.escape(place.path)}\s")
@@ -142,8 +143,7 @@ class CommandTest(MapCase):
     def test_chroot(self) -> None:
         """--hosts and --bootstrap are what the program gives its client, chroot included."""
         hosts = f" {self.a} /app/"
-        status, out, err = run_command("map", "init", "--bootstrap", hosts, *self.ensembles())
-        self.assertEqual((status, err), (0, ""))
+        out = output_of("map", "init", "--bootstrap", hosts, *self.ensembles())
         self.assertIn(f'ParKazooClient("{self.a}/app")', out)
         for command in ("show", "check"):
             self.assertEqual(
@@ -154,15 +154,12 @@ class CommandTest(MapCase):
             self.assertEqual(
                 run_command("where", path, "--hosts", hosts), run_command("where", full, "--hosts", self.a)
             )
-        status, _, err = run_command("where", "/x", "--hosts", f"{self.a}/parkazoo")
-        self.assertEqual(status, 2)
-        self.assertIn("reserved", err)
+        self.assertIn("reserved", error_of("where", "/x", "--hosts", f"{self.a}/parkazoo", status=2))
 
     def test_where_of_bad_paths(self) -> None:
         init_map(self.a, self.all)
         for path in ("/parkazoo", "/parkazoo/map", "/a/.parkazoo", "/a/../b", "."):
-            status, out, err = run_command("where", path, "--hosts", self.a)
-            self.assertEqual((status, out), (2, ""))
+            err = error_of("where", path, "--hosts", self.a, status=2, out="")
             self.assertRegex(err, "^error: .*(reserved|is no path)")
         self.assertEqual(run_command("where", "/", "--hosts", self.a)[0], 0)
 
@@ -203,8 +200,7 @@ class CommandTest(MapCase):
             with self.subTest(text), tempfile.TemporaryDirectory() as folder:
                 file = Path(folder, "plan.json")
                 file.write_text(text, encoding="latin-1")
-                status, out, err = run_command("map", "init", "--file", str(file))
-                self.assertEqual((status, out), (2, ""))
+                err = error_of("map", "init", "--file", str(file), status=2, out="")
                 self.assertRegex(err, f"^error: .*{pattern}")
 
     def test_errors(self) -> None:
@@ -212,11 +208,9 @@ class CommandTest(MapCase):
         self.assertEqual((status, out), (1, ""))
         self.assertEqual(err, f"error: {no_map_error(self.a, None)}\n")
         for hosts in ("/app", " "):
-            status, out, err = run_command("map", "show", "--hosts", hosts)
-            self.assertEqual((status, out), (2, ""))
+            err = error_of("map", "show", "--hosts", hosts, status=2, out="")
             self.assertRegex(err, "^error: .* names no server: give")
-        status, out, err = run_command("map", "show", "--hosts", self.a, "--ca", __file__)
-        self.assertEqual((status, out), (2, ""))
+        err = error_of("map", "show", "--hosts", self.a, "--ca", __file__, status=2, out="")
         self.assertRegex(err, f"^error: .*{__file__} holds no certificates")
         closed_port = f"127.0.0.1:{free_port()}"
         status, out, err = run_command("map", "check", "--hosts", closed_port, "--timeout", "1")
@@ -245,9 +239,7 @@ class CommandTest(MapCase):
             ("where", "--hosts", self.a),
         ):
             with self.subTest(arguments):
-                status, out, err = run_command(*arguments, PARKAZOO_HOSTS="")
-                self.assertEqual((status, out), (2, ""), err)
-                self.assertIn("Error", err)
+                self.assertIn("Error", error_of(*arguments, PARKAZOO_HOSTS="", status=2, out=""))
 
     def test_closed(self) -> None:
         status, _, err = run_command("map", "init", "--bootstrap", self.a, "--ensemble", f"a={self.a}", "--closed")
@@ -261,15 +253,13 @@ class CommandTest(MapCase):
             ("map", "check", "--hosts", self.a, "--auth", auth),
             ("where", "/x", "--hosts", self.a, "--auth", auth),
         ):
-            status, out, err = run_command(*arguments)
-            self.assertEqual((status, err), (0, ""))
+            out = output_of(*arguments)
             said.append(out)
         self.assertEqual(run_command("map", "show", "--hosts", self.a, PARKAZOO_AUTH=auth)[0], 0)
         status, out, err = run_command("map", "show", "--hosts", self.a)
         self.assertEqual((status, out), (1, ""))
         self.assertIn("no right to use", err)
         for bad in ("secret-without-scheme", "digest:", ":secret-of-admin"):
-            status, out, err = run_command("map", "show", "--hosts", self.a, "--auth", bad)
-            self.assertEqual((status, out), (2, ""))
+            err = error_of("map", "show", "--hosts", self.a, "--auth", bad, status=2, out="")
             said.append(err)
         self.assertNotIn("secret", "".join(said))

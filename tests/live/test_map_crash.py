@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -17,14 +17,7 @@ from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import MAP
 from tests.live.copies_case import rise_to
-from tests.live.map_case import (
-    COMMAND_TIMEOUT_S,
-    FEW_FENCES,
-    IDENTITY,
-    MapCase,
-    check_but_strangers,
-    wipe,
-)
+from tests.live.map_case import FEW_FENCES, IDENTITY, MapCase, check_but_strangers, wipe
 
 # ROOT and the draft; ROOT, four, two of fences and the record on each of three; the map
 WRITES = 2 + 3 * 8 + 1
@@ -105,7 +98,7 @@ class CrashTest(MapCase):
         for _ in range(5):
             for client in self.plain:
                 wipe(client)
-            results = self.at_once({"ensembles": self.all}, {"ensembles": self.all}, {"ensembles": self.all})
+            results = self.init_at_once({"ensembles": self.all}, {"ensembles": self.all}, {"ensembles": self.all})
             maps = [result for result in results if isinstance(result, ClusterMap)]
             self.assertEqual(len(maps), 3, results)
             self.assertEqual([each for each in maps if each != maps[0]], [])
@@ -116,7 +109,9 @@ class CrashTest(MapCase):
         for _ in range(5):
             for client in self.plain:
                 wipe(client)
-            results = self.at_once({"ensembles": self.all}, {"ensembles": {"a": self.a, "c": self.c, "b": self.b}})
+            results = self.init_at_once(
+                {"ensembles": self.all}, {"ensembles": {"a": self.a, "c": self.c, "b": self.b}}
+            )
             maps = [result for result in results if isinstance(result, ClusterMap)]
             errors = [result for result in results if isinstance(result, ClusterMapError)]
             self.assertEqual((len(maps), len(errors)), (1, 1), results)
@@ -188,25 +183,10 @@ class CrashTest(MapCase):
         for names in (["b"], ["a"], ["c", "a"]):
             for name in names:
                 wipe(self.plain["abc".index(name)])
-            results = self.at_once(*[{"ensembles": self.all, "replace": names}] * 3)
+            results = self.init_at_once(*[{"ensembles": self.all, "replace": names}] * 3)
             self.assertEqual(results, [made] * 3)
             self.assertEqual(read_map(self.a), made)
             self.assertEqual(check_but_strangers(self.a), [])
 
-    def at_once(self, *calls: dict[str, Any]) -> list[Any]:
-        barrier = threading.Barrier(len(calls))
-        results: list[Any] = [None] * len(calls)
-
-        def run(index: int) -> None:
-            barrier.wait()
-            try:
-                results[index] = init_map(self.a, **calls[index])
-            except Exception as error:
-                results[index] = error
-
-        threads = [threading.Thread(target=run, args=(index,)) for index in range(len(calls))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(COMMAND_TIMEOUT_S)
-        return results
+    def init_at_once(self, *calls: dict[str, Any]) -> list[Any]:
+        return self.at_once(*(partial(init_map, self.a, **each) for each in calls))

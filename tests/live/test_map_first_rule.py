@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from parkazoo import ParKazooClient
@@ -26,18 +26,17 @@ from parkazoo.admin import (
 )
 from parkazoo.admin.rise import DOES
 from parkazoo.errors import ClusterMapError
-from parkazoo.fsck import check
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.placement import CLIENTS
-from parkazoo.protocol.registration import encode_registration
-from tests.live.copies_case import CrashError
+from tests.live.copies_case import CrashError, crash_when
 from tests.live.grow_case import GrowCase, crash_after, end_at_sleep
 from tests.live.map_case import (
     COMMAND_TIMEOUT_S,
     IDENTITY,
     MapCase,
+    error_of,
     free_port,
+    output_of,
     run_command,
     run_on_a_terminal,
     wipe,
@@ -71,20 +70,6 @@ class FirstCase(GrowCase):
     def act(self, **options: Any) -> ClusterMap:
         return add_rule(self.a, Rule("/app", ("b",)), **{"yes": True, "strangers_gone": True} | options)
 
-    def stay_behind(self) -> Callable[[], None]:
-        """Register a client that does not follow; call what this returns to have it end."""
-        path = f"{CLIENTS}/0xabc"
-        about = {"epoch": 1, "host": "web7", "pid": 4711, "version": "0.0.9", "since": "2026-11-20T10:00:00Z"}
-        self.plain[1].create(path, encode_registration(0xABC, about))
-        return lambda: self.plain[1].delete(path)
-
-    def assert_grown(self) -> ClusterMap:
-        found = self.assert_published("a", "b", "c")
-        self.assertIs(found.form, Form.GROWN)
-        wrong = {kind.name for kind, tally in check(self.a, grace_s=0).tallies.items() if tally.found}
-        self.assertLessEqual(wrong, {"missing-structure"})  # only as many fences as a test needs
-        return found
-
 
 class CommandTest(FirstCase):
     def test_each_while_a_client_works(self) -> None:
@@ -97,10 +82,8 @@ class CommandTest(FirstCase):
                 before = {number: client.get(f"/app/d{number}/x") for number in range(DIRECTORIES)}
                 self.assert_a_dry_run(*command)
                 self.assert_asks(*command)
-                status, out, err = self.run_on_a(*command, "--yes", "--strangers-gone")
-                self.assertEqual((status, err), (0, ""))
-                self.assertRegex(out, STEPS)
-                found = self.assert_grown()
+                self.assertRegex(output_of("map", *command, "--yes", "--strangers-gone", "--hosts", self.a), STEPS)
+                found = self.assert_grown("abc")
                 self.follows(client, found)
                 self.assert_placed(client, found, command)
                 after = {number: client.get(f"/app/d{number}/x") for number in range(DIRECTORIES)}
@@ -153,7 +136,7 @@ class CommandTest(FirstCase):
             self.assertIn(QUESTION, " ".join(out.split()))
             self.assertEqual(read_map(self.a), self.map)
         self.assertIn("with epoch 2: pins decide", run_on_a_terminal("y\n", *asked))
-        self.assert_grown()
+        self.assert_grown("abc")
 
     def test_what_needs_no_rise(self) -> None:
         """Nothing is to do, or there is no such rule: nobody is asked, and the map stays as it is."""
@@ -197,9 +180,7 @@ class CommandTest(FirstCase):
         init_map(self.a, self.all, auth=[IDENTITY], closed=True)
         command = (*COMMANDS[0], "--yes", "--strangers-gone")
         self.assertRegex(self.run_on_a(*command)[2], "^error: no right to use ")
-        status, out, err = self.run_on_a(*command, f"--auth={':'.join(IDENTITY)}")
-        self.assertEqual((status, err), (0, ""))
-        self.assertRegex(out, STEPS)
+        self.assertRegex(output_of("map", *command, f"--auth={':'.join(IDENTITY)}", "--hosts", self.a), STEPS)
         self.assertIs(read_map(self.a, auth=[IDENTITY]).form, Form.GROWN)
 
 
@@ -211,15 +192,14 @@ class HeldUpTest(FirstCase):
                     self.act(strangers_gone=False)
                 else:
                     change_weights(self.a, {"c": 0}, yes=True)
-            status, _, err = self.run_on_a(*command, "--yes")
-            self.assertEqual(status, 1)
+            err = error_of("map", *command, "--yes", "--hosts", self.a)
             self.assertRegex(err, "(?s)3 sessions are not registered.*--strangers-gone")
         self.assertEqual(read_map(self.a), self.map)
 
     def test_a_client_that_does_not_follow(self) -> None:
         """It is named; interrupted and taken back, the map is as before; run again, it goes on."""
         client, states = self.client()
-        end, seen = self.stay_behind(), list[Waiting]()
+        end, seen = self.stay_behind(1, version="0.0.9"), list[Waiting]()
 
         def interrupt(waiting: Waiting) -> None:
             seen.append(waiting)
@@ -240,11 +220,11 @@ class HeldUpTest(FirstCase):
             out,
             r"(?s)waiting for . clients? to work by map 4, .*\n  0xabc on web7, .*ParKazoo 0.0.9, .*says map 1\n",
         )
-        self.follows(client, self.assert_grown())
+        self.follows(client, self.assert_grown("abc"))
         self.assertEqual(list(states), [])
 
     def test_taken_back_while_it_waits(self) -> None:
-        end = self.stay_behind()
+        end = self.stay_behind(1, version="0.0.9")
 
         def abort(waiting: Waiting) -> None:
             abort_growth(self.a)
@@ -255,16 +235,12 @@ class HeldUpTest(FirstCase):
         self.assertIs(self.assert_published("a", "b", "c").form, Form.PLAIN)
 
     def test_too_late_to_take_back(self) -> None:
-        def crash(step: str) -> None:
-            if DOES[Form.GUARDED] in step:
-                raise CrashError
-
         with self.assertRaises(CrashError):
-            self.act(tell=crash)
+            self.act(tell=crash_when(DOES[Form.GUARDED]))
         with self.refused("^there is nothing to abort: clients write pins already. `parkazoo map grow` goes on"):
             abort_growth(self.a)
         self.assertEqual(self.act(yes=False).epochs[-1].rules, (Rule("/app", ("b",)),))
-        self.assert_grown()
+        self.assert_grown("abc")
 
     def test_an_ensemble_is_away(self) -> None:
         closed_port = f"127.0.0.1:{free_port()}"
@@ -272,11 +248,9 @@ class HeldUpTest(FirstCase):
         before = [client.get("/parkazoo/map") for client in self.plain]
         for command in COMMANDS:
             with self.subTest(command):
-                status, _, err = self.run_on_a(*command, "--yes", "--timeout", "3600")  # it does not wait for it
-                self.assertEqual(status, 1)
+                err = error_of("map", *command, "--yes", "--timeout", "3600", "--hosts", self.a)
                 self.assertRegex(err, f"(?s)^error: the map is not changed: .*ensemble c: {closed_port}: ")
-                status, _, err = self.run_on_a(*command, "--dry-run", "--timeout", "3600")
-                self.assertEqual(status, 1)
+                err = error_of("map", *command, "--dry-run", "--timeout", "3600", "--hosts", self.a)
                 self.assertIn("the clients that would be waited for cannot be seen", err)
         self.assertEqual([client.get("/parkazoo/map") for client in self.plain], before)
 
@@ -296,7 +270,7 @@ class InterruptedTest(FirstCase):
             with self.subTest(writes=writes):
                 client.create("/app/meanwhile/x", makepath=True)
                 found = self.act()
-                self.assertEqual((self.assert_grown(), found.epoch), (found, 4))
+                self.assertEqual((self.assert_grown("abc"), found.epoch), (found, 4))
                 self.assertEqual(found.epochs[-1].rules, (Rule("/app", ("b",)),))
                 self.follows(client, found)
                 self.assertEqual((client.get_children("/app/meanwhile"), list(states)), (["x"], []))
@@ -306,7 +280,7 @@ class InterruptedTest(FirstCase):
 
     def test_a_killed_process(self) -> None:
         """While it waits; run again it ends the same."""
-        end = self.stay_behind()
+        end = self.stay_behind(1, version="0.0.9")
         command = [sys.executable, "-m", "parkazoo", "map", *COMMANDS[2], "--hosts", self.a]
         process = subprocess.Popen(
             [*command, "--yes", "--strangers-gone"],
@@ -321,7 +295,7 @@ class InterruptedTest(FirstCase):
         process.communicate(timeout=COMMAND_TIMEOUT_S)
         end()
         found = change_weights(self.a, {"c": 0}, yes=True, strangers_gone=True)
-        self.assertEqual((self.assert_grown(), found.epoch), (found, 4))
+        self.assertEqual((self.assert_grown("abc"), found.epoch), (found, 4))
         self.assertEqual(found.epochs[-1].weights, {"a": 1, "b": 1, "c": 0})
 
     def test_two_commands_at_once(self) -> None:
@@ -333,7 +307,7 @@ class InterruptedTest(FirstCase):
             lambda: add_rule(self.c, Rule("/logs"), yes=True, strangers_gone=True),
         )
         self.assertEqual([each for each in results if not isinstance(each, ClusterMap)], [])
-        found = self.assert_grown()
+        found = self.assert_grown("abc")
         newest = found.epochs[-1]
         self.assertEqual((found.epoch, newest.weights), (6, {"a": 1, "b": 1, "c": 0}))
         self.assertEqual({rule.prefix for rule in newest.rules}, {"/app", "/logs"})
@@ -346,7 +320,7 @@ class InterruptedTest(FirstCase):
         refused = [each for each in results if isinstance(each, Exception)]
         self.assertEqual([type(each) for each in refused], [ClusterMapError])
         self.assertRegex(str(refused[0]), "^there is another rule for /app, together, on [bc]: remove it first")
-        self.assertEqual(len(self.assert_grown().epochs[-1].rules), 1)
+        self.assertEqual(len(self.assert_grown("abc").epochs[-1].rules), 1)
         remove_rule(self.a, "/app")
 
     def test_a_growth_that_was_begun(self) -> None:
@@ -355,14 +329,10 @@ class InterruptedTest(FirstCase):
             wipe(each)
         init_map(self.a, {"a": self.a, "b": self.b})
 
-        def crash(step: str) -> None:
-            if DOES[Form.TOLERANT] in step:
-                raise CrashError
-
         with self.assertRaises(CrashError):
-            grow_map(self.a, {"c": self.c}, strangers_gone=True, tell=crash)
+            grow_map(self.a, {"c": self.c}, strangers_gone=True, tell=crash_when(DOES[Form.TOLERANT]))
         self.assertEqual(self.act().epochs[-1].weights, {"a": 1, "b": 1})
         found = grow_map(self.a, {"c": self.c})
         self.assertEqual(found.epochs[-1].weights, {"a": 1, "b": 1, "c": 1})
         self.assertEqual(found.epochs[-1].rules, (Rule("/app", ("b",)),))
-        self.assert_grown()
+        self.assert_grown("abc")

@@ -28,6 +28,7 @@ from tests.live.map_case import (
     dump,
     free_port,
     other_spelling,
+    output_of,
     run_command,
     wipe,
 )
@@ -173,22 +174,18 @@ class GrowTest(GrowCase):
     def test_command(self) -> None:
         command = ("map", "grow", "--hosts", self.b, "--ensemble", f"c={self.c}", "--weight", "c=2")
         before = [dump(client) for client in self.plain]
-        status, out, err = run_command(*command, "--dry-run")
-        self.assertEqual((status, err), (0, ""))
+        out = output_of(*command, "--dry-run")
         self.assertRegex(
             out, r"(?s)would publish map 2, which.*would publish map 3 with epoch 2\n.* c .* 2 .* 50.0%"
         )
         self.assertEqual([dump(client) for client in self.plain], before)
-        status, out, err = run_command(*command)
-        self.assertEqual((status, err), (0, ""))
+        out = output_of(*command)
         self.assertRegex(
             out,
             r"(?s)^ +\d+\.\d\d s  checked the servers of c.*\n +\d+\.\d\d s  prepared c\n"
             r".*published map 2, which names c\n.*published map 3 with epoch 2\n.*map epochs",
         )
-        status, out, err = run_command(*command)
-        self.assertEqual((status, err), (0, ""))
-        self.assertRegex(out, "^nothing to do: the map has c already")
+        self.assertRegex(output_of(*command), "^nothing to do: the map has c already")
         for arguments in (("--ensemble", "c"), ("--ensemble", f"c={self.c}", "--weight", "c=x")):
             self.assertEqual(run_command("map", "grow", "--hosts", self.a, *arguments)[0], 2)
 
@@ -247,13 +244,9 @@ class AbortTest(GrowCase):
         self.assertEqual((named.unused, named.later), (("c",), ()))
         self.follows(client, named)
         client.join("c")
-        status, out, _ = run_command("map", "epochs", "--hosts", self.a)
-        self.assertEqual(status, 0)
-        self.assertIn("no epoch names c: ", out)
+        self.assertIn("no epoch names c: ", output_of("map", "epochs", "--hosts", self.a))
         self.assertIn("nothing yet", run_command("map", "show", "--hosts", self.a)[1])
-        status, out, err = run_command("map", "abort", "--hosts", self.b)
-        self.assertEqual((status, err), (0, ""))
-        self.assertIn("without c.", out)
+        self.assertIn("without c.", output_of("map", "abort", "--hosts", self.b))
         aborted = self.assert_published("a", "b")
         self.assertEqual((aborted.placement, aborted.epoch), (("a", "b"), 3))
         self.follows(client, aborted)
@@ -329,8 +322,7 @@ class EpochsTest(GrowCase):
         self.follows(client, grown)
         found = read_spread(self.b)
         self.assertEqual({name: copy.map for name, copy in found.copies.items()}, dict.fromkeys("abc", grown))
-        status, out, err = run_command("map", "epochs", "--hosts", self.a)
-        self.assertEqual((status, err), (0, ""))
+        out = output_of("map", "epochs", "--hosts", self.a)
         self.assertRegex(out, "copies: map 3, the newest: a, b, c\n")
         self.assertIn("a 1, b 1, c 1", out)
         self.assertIn("registered clients: map ", out)

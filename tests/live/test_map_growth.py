@@ -17,7 +17,7 @@ from parkazoo.protocol.placement import MAP
 from parkazoo.protocol.registration import format_session
 from tests.fakes.client import with_more
 from tests.handlers import make_handler
-from tests.live.map_case import MapCase, check_but_strangers, other_spelling, run_command
+from tests.live.map_case import MapCase, check_but_strangers, other_spelling, output_of
 from tests.live.world import Seen, wait_until
 
 
@@ -35,16 +35,6 @@ class GrowthTest(MapCase):
                     make_identity(client, self.map, OPEN_ACL_UNSAFE)
             clients["a"].call("set", MAP, self.map.to_json())
             update_copies(clients, "a")
-
-    def client(self, hosts: str) -> tuple[ParKazooClient, Seen]:
-        """Its states are seen from its first CONNECTED on."""
-        client = ParKazooClient(hosts, handler=make_handler())
-        self.addCleanup(client.close)
-        self.addCleanup(client.stop)
-        client.start()
-        states = Seen()
-        client.add_listener(states)
-        return client, states
 
     def follows(self, client: ParKazooClient) -> None:
         wait_until(lambda: client.cluster_map == self.map, "the client works by the newest map")
@@ -103,11 +93,8 @@ class TestGrowth(GrowthTest):
         self.assertFalse(other.Lock("/lock", "other").acquire(blocking=False))
         self.assertEqual((states, client.state_of("/e")), ([], KazooState.CONNECTED))
         self.assert_well()
-        status, out, _ = run_command("map", "show", "--hosts", self.a)
-        self.assertEqual(status, 0)
-        self.assertIn("nothing yet", out)
-        status, out, _ = run_command("where", "/e", "--hosts", self.b)
-        self.assertIn("it has no weight yet", out)
+        self.assertIn("nothing yet", output_of("map", "show", "--hosts", self.a))
+        self.assertIn("it has no weight yet", output_of("where", "/e", "--hosts", self.b))
         lock.release()
         client.stop()
         self.assertIsNone(other.exists("/e"))

@@ -20,8 +20,10 @@ from tests.live.map_case import (
     IDENTITY,
     UNREACHABLE_TIMEOUT_S,
     dump,
+    error_of,
     free_port,
     other_spelling,
+    output_of,
     run_command,
     run_on_a_terminal,
     wipe,
@@ -251,15 +253,13 @@ class ChangeTest(CopiesCase):
         self.assertEqual(self.plain[2].get_acls(MAP)[0], self.plain[0].get_acls(MAP)[0])
 
     def test_command(self) -> None:
-        status, out, err = run_command("map", "hosts", f"b={self.moved}", "--hosts", self.c)
-        self.assertEqual((status, err), (0, ""))
+        out = output_of("map", "hosts", f"b={self.moved}", "--hosts", self.c)
         self.assertRegex(out, rf"b\s.*{self.moved}.*znodes")
         self.assertIn("map 2,", out)
         self.assertEqual(run_command("map", "show", "--hosts", self.a)[1], out)
         for arguments in (("b",), (f"b={self.b}", f"b={self.b}"), ()):
             self.assertEqual(run_command("map", "hosts", *arguments, "--hosts", self.a)[0], 2)
-        status, _, err = run_command("map", "hosts", f"x={self.b}", "--hosts", self.a)
-        self.assertEqual(status, 1)
+        err = error_of("map", "hosts", f"x={self.b}", "--hosts", self.a)
         self.assertRegex(err, "^error: no ensemble of the map is called 'x'")
 
 
@@ -276,8 +276,7 @@ class FewerTest(CopiesCase):
         loss = f"ensemble b would have 1 server instead of 2, without {other_spelling(self.b)}"
         with self.refused(rf"^{loss}: .*\. If that is meant, give fewer=True$"):
             change_hosts(self.a, {"b": self.b})
-        status, _, err = run_command(*self.command)
-        self.assertEqual(status, 1)
+        err = error_of(*self.command)
         self.assertIn(loss, err)
         self.assertRegex(err, r"If that is meant, give --fewer\n$")
         self.assert_stored(self.epoch(1, b=self.both))
@@ -286,18 +285,15 @@ class FewerTest(CopiesCase):
 
     def test_what_would_be(self) -> None:
         before = [dump(client) for client in self.plain]
-        status, out, err = run_command(*self.command, "--dry-run")
-        self.assertEqual((status, err), (0, ""))
+        out = output_of(*self.command, "--dry-run")
         self.assertIn(f"would give ensemble b {self.b}, instead of {self.both}\n", out)
         self.assertRegex(out, "(?s)without .*: that needs --fewer\n.*would publish map 2\n.*dry run: nothing was")
-        status, out, _ = run_command("map", "hosts", f"b={self.both}", "--hosts", self.a, "--dry-run")
-        self.assertEqual(status, 0)
+        out = output_of("map", "hosts", f"b={self.both}", "--hosts", self.a, "--dry-run")
         self.assertRegex(out, "^nothing to do: the map has these servers already")
         self.assertEqual([dump(client) for client in self.plain], before)
         closed_port = f"127.0.0.1:{free_port()}"
         self.publish(self.epoch(1, b=self.both, c=closed_port))
-        status, _, err = run_command(*self.command, "--dry-run", "--timeout", "2")
-        self.assertEqual(status, 1)
+        err = error_of(*self.command, "--dry-run", "--timeout", "2")
         self.assertRegex(err, f"(?s)the map would not be changed: .*ensemble c: {closed_port}: Connection refused")
 
     def test_on_a_terminal_it_asks(self) -> None:

@@ -15,12 +15,7 @@ from parkazoo.protocol.cluster_map import ClusterMap, no_map_error
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import ENSEMBLE, FENCES, MAP, MIRRORS, Placement
 from tests.live.copies_case import rise_to
-from tests.live.map_case import (
-    MapCase,
-    check_but_strangers,
-    run_command,
-    wipe,
-)
+from tests.live.map_case import MapCase, check_but_strangers, run_command, wipe
 from tests.where_is import where_is
 
 

@@ -34,8 +34,16 @@ from parkazoo.local import LocalCluster
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import CLIENTS, MIRRORS, escape
 from parkazoo.protocol.registration import format_session
-from tests.live.copies_case import CrashError
-from tests.live.map_case import assert_found, check_but_strangers, other_spelling, run_command, wipe
+from tests.live.copies_case import CrashError, crash_when
+from tests.live.map_case import (
+    assert_found,
+    check_but_strangers,
+    error_of,
+    other_spelling,
+    output_of,
+    run_command,
+    wipe,
+)
 from tests.live.test_map_raise import RaiseCase
 from tests.live.world import DEADLINE_S, LiveTest, connected, wait_until
 
@@ -142,8 +150,7 @@ class StrangerTest(RaiseCase):
     def test_no_answer(self) -> None:
         for error in (OSError("reset"), TimeoutError("timed out")):
             with self.subTest(error), mock.patch.object(AdminClient, "ask", side_effect=error):
-                status, _, err = run_command("map", "grow", "--ensemble", f"b={self.b}", "--hosts", self.a)
-                self.assertEqual(status, 1)
+                err = error_of("map", "grow", "--ensemble", f"b={self.b}", "--hosts", self.a)
                 self.assertRegex(err, f"does not answer `cons`: {error}.*--strangers-gone")
         self.assertEqual(read_map(self.a), self.map)
 
@@ -175,8 +182,7 @@ class StrangerTest(RaiseCase):
         wait_until(lambda: len(list_clients(self.a).clients) == CROWD, "all are registered")
         with connected(KazooClient(self.a)) as program:
             session = format_session(program.client_id[0])
-            status, _, err = run_command("map", "grow", "--ensemble", f"b={self.b}", "--hosts", self.a)
-            self.assertEqual(status, 1)
+            err = error_of("map", "grow", "--ensemble", f"b={self.b}", "--hosts", self.a)
             self.assertRegex(err, rf"(?s)3 sessions are not registered:.* on {self.a}, session {session}\n")
             self.assertEqual(read_map(self.a), self.map)
             self.rise("b")
@@ -250,15 +256,13 @@ class CommandTest(RaiseCase):
         client, _ = self.client()
         end = self.stay_behind()
         behind = "0xabc on web7, pid 4711, since 2026-11-20T10:00:00Z: on a it says map 1"
-        status, out, err = self.run_on_a(*grow)
-        self.assertEqual((status, err), (0, ""))
+        out = output_of("map", *grow, "--hosts", self.a)
         self.assertRegex(out, f"(?s)clients, for which it would wait: 2\n.*{behind}")
         self.assertEqual(read_map(self.a), self.map)
         with contextlib.suppress(CrashError):
             self.rise("b", on_wait=CRASH)
         self.follows(client, read_map(self.a))
-        status, out, err = self.run_on_a(*grow)
-        self.assertEqual((status, err), (0, ""))
+        out = output_of("map", *grow, "--hosts", self.a)
         self.assertRegex(
             out,
             f"(?s)would publish map 4 .*map 5 .*clients, for which it would wait: 2\n.*{behind}.*says map 3",
@@ -294,11 +298,9 @@ class CommandTest(RaiseCase):
 
     def init_again(self, form: Form) -> None:
         init = "map", "init", "--bootstrap", self.a, "--ensemble", f"a={self.a}", "--ensemble", f"b={self.b}"
-        status, _, err = run_command(*init, "--form", "grown")
-        self.assertEqual(status, 1)
+        err = error_of(*init, "--form", "grown")
         self.assertRegex(err, rf"form is {form.word}, not grown \(`parkazoo map grow` was begun: run it again")
-        status, out, _ = run_command(*init)  # it was made plain
-        self.assertEqual(status, 0)
+        out = output_of(*init)
         self.assertIn(f"form {form.word}", " ".join(out.split()))
 
 
@@ -308,7 +310,7 @@ class TakenOutTest(RaiseCase):
     def test_its_name(self) -> None:
         """None but the same ensemble gets it."""
         with contextlib.suppress(CrashError):
-            self.rise("b", tell=self.crash_when("names b"))
+            self.rise("b", tell=crash_when("names b"))
         abort_growth(self.a)
         for dry_run in (True, False):
             with self.assertRaisesRegex(
@@ -321,7 +323,7 @@ class TakenOutTest(RaiseCase):
 
     def test_its_name_without_its_data(self) -> None:
         with contextlib.suppress(CrashError):
-            self.rise("b", tell=self.crash_when("names b"))
+            self.rise("b", tell=crash_when("names b"))
         abort_growth(self.a)
         wipe(self.plain[1])
         with self.assertRaisesRegex(ClusterMapError, "it has no copy of the map. Clients may"):
@@ -332,17 +334,10 @@ class TakenOutTest(RaiseCase):
     def test_with_directories(self) -> None:
         """By a map that was lost."""
         with contextlib.suppress(CrashError):
-            self.rise("b", tell=self.crash_when("names b"))
+            self.rise("b", tell=crash_when("names b"))
         self.plain[1].create(f"{MIRRORS}/{escape('/d')}")
         with self.assertRaisesRegex(ClusterMapError, "has children of directories.* `parkazoo map grow` again"):
             abort_growth(self.a)
-
-    def crash_when(self, words: str) -> Callable[[str], None]:
-        def step(told: str) -> None:
-            if words in told:
-                raise CrashError
-
-        return step
 
 
 class UnregisteredTest(LiveTest):

@@ -25,16 +25,14 @@ from parkazoo.protocol.epochs import EPOCHS_KEPT
 from parkazoo.protocol.placement import MAP
 from tests.live.copies_case import CrashError, crash_at_write
 from tests.live.grow_case import GrowCase
-from tests.live.map_case import UNREACHABLE_TIMEOUT_S, dump, free_port, run_command
+from tests.live.map_case import UNREACHABLE_TIMEOUT_S, dump, error_of, free_port, output_of, run_command
 from tests.live.world import wait_until
 
 
 class EpochCase(GrowCase):
     def command(self, *arguments: str) -> str:
         """Its output; it succeeds."""
-        status, out, err = run_command(*arguments, "--hosts", self.b)
-        self.assertEqual((status, err), (0, ""), out)
-        return out
+        return output_of(*arguments, "--hosts", self.b)
 
     def assert_refused(self, words: str, *arguments: str, status: int = 1) -> None:
         before = [dump(client) for client in self.plain]
@@ -107,11 +105,9 @@ class WeightTest(EpochCase):
             rf"nothing was to change in map \d, but not every copy could be checked: .*\n  .* b: {closed_port}"
         )
         for weight, pattern in ((0, changed), (2, changed), (2, unchanged)):
-            status, out, _ = run_command("map", "weight", f"b={weight}", "--hosts", self.a, "--timeout", "3600")
-            self.assertEqual(status, 0)  # and it does not wait for the ensemble
+            out = output_of("map", "weight", f"b={weight}", "--hosts", self.a, "--timeout", "3600")
             self.assertRegex(out, pattern)
-        status, out, _ = run_command("map", "drain", "b", "--hosts", self.a, "--timeout", "3600")
-        self.assertEqual(status, 0)
+        out = output_of("map", "drain", "b", "--hosts", self.a, "--timeout", "3600")
         self.assertIn("the directories that are left on b cannot be counted", out)
         change_weights(self.a, {"b": 2})
         add_rule(self.a, Rule("/y"))
@@ -358,6 +354,5 @@ class WhereTest(EpochCase):
         for each in self.plain[:2]:
             each.set(MAP, self.map.to_json().replace(hosts, closed_port.encode()))
         other = self.b if root == "a" else self.a
-        status, _, err = run_command("where", "/app", "--hosts", other, "--timeout", str(UNREACHABLE_TIMEOUT_S))
-        self.assertEqual(status, 1)
+        err = error_of("where", "/app", "--hosts", other, "--timeout", str(UNREACHABLE_TIMEOUT_S))
         self.assertIn(f"ensemble {root} ({closed_port}) has to be asked, and cannot be reached", err)

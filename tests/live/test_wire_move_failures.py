@@ -12,15 +12,7 @@ from kazoo.protocol.states import KeeperState
 from parkazoo.kazoo_private import CloseInstance
 from parkazoo.wire import move as move_module
 from tests.fakes.conversation import connect_answer, data_answer
-from tests.live.test_wire_connect import (
-    CONNECTED,
-    CONNECTING,
-    HEADER,
-    Peer,
-    good,
-    reply_to,
-    silent,
-)
+from tests.live.test_wire_connect import CONNECTED, CONNECTING, HEADER, Peer, good, reply_to, silent
 from tests.live.test_wire_move import NOWHERE, MoveTest, answering_later
 from tests.live.world import DEADLINE_S, Seen, wait_until
 
