@@ -37,8 +37,8 @@ CLOSED = [ACL(Permissions.ALL & ~Permissions.WRITE, WORLD)]
 WATCH: Watch = True  # type: ignore[assignment]  # the explorer leaves a watch of its own
 
 
-def create(path: str, flags: int = 0) -> Create:
-    return Create(path, b"", OPEN_ACL_UNSAFE, flags)
+def create(path: str, flags: int = 0, acl: Sequence[ACL] = OPEN_ACL_UNSAFE) -> Create:
+    return Create(path, b"", acl, flags)
 
 
 # ---- the states a directory may be in ----------------------------------------------------------

@@ -7,22 +7,12 @@ import unittest
 from typing import Any
 
 from kazoo.exceptions import InvalidACLError, NoAuthError, NotEmptyError
-from kazoo.security import (
-    ACL,
-    CREATOR_ALL_ACL,
-    OPEN_ACL_UNSAFE,
-    READ_ACL_UNSAFE,
-    Id,
-    Permissions,
-)
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Id, Permissions
 
 from parkazoo.kazoo_private import Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData, Transaction
 from parkazoo.protocol.placement import Place, Placement
 from parkazoo.protocol.plans import PLANS
-from parkazoo.protocol.rights import (
-    is_secret,
-    pin_acl,
-)
+from parkazoo.protocol.rights import is_secret, pin_acl
 from tests.explore.alone import find_directory, make_context, outcome, prepared
 from tests.explore.model import Model
 from tests.explore.znodes import WORLD, Who

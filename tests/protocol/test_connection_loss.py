@@ -4,30 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from kazoo.exceptions import (
-    ConnectionLoss,
-)
+from kazoo.exceptions import ConnectionLoss
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from parkazoo.kazoo_private import (
-    Auth,
-    Create,
-    Create2,
-    Delete,
-    GetChildren2,
-    GetData,
-    SetACL,
-    Sync,
-    Transaction,
-)
+from parkazoo.kazoo_private import Auth, Create2, Delete, GetChildren2, GetData, SetACL, Sync, Transaction
 from parkazoo.protocol.plans import PLANS
+from tests.explore.directories import create
 from tests.protocol.traces import MIRRORED, TracedTest
 
 X = MIRRORED + "/x"
-
-
-def create(path: str, flags: int = 0) -> Create:
-    return Create(path, b"", OPEN_ACL_UNSAFE, flags)
 
 
 class TestConnectionLoss(TracedTest):

@@ -30,14 +30,7 @@ from parkazoo.protocol import cluster_map
 from parkazoo.protocol.client_id import pack_sessions, unpack_sessions
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
 from parkazoo.protocol.pin import Pin, decode_pin
-from parkazoo.protocol.placement import (
-    MIRRORS,
-    Placement,
-    escape,
-    is_reserved,
-    logical,
-    unescape,
-)
+from parkazoo.protocol.placement import MIRRORS, Placement, escape, is_reserved, logical, unescape
 from parkazoo.protocol.server_list import parse_config
 from tests.arbitrary import ANY_PATH, JSON, PATH, TEXT, fuzzed
 from tests.explore.alone import must, prepared

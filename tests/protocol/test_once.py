@@ -14,7 +14,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.engine.ports import Reply
 from parkazoo.errors import AnswerLostError, RequestTooLargeError
-from parkazoo.kazoo_private import CheckVersion, Create, Delete, GetData, SetData, Transaction
+from parkazoo.kazoo_private import CheckVersion, Delete, GetData, SetData, Transaction
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.holdings import Holdings
@@ -24,6 +24,7 @@ from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.steps import Operation
 from parkazoo.recipe.exactly_once import MAY_BE_DONE, ExactlyOnce, may_be_done
 from tests.explore.alone import find_directory, make_context, make_grown, must, outcome, prepared
+from tests.explore.directories import create
 from tests.explore.scenario import Knows
 from tests.explore.znodes import EPHEMERAL, SEQUENCE, Answer, Request
 from tests.fakes.result import Result
@@ -33,10 +34,6 @@ PLACEMENT = Placement(2)
 D, NEW = find_directory(PLACEMENT, False), find_directory(PLACEMENT, False, name="n")
 BEFORE, AFTER, LATE = "before", "after", "late"  # a request is lost, or its answer is, or it comes afterwards
 OF_MARKERS = f"{ROOT}/{MARKER}"
-
-
-def create(path: str, flags: int = 0) -> Request:
-    return Create(path, b"", OPEN_ACL_UNSAFE, flags)
 
 
 WRITES: dict[str, Sequence[Request]] = {

@@ -18,7 +18,6 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import (
     Auth,
-    Create,
     Create2,
     Delete,
     Exists,
@@ -38,6 +37,7 @@ from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.presence import Presence
 from tests.explore.alone import find_directory, must, prepared
 from tests.explore.client import Client
+from tests.explore.directories import create
 from tests.explore.model import Model
 from tests.explore.scenario import Knows
 from tests.explore.znodes import EPHEMERAL, SEQUENCE, Request, Who
@@ -90,10 +90,6 @@ REASONS = (
     SENT,
     TAKEN,
 )
-
-
-def create(path: str, flags: int = 0) -> Request:
-    return Create(path, b"", OPEN_ACL_UNSAFE, flags)
 
 
 def watch(event: Any) -> None: ...

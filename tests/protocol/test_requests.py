@@ -18,7 +18,6 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import (
     Auth,
-    Create,
     Create2,
     Delete,
     Exists,
@@ -36,15 +35,12 @@ from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import OTHER, PLANS
 from parkazoo.protocol.presence import Presence
 from tests.explore.alone import make_context, outcome, prepared
+from tests.explore.directories import create
 from tests.explore.znodes import EPHEMERAL
 from tests.protocol.traces import MIRRORED, NATIVE, PLACEMENT, TRACES, TracedTest, read
 from tests.where_is import where_is
 
 X = MIRRORED + "/x"
-
-
-def create(path: str, flags: int = 0) -> Create:
-    return Create(path, b"", OPEN_ACL_UNSAFE, flags)
 
 
 class TestLeaf(TracedTest):

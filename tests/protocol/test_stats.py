@@ -24,6 +24,7 @@ from parkazoo.protocol.ops.whole_stat import with_mirror
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
 from tests.explore.alone import find_directory, make_context, prepared, run
+from tests.explore.directories import create
 from tests.explore.znodes import ANYONE, EPHEMERAL, Who
 from tests.where_is import where_is
 
@@ -33,10 +34,6 @@ HOME_FIELDS = (
     "czxid", "mzxid", "ctime", "mtime", "version", "aversion", "dataLength", "ephemeralOwner",
 )  # fmt: skip
 CHILD_FIELDS = ("cversion", "pzxid", "numChildren")
-
-
-def create(path: str, flags: int = 0) -> Create:
-    return Create(path, b"", OPEN_ACL_UNSAFE, flags)
 
 
 class TestStats(unittest.TestCase):

@@ -10,9 +10,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren, Transaction
 from parkazoo.protocol.placement import Placement
-from parkazoo.protocol.rights import (
-    pin_acl,
-)
+from parkazoo.protocol.rights import pin_acl
 from tests.explore.alone import find_directory, must, prepared
 from tests.explore.client import Client
 from tests.where_is import where_is

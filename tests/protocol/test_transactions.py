@@ -6,13 +6,8 @@ import itertools
 import unittest
 from typing import Any
 
-from kazoo.exceptions import (
-    KazooException,
-    NoAuthError,
-    NoChildrenForEphemeralsError,
-    NodeExistsError,
-)
-from kazoo.security import ACL, OPEN_ACL_UNSAFE, Permissions
+from kazoo.exceptions import KazooException, NoAuthError, NoChildrenForEphemeralsError, NodeExistsError
+from kazoo.security import ACL, Permissions
 
 from parkazoo.errors import CrossEnsembleError
 from parkazoo.kazoo_private import (
@@ -30,6 +25,7 @@ from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
 from tests.explore.alone import find_directory, make_context, outcome, prepared
 from tests.explore.answers import freeze
+from tests.explore.directories import create
 from tests.explore.model import Model
 from tests.explore.znodes import ANYONE, EPHEMERAL, SEQUENCE, WORLD, Who
 from tests.where_is import where_is
@@ -39,10 +35,6 @@ D = find_directory(PLACEMENT, False)
 E = find_directory(PLACEMENT, False, name="e")
 X, Y = D + "/x", D + "/y"
 ROLLED_BACK, NOT_TRIED = "RolledBackError", "RuntimeInconsistency"
-
-
-def create(path: str, flags: int = 0, acl: Any = OPEN_ACL_UNSAFE) -> Create:
-    return Create(path, b"", acl, flags)
 
 
 class TransactionTest(unittest.TestCase):

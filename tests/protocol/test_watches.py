@@ -16,22 +16,14 @@ from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.engine.watching import Watching
-from parkazoo.kazoo_private import (
-    Create,
-    Delete,
-    Exists,
-    GetChildren,
-    GetChildren2,
-    SetACL,
-    SetData,
-    Transaction,
-)
+from parkazoo.kazoo_private import Delete, Exists, GetChildren, GetChildren2, SetACL, SetData, Transaction
 from parkazoo.protocol.order import children
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.watches import DirectoryWatch
 from tests.explore.alone import find_directory, make_context, outcome, prepared
 from tests.explore.client import Client
+from tests.explore.directories import create
 from tests.explore.znodes import Who
 from tests.where_is import where_is
 
@@ -41,10 +33,6 @@ HOME, MIRROR = where_is(PLACEMENT, D)[1:3]
 OTHER = Who(owners=(70, 80, 90, 100, 110))
 CHILD = WatchedEvent(EventType.CHILD, KeeperState.CONNECTED, D)
 DELETED = WatchedEvent(EventType.DELETED, KeeperState.CONNECTED, D)
-
-
-def create(path: str) -> Create:
-    return Create(path, b"", OPEN_ACL_UNSAFE, 0)
 
 
 class WatchTest(unittest.TestCase):

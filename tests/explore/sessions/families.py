@@ -13,7 +13,7 @@ from parkazoo.kazoo_private import Create, Delete, Exists, GetData, SetData, Tra
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import Placement
 from parkazoo.types.znodes import Watch
-from tests.explore.directories import WATCH
+from tests.explore.directories import WATCH, create
 from tests.explore.families import name_of
 from tests.explore.scenario import Asking, Program
 from tests.explore.sessions.beginning import directories
@@ -33,10 +33,6 @@ def hold(directory: str, flags: int = 0) -> Create:
 
 def get(directory: str, watcher: Watch | None = None) -> GetData:
     return GetData(f"{directory}/w", watcher)
-
-
-def make(path: str) -> Create:
-    return Create(path, b"", OPEN_ACL_UNSAFE, 0)
 
 
 def set_(directory: str) -> SetData:
@@ -90,20 +86,20 @@ GROWING: Mapping[str, tuple[int, int, Program]] = {  # with how many ensembles t
     "one becomes three, read": (1, 3, [get(ALL), NEW_C, set_(ALL), NEW_B]),
 }
 TOLERANT, PLAIN = Form.TOLERANT, Form.PLAIN
-BEHIND = [make(f"{NEW}/x"), make(NEW)]  # the second one waits for the first, and then takes one request
+BEHIND = [create(f"{NEW}/x"), create(NEW)]  # the second one waits for the first, and then takes one request
 RISING: Mapping[str, tuple[int, int, Program, Form]] = {  # also with the form at first; it rises to grown
     "plain becomes grown, hold and read": (2, 2, [hold(B), get(A), get(B)], PLAIN),
     "plain becomes grown, read": (2, 2, [get(B), set_(A), get(B), set_(B)], PLAIN),
     "plain becomes grown, watch": (2, 2, [get(B, WATCH), set_(A), set_(B)], PLAIN),
-    "plain becomes grown, first child": (2, 2, [make(NEW), make(f"{NEW}/x"), make(f"{NEW}/y")], PLAIN),
-    "plain becomes grown, first children": (2, 2, at_once(make(NEW), make(f"{NEW}/x"), get(A)), PLAIN),
+    "plain becomes grown, first child": (2, 2, [create(NEW), create(f"{NEW}/x"), create(f"{NEW}/y")], PLAIN),
+    "plain becomes grown, first children": (2, 2, at_once(create(NEW), create(f"{NEW}/x"), get(A)), PLAIN),
     "plain becomes grown, all at once": (2, 2, at_once(hold(B), get(A, WATCH), get(B)), PLAIN),
-    "plain becomes grown, behind another": (2, 2, in_groups([make(NEW)], BEHIND), PLAIN),
+    "plain becomes grown, behind another": (2, 2, in_groups([create(NEW)], BEHIND), PLAIN),
     "one becomes two and grown, hold": (1, 2, [hold(ALL), NEW_B, get(ALL)], PLAIN),
     "tolerant becomes grown, hold and read": (2, 2, [hold(B), get(A), get(B)], TOLERANT),
     "tolerant becomes grown, read": (2, 2, [get(B), set_(A), get(B), set_(B)], TOLERANT),
-    "tolerant becomes grown, first children": (2, 2, at_once(make(NEW), make(f"{NEW}/x"), get(A)), TOLERANT),
-    "tolerant becomes grown, behind another": (2, 2, in_groups([make(NEW)], [get(A)], BEHIND), TOLERANT),
+    "tolerant becomes grown, first children": (2, 2, at_once(create(NEW), create(f"{NEW}/x"), get(A)), TOLERANT),
+    "tolerant becomes grown, behind another": (2, 2, in_groups([create(NEW)], [get(A)], BEHIND), TOLERANT),
     "tolerant becomes grown, all at once": (2, 2, at_once(hold(B), get(A, WATCH), get(B)), TOLERANT),
 }
 OTHERS: Mapping[str, Sequence[Program]] = {
