@@ -13,11 +13,7 @@ from parkazoo.kazoo_private import Auth, Create, GetData
 from parkazoo.protocol.client_id import unpack_sessions
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, MAP
-from parkazoo.protocol.registration import (
-    decode_registration,
-    format_session,
-    registration_path,
-)
+from parkazoo.protocol.registration import decode_registration, format_session, registration_path
 from tests.engine.test_session import CONNECTED, EXPIRED, SessionTest
 from tests.engine.test_session_servers import config
 from tests.fakes.client import Client

@@ -27,17 +27,7 @@ from tests.explore.alone import issue, must, prepared
 from tests.explore.directories import CLOSED, PLACEMENT, STATES, D, acls_are_alike, beginning, create
 from tests.explore.families import X, Y, looked_at, name_of
 from tests.explore.model import Model
-from tests.explore.scenario import (
-    Beginning,
-    Bounds,
-    Program,
-    Promises,
-    Requests,
-    Scenario,
-    Stop,
-    Troubles,
-    Turn,
-)
+from tests.explore.scenario import Beginning, Bounds, Program, Promises, Requests, Scenario, Stop, Troubles, Turn
 from tests.explore.znodes import SEQUENCE, Request, Who
 
 MKDIR, RMDIR, RMDIR_V0 = create(D), Delete(D, -1), Delete(D, 0)

@@ -15,17 +15,7 @@ from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.where.places import NATIVE
 from tests.explore.chosen import ACLS, ALICE, BOB, BOTH
 from tests.explore.directories import create, in_order, only, try_again
-from tests.explore.families import (
-    TROUBLES,
-    Family,
-    Mistaken,
-    OwnPast,
-    Pair,
-    Remembered,
-    looked_at,
-    name_of,
-    taken,
-)
+from tests.explore.families import TROUBLES, Family, Mistaken, OwnPast, Pair, Remembered, looked_at, name_of, taken
 from tests.explore.grown import ADOPTED, HINTS, MAPS, D, Maps, State, brought, drawn, hint_of, neighbours
 from tests.explore.grown_deep import GrownDeep
 from tests.explore.grown_families import GrownNumbers, GrownTransaction

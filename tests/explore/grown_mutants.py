@@ -13,16 +13,7 @@ from typing import Any, ClassVar
 
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
-from parkazoo.kazoo_private import (
-    CheckVersion,
-    Create,
-    Delete,
-    GetChildren,
-    GetData,
-    SetACL,
-    SetData,
-    Transaction,
-)
+from parkazoo.kazoo_private import CheckVersion, Create, Delete, GetChildren, GetData, SetACL, SetData, Transaction
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import KnownACL, delete_again, help_delete, try_promote
 from parkazoo.protocol.epochs import Form

@@ -11,18 +11,7 @@ from tests.explore.clients import Clients, arrival
 from tests.explore.history import Called, Chain, Returned
 from tests.explore.lives import Lives
 from tests.explore.scenario import Bounds, Requests, Scenario, Stop, Turn
-from tests.explore.world import (
-    Arrival,
-    CallBack,
-    ClientState,
-    Crash,
-    Deliver,
-    Lose,
-    Move,
-    Path,
-    Serve,
-    World,
-)
+from tests.explore.world import Arrival, CallBack, ClientState, Crash, Deliver, Lose, Move, Path, Serve, World
 from tests.explore.znodes import READS, Answer, Request, has_watch
 
 LOST = arrival(ConnectionLoss())

@@ -31,9 +31,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import (
-    NoNodeError,
-)
+from kazoo.exceptions import NoNodeError
 from rich.console import Console
 from rich.table import Table
 

@@ -10,19 +10,7 @@ from typing import Any
 from kazoo.exceptions import NoNodeError
 from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, Permissions
 
-from tests.fuzz.cases import (
-    ALL,
-    DELETE,
-    IDS,
-    LIFE,
-    PASSWORDS,
-    RECIPES,
-    WATCHERS,
-    Call,
-    Case,
-    Client,
-    generate,
-)
+from tests.fuzz.cases import ALL, DELETE, IDS, LIFE, PASSWORDS, RECIPES, WATCHERS, Call, Case, Client, generate
 from tests.fuzz.documented import NO_AUTH, PLACEMENT, RULES, Difference, identities_of, kazoos_answer, rule_for
 from tests.fuzz.shrink import shrink
 

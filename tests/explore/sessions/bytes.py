@@ -9,15 +9,7 @@ from kazoo.exceptions import ZookeeperError
 from kazoo.protocol.states import EventType, WatchedEvent, ZnodeStat
 from kazoo.security import ACL
 
-from parkazoo.kazoo_private import (
-    WATCH_XID,
-    Close,
-    Create,
-    Create2,
-    Transaction,
-    int_int_struct,
-    int_struct,
-)
+from parkazoo.kazoo_private import WATCH_XID, Close, Create, Create2, Transaction, int_int_struct, int_struct
 from parkazoo.wire.frames import REPLY
 from tests.explore.znodes import SEQUENCE, Answer, Request
 

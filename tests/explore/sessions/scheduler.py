@@ -33,15 +33,7 @@ from tests.explore.sessions.client import (
 )
 from tests.explore.sessions.positions import Positions
 from tests.explore.sessions.scenario import SessionScenario
-from tests.explore.sessions.world import (
-    PROGRESS,
-    ClientState,
-    Move,
-    Path,
-    ServerSession,
-    World,
-    replaced,
-)
+from tests.explore.sessions.world import PROGRESS, ClientState, Move, Path, ServerSession, World, replaced
 from tests.explore.znodes import Answer, Request, Who
 
 OPERATOR = Who()
