@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Annotated
 
 import typer
@@ -56,8 +57,8 @@ def status(
     options = connection_options(auth, timeout, ca, cert, key)
     console = Console()
     if watch is not None:
-        with suppress(KeyboardInterrupt):
-            _watch(console, watch, servers, options)
+        with _until_interrupted() as is_ended:
+            _watch(console, watch, servers, options, is_ended)
         return
     with console.status("asking every server"):
         found = read_status(servers, **options)
@@ -69,10 +70,33 @@ def status(
         raise typer.Exit(1)
 
 
-def _watch(console: Console, seconds: float, servers: str, options: ConnectionOptions) -> None:
+@contextmanager
+def _until_interrupted() -> Iterator[Callable[[], bool]]:
+    """Ends its block at ^C, and yields whether that was pressed: a block that missed the exception has to ask.
+
+    Python drops an exception that is raised in a weak reference's callback, and kazoo's client some others.
+    """
+    pressed: list[int] = []  # not an event: a handler that interrupts one's wait must not ask for its lock
+
+    def interrupt(number: int, frame: object) -> None:
+        if not pressed:
+            pressed.append(number)
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with suppress(KeyboardInterrupt):
+            yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _watch(
+    console: Console, seconds: float, servers: str, options: ConnectionOptions, is_ended: Callable[[], bool]
+) -> None:
     screen: RenderableType
     console.print("asking every server ...")
-    while True:
+    while not is_ended():
         began_s = time.monotonic()
         try:
             screen = _screen(read_status(servers, **options))
