@@ -5,14 +5,22 @@ Tests do not ask Places for it: Places may be wrong.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
-from parkazoo.protocol.placement import PATHS_CACHED, Directory, Place, Placement, mirror_path, split
+from parkazoo.protocol.placement import Directory, Place, Placement, mirror_path, split
+
+_found: WeakKeyDictionary[Placement, dict[str, Directory]] = WeakKeyDictionary()  # a test counts placements
 
 
-@lru_cache(PATHS_CACHED)
 def where_is(placement: Placement, path: str) -> Directory:
     """Returns where a path and its children are. It counts as decided."""
+    of_placement = _found.setdefault(placement, {})
+    if path not in of_placement:
+        of_placement[path] = _find(placement, path)
+    return of_placement[path]
+
+
+def _find(placement: Placement, path: str) -> Directory:
     home = _home(placement, path)
     children = placement.of_children(path)
     if home.ensemble == children:
