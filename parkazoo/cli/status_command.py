@@ -33,6 +33,8 @@ from parkazoo.cli.options import (
 )
 from parkazoo.errors import ClusterMapError
 
+LOOK_S = 0.5  # so often it looks whether ^C was pressed
+
 
 def register(app: typer.Typer) -> None:
     app.command()(status)
@@ -79,11 +81,12 @@ def _until_interrupted() -> Iterator[Callable[[], bool]]:
     pressed: list[int] = []  # not an event: a handler that interrupts one's wait must not ask for its lock
 
     def interrupt(number: int, frame: object) -> None:
-        if not pressed:
-            pressed.append(number)
-            raise KeyboardInterrupt
+        pressed.append(number)
+        raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    before = signal.getsignal(signal.SIGINT)
+    if before == signal.default_int_handler:  # otherwise somebody wants it ignored, or sees to it
+        signal.signal(signal.SIGINT, interrupt)
     try:
         with suppress(KeyboardInterrupt):
             yield lambda: bool(pressed)
@@ -105,7 +108,8 @@ def _watch(
         if console.is_terminal:
             console.clear()
         console.print(screen, Text(time.strftime("%H:%M:%S"), style="dim"))
-        time.sleep(max(0.0, began_s + seconds - time.monotonic()))
+        while not is_ended() and (left_s := began_s + seconds - time.monotonic()) > 0:
+            time.sleep(min(left_s, LOOK_S))
 
 
 def _screen(found: ClusterStatus) -> RenderableType:

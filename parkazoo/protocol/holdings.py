@@ -1,4 +1,7 @@
-"""What a client has on one ensemble that ends with its session there: ephemerals."""
+"""What a client has on one ensemble that ends with its session there: ephemerals.
+
+kazoo tells requests apart by their number, so a program may have classes of its own for them.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,8 @@ from parkazoo.protocol.steps import ExistsForWatch, Request
 
 MOST_PATHS = 1 << 16
 MARKERS = f"{ROOT}/{MARKER}"  # nobody misses them: their session's end is noticed by the write that needs them
-CHANGING = frozenset(
-    (Create.type, Create2.type, Delete.type, Transaction.type)
-)  # the types of requests that count here
+CREATES = (Create.type, Create2.type)
+CHANGING = frozenset((*CREATES, Delete.type, Transaction.type))  # the types of requests that count here
 
 
 class Holdings:
@@ -44,10 +46,10 @@ class Holdings:
 
         :param answer: of a transaction: the results, whose paths are physical. If it failed, all are exceptions.
         """
-        if not isinstance(request, Transaction):
+        if request.type != Transaction.type:
             self._done(request, answer)
         elif answer and not isinstance(answer[0], Exception):
-            for operation, result in zip(request.operations, answer, strict=True):
+            for operation, result in zip(_operations(request), answer, strict=True):
                 self._done(operation, result)
 
     def lost(self, requests: Iterable[Request]) -> None:
@@ -58,9 +60,9 @@ class Holdings:
 
     def _done(self, operation: Request, result: Any) -> None:
         if is_ephemeral(operation):
-            self._add(result if isinstance(operation, Create) else result[0])
-        elif isinstance(operation, Delete):
-            self._paths.discard(operation.path)
+            self._add(result if operation.type == Create.type else result[0])
+        elif operation.type == Delete.type:
+            self._paths.discard(operation.path)  # type: ignore[attr-defined]  # a Delete's
 
     def _add(self, path: str | None) -> None:
         if path is None or len(self._paths) >= MOST_PATHS:
@@ -71,9 +73,10 @@ class Holdings:
 
 def is_ephemeral(request: Request) -> TypeGuard[Create | Create2]:
     """Whether it makes an ephemeral of the user's."""
-    if not isinstance(request, (Create, Create2)):
+    if request.type not in CREATES:
         return False
-    return bool(request.flags & EPHEMERAL) and not request.path.startswith(MARKERS)
+    create: Create | Create2 = request  # type: ignore[assignment]  # by its number
+    return bool(create.flags & EPHEMERAL) and not create.path.startswith(MARKERS)
 
 
 def leaves_ephemeral(request: Request) -> bool:
@@ -81,7 +84,7 @@ def leaves_ephemeral(request: Request) -> bool:
 
 
 def _operations(request: Request) -> Sequence[Request]:
-    return request.operations if isinstance(request, Transaction) else (request,)
+    return request.operations if request.type == Transaction.type else (request,)  # type: ignore[attr-defined]
 
 
 def leaves_watch(request: object) -> bool:

@@ -69,6 +69,7 @@ class ConnectAttempt:
         self._on_mistake = on_mistake
         self._timer: LoopTimer | None = None
         self._is_watched = False
+        self._called: object = None  # stands for the call on another thread for which it waits
         self.has_ended = False
         self._steps = steps(self)
         self._step(None)
@@ -90,10 +91,16 @@ class ConnectAttempt:
         if self.sock is not None:
             self.sock.close()
 
+    def _take(self, called: object, value: Any) -> None:
+        """Go on with the result of a call, unless that took longer than it might."""
+        if called is self._called:
+            self._step(value)
+        elif hasattr(value, "close"):  # a socket
+            value.close()
+
     def _step(self, value: Any) -> None:
+        self._called = None
         if self.has_ended:
-            if hasattr(value, "close"):  # a socket, too late
-                value.close()
             return
         try:
             wish = self._steps.throw(value) if isinstance(value, Exception) else self._steps.send(value)
@@ -121,7 +128,8 @@ class ConnectAttempt:
 
     def _wait(self, wish: Wish) -> None:
         if callable(wish):
-            run_on(BLOCKING, self._handler, partial(self._call, wish))
+            self._called = called = object()
+            run_on(BLOCKING, self._handler, partial(self._call, called, wish))
             return
         if wish == NEXT_TURN:
             self._loop.call(partial(self._step, None))
@@ -131,7 +139,7 @@ class ConnectAttempt:
         if wish == WRITE:
             self._loop.set_events(self.sock, WRITE)
 
-    def _call(self, call: Callable[[], object]) -> None:
+    def _call(self, called: object, call: Callable[[], object]) -> None:
         """On another thread. A program's own code may raise anything, such as gevent's Timeout; so may SASL."""
         try:
             value = call()
@@ -141,7 +149,7 @@ class ConnectAttempt:
             value = ConnectionDropped(str(error) or type(error).__name__)
         except BaseException as error:
             value = ConnectionDropped(repr(error))
-        self._loop.call(partial(self._step, value))
+        self._loop.call(partial(self._take, called, value))
 
     def _on_ready(self, events: int) -> None:
         self._forget()
@@ -167,6 +175,7 @@ class ConnectAttempt:
     def _end(self) -> None:
         self.has_ended = True
         self._forget()
+        self._called = None
         if self._timer is not None:
             self._timer.cancel()
 

@@ -67,7 +67,7 @@ XID_MAX = (1 << 31) - 1
 HANDSHAKE_XID = 0  # requests have 1 and above
 ANSWER_BYTES = ANSWER.size
 HEAD_BYTES = REQUEST.size - LENGTH_BYTES  # of a request, beside its own
-AUTH_TYPE, CLOSE_TYPE, DELETE_TYPE = Auth.type, Close.type, Delete.type
+AUTH_TYPE, CLOSE_TYPE, DELETE_TYPE, EXISTS_TYPE = Auth.type, Close.type, Delete.type, Exists.type
 TRANSACTION_TYPE = Transaction.type
 
 Pending = tuple[WireRequest, Reply | None, int]  # the int: its xid
@@ -198,7 +198,7 @@ class Exchange:
         xid, zxid, code = REPLY.unpack_from(frame)
         if xid in (PING_XID, WATCH_XID):
             return int(xid)
-        if xid == AUTH_XID:
+        if xid == AUTH_XID and self._missing > len(self._asked):
             if code:
                 raise AuthFailedError()
         elif xid == HANDSHAKE_XID and self._asked:
@@ -377,9 +377,10 @@ class Exchange:
             reply.set(True)
 
     def _take_error(self, request: WireRequest, reply: Reply | None, code: int) -> None:
-        if code == NoNodeError.code and isinstance(request, Exists):
-            if request.watcher:
-                self._client.register(request)
+        if code == NoNodeError.code and request.type == EXISTS_TYPE:
+            exists: Exists = request  # type: ignore[assignment]  # by its number: a program may have its own class
+            if exists.watcher:
+                self._client.register(exists)
             if reply is not None:
                 reply.set(None)
             return

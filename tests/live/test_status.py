@@ -10,7 +10,9 @@ import subprocess
 import sys
 import time
 import unittest
+from contextlib import suppress
 from typing import Any
+from unittest import mock
 
 from rich.console import Console
 
@@ -18,7 +20,8 @@ from parkazoo import ParKazooClient
 from parkazoo.admin import ClusterStatus, init_map, read_status
 from parkazoo.admin.server_status import ServerStatus, ask
 from parkazoo.admin.strangers import Strangers
-from parkazoo.cli.status_command import _screen
+from parkazoo.cli import status_command
+from parkazoo.cli.status_command import _screen, _until_interrupted, _watch
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import DONE
@@ -140,6 +143,35 @@ class StatusTest(MapCase):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=COMMAND_TIMEOUT_S)
         self.assertEqual((seen, process.returncode), (2, 0))
+
+
+class WatchTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
+
+    def test_an_interrupt_that_python_drops(self) -> None:
+        """As it does in a weak reference's callback. The screen ends before it would be drawn again."""
+
+        def read(*args: object, **options: object) -> None:
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            raise ClusterMapError("no map")
+
+        options: Any = {}
+        console = Console(record=True, file=io.StringIO())
+        with (
+            mock.patch.object(status_command, "read_status", read),
+            _until_interrupted() as is_ended,
+        ):
+            _watch(console, DEADLINE_S, "h:1", options, is_ended)
+        self.assertEqual(console.export_text().count("no map"), 1)
+
+    def test_who_ignores_it(self) -> None:
+        """As a shell's script does for what it starts in the background."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with _until_interrupted() as is_ended:
+            signal.raise_signal(signal.SIGINT)
+            self.assertFalse(is_ended())
 
 
 class RoleTest(unittest.TestCase):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unittest
+from collections import namedtuple
 from typing import Any
 from unittest import mock
 
@@ -45,6 +46,22 @@ class TestHoldings(unittest.TestCase):
                 self.check(True)
                 self.holdings.answered(Delete("/b", -1), True)
                 self.check(False)
+
+    def test_a_programs_own_classes(self) -> None:
+        """kazoo tells requests apart by their number."""
+
+        class OwnCreate(namedtuple("OwnCreate", "path data acl flags")):
+            type = Create.type
+
+        class OwnDelete(namedtuple("OwnDelete", "path version")):
+            type = Delete.type
+
+        self.holdings.answered(OwnCreate("/a", b"", [], EPHEMERAL), "/a")
+        self.check(True)
+        self.holdings.answered(OwnDelete("/a", -1), True)
+        self.check(False)
+        self.holdings.answered(Transaction([OwnCreate("/b", b"", [], EPHEMERAL)]), ["/b"])
+        self.check(True)
 
     def test_with_a_sequence_number(self) -> None:
         """The server says the name."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import unittest
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
+from unittest import mock
 
 from kazoo.exceptions import AuthFailedError, ConnectionDropped
 
 from parkazoo.engine.ports import OtherSession
 from parkazoo.wire import attempt as module
-from parkazoo.wire.attempt import NEXT_TURN, ConnectAttempt, Steps, connect
+from parkazoo.wire.attempt import NEXT_TURN, ConnectAttempt, Limit, Steps, connect
 from parkazoo.wire.handler import ThreadingHandler
 
 
@@ -20,6 +22,35 @@ class Turns:
     def __init__(self) -> None:
         self.calls: list[Callable[[], None]] = []
         self.call = self.calls.append
+
+
+class TimedTurns(Turns):
+    """With timers, which a test lets run out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.timers: list[Callable[[], None]] = []
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Any:
+        self.timers.append(call)
+        return mock.Mock()
+
+
+class ByHand:
+    """A handler whose calls a test makes."""
+
+    name = "sequential_gevent_handler"
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+        self.spawn = self.calls.append
+
+
+class Closed:
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
 
 
 class TestMistakes(unittest.TestCase):
@@ -78,3 +109,30 @@ class TestMistakes(unittest.TestCase):
         with self.assertRaises(KeyError):  # which the loop logs
             self.run_steps(1, end)
         self.assertEqual(self.mistakes, [error])
+
+
+class TestCalls(unittest.TestCase):
+    """Functions that may block, and are called on another thread."""
+
+    def test_a_result_that_comes_too_late(self) -> None:
+        """The generator has gone on: it is not the answer to what it waits for now."""
+        loop: Any = TimedTurns()
+        late, outcomes = [Closed(), Closed()], []  # a socket of a call that was given up, and one after the end
+
+        def steps(attempt: ConnectAttempt) -> Steps[Any]:
+            for each in late:
+                yield Limit(1, "too slow")
+                with suppress(ConnectionDropped):
+                    yield lambda each=each: each
+            return "done"
+
+        handler: Any = ByHand()
+        ConnectAttempt(loop, handler, steps, outcomes.append, outcomes.append)
+        loop.timers.pop()()
+        handler.calls[0]()
+        loop.calls.pop()()
+        self.assertEqual(([each.is_closed for each in late], outcomes), ([True, False], []))
+        loop.timers.pop()()
+        handler.calls[1]()
+        loop.calls.pop()()
+        self.assertEqual(([each.is_closed for each in late], outcomes), ([True, True], ["done"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import unittest
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -195,6 +196,7 @@ class TestHandshake(unittest.TestCase):
                 connect_answer() + int_struct.pack(-5),
                 connect_answer() + answer(7),
                 connect_answer() + auth_answer() + answer(0, b"\0"),
+                connect_answer() + auth_answer() * 2,  # it was asked for one
             ],
         }
         for kind, answers in cases.items():
@@ -276,6 +278,17 @@ class TestAnswers(unittest.TestCase):
         self.assertEqual(conversation.told[0], ("watch", "/a"))
         self.assertEqual(conversation.told[2:4], [("watch", "/b"), (1, None)])
         self.assertEqual(conversation.told[4:], [(2, NoNodeError, "/c (ensemble a)"), (3, None)])
+
+    def test_a_programs_own_class(self) -> None:
+        """kazoo tells requests apart by their number."""
+
+        class OwnExists(namedtuple("OwnExists", "path watcher")):
+            type, serialize = Exists.type, Exists.serialize
+
+        conversation = Conversation().open()
+        conversation.ask(OwnExists("/a", conversation))
+        conversation.exchange.receive(answer(1, code=NoNodeError.code))
+        self.assertEqual(conversation.told, [("watch", "/a"), (0, None)])
 
     def test_errors(self) -> None:
         conversation = Conversation().open()

@@ -74,7 +74,7 @@ def create(context: Context, request: Creation) -> Operation[object]:
             yield from promote_secret(context, path, request.acl, 0)
         else:
             places.remember_childless(path)
-    if isinstance(result, str):
+    if request.type != Create2.type or isinstance(result, str):
         return result
     made = directory(path, d.mirror, NATIVE)._replace(home=d.mirror)
     return result[0], (yield from complete_stat(context, made, result[1]))
