@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from parkazoo.protocol.placement import Directory, Place, Placement, mirror_path, split
 
 _found: WeakKeyDictionary[Placement, dict[str, Directory]] = WeakKeyDictionary()  # a test counts placements
+forget_places = _found.clear
 
 
 def where_is(placement: Placement, path: str) -> Directory:

@@ -21,7 +21,7 @@ from kazoo.retry import KazooRetry
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
 from tests.handlers import make_handler
 from tests.live.world import LiveTest, Seen, wait_until
-from tests.where_is import where_is
+from tests.where_is import forget_places
 
 DROPS = int(os.environ.get("PARKAZOO_TEST_LIVES", "50"))
 EXPIRIES = DROPS // 10
@@ -121,7 +121,7 @@ class TestLives(LiveTest):
         """Threads that have done their work may need a moment to end."""
         self.states.clear()
         self.client.cluster_map.make_placement().of_children.cache_clear()  # bounded, but not yet full
-        where_is.cache_clear()
+        forget_places()
         context = self.client._session.driver.context
         context.places._forget_directories()  # bounded too, as what is remembered of own changes
         for memory in (context.places._begun, context.past._named, context.past._below):
