@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from kazoo.exceptions import ConnectionClosedError
@@ -14,7 +12,7 @@ from kazoo.protocol.states import KazooState
 
 from parkazoo.kazoo_private import SESSION_EXPIRED
 from tests.handlers import handler_name
-from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
+from tests.live.world import DEADLINE_S, LiveTest, Seen, drop_connections, wait_until
 
 CONNECTED, SUSPENDED, LOST = KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.LOST
 
@@ -28,9 +26,7 @@ class CallbackTest(LiveTest):
         self.outcomes = Seen()
 
     def drop(self) -> None:
-        for member in self.client.members.values():
-            with suppress(OSError):  # it has just been closed
-                member._connection._socket.shutdown(socket.SHUT_RDWR)
+        drop_connections(self.client)
 
     def expire(self) -> None:
         self.client._call(SESSION_EXPIRED, None)
@@ -228,8 +224,7 @@ class TestListeners(CallbackTest):
         may_end = client.handler.event_object()
         client.add_listener(lambda state: may_end.wait(DEADLINE_S))
         began = time.monotonic()
-        for member in client.members.values():
-            member._connection._socket.shutdown(socket.SHUT_RDWR)
+        drop_connections(client)
         wait_until(lambda: client.state == SUSPENDED, "suspended")
         client.retry(client.get, self.root)
         wait_until(lambda: client.connected, "connected")

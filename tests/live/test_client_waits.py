@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -20,7 +19,7 @@ from parkazoo.kazoo_private import SESSION_EXPIRED
 from tests.handlers import make_handler
 from tests.live.grow_case import GrowCase
 from tests.live.map_case import MapCase
-from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
+from tests.live.world import DEADLINE_S, LiveTest, Seen, drop_connections, wait_until
 
 LONG_S = 1000.0
 Call = Callable[[], Any]
@@ -168,8 +167,7 @@ def cut(client: ParKazooClient) -> None:
     """Break every connection of a client; return when it is back."""
     states = Seen()
     client.add_listener(states)
-    for member in client.members.values():
-        member._connection._socket.shutdown(socket.SHUT_RDWR)
+    drop_connections(client)
     wait_until(lambda: "SUSPENDED" in states and client.connected, "suspended, and connected")
     wait_until(lambda: all(each.connected for each in client.members.values()), "each ensemble")
     client.remove_listener(states)
@@ -184,8 +182,7 @@ def cut_off(client: ParKazooClient) -> Iterator[None]:
         raise ConnectionRefusedError
 
     client._connection._connect = refuse
-    for member in client.members.values():
-        member._connection._socket.shutdown(socket.SHUT_RDWR)
+    drop_connections(client)
     wait_until(lambda: client.state == "SUSPENDED", "suspended")
     yield
     client._connection._connect = connect

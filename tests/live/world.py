@@ -5,11 +5,12 @@ from __future__ import annotations
 import atexit
 import itertools
 import os
+import socket
 import time
 import unittest
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -179,6 +180,14 @@ def connected(client: KazooClient) -> Iterator[KazooClient]:
     finally:
         client.stop()
         client.close()
+
+
+def drop_connections(client: Any) -> None:
+    """Break the connection to each ensemble that the client has joined, or is joining now."""
+    wait_until(lambda: all(each.connected for each in client.members.values()), "each ensemble")
+    for member in client.members.values():
+        with suppress(OSError):  # it has just been closed
+            member._connection._socket.shutdown(socket.SHUT_RDWR)
 
 
 def sockets() -> set[str]:
