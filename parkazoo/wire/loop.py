@@ -126,8 +126,11 @@ class Loop:
         """Call when `sock` can be read, or written after :meth:`set_events`."""
         try:
             self._selector.register(sock, READ, call)
-        except KeyError:  # another had this number until a program closed it
-            self._selector.get_key(sock.fileno()).data(READ)
+        except KeyError:  # another had this number until it was closed
+            before = self._selector.get_key(sock.fileno())
+            before.data(READ)  # whoever watches it notices
+            with suppress(KeyError, ValueError):  # and has mostly forgotten it by now
+                self._selector.unregister(before.fileobj)
             self._selector.register(sock, READ, call)
 
     def set_events(self, sock: socket.socket, events: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import random
 import socket
 import threading
@@ -279,6 +280,33 @@ class TestLoop(unittest.TestCase):
         loops.release(loop)
         self.assertIn("fail", logs.records[0].getMessage())
         self.assertNotIn("xyzzy", logs.output[0])
+
+    def test_closed_while_it_was_watched(self) -> None:
+        """Its number is another's now. That one is watched, whether or not the owner of the first forgets it."""
+        for forgets in (True, False):
+            with self.subTest(forgets=forgets):
+                loop = loops.acquire(ThreadingHandler())
+                (first, first_far), (second, second_far) = socket.socketpair(), socket.socketpair()
+                called: list[str] = []
+
+                def notice(events: int, loop: Any = loop, first: Any = first, forgets: bool = forgets) -> None:
+                    if forgets:
+                        loop.forget(first)
+
+                loop.call(partial(loop.watch, first, notice))
+                number = first.fileno()
+                wait_until(lambda: number in loop._selector.get_map(), "it is watched")  # noqa: B023
+                os.dup2(second.fileno(), number)
+                first.detach()
+                again = socket.socket(fileno=number)
+                loop.call(partial(loop.watch, again, lambda events: called.append("again")))  # noqa: B023
+                second_far.send(b"x")
+                wait_until(lambda: called, "it can be read")  # noqa: B023
+                loop.call(partial(loop.forget, again))
+                loop.call(again.close)
+                loops.release(loop)
+                for sock in (first_far, second, second_far):
+                    sock.close()
 
     def test_each_gevent_hub_has_its_own(self) -> None:
         """Threads that end leave their number to others."""
