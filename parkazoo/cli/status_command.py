@@ -33,8 +33,6 @@ from parkazoo.cli.options import (
 )
 from parkazoo.errors import ClusterMapError
 
-LOOK_S = 0.5  # so often it looks whether ^C was pressed
-
 
 def register(app: typer.Typer) -> None:
     app.command()(status)
@@ -108,8 +106,8 @@ def _watch(
         if console.is_terminal:
             console.clear()
         console.print(screen, Text(time.strftime("%H:%M:%S"), style="dim"))
-        while not is_ended() and (left_s := began_s + seconds - time.monotonic()) > 0:
-            time.sleep(min(left_s, LOOK_S))
+        if not is_ended():  # nothing drops an exception in the sleep itself
+            time.sleep(max(0.0, began_s + seconds - time.monotonic()))
 
 
 def _screen(found: ClusterStatus) -> RenderableType:
