@@ -69,7 +69,7 @@ class ConnectAttempt:
         self._on_mistake = on_mistake
         self._timer: LoopTimer | None = None
         self._is_watched = False
-        self._called: object = None  # stands for the call on another thread for which it waits
+        self._called: object = None  # stands for the call, or the turn, for which it waits
         self.has_ended = False
         self._steps = steps(self)
         self._step(None)
@@ -92,7 +92,7 @@ class ConnectAttempt:
             self.sock.close()
 
     def _take(self, called: object, value: Any) -> None:
-        """Go on with the result of a call, unless that took longer than it might."""
+        """Go on with the result of a call, or in a new turn, unless it was given up meanwhile."""
         if called is self._called:
             self._step(value)
         elif hasattr(value, "close"):  # a socket
@@ -127,12 +127,12 @@ class ConnectAttempt:
             raise  # the loop logs it
 
     def _wait(self, wish: Wish) -> None:
-        if callable(wish):
+        if callable(wish) or wish == NEXT_TURN:
             self._called = called = object()
-            run_on(BLOCKING, self._handler, partial(self._call, called, wish))
-            return
-        if wish == NEXT_TURN:
-            self._loop.call(partial(self._step, None))
+            if callable(wish):
+                run_on(BLOCKING, self._handler, partial(self._call, called, wish))
+            else:
+                self._loop.call(partial(self._take, called, None))
             return
         self._loop.watch(self.sock, self._on_ready)
         self._is_watched = True

@@ -14,6 +14,7 @@ from parkazoo.engine.ports import OtherSession
 from parkazoo.wire import attempt as module
 from parkazoo.wire.attempt import NEXT_TURN, ConnectAttempt, Limit, Steps, connect
 from parkazoo.wire.handler import ThreadingHandler
+from parkazoo.wire.loop import READ
 
 
 class Turns:
@@ -30,6 +31,7 @@ class TimedTurns(Turns):
     def __init__(self) -> None:
         super().__init__()
         self.timers: list[Callable[[], None]] = []
+        self.watch, self.forget = mock.Mock(), mock.Mock()
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Any:
         self.timers.append(call)
@@ -136,3 +138,23 @@ class TestCalls(unittest.TestCase):
         handler.calls[1]()
         loop.calls.pop()()
         self.assertEqual(([each.is_closed for each in late], outcomes), ([True, True], ["done"]))
+
+    def test_a_turn_that_comes_too_late(self) -> None:
+        """The generator waits for a socket now, which would be watched twice, or closed while it is watched."""
+        loop: Any = TimedTurns()
+        outcomes: list[Any] = []
+
+        def steps(attempt: ConnectAttempt) -> Steps[Any]:
+            yield Limit(1, "too slow")
+            with suppress(ConnectionDropped):
+                yield NEXT_TURN
+            yield READ
+            return "done"
+
+        ConnectAttempt(loop, ThreadingHandler(), steps, outcomes.append, outcomes.append)
+        loop.timers.pop()()
+        loop.calls.pop()()
+        self.assertEqual((loop.watch.call_count, outcomes), (1, []))
+        _, on_ready = loop.watch.call_args.args
+        on_ready(READ)
+        self.assertEqual(outcomes, ["done"])
