@@ -9,7 +9,13 @@ from functools import cache
 from pathlib import Path
 
 from bench import ROOT
+from tests.__main__ import PARTS
 
+PARTS_NAMED = re.compile(
+    r"(?:python -m tests(?:\.docker)?|run --rm test)((?: (?!-)[a-z\d-]+(?= |$))+)", re.MULTILINE
+)
+MODULES_RUN = re.compile(r"python -m ((?:parkazoo|bench|tests)(?:\.\w+)*)")
+FILES_NAMED = re.compile(r"`((?:parkazoo|bench|tests|conf|docker)/[\w./-]*\w)`")
 LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
@@ -54,6 +60,27 @@ class TestPages(unittest.TestCase):
     def test_a_broken_link_is_found(self) -> None:
         self.assertIn("report-a-weakness", anchors(ROOT / "SECURITY.md"))
         self.assertEqual(LINK.findall("[a](b.md#c) [d](e) [f](#g)"), [("b.md", "c"), ("e", ""), ("", "g")])
+
+    def test_commands_name_what_there_is(self) -> None:
+        found, missing = set(), []
+        for page in all_pages():
+            text = page.read_text()
+            parts = {part for named in PARTS_NAMED.findall(text) for part in named.split()}
+            modules = {name: ROOT / name.replace(".", "/") for name in MODULES_RUN.findall(text)}
+            files = {name for name in FILES_NAMED.findall(text) if not (ROOT / name).exists()}
+            is_missing = [
+                *(parts - PARTS.keys()),
+                *(
+                    name
+                    for name, path in modules.items()
+                    if not (path.is_dir() or path.with_suffix(".py").exists())
+                ),
+                *files,
+            ]
+            missing += [f"{page.relative_to(ROOT)}: {each}" for each in is_missing]
+            found |= parts | modules.keys()
+        self.assertLess({"pure", "live", "bench.client", "tests.docker", "tests"}, found)
+        self.assertEqual(missing, [])
 
     def test_relatives(self) -> None:
         texts = {str(page.relative_to(ROOT)): FENCE.sub("", page.read_text()) for page in pages(*WITH_NOUNS)}
