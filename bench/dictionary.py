@@ -1,8 +1,12 @@
 """DistributedDict: a fixed number of entries written by some clients, and what its goals ask for.
 
-Zatt's report has a table of the same columns; numbers of servers, clients and entries, and sizes, differ
-(bench/published.py). Each client is one of some processes' and writes its share of the entries, one after the
-other. Its policy is Always(): nobody reads meanwhile. The goals are measured with Watch(), the default.
+The seven rows of Zatt's table "Distributed testing", with its clients as processes and its workers as clients of
+ours, spread over these; besides, what one client writes, and up to 128 at once. Each client has a thread and a
+session of its own, and writes its share of the entries, one after the other. kazoo has no such dictionary: there a
+client creates a znode for each entry. The policy is Always(): nobody reads meanwhile. All of the work is timed,
+from the first write to the last answer. The goals are measured with Watch(), the default.
+
+It takes some 30 minutes; what has been measured is in the file at any time.
 """
 
 from __future__ import annotations
@@ -16,49 +20,56 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 from unittest import mock
 
 import psutil
+from kazoo.client import KazooClient
 from rich.console import Console
 from rich.table import Table
 
 from bench import ROOT, WIDTH
 from bench.documents import as_text, results_file
 from bench.machine import describe_machine, describe_versions
-from bench.published import ZATT_ON_A_LAPTOP, ZATT_SAYS
+from bench.published import ZATT_ON_A_LAPTOP, ZATT_ROWS, ZATT_SAYS, Entries
 from parkazoo import ParKazooClient
 from parkazoo.local import LocalCluster, LocalClusterError
 from parkazoo.structures.policies import Always
 from parkazoo.wire.member import Member
 
-SERVERS = (2, 3)
 START_TIMEOUT_S, EVENT_TIMEOUT_S = 60.0, 60.0
 SYNC, UPDATED, READS, CHANGES, ROUNDS = 2000, 10_000, 200_000, 300, 3
 VALUE = b"0123456789"
+KAZOO, PARKAZOO = "kazoo", "parkazoo"
+FIRST = 10  # entries of each shard, before what is timed
+SHARDS = 4  # on each of several ensembles
 THEIRS = f"Zatt: {ZATT_SAYS}; {ZATT_ON_A_LAPTOP}"
 
 
 class Shape(NamedTuple):
-    """:param size: of a value, in bytes. :param workers: processes. :param clients: of all of them together."""
+    """:param size: of a value, in bytes. :param clients: of all processes together."""
 
     entries: int
     size: int
     clients: int
-    workers: int
+    processes: int
 
 
 class Row(NamedTuple):
+    system: str
+    ensembles: int
     servers: int
     entries: int
     size: int
     clients: int
-    workers: int
+    processes: int
     seconds: float
     entries_per_s: float
     kb_per_s: float
+    busy_percent: float
 
 
 class Goal(NamedTuple):
@@ -76,17 +87,43 @@ class Goal(NamedTuple):
         return self.found < self.limit if self.is_upper else self.found >= self.limit
 
 
-SHAPES = (
-    Shape(100, 10, 1, 1),
-    Shape(1000, 10, 1, 1),
-    Shape(1000, 1000, 1, 1),
-    Shape(100, 65_536, 1, 1),
-    Shape(1000, 10, 8, 2),
-    Shape(5000, 10, 16, 2),
-    Shape(10_000, 10, 64, 2),
-    Shape(1000, 65_536, 16, 2),
+def as_ours(theirs: Entries) -> Shape:
+    """Its workers are clients here, its clients processes."""
+    return Shape(theirs.entries, theirs.size, theirs.workers, theirs.clients)
+
+
+AS_THEIRS = tuple(map(as_ours, ZATT_ROWS))
+CROWDS = tuple(Shape(4000, 100, clients, min(clients, 2)) for clients in (1, 2, 4, 8, 16, 32, 64, 128))
+
+
+class Cluster(NamedTuple):
+    """:param servers: of each ensemble. :param has_goals: they are measured there."""
+
+    ensembles: int
+    servers: int
+    shapes: Sequence[Shape]
+    has_goals: bool = False
+
+    @property
+    def shards(self) -> int:
+        """Of a dictionary, so that all ensembles have some."""
+        return 1 if self.ensembles == 1 else SHARDS * self.ensembles
+
+    @property
+    def systems(self) -> Sequence[str]:
+        return (KAZOO, PARKAZOO) if self.ensembles == 1 else (PARKAZOO,)
+
+
+CLUSTERS = (
+    Cluster(1, 2, AS_THEIRS),
+    Cluster(1, 3, (*AS_THEIRS, *CROWDS), has_goals=True),
+    Cluster(3, 2, AS_THEIRS),
+    Cluster(3, 3, (*AS_THEIRS, *CROWDS)),
 )
-SMALL = (Shape(20, 10, 1, 1), Shape(40, 100, 4, 2))
+SMALL = (
+    Cluster(1, 2, (Shape(20, 10, 1, 1), Shape(40, 100, 4, 2)), has_goals=True),
+    Cluster(2, 1, (Shape(40, 100, 4, 2),)),
+)
 
 
 def main() -> int:
@@ -113,43 +150,53 @@ def run(options: argparse.Namespace, console: Console) -> int:
     def tell(text: str) -> None:
         console.print(f"  {time.strftime('%H:%M:%S')} {text}", markup=False, highlight=False, style="dim")
 
-    share = 50 if options.small else 1
     rows: list[Row] = []
     goals: list[Goal] = []
-    psutil.cpu_percent()
-    for servers in SERVERS:
-        with LocalCluster(1, servers, progress=tell) as cluster:
-            for number, shape in enumerate(SMALL if options.small else SHAPES):
-                tell(f"{servers} servers, {shape}")
-                rows.append(row(servers, shape, fill(cluster.hosts, f"/table{number}", shape)))
-            if servers == SERVERS[-1]:
-                tell("the goals")
-                goals = measure_goals(cluster.hosts, share)
-    busy = psutil.cpu_percent()
     about = {
         "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "busy_percent": busy,
-        "load_average": psutil.getloadavg(),
         "machine": describe_machine(),
         "versions": describe_versions(),
     }
-    found = {"rows": [each._asdict() for each in rows], "goals": [each._asdict() for each in goals]}
-    options.out.write_text(as_text({**about, **found}))
+
+    def save() -> None:
+        found = {"rows": [each._asdict() for each in rows], "goals": [each._asdict() for each in goals]}
+        options.out.write_text(as_text({**about, "load_average": psutil.getloadavg(), **found}))
+
+    for cluster in SMALL if options.small else CLUSTERS:
+        with LocalCluster(cluster.ensembles, cluster.servers, progress=tell) as local:
+            loads = product(range(1 if options.small else ROUNDS), cluster.shapes, cluster.systems)
+            for number, (_, shape, system) in enumerate(loads):
+                tell(f"{system} on {cluster.ensembles}x{cluster.servers}, {shape}")
+                psutil.cpu_percent()
+                seconds = fill(system, local.hosts, f"/table{number}", shape, cluster.shards)
+                rows.append(row(system, cluster, shape, seconds, psutil.cpu_percent()))
+                save()
+            if cluster.has_goals:
+                tell("the goals")
+                goals += measure_goals(local.hosts, 50 if options.small else 1)
+                save()
     console.print(table_of(rows), THEIRS, goals_of(goals), sep="\n")
-    console.print(f"processors {busy:.0f} % busy; {options.out}", highlight=False, soft_wrap=True, style="dim")
+    console.print(str(options.out), highlight=False, soft_wrap=True, style="dim")
     return 0
 
 
-def row(servers: int, shape: Shape, seconds: float) -> Row:
+def row(system: str, cluster: Cluster, shape: Shape, seconds: float, busy_percent: float) -> Row:
     rate = shape.entries / seconds
-    return Row(servers, *shape, seconds, rate, rate * shape.size / 1000)
+    rates = rate, rate * shape.size / 1000
+    return Row(system, cluster.ensembles, cluster.servers, *shape, seconds, *rates, busy_percent)
 
 
 def table_of(rows: Sequence[Row]) -> Table:
-    found = Table("servers", "entries", "bytes", "clients", "processes", "seconds", "entries/s", "KB/s")
+    """The median of each shape's rounds."""
+    found = Table("", "on", "entries", "bytes", "clients", "processes", "seconds", "entries/s", "KB/s")
+    rounds: dict[tuple[Any, ...], list[Row]] = {}
     for each in rows:
-        counts = (f"{value:,}" for value in each[:5])
-        found.add_row(*counts, f"{each.seconds:.2f}", f"{each.entries_per_s:,.0f}", f"{each.kb_per_s:,.0f}")
+        rounds.setdefault(each[: Row._fields.index("seconds")], []).append(each)
+    for (system, ensembles, servers, *shape), some in rounds.items():
+        middle = sorted(some, key=lambda each: each.seconds)[len(some) // 2]
+        counts = (f"{value:,}" for value in shape)
+        rates = f"{middle.entries_per_s:,.0f}", f"{middle.kb_per_s:,.0f}"
+        found.add_row(system, f"{ensembles}x{servers}", *counts, f"{middle.seconds:.2f}", *rates)
     return found
 
 
@@ -165,27 +212,42 @@ def goals_of(goals: Sequence[Goal]) -> Table:
 # ---- a table -----------------------------------------------------------------------------------------
 
 
-def fill(hosts: str, path: str, shape: Shape) -> float:
+def fill(system: str, hosts: str, path: str, shape: Shape, shards: int) -> float:
     """Have the entries written; the seconds from the first write to the last answer."""
-    with connected(hosts) as client:
-        client.ensure_path(path)
-    shares = [len(range(number, shape.entries, shape.workers)) for number in range(shape.workers)]
-    clients = [len(range(number, shape.clients, shape.workers)) for number in range(shape.workers)]
-    workers = [
-        Child("write", hosts, path, f"w{number}", count, shape.size, clients[number])
+    with connected(hosts, system) as client:
+        client.ensure_path(path if system == KAZOO else "/")
+        put = setter(client, system, path, shards)
+        for number in range(FIRST * shards):  # so that all shards' directories are there
+            put(f"first{number}", b"")
+    shares = [len(range(number, shape.entries, shape.processes)) for number in range(shape.processes)]
+    clients = [len(range(number, shape.clients, shape.processes)) for number in range(shape.processes)]
+    children = [
+        Child("write", system, hosts, path, f"w{number}", count, shape.size, clients[number], shards)
         for number, count in enumerate(shares)
     ]
-    for worker in workers:
-        worker.read()
-    for worker in workers:
-        worker.tell()
-    spans = [json.loads(worker.read()) for worker in workers]
-    for worker in workers:
-        worker.end()
+    for child in children:
+        child.read()
+    for child in children:
+        child.tell()
+    spans = [json.loads(child.read()) for child in children]
+    for child in children:
+        child.end()
     return float(max(ended for _, ended in spans) - min(began for began, _ in spans))
 
 
-def write(hosts: str, path: str, name: str, entries: str, size: str, clients: str) -> None:
+def setter(client: Any, system: str, path: str, shards: int) -> Callable[[str, bytes], Any]:
+    """What writes an entry that is not there yet."""
+    if system == KAZOO:
+        return lambda key, value: client.create(f"{path}/{key}", value)
+    found: Callable[[str, bytes], Any] = client.DistributedDict(
+        path, Always(), serializer=None, shards=shards
+    ).__setitem__
+    return found
+
+
+def write(
+    system: str, hosts: str, path: str, name: str, entries: str, size: str, clients: str, shards: str
+) -> None:
     """A process of clients; each writes once before, so that what is made with the first write is there."""
     value = b"x" * int(size)
     is_on = threading.Event()
@@ -193,14 +255,14 @@ def write(hosts: str, path: str, name: str, entries: str, size: str, clients: st
     ready = threading.Barrier(int(clients) + 1)
 
     def work(number: int) -> None:
-        with connected(hosts) as client:
-            shared = client.DistributedDict(path, Always(), serializer=None)
-            shared[f"{name}-{number}"] = b""
+        with connected(hosts, system) as client:
+            put = setter(client, system, path, int(shards))
+            put(f"{name}-{number}", b"")
             ready.wait()
             is_on.wait()
             began_s = time.monotonic()
             for index in range(number, int(entries), int(clients)):
-                shared[f"{name}-{number}-{index}"] = value
+                put(f"{name}-{number}-{index}", value)
             spans.append((began_s, time.monotonic()))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(int(clients))]
@@ -340,8 +402,8 @@ class Child:
 
 
 @contextmanager
-def connected(hosts: str) -> Iterator[Any]:
-    client = ParKazooClient(hosts)
+def connected(hosts: str, system: str = PARKAZOO) -> Iterator[Any]:
+    client: Any = KazooClient(hosts) if system == KAZOO else ParKazooClient(hosts)
     client.start(START_TIMEOUT_S)
     try:
         yield client
