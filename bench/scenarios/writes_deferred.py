@@ -201,25 +201,26 @@ def show(document: Mapping[str, Any]) -> Section:
     )
 
 
-def _rate(run: Run) -> float:
+def requests_s(run: Run) -> float:
     rate: float = run["rates"]["all"]
     return rate
 
 
 def _cpu_s(run: Run) -> float | None:
     """Processor time of a request: the client's."""
-    return statistics.ratio(run["cpu_share"], _rate(run)) if _rate(run) else None
+    return statistics.ratio(run["cpu_share"], requests_s(run)) if requests_s(run) else None
 
 
-def _call_s(run: Run) -> float | None:
+def called_s(run: Run) -> float | None:
+    """The median, until the call returned; `committed_s`, until the write was committed."""
     return call_s(run, 50)
 
 
-def _took_s(run: Run) -> float | None:
+def committed_s(run: Run) -> float | None:
     return latency_s(run, "writes", 50)
 
 
-def _reads_s(run: Run) -> float | None:
+def read_s(run: Run) -> float | None:
     return latency_s(run, "reads", 50)
 
 
@@ -231,15 +232,25 @@ def _answers(modes: Mapping[str, Run]) -> list[Answer]:
     """Of deferred writes, each goal."""
     shape, ours = modes[DEFERRED]["shape"], modes[DEFERRED]
     asked = (
-        (f"How many times the writes/s of {ASYNC} does one client on {shape} defer?", _rate, ASYNC, "of async"),
-        ("How many times the writes/s of one call after the other are that?", _rate, SYNC, "of sync"),
+        (
+            f"How many times the writes/s of {ASYNC} does one client on {shape} defer?",
+            requests_s,
+            ASYNC,
+            "of async",
+        ),
+        ("How many times the writes/s of one call after the other are that?", requests_s, SYNC, "of sync"),
         (
             f"What share of the processor time of a write with {ASYNC} does a deferred one take?",
             _cpu_s,
             ASYNC,
             "CPU",
         ),
-        ("What share of the time of a synchronous set does a deferred one take to return?", _call_s, SYNC, "call"),
+        (
+            "What share of the time of a synchronous set does a deferred one take to return?",
+            called_s,
+            SYNC,
+            "call",
+        ),
     )
     answers = []
     for question, find, other, name in asked:
@@ -255,7 +266,7 @@ def _answers(modes: Mapping[str, Run]) -> list[Answer]:
 
 def _committed(modes: Mapping[str, Run]) -> str:
     """Until when a write is no more than a promise, beside the call that returns it."""
-    deferred, sync = (milliseconds(_took_s(modes[mode])).replace("\n", ", ") for mode in (DEFERRED, SYNC))
+    deferred, sync = (milliseconds(committed_s(modes[mode])).replace("\n", ", ") for mode in (DEFERRED, SYNC))
     return f"; it is committed after {deferred} ms, a synchronous one after {sync}"
 
 
@@ -271,14 +282,14 @@ def _mode_table(shape: str, modes: Mapping[str, Run]) -> Table:
         rows.append(
             [
                 mode,
-                rate(_rate(run)),
-                times(mode, _rate, GET if is_get else SYNC),
-                NOTHING if is_get else times(mode, _rate, ASYNC),
+                rate(requests_s(run)),
+                times(mode, requests_s, GET if is_get else SYNC),
+                NOTHING if is_get else times(mode, requests_s, ASYNC),
                 NOTHING if is_get else times(mode, _cpu_s, ASYNC),
-                milliseconds(_reads_s(run) if is_get else _call_s(run)),
-                NOTHING if is_get else times(mode, _call_s, SYNC),
-                NOTHING if is_get else milliseconds(_took_s(run)),
-                NOTHING if is_get else times(mode, _took_s, SYNC),
+                milliseconds(read_s(run) if is_get else called_s(run)),
+                NOTHING if is_get else times(mode, called_s, SYNC),
+                NOTHING if is_get else milliseconds(committed_s(run)),
+                NOTHING if is_get else times(mode, committed_s, SYNC),
             ]
         )
     goals = ["goal of deferred", "", f"{GOALS['of sync']:g}", f"{GOALS['of async']:g}", f"{GOALS['CPU']:g}"]
@@ -300,8 +311,8 @@ def _mode_table(shape: str, modes: Mapping[str, Run]) -> Table:
 
 
 def _their_table(modes: Mapping[str, Run]) -> Table:
-    puts, takes, commits = [[find(modes[mode]) for mode in BOTH] for find in (_rate, _call_s, _took_s)]
-    gets, reads = [[find(modes[mode]) for mode in GETS] for find in (_rate, _reads_s)]
+    puts, takes, commits = [[find(modes[mode]) for mode in BOTH] for find in (requests_s, called_s, committed_s)]
+    gets, reads = [[find(modes[mode]) for mode in GETS] for find in (requests_s, read_s)]
     return Table(
         f"Theirs ({NIL_EXTERNAL.title}, table 1) and ours: one client, without deferred writes and with them",
         ("", "theirs, without", "with", "times", "ours, without", "with", "times"),
@@ -348,8 +359,8 @@ def _their_plot(modes: Mapping[str, Run]) -> Plot:
     figure, panels = make_panels(1)
     names = ("put: time of the call", "put: rate", "get: rate")
     theirs = [after / before for before, after in (THEIR_PUT_S, THEIR_PUTS, THEIR_GETS)]
-    ours = [times(_call_s), times(_rate), times(_rate, GET_BESIDE, GET)]
-    committed = {"put: until it is\ncommitted": times(_took_s)}
+    ours = [times(called_s), times(requests_s), times(requests_s, GET_BESIDE, GET)]
+    committed = {"put: until it is\ncommitted": times(committed_s)}
     bars = {
         "theirs": dict(zip(names, theirs, strict=True)),
         "ours": dict(zip(names, ours, strict=True)) | committed,
@@ -373,8 +384,8 @@ def _lines(runs: Runs, find: Any, factor: float = 1.0) -> dict[str, list[tuple[f
 
 def _share_plot(runs: Runs) -> Plot:
     figure, panels = make_panels(2)
-    draw_lines(panels[0], _lines(runs, _call_s, 1000), "writes, until the call returns", "share of writes", "ms")
-    draw_lines(panels[1], _lines(runs, _reads_s, 1000), "reads", "share of writes", "ms")
+    draw_lines(panels[0], _lines(runs, called_s, 1000), "writes, until the call returns", "share of writes", "ms")
+    draw_lines(panels[1], _lines(runs, read_s, 1000), "reads", "share of writes", "ms")
     for panel in panels:
         panel.set_ylim(bottom=0)
     add_legend(figure, panels[0])
@@ -383,8 +394,8 @@ def _share_plot(runs: Runs) -> Plot:
 
 def _client_plot(runs: Runs) -> Plot:
     figure, panels = make_panels(2)
-    draw_lines(panels[0], _lines(runs, _rate), "writes committed", "clients", "writes/s")
-    draw_lines(panels[1], _lines(runs, _call_s, 1000), "until the call returns", "clients", "ms")
+    draw_lines(panels[0], _lines(runs, requests_s), "writes committed", "clients", "writes/s")
+    draw_lines(panels[1], _lines(runs, called_s, 1000), "until the call returns", "clients", "ms")
     for panel in panels:
         make_logarithmic(panel)
     add_legend(figure, panels[0])
@@ -394,7 +405,7 @@ def _client_plot(runs: Runs) -> Plot:
 def _recent_plot(runs: Runs) -> Plot:
     figure, panels = make_panels(1)
     x = "share of the reads that are of what the client has just written"
-    draw_lines(panels[0], _lines(runs, _reads_s, 1000), "half of the requests are reads", x, "read, ms")
+    draw_lines(panels[0], _lines(runs, read_s, 1000), "half of the requests are reads", x, "read, ms")
     panels[0].set_ylim(bottom=0)
     add_legend(figure, panels[0])
     return Plot(f"{NAME}-recent", "Median latency of reads against the share of recent ones", figure)

@@ -40,7 +40,15 @@ LAYERS = {
     "bench.report": BASE,
     "bench.loopback": BASE,
     "bench.scenarios": (*BASE, "bench.load", "bench.hosts", "bench.report", "bench.loopback"),
-    "bench.pages": ("bench.client", "bench.recipe_requests", "bench.report", "bench.scale", "bench.scenarios"),
+    "bench.pages": (
+        *BASE,
+        "bench.client",
+        "bench.dictionary",
+        "bench.recipe_requests",
+        "bench.report",
+        "bench.scale",
+        "bench.scenarios",
+    ),
 }
 # A program (``__main__``) imports what its layer may, and this. No module imports a program.
 PROGRAMS = {

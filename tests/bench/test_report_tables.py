@@ -1,0 +1,103 @@
+"""The reports' figures beside ours: what follows from results that are known."""
+
+from __future__ import annotations
+
+import json
+import unittest
+from pathlib import Path
+from typing import Any
+
+from bench.dictionary import AS_THEIRS, CROWDS, Cluster, row
+from bench.pages.raw import Raw
+from bench.pages.report_tables import nil_external, zatt, zatt_rows
+from bench.report.section import Table
+
+SAVED = Path(__file__).parent / "saved"
+ABOUT = {"size": "medium", "lab": {"kind": "emulated"}}
+
+
+def raw(document: dict[str, Any]) -> Raw:
+    return Raw(Path("made-up.json"), document)
+
+
+def cells(table: Table) -> dict[str, tuple[str, ...]]:
+    """Of each line, theirs, ours and the ratio."""
+    return {row[0]: tuple(row[1:4]) for row in table.rows}
+
+
+class TestZatt(unittest.TestCase):
+    def test_elections(self) -> None:
+        """Shares that took less, and within what time as large a share was over."""
+        trials = [
+            {"group": "1x5, killed", "elected_s": each / 1000, "took_s": each / 1000 + 0.2}
+            for each in (70, 90, *range(210, 308))
+        ]
+        other = {"group": "1x3, killed", "elected_s": 0.001, "took_s": 0.001}
+        parts = [other, *trials[:40]], trials[40:]  # 1,000 take longer than a run may last
+        table = zatt([raw({"scenario": "elections", "about": ABOUT, "trials": part}) for part in parts], {})
+        found = cells(table)
+        self.assertEqual(found["of 100 elections, less than 80 ms took"], ("87%", "1%", "0.0115"))
+        self.assertEqual(found["of 100 elections, less than 100 ms took"], ("98%", "2%", "0.0204"))
+        theirs, ours, ratio = found["of 100 elections, 87% took less than, ms"]
+        self.assertEqual((theirs, ours, ratio), ("80", "294", "3.68"))
+        _, answered, _ = found["of 100 losses, a write was answered after 87% within, ms"]
+        self.assertEqual(answered, "494")
+        self.assertEqual({row[5] for row in table.rows}, {"`python -m bench.scenarios elections --emulate`"})
+
+    def test_entries(self) -> None:
+        """One client, and the number of them that writes most; on three servers, of values as theirs."""
+        rows = [
+            {"servers": servers, "clients": clients, "size": size, "entries_per_s": rate}
+            for servers, clients, size, rate in (
+                (3, 1, 10, 500.0),
+                (3, 1, 1000, 700.0),
+                (3, 1, 65_536, 9.0),
+                (3, 16, 10, 3000.0),
+                (3, 64, 10, 2000.0),
+                (2, 64, 10, 9000.0),
+            )
+        ]
+        found = cells(zatt([raw({"rows": rows})], {}))
+        self.assertEqual(found["entries/s of one client, parkazoo 1x3"], ("100", "600\n500 to 700", "6\n5 to 7"))
+        most = "most entries/s: theirs of 64 clients, ours of 16, parkazoo 1x3"
+        self.assertEqual(found[most], ("200", "3,000", "15"))
+
+    def test_rows(self) -> None:
+        """Those of its table alone; a star where the processors were busy."""
+        subjects = (("kazoo", 1, 50.0), ("parkazoo", 1, 95.0), ("parkazoo", 3, 50.0))
+        rows = [
+            row(system, Cluster(ensembles, 2, ()), AS_THEIRS[0], seconds, busy)._asdict()
+            for seconds in (1.0, 2.0)
+            for system, ensembles, busy in subjects
+        ]
+        rows.append(row("kazoo", Cluster(1, 2, ()), CROWDS[0], 1.0, 50.0)._asdict())
+        table = zatt_rows([raw({"rows": rows})], {"of": "entries_per_s"})
+        self.assertEqual(
+            table.columns[1:], ("Zatt", "kazoo 1x2", "parkazoo 1x2", "parkazoo 3x2", "parkazoo 1x2 of Zatt")
+        )
+        ours = "750\n500 to 1,000"
+        ((about, *figures),) = table.rows
+        self.assertEqual(about, "1,000 of 1,000 B, 256 on 4")
+        self.assertEqual(figures, ["91", ours, "750 *\n500 to 1,000", ours, "8.24\n5.49 to 11"])
+        with self.assertRaisesRegex(ValueError, "none of the table's rows"):
+            zatt_rows([raw({"rows": rows[-1:]})], {"of": "seconds"})
+
+
+class TestNilExternality(unittest.TestCase):
+    def test_saved(self) -> None:
+        document = json.loads((SAVED / "deferred.json").read_text())
+        found = cells(nil_external([raw(document)], {}))
+        theirs, ours, ratio = found["table 1: puts/s"]
+        self.assertEqual((theirs, ours), ("6.97 → 20.9: 3", "390 → 14,767: 37.9"))
+        self.assertEqual(ratio, "12.6")
+        self.assertTrue([name for name in found if name.startswith("figure 1: reads, deferred")])
+
+    def test_none(self) -> None:
+        with self.assertRaisesRegex(ValueError, "none of the report's figures"):
+            nil_external([], {})
+        with self.assertRaisesRegex(ValueError, "none of the report's figures"):
+            zatt([raw({"scenario": "elections", "about": ABOUT, "trials": []})], {})
+
+
+if __name__ == "__main__":
+    unittest.main()
