@@ -30,9 +30,9 @@ from bench.hosts.inventory import Host, InventoryError, find_inventory, read_inv
 from bench.hosts.preflight import Needs, as_table, find_lacks, how_to_go_on
 from bench.lab import LabError, Shape
 from bench.scenarios import thesis
-from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
+from bench.scenarios.catalogue import SCENARIOS, pieces, run_scenario, title_of, verify_topology
 from bench.scenarios.emulated import DISK_BYTES
-from bench.scenarios.evaluation import SIZES
+from bench.scenarios.evaluation import SIZES, stem
 from bench.scenarios.results import ReportError, make_report
 from parkazoo.cli import INTERRUPTED
 
@@ -280,6 +280,7 @@ HOW = {
     help={
         "scenario": f"of {', '.join(SCENARIOS)}; or all",
         "topology": "a file of unequal links, for the scenario topologies; by default conf/topology.example.json",
+        "part": "of a scenario whose full size has parts, that one alone",
         **HOW,
     },
     auto_shortflags=False,
@@ -291,6 +292,7 @@ def run(
     seed: str = "1",
     repeat: str = "",
     topology: str = "",
+    part: str = "",
     folder: str = "",
     inventory: str = "",
 ) -> None:
@@ -298,7 +300,7 @@ def run(
     with one_line():
         known("scenario", scenario, [*SCENARIOS, ALL])
     names = [*SCENARIOS] if scenario == ALL else [scenario]
-    measure(names, size, seed, repeat, Path(topology) if topology else None, folder, inventory)
+    measure(names, size, seed, repeat, Path(topology) if topology else None, folder, inventory, part)
 
 
 @task(help=HOW, auto_shortflags=False)
@@ -310,10 +312,18 @@ def sweep(
 
 
 def measure(
-    names: list[str], size: str, seed: str, repeat: str, topology: Path | None, folder: str, inventory: str
+    names: list[str],
+    size: str,
+    seed: str,
+    repeat: str,
+    topology: Path | None,
+    folder: str,
+    inventory: str,
+    part: str = "",
 ) -> None:
     with one_line():
         known("size", size, SIZES)
+        wanted = pieces(names, size, part)
         seed_number = number("seed", seed)
         times = number("repeat", repeat) if repeat else None
         if times is not None and times < 1:
@@ -328,11 +338,11 @@ def measure(
         to.mkdir(parents=True, exist_ok=True)
         lab = HostLab(fleet, tell)
         try:
-            for name in names:
-                tell(SCENARIOS[name].TITLE)
-                run_scenario(name, lab, to, size, seed_number, tell, topology, times)
+            for name, each in wanted:
+                tell(title_of(name, each))
+                run_scenario(name, lab, to, size, seed_number, tell, topology, times, each)
         finally:
-            if any((to / f"{name}.json").exists() for name in names):
+            if any((to / f"{stem(*piece)}.json").exists() for piece in wanted):
                 console.print(str(make_report(to)), highlight=False, soft_wrap=True)
 
 

@@ -17,9 +17,9 @@ from bench.lab import Lab, LabError
 from bench.loopback import Loopback
 from bench.report.terminal import print_section
 from bench.scenarios import scaling
-from bench.scenarios.catalogue import SCENARIOS, most_servers, run_scenario, verify_topology
+from bench.scenarios.catalogue import SCENARIOS, most_servers, pieces, run_scenario, title_of, verify_topology
 from bench.scenarios.emulated import SERVERS, emulated, see_that_it_can
-from bench.scenarios.evaluation import LARGE
+from bench.scenarios.evaluation import LARGE, stem
 from bench.scenarios.results import ReportError, make_report, read_documents, show
 from parkazoo.cli import INTERRUPTED
 
@@ -30,10 +30,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("names", metavar="NAME", nargs="+", help=f"of {names}; or all")
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--small", action="store_true", help="it only shows that all runs; figures say nothing")
-    sizes.add_argument("--full", action="store_true", help="hours, for machines of one's own")
+    sizes.add_argument("--full", action="store_true", help="hours; parts of it take 40 minutes at most")
     sizes.add_argument(
         "--large", action="store_true", help="of scaling alone: 1x3 and 20x3, with a quarter of the bandwidth"
     )
+    parser.add_argument("--part", metavar="PART", default="", help="of a scenario whose full size has parts")
     parser.add_argument(
         "--emulate",
         action="store_true",
@@ -63,6 +64,10 @@ def parse() -> argparse.Namespace:
     if options.large and options.names != [scaling.NAME]:
         parser.error(f"--large is a size of {scaling.NAME} alone")
     options.size = next((size for size in ("small", "full", LARGE) if getattr(options, size)), "medium")
+    try:
+        options.pieces = pieces(options.names, options.size, options.part)
+    except LabError as error:
+        parser.error(str(error))
     if options.out is None:
         options.out = ROOT / "build" / "evaluation" / time.strftime("%Y%m%d-%H%M%S")
     if options.topology:
@@ -88,10 +93,10 @@ def main() -> int:
         servers = max(SERVERS, most_servers(options.names, options.size))
         hosts = emulated(options.out, console, tell, servers) if options.emulate else None
         with hosts or nullcontext(Loopback(tell=tell)) as lab:
-            failed = [name for name in options.names if not has_run(name, lab, options, tell)]
+            failed = [piece for piece in options.pieces if not has_run(piece, lab, options, tell)]
         report = make_report(options.out)
         for document in read_documents(options.out):
-            if document["scenario"] in options.names:
+            if (document["scenario"], document.get("part", "")) in options.pieces:
                 print_section(console, show(document))
     except (LabError, ReportError, OSError) as error:
         console.print(str(error), markup=False, highlight=False, style="bold")
@@ -103,13 +108,15 @@ def main() -> int:
     return int(bool(failed))
 
 
-def has_run(name: str, lab: Lab, options: argparse.Namespace, tell: Callable[[str], None]) -> bool:
-    """Whether a scenario could be measured to its end. If not, it prints the reason."""
-    tell(SCENARIOS[name].TITLE)
+def has_run(piece: tuple[str, str], lab: Lab, options: argparse.Namespace, tell: Callable[[str], None]) -> bool:
+    """Whether a scenario, or its part, could be measured to its end. If not, it prints the reason."""
+    name, part = piece
+    tell(title_of(name, part))
+    how = options.size, options.seed, tell, options.topology, options.repeat, part
     try:
-        run_scenario(name, lab, options.out, options.size, options.seed, tell, options.topology, options.repeat)
+        run_scenario(name, lab, options.out, *how)
     except LabError as error:
-        tell(f"{name} ends here: {error}")
+        tell(f"{stem(name, part)} ends here: {error}")
         return False
     return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ from bench.scenarios import (
     topologies,
     writes_deferred,
 )
-from bench.scenarios.evaluation import Evaluation
+from bench.scenarios.evaluation import Evaluation, Parts
 
 
 class Scenario(Protocol):
@@ -77,6 +77,28 @@ def most_servers(names: Collection[str], size: str) -> int:
     return max(int(ensembles) * int(servers) for ensembles, servers in named)
 
 
+def title_of(name: str, part: str) -> str:
+    title = SCENARIOS[name].TITLE
+    return f"{title}: {part}" if part else title
+
+
+def pieces(names: Sequence[str], size: str, part: str = "") -> list[tuple[str, str]]:
+    """Each scenario with its part; with each of them, if its size has parts and none is named.
+
+    :raises LabError: there is no such part.
+    """
+    of = {name: SCENARIOS[name].SIZES[size] for name in names}
+    parts = {name: [*each] if isinstance(each, Parts) else [""] for name, each in of.items()}
+    if not part:
+        return [(name, each) for name in names for each in parts[name]]
+    known = [each for name in names for each in parts[name] if each]
+    if len(names) != 1 or part not in known:
+        raise LabError(
+            f"no part {part} of {', '.join(names)}, size {size}; there are {', '.join(known) or 'none'}"
+        )
+    return [(names[0], part)]
+
+
 def run_scenario(
     name: str,
     lab: Lab,
@@ -86,16 +108,19 @@ def run_scenario(
     tell: Callable[[str], None] = lambda _: None,
     topology: Path | None = None,
     repeat: int | None = None,
+    part: str = "",
 ) -> Path:
     """Measure a scenario.
 
     :param size: of evaluation.SIZES.
+    :param part: of a size that has parts (`pieces` names them).
     :param topology: a file, for scenario topologies; None: the example of conf/.
     :param repeat: how often each run is repeated; None: as often as the scenario's size says.
-    :returns: the file of its results, ``folder/NAME.json``. The requests themselves are in ``folder/raw``.
+    :returns: the file of its results, ``folder/NAME.json`` or ``folder/NAME-PART.json``. The requests themselves
+        are in ``folder/raw``.
     :raises LabError: something of the lab does not work. What was measured before is in the file.
     """
-    evaluation = Evaluation(lab, name, folder, size, seed, tell, topology, repeat)
+    evaluation = Evaluation(lab, name, folder, size, seed, tell, topology, repeat, part)
     try:
         SCENARIOS[name].measure(evaluation)
     except LabError as error:

@@ -16,7 +16,7 @@ from bench.report.charts import add_legend, draw_lines, label, make_logarithmic,
 from bench.report.section import Answer, Plot, Section, Table
 from bench.report.text import milliseconds, plain, rate, rate_of, ratio
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, sets, sleep_until
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, Parts, sets, sleep_until
 from bench.scenarios.noticing import what_is_noticed
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.roles import epoch, wait_all_serve, wait_leader
@@ -52,17 +52,19 @@ class Size:
 
 
 PROBABILITIES = (0, 0.01, 0.05, 0.1, 0.2, 0.5)
-SIZES = {
+UPLOADS = (3, 5, 7, 9, 13, 17, 25)
+SIZES: dict[str, Any] = {
     "small": Size({"1x3": "kazoo"}, (0, 0.1), 2, 2, 0.2, 1, (2, 3)),
-    "medium": Size({"1x3": "kazoo", "1x5": "kazoo"}, PROBABILITIES, 2, 4, 0.5, 4, (3, 5, 10, 15, 20, 25)),
-    "full": Size(
-        {"1x3": "kazoo", "1x5": "kazoo", "1x9": "kazoo"}, PROBABILITIES, 4, 16, 5, 60, (3, 5, 10, 15, 20, 25)
+    "medium": Size({"1x3": "kazoo", "1x5": "kazoo"}, PROBABILITIES, 2, 4, 0.5, 4, UPLOADS),
+    "full": Parts(
+        {"upload": Size({}, (), 1, 1, 0, 0, UPLOADS)}
+        | {shape: Size({shape: "kazoo"}, PROBABILITIES, 2, 4, 1, 15, (), 5) for shape in ("1x3", "1x5", "1x9")}
     ),
 }
 
 
 def measure(evaluation: Evaluation) -> None:
-    size = SIZES[evaluation.size]
+    size = evaluation.chosen(SIZES)
     try:
         evaluation.document["uploads"] = _upload(evaluation, size.uploads)
     except NotPossible as error:
@@ -148,7 +150,7 @@ def show(document: Mapping[str, Any]) -> Section:
         "is from the leader or to it. No packet of a client is dropped. "
         f"Loads were run {times_of(runs)}.",
         [*map(_table, lines, lines.values()), *([_uploads_table(uploads)] if uploads else [])],
-        [_plot(lines), *([_uploads_plot(uploads)] if uploads else [])],
+        [*([_plot(lines)] if lines else []), *([_uploads_plot(uploads)] if uploads else [])],
         [
             "Packets are dropped, not messages: TCP sends them again, so a message comes late, and none is lost. "
             "Often it does so when a timer ends, after 0.2 s or more, each time twice as long; so the silences.",

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from bench.lab import Ensembles, Lab, Server
@@ -15,7 +16,7 @@ from bench.report.charts import add_legend, draw_lines, label, make_panels
 from bench.report.section import Answer, Plot, Section, Table
 from bench.report.text import NOTHING, milliseconds, ranged, rate
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import VALUE_BYTES, Evaluation
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, Parts
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.roles import LEADING, find_line, wait_all_serve, wait_leader, wait_until
 from bench.statistics import first_after, quantiles, spread
@@ -25,6 +26,14 @@ TITLE = "Elections: how long there is no leader"
 KILLED, FROZEN = "killed", "frozen"
 LAST_TRIAL_S = 8.0  # so long, or half a round, before the end of a round none is begun any more
 SOON_S = (0.08, 0.1)  # times of which the report says how many elections took less
+AGAINST = {
+    "servers": (re.compile(r"1x(\d+), killed"), "servers of which the leader is killed"),
+    "timeout": (re.compile(r"given up after ([\d.]+) s"), "seconds after which a silent leader is given up"),
+}
+MEASURED = {
+    "took_s": "until a write is answered again",
+    "elected_s": "the election, as the new leader says",
+}
 ELECTED = re.compile(r"^zk_(cnt|sum)_election_time\s+(\d+)", re.MULTILINE)
 
 Trials = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -49,7 +58,7 @@ class Group(NamedTuple):
 @dataclass(frozen=True)
 class Size:
     """
-    :param trials: of each group; fewer if they take more than `most_s` seconds.
+    :param trials: of each group, each time; fewer if they take more than `most_s` seconds.
     :param round_s: of the load during which leaders are killed one after the other.
     :param rate_s: writes/s of all clients together, far less than what the ensemble can do.
     :param repeat: how often all of that is done, on the same servers.
@@ -64,14 +73,30 @@ class Size:
     repeat: int = 1
 
 
-GROUPS = (
-    *(Group(shape, KILLED) for shape in ("1x3", "1x5", "1x7", "1x9")),
-    *(Group("1x3", FROZEN, tick_ms) for tick_ms in (1000, 500, 250)),
-)
-SIZES = {
+GROUPS = [Group(shape, KILLED) for shape in ("1x3", "1x5", "1x7", "1x9", "1x13", "1x17", "1x25")]
+# A silent leader is given up after 0.5, 1, 1.5, 2, 3 and 4 s.
+TIMEOUTS = [
+    Group("1x5", FROZEN, tick_ms, sync_limit)
+    for tick_ms, sync_limit in ((250, 2), (250, 4), (500, 3), (500, 4), (1000, 3), (1000, 4))
+]
+SIZES: dict[str, Any] = {
     "small": Size((Group("1x3", KILLED), Group("1x3", FROZEN, 250)), 1, 20, 5, 2, 60, 2),
-    "medium": Size([each for each in GROUPS if each.shape != "1x7" and each.tick_ms != 500], 100, 10, 24, 4, 240),
-    "full": Size(GROUPS, 1000, 4 * 3600, 120, 8, 3000),
+    "medium": Size(
+        [
+            *(Group(shape, KILLED) for shape in ("1x3", "1x5", "1x9")),
+            *(Group("1x3", FROZEN, tick_ms) for tick_ms in (1000, 250)),
+        ],
+        100,
+        10,
+        24,
+        4,
+        240,
+    ),
+    "full": Parts(
+        servers=Size(GROUPS, 8, 30, 40, 4, 240, 5),
+        timeouts=Size(TIMEOUTS, 8, 30, 40, 4, 240, 5),
+        many=Size([Group("1x5", KILLED)], 1000, 36 * 60, 120, 4, 240),
+    ),
 }
 
 
@@ -88,7 +113,7 @@ class Loss(NamedTuple):
 
 
 def measure(evaluation: Evaluation) -> None:
-    size = SIZES[evaluation.size]
+    size = evaluation.chosen(SIZES)
     for group in size.groups:
         of_servers = {"tickTime": str(group.tick_ms), "syncLimit": str(group.sync_limit)}
         with evaluation.ensembles(group.shape, settings=of_servers) as ensembles:
@@ -179,7 +204,7 @@ def show(document: Mapping[str, Any]) -> Section:
         "times at a fixed rate). A leader is killed, and starts again when there is another; or it is frozen "
         f"until then. Groups were measured {times_of(document['runs'])}.",
         [make_table(groups), _elected_table(groups)],
-        [make_plot(groups, NAME)],
+        [make_plot(groups, NAME), *_plots_against(groups)],
         [
             "What clients see has three parts. Servers notice that the leader is gone: at once if it has died, "
             "after syncLimit x tickTime if it is silent. They elect another. Clients connect again, because "
@@ -245,6 +270,29 @@ def _quantiles(trials: Sequence[Mapping[str, Any]], name: str, shares: Sequence[
     for trial in trials:
         of.setdefault(trial.get("repetition", 0), []).append(trial[name])
     return [spread(each) for each in zip(*(quantiles(some, shares) for some in of.values()), strict=True)]
+
+
+def _plots_against(groups: Trials) -> list[Plot]:
+    """Against the number of servers, and against the time after which a silent leader is given up."""
+    plots = []
+    for name, (pattern, x) in AGAINST.items():
+        found = sorted(
+            ((float(match[1]), trials) for group, trials in groups.items() if (match := pattern.search(group))),
+            key=itemgetter(0),
+        )
+        if len(found) < 2:
+            continue
+        figure, panels = make_panels(2)
+        for panel, (measured, title) in zip(panels, MEASURED.items(), strict=True):
+            points = [
+                (at, _quantiles(said, measured, (0.5,))[0])
+                for at, trials in found
+                if (said := [each for each in trials if each[measured] is not None])
+            ]
+            draw_lines(panel, {"median": points}, title, x, "s")
+            panel.set_ylim(bottom=0)
+        plots.append(Plot(f"{NAME}-{name}", f"Elections against {x}: medians", figure))
+    return plots
 
 
 def make_plot(groups: Trials, scenario: str) -> Plot:

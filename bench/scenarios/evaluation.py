@@ -30,6 +30,15 @@ RATE_BYTES_S = 125_000.0
 MOST_WINDOW_S = 30.0  # of a load that is measured once more, because its window was too short
 
 
+class Parts(dict[str, Any]):
+    """In place of a size that takes hours: sizes by name, each measured on its own, with its own results."""
+
+
+def stem(scenario: str, part: str = "") -> str:
+    """How the names of its files begin."""
+    return f"{scenario}-{part}" if part else scenario
+
+
 def sets(threads: int, warm_up_s: float, measure_s: float) -> dict[str, Any]:
     """Entries of a plan: clients set values of VALUE_BYTES."""
     return {
@@ -55,6 +64,7 @@ class Evaluation:
     :param tell: called with a line of text when something begins.
     :param topology: a file (topology.py), for the scenario that has unequal links; None: the example of conf/.
     :param repeat: how often each run is to be repeated; None: as often as the scenario's size says.
+    :param part: of a size that has parts.
     """
 
     def __init__(
@@ -67,6 +77,7 @@ class Evaluation:
         tell: Callable[[str], None] = lambda _: None,
         topology: Path | None = None,
         repeat: int | None = None,
+        part: str = "",
     ) -> None:
         self.lab = lab
         self.topology = topology
@@ -77,11 +88,13 @@ class Evaluation:
         self.size = size
         self.seed = seed
         self.tell = tell
+        self._part = part
         self._folder = folder
-        self._scenario = scenario
+        self._stem = stem(scenario, part)
         self._begun_s = time.monotonic()
         self.document: dict[str, Any] = {
             "scenario": scenario,
+            **({"part": part} if part else {}),
             "about": {
                 "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
                 "size": size,
@@ -95,10 +108,15 @@ class Evaluation:
             "not_measured": [],
         }
 
+    def chosen(self, sizes: Mapping[str, Any]) -> Any:
+        """Of a scenario's sizes the one that is measured, or its part."""
+        size = sizes[self.size]
+        return size[self._part] if isinstance(size, Parts) else size
+
     def save(self) -> Path:
         self.document["about"]["took_s"] = round(time.monotonic() - self._begun_s, 1)
         self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"{self._scenario}.json"
+        path = self._folder / f"{self._stem}.json"
         path.write_text(as_text(self.document))
         return path
 
@@ -218,7 +236,7 @@ class Evaluation:
         if self.size == "small":
             return
         self.tell("warming up")
-        folder = self._folder / "raw" / f"{self._scenario}-warm-up"
+        folder = self._folder / "raw" / f"{self._stem}-warm-up"
         plan = replace(plan, name=plan.name + "-warm-up", measure_s=WARM_UP_S)
         self.lab.run_load(self._shares(plan), folder)
 
@@ -237,7 +255,7 @@ class Evaluation:
         clients = f"{plan.nodes} x {plan.processes} x {plan.threads} clients"
         self.tell(f"{plan.system} on {ensembles.shape}, {clients}: {about}")
         watch = BusyWatch(self.lab, plan)
-        folder = self._folder / "raw" / f"{self._scenario}-{len(self.document['runs']):03}"
+        folder = self._folder / "raw" / f"{self._stem}-{len(self.document['runs']):03}"
         with ThreadPoolExecutor(1) as pool:
             beside = []
 

@@ -1,19 +1,23 @@
-"""What the reports on Raft measured: servers, sizes, crashes, clients, workers, and how a server catches up."""
+"""What the reports on Raft measured: servers, sizes, crashes, clients, workers, and how a server catches up.
+
+Kazoo on one ensemble, and ParKazooClient on several with about as many servers in all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from bench.lab import Ensembles, Lab, LabError, Server
 from bench.report import text
-from bench.report.charts import draw_lines, make_logarithmic, make_panels
+from bench.report.charts import add_legend, draw_lines, make_logarithmic, make_panels
 from bench.report.section import Answer, Plot, Section, Table
 from bench.report.text import milliseconds, plain, rate_of
 from bench.scenarios import catching_up
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import READ_SHARES, Evaluation
+from bench.scenarios.curves import subject
+from bench.scenarios.evaluation import READ_SHARES, Evaluation, Parts
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.roles import LEADING, find_line, roles, wait_all_serve, wait_leader
 from bench.scenarios.summary import latency_s
@@ -26,104 +30,117 @@ TITLE = "What the reports on Raft measured"
 # A server keeps its last 500 writes in memory, twice. Values above LARGE_BYTES get servers of their own, on which
 # few clients write for a short time, so that the last writes do not fill it.
 LARGE_BYTES = 50_000
-LARGE: dict[str, Any] = {"clients": 4, "directories": 1, "warm_up_s": 0.2, "measure_s": 0.8}
+LARGE_CLIENTS = 4
+LARGE: dict[str, Any] = {"directories": 1, "warm_up_s": 0.2, "measure_s": 0.8}
+KAZOO = "kazoo"
+PLOT_HEIGHT = 6.0
 
 
 @dataclass(frozen=True)
 class Size:
     """
-    :param shapes: for the number of servers.
-    :param shape: for everything else.
     :param clients: of all hosts together, for the number of servers, sizes and crashes.
+    :param counted: what is measured on which shapes, for the number of servers.
+    :param fixed: the same, for everything else.
+    :param crashes: crashed followers of each ensemble, as far as it has a quorum without them.
     :param missed_s: for how long a server misses what is written, before it is restarted.
-    :param repeat: how often loads on each number of servers are run; all others are run once.
+    :param repeat: how often loads on each number of servers are run; `repeat_fixed`, all others.
     """
 
-    shapes: Sequence[str]
-    shape: str
     clients: int
-    sizes: Sequence[int]
-    crashes: Sequence[int]
-    crowds: Sequence[int]
-    workers: Sequence[int]
-    entry_sizes: Sequence[int]
-    missed_s: Sequence[float]
     warm_up_s: float
     measure_s: float
+    counted: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    sizes: Sequence[int] = ()
+    crashes: Sequence[int] = ()
+    crowds: Sequence[int] = ()
+    workers: Sequence[int] = ()
+    entry_sizes: Sequence[int] = ()
+    missed_s: Sequence[float] = ()
     repeat: int = 3
+    repeat_fixed: int = 1
 
 
-SIZES = {
-    "small": Size(("1x3",), "1x3", 2, (), (1,), (), (), (), (0.5,), 0.2, 0.5, 2),
+ODD = {f"1x{servers}": KAZOO for servers in (3, 5, 7, 9, 13, 17, 25)}
+SEVERAL = dict.fromkeys(("3x3", "5x5", "9x3"), "parkazoo")
+TWENTY_FIVE = {"1x25": KAZOO, "5x5": "parkazoo"}
+FIVE_TIMES: dict[str, Any] = {"warm_up_s": 1, "measure_s": 5, "repeat": 5, "repeat_fixed": 5}
+SIZES: dict[str, Any] = {
+    "small": Size(2, 0.2, 0.5, {"1x3": KAZOO}, {"1x3": KAZOO}, crashes=(1,), missed_s=(0.5,), repeat=2),
     "medium": Size(
-        ("1x1", "1x3", "1x5", "1x9"),
-        "1x5",
         16,
-        (10, 1_000, 10_000, 100_000, 1_000_000),
-        (1, 2),
-        (1, 10, 100, 1_000),
-        (1, 8, 64),
-        (10, 10_000),
-        (0, 4),
         0.5,
         1.2,
+        {"1x3": KAZOO, "1x5": KAZOO, "1x9": KAZOO, "3x3": "parkazoo"},
+        {"1x5": KAZOO},
+        sizes=(10, 1_000, 10_000, 100_000, 1_000_000),
+        crashes=(1, 2),
+        crowds=(1, 10, 100, 200),
+        workers=(1, 8, 64),
+        entry_sizes=(10, 10_000),
+        missed_s=(0, 4),
     ),
-    "full": Size(
-        ("1x1", "1x3", "1x5", "1x7", "1x9"),
-        "1x9",
-        64,
-        (10, 100, 1_000, 10_000, 100_000, 1_000_000),
-        (1, 2, 3, 4),
-        (1, 3, 10, 30, 100, 300, 1_000),
-        (1, 2, 4, 8, 16, 32, 64, 128),
-        (10, 100, 1_000, 10_000),
-        (0, 1, 10, 60, 300),
-        5,
-        30,
+    # The report on Raft had one client on 25 servers, if its captions say nothing else.
+    "full": Parts(
+        servers=Size(1, counted={**ODD, **SEVERAL}, **FIVE_TIMES),
+        loaded=Size(16, counted={**ODD, **SEVERAL}, **FIVE_TIMES),
+        sizes=Size(1, fixed=TWENTY_FIVE, sizes=(10, 100, 1_000, 10_000, 100_000, 1_000_000), **FIVE_TIMES),
+        crashes=Size(1, fixed=TWENTY_FIVE, crashes=(1, 2, 4, 6, 8, 10, 12), **FIVE_TIMES),
+        clients=Size(1, fixed=TWENTY_FIVE, crowds=(1, 3, 10, 30, 100, 160, 200), **FIVE_TIMES),
+        recovery=Size(16, fixed={"1x25": KAZOO}, missed_s=(0, 1, 3, 10, 20), **FIVE_TIMES),
+        workers=Size(
+            1,
+            fixed={"1x3": KAZOO},
+            workers=(1, 2, 4, 8, 16, 32, 64, 128),
+            entry_sizes=(10, 100, 1_000, 10_000),
+            **{**FIVE_TIMES, "repeat_fixed": 3},
+        ),
     ),
 }
 
 
 def measure(evaluation: Evaluation) -> None:
-    size = SIZES[evaluation.size]
-    for shape in dict.fromkeys((*size.shapes, size.shape)):
+    size = evaluation.chosen(SIZES)
+    for shape, system in {**size.counted, **size.fixed}.items():
         with evaluation.ensembles(shape) as ensembles:
-            evaluation.warm_up(evaluation.plan(ensembles, "kazoo", in_flight=4, **_settings(evaluation, size)))
-            servers = ensembles.shape.servers
-            for _ in evaluation.rounds(size.repeat) if shape in size.shapes else ():
-                _run_both(evaluation, size, ensembles, "servers", servers)
-            for _ in evaluation.rounds():
-                if shape in size.shapes:
-                    _run(evaluation, size, ensembles, "connects", servers, write="sessions")
-                if shape == size.shape:
-                    _measure_loads(evaluation, size, ensembles)
+            evaluation.warm_up(evaluation.plan(ensembles, system, in_flight=4, **_settings(evaluation, size)))
+            servers = ensembles.shape.size
+            for _ in evaluation.rounds(size.repeat) if shape in size.counted else ():
+                _run_both(evaluation, size, ensembles, system, "servers", servers)
+            for _ in evaluation.rounds(size.repeat_fixed):
+                if shape in size.counted and system == KAZOO:
+                    _run(evaluation, size, ensembles, system, "connects", servers, write="sessions")
+                if shape in size.fixed:
+                    _measure_loads(evaluation, size, ensembles, system)
                     _measure_catching_up(evaluation, size, ensembles)
-                    _measure_crashes(evaluation, size, ensembles)
-    for each in size.sizes:
-        if each > LARGE_BYTES:
-            for _ in evaluation.rounds():
-                with evaluation.ensembles(size.shape) as ensembles:
-                    _run_both(evaluation, size, ensembles, "size", each, **LARGE, value_bytes=each)
-    if size.missed_s:
-        with evaluation.ensembles(size.shape, settings={"forceSnapshotSync": "true"}) as ensembles:
-            for _ in evaluation.rounds():
-                _measure_catching_up(evaluation, size, ensembles)
+                    _measure_crashes(evaluation, size, ensembles, system)
+    for shape, system in size.fixed.items():
+        for each in size.sizes:
+            for _ in evaluation.rounds(size.repeat_fixed) if each > LARGE_BYTES else ():
+                with evaluation.ensembles(shape) as ensembles:
+                    settings = {**LARGE, "clients": min(LARGE_CLIENTS, size.clients), "value_bytes": each}
+                    _run_both(evaluation, size, ensembles, system, "size", each, **settings)
+        if size.missed_s:
+            with evaluation.ensembles(shape, settings={"forceSnapshotSync": "true"}) as ensembles:
+                for _ in evaluation.rounds(size.repeat_fixed):
+                    _measure_catching_up(evaluation, size, ensembles)
 
 
-def _measure_loads(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
+def _measure_loads(evaluation: Evaluation, size: Size, ensembles: Ensembles, system: str) -> None:
     for each in size.sizes:
         if each <= LARGE_BYTES:
-            _run_both(evaluation, size, ensembles, "size", each, value_bytes=each)
+            _run_both(evaluation, size, ensembles, system, "size", each, value_bytes=each)
     for each in size.crowds:
-        _run_both(evaluation, size, ensembles, "clients", each, clients=each)
+        _run_both(evaluation, size, ensembles, system, "clients", each, clients=each)
     for workers in size.workers:
         for each in size.entry_sizes:
             of = f"workers, {text.size(each)}"
-            _run(evaluation, size, ensembles, of, workers, clients=workers, value_bytes=each)
+            _run(evaluation, size, ensembles, system, of, workers, clients=workers, value_bytes=each)
 
 
 def _measure_catching_up(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
-    """Of one follower, and of two if there is a quorum without them."""
+    """Of one follower of ensemble a, and of two if there is a quorum without them."""
     for followers in (1, 2)[: ensembles.shape.servers // 2]:
         for missed_s in size.missed_s:
             settings = _settings(evaluation, size)
@@ -144,17 +161,18 @@ def _settings(evaluation: Evaluation, size: Size, clients: int | None = None) ->
 
 
 def _run_both(
-    evaluation: Evaluation, size: Size, ensembles: Ensembles, of: str, value: float, **settings: Any
+    evaluation: Evaluation, size: Size, ensembles: Ensembles, system: str, of: str, value: float, **settings: Any
 ) -> None:
     """Writes, then reads."""
     for load in READ_SHARES:
-        _run(evaluation, size, ensembles, of, value, load=load, **settings)
+        _run(evaluation, size, ensembles, system, of, value, load=load, **settings)
 
 
 def _run(
     evaluation: Evaluation,
     size: Size,
     ensembles: Ensembles,
+    system: str,
     of: str,
     value: float,
     *,
@@ -173,20 +191,25 @@ def _run(
         "size": value_bytes,
         **settings,
     }
-    plan = evaluation.plan(ensembles, "kazoo", **entries)
-    leader = wait_leader(evaluation.lab, ensembles)
-    before = _acknowledged(evaluation.lab, leader)
+    plan = evaluation.plan(ensembles, system, **entries)
+    leaders = [wait_leader(evaluation.lab, ensembles, name) for name in ensembles.shape.names]
+    before = _acknowledged(evaluation.lab, leaders)
     run = evaluation.run(ensembles, plan, {"of": of, "value": value, "load": load})
-    count, sum_ms = (now - old for now, old in zip(_acknowledged(evaluation.lab, leader), before, strict=True))
+    after = _acknowledged(evaluation.lab, leaders)
+    count, sum_ms = (now - old for now, old in zip(after, before, strict=True))
     run["replicated_s"] = sum_ms / count / 1000 if load == "writes" and count > 0 else None
-    see_equal(evaluation, ensembles, plan.root)
+    if system == KAZOO:  # ParKazooClient's directories are not below that path on every ensemble
+        see_equal(evaluation, ensembles, plan.root)
 
 
-def _acknowledged(lab: Lab, leader: Server) -> tuple[int, int]:
+def _acknowledged(lab: Lab, leaders: Sequence[Server]) -> tuple[int, int]:
     """How many proposals a quorum has acknowledged, and how many ms that took for all of them together."""
-    answer = lab.ask(leader, "mntr")
-    count, sum_ms = (find_line(answer, f"zk_{each}_quorum_ack_latency") for each in ("cnt", "sum"))
-    return int(count or "0"), int(sum_ms or "0")
+    answers = [lab.ask(leader, "mntr") for leader in leaders]
+    count, sum_ms = (
+        sum(int(find_line(answer, f"zk_{each}_quorum_ack_latency") or "0") for answer in answers)
+        for each in ("cnt", "sum")
+    )
+    return count, sum_ms
 
 
 def see_equal(evaluation: Evaluation, ensembles: Ensembles, root: str) -> None:
@@ -205,20 +228,23 @@ def see_equal(evaluation: Evaluation, ensembles: Ensembles, root: str) -> None:
     compared["replicas"] += sum(map(len, replicas.values()))
 
 
-def _measure_crashes(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
-    """Followers are killed, one after the other; then all come back."""
-    lab = evaluation.lab
+def _measure_crashes(evaluation: Evaluation, size: Size, ensembles: Ensembles, system: str) -> None:
+    """Followers are killed, as many of each ensemble; then all come back."""
+    lab, names = evaluation.lab, ensembles.shape.names
     dead: list[Server] = []
-    _run_both(evaluation, size, ensembles, "crashed", 0)
-    for count in size.crashes:
-        while len(dead) < count:
-            follower = next(each for each, mode in roles(lab, ensembles).items() if mode not in LEADING)
-            lab.faults.kill(follower)
-            dead.append(follower)
-        _run_both(evaluation, size, ensembles, "crashed", count)
+    crashes = [count for count in size.crashes if count <= ensembles.shape.servers // 2]
+    for count in (0, *crashes) if crashes else ():
+        for name in names:
+            alive = [each for each, mode in roles(lab, ensembles, name).items() if mode not in LEADING]
+            missing = count - sum(each.ensemble == name for each in dead)
+            for each in alive[:missing]:
+                lab.faults.kill(each)
+                dead.append(each)
+        _run_both(evaluation, size, ensembles, system, "crashed", len(dead))
     for each in dead:
         lab.faults.start(each)
-    wait_all_serve(lab, ensembles)
+    for name in names:
+        wait_all_serve(lab, ensembles, name)
 
 
 def show(document: Mapping[str, Any]) -> Section:
@@ -229,9 +255,8 @@ def show(document: Mapping[str, Any]) -> Section:
     return Section(
         NAME,
         TITLE,
-        "Plain kazoo on one ensemble. Clients make one synchronous call after the other: sets of 1 KiB, or reads, "
-        "if nothing else is said. Everything but the number of servers is varied on "
-        f"{SIZES[document['about']['size']].shape}. Loads were run {times_of(runs)}.",
+        "Clients make one synchronous call after the other: sets of 1 KiB, or reads, if nothing else is said. "
+        f"{_on(runs)}Loads were run {times_of(runs)}.",
         [_table(*each) for each in others.items()]
         + ([_worker_table(workers)] if workers else [])
         + ([catching_up.make_table(document["trials"])] if document["trials"] else []),
@@ -244,8 +269,8 @@ def show(document: Mapping[str, Any]) -> Section:
             "Replicated: from a proposal until a quorum has acknowledged it, the mean, as the leader says.",
             "A snapshot is sent where servers are told to send no entries (forceSnapshotSync).",
             *_compared(document),
-            "Values of 100 kB and more are written by 4 clients, and for less than a second.",
-            "These are ZooKeeper's figures (ZAB), measured as Raft's were; they are not ParKazoo's.",
+            f"Values of 100 kB and more are written by {LARGE_CLIENTS} clients at most, on servers of their own.",
+            "Figures of plain kazoo are ZooKeeper's (ZAB), measured as Raft's were.",
             *caveats_of(document),
         ],
         _answers(runs),
@@ -253,13 +278,17 @@ def show(document: Mapping[str, Any]) -> Section:
 
 
 def _answers(runs: Runs) -> list[Answer]:
-    writes = {run["value"]: run for run in runs if run["of"] == "servers" and run["load"] == "writes"}
+    writes = {subject(run): run for run in runs if run["of"] == "servers" and run["load"] == "writes"}
     if not writes:
         return []
-    measured = ", ".join(
-        f"{value:,.0f}: {plain(run['rates']['all'], '{:,.0f}'.format)}" for value, run in writes.items()
-    )
-    return [Answer("How many writes/s do that many servers do, as one ensemble?", "", measured)]
+    measured = ", ".join(f"{name} {plain(run['rates']['all'], '{:,.0f}'.format)}" for name, run in writes.items())
+    return [Answer("How many writes/s do that many servers do?", "", measured)]
+
+
+def _on(runs: Runs) -> str:
+    """On what everything but the number of servers was varied."""
+    found = dict.fromkeys(subject(run) for run in runs if run["of"] not in COUNTED)
+    return f"Everything but the number of servers was varied with {' and '.join(found)}. " if found else ""
 
 
 def _compared(document: Mapping[str, Any]) -> list[str]:
@@ -271,6 +300,7 @@ def _compared(document: Mapping[str, Any]) -> list[str]:
     ]
 
 
+COUNTED = ("servers", "connects")  # what is varied is the number of servers
 TITLES = {
     "servers": "number of servers",
     "connects": "number of servers: sessions that are begun and ended",
@@ -287,10 +317,11 @@ def _value(of: str, value: float) -> str:
 def _table(of: str, runs: Runs) -> Table:
     return Table(
         f"Against the {TITLES[of]}",
-        (of, "load", "requests/s", "median, ms", "99%, ms", "replicated after, ms"),
+        (of, "", "load", "requests/s", "median, ms", "99%, ms", "replicated after, ms"),
         [
             [
                 _value(of, run["value"]),
+                subject(run),
                 run["load"],
                 rate_of(run),
                 milliseconds(latency_s(run, run["load"], 50)),
@@ -303,34 +334,33 @@ def _table(of: str, runs: Runs) -> Table:
 
 
 def _plot(of: str, runs: Runs) -> Plot:
-    figure, panels = make_panels(2)
-    loads = list(dict.fromkeys(run["load"] for run in runs))
-    draw_lines(
-        panels[0],
-        {load: [(run["value"], run["rates"]["all"]) for run in runs if run["load"] == load] for load in loads},
-        "throughput",
-        TITLES[of],
-        "requests/s",
-    )
-    latencies = {
-        f"{load}, {name}": [
-            (run["value"], scaled(latency, 1000))
-            for run in runs
-            if run["load"] == load and (latency := latency_s(run, load, percentile)) is not None
-        ]
-        for load in loads
-        for name, percentile in (("median", 50.0), ("99%", 99.0))
-    }
-    draw_lines(panels[1], latencies, "latency", TITLES[of], "ms")
-    for panel in panels:
+    figure, panels = make_panels(2, PLOT_HEIGHT, rows=2)
+    lines: dict[str, list[Mapping[str, Any]]] = {}
+    for run in runs:
+        lines.setdefault(f"{run['system']}, {run['load']}", []).append(run)
+
+    def draw(panel: Any, title: str, y: str, value: Callable[[Mapping[str, Any]], float | None]) -> None:
+        points = {
+            name: [(run["value"], found) for run in some if (found := value(run)) is not None]
+            for name, some in lines.items()
+        }
+        draw_lines(panel, points, title, TITLES[of], y)
         panel.set_ylim(bottom=0)
         if of in ("size", "clients"):
             make_logarithmic(panel, "x")
         else:
             panel.set_xticks(sorted({run["value"] for run in runs}))
-        if panel.lines:
-            panel.legend(frameon=False, fontsize=8)
+
+    draw(panels[0], "throughput", "requests/s", lambda run: run["rates"]["all"])
+    draw(panels[1], "median latency", "ms", lambda run: _in_ms(latency_s(run, run["load"], 50)))
+    draw(panels[2], "99th percentile of latency", "ms", lambda run: _in_ms(latency_s(run, run["load"], 99)))
+    draw(panels[3], "replicated after", "ms", lambda run: _in_ms(run.get("replicated_s")))
+    add_legend(figure, panels[0])
     return Plot(f"{NAME}-{of}", f"Throughput and latency against the {TITLES[of]}", figure)
+
+
+def _in_ms(seconds: float | None) -> float | None:
+    return None if seconds is None else scaled(seconds, 1000)
 
 
 def _worker_table(workers: Mapping[str, Runs]) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from bench.report.page import make_page, make_picture
 from bench.report.section import Section
 from bench.report.text import in_words
 from bench.scenarios import reported
-from bench.scenarios.catalogue import SCENARIOS
+from bench.scenarios.catalogue import SCENARIOS, title_of
 from bench.scenarios.caveats import caveats_of
+from bench.scenarios.evaluation import stem
 from bench.scenarios.repetitions import fold
 
 REPORT = "report.html"
@@ -24,16 +26,18 @@ class ReportError(Exception):
 
 
 def read_documents(folder: Path) -> list[dict[str, Any]]:
-    """Of each scenario that has results there, in their order.
+    """Of each scenario that has results there, in their order; those of its parts too.
 
     :raises ReportError: none has.
     """
-    paths = [folder / f"{name}.json" for name in SCENARIOS]
+    names = [f"{name}.json" for name in SCENARIOS]
+    paths = [
+        path for name in SCENARIOS for path in (folder / f"{name}.json", *sorted(folder.glob(f"{name}-*.json")))
+    ]
     documents = [_read(path) for path in paths if path.exists()]
     if not documents:
         raise ReportError(
-            f"{folder} has no results: there is none of {', '.join(path.name for path in paths)}. "
-            "python -m bench.scenarios makes some"
+            f"{folder} has no results: there is none of {', '.join(names)}. python -m bench.scenarios makes some"
         )
     return documents
 
@@ -50,13 +54,16 @@ def show(document: Mapping[str, Any]) -> Section:
     """
     :raises ReportError: the document is damaged.
     """
-    name = document["scenario"]
-    if not document["runs"]:
-        return Section(name, SCENARIOS[name].TITLE, "Nothing was measured.", caveats=caveats_of(document))
+    name, part = document["scenario"], document.get("part", "")
+    whole = stem(name, part)
+    if not any(document[each] for each in ("runs", "trials", "uploads") if each in document):
+        return Section(whole, title_of(name, part), "Nothing was measured.", caveats=caveats_of(document))
     try:
-        return SCENARIOS[name].show({**document, "runs": fold(document["runs"])})
+        section = SCENARIOS[name].show({**document, "runs": fold(document["runs"])})
     except (KeyError, TypeError, IndexError) as error:
-        raise ReportError(f"the results of {name} are damaged: {type(error).__name__} {error}") from error
+        raise ReportError(f"the results of {whole} are damaged: {type(error).__name__} {error}") from error
+    plots = [replace(plot, name=whole + plot.name.removeprefix(name)) for plot in section.plots]
+    return replace(section, name=whole, title=title_of(name, part), plots=plots)
 
 
 def make_report(folder: Path) -> Path:

@@ -163,6 +163,7 @@ class TestLacks(unittest.TestCase):
         self.assertEqual(most_servers([*SCENARIOS], "medium"), 27)
         self.assertEqual(most_servers(["failures"], "medium"), 9)
         self.assertEqual(most_servers(["scaling"], "large"), 60)
+        self.assertEqual(most_servers([*SCENARIOS], "full"), 27)
         for size in ("small", "medium", "full"):
             for name in SCENARIOS:
                 self.assertGreater(most_servers([name], size), 0, name)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import tempfile
 import unittest
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,11 +17,11 @@ from bench.hosts.preflight import find_obstacles
 from bench.lab import LabError
 from bench.loopback import Loopback
 from bench.scenarios import accounts, writes_deferred
-from bench.scenarios.catalogue import SCENARIOS, run_scenario, verify_topology
+from bench.scenarios.catalogue import SCENARIOS, pieces, run_scenario, verify_topology
 from bench.scenarios.catching_up import count_entries
 from bench.scenarios.emulated import emulated
-from bench.scenarios.evaluation import LARGE, SIZES
-from bench.scenarios.results import show
+from bench.scenarios.evaluation import LARGE, SIZES, Evaluation, Parts, stem
+from bench.scenarios.results import read_documents, show
 from bench.scenarios.roles import find_line
 from tests.bench.command import run_module
 
@@ -170,6 +171,42 @@ class TestSmall(unittest.TestCase):
     def test_each_has_every_size(self) -> None:
         for name, scenario in SCENARIOS.items():
             self.assertEqual([each for each in scenario.SIZES if each != LARGE], [*SIZES], name)
+
+    def test_parts(self) -> None:
+        """Of a size that has some, one alone or all; the name of each is that of a file."""
+        self.assertEqual(pieces(["raft"], "medium"), [("raft", "")])
+        self.assertEqual(pieces(["raft"], "full", "sizes"), [("raft", "sizes")])
+        both = pieces(["thesis", "elections"], "full")
+        self.assertEqual(both[-3:], [("elections", each) for each in ("servers", "timeouts", "many")])
+        for name, part in pieces([*SCENARIOS], "full"):
+            self.assertRegex(stem(name, part), r"^[a-z0-9-]+$")
+            size = Evaluation(Loopback(1), name, Path("/nowhere"), "full", part=part).chosen(SCENARIOS[name].SIZES)
+            self.assertNotIsInstance(size, Parts)
+        for wrong in (
+            (["raft"], "full", "unheard-of"),
+            (["raft"], "medium", "sizes"),
+            (["raft", "chaos"], "full", "1x3"),
+        ):
+            with self.assertRaisesRegex(LabError, "^no part "):
+                pieces(*wrong)
+
+    def test_a_part_that_there_is_not(self) -> None:
+        ran = self.run_command("raft", "--full", "--part", "unheard-of")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("no part unheard-of of raft, size full; there are servers, loaded,", ran.stderr)
+
+    def test_parts_of_one_scenario_in_one_folder(self) -> None:
+        """Each has results and a section of its own."""
+        small = SCENARIOS["elections"].SIZES["small"]
+        parts = Parts({str(number): replace(small, groups=[each]) for number, each in enumerate(small.groups, 1)})
+        with mock.patch.dict(SCENARIOS["elections"].SIZES, {"small": parts}):
+            for part in parts:
+                run_scenario("elections", Loopback(1), self.folder, "small", part=part)
+        found = [show(each) for each in read_documents(self.folder)]
+        self.assertEqual([each.name for each in found], ["elections-1", "elections-2"])
+        self.assertEqual([each.title[-3:] for each in found], [": 1", ": 2"])
+        names = [plot.name for each in found for plot in each.plots]
+        self.assertEqual(names, ["elections-1-elections", "elections-2-elections"])
 
 
 class TestAccounts(unittest.TestCase):
