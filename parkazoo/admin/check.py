@@ -24,17 +24,25 @@ from parkazoo.wire.sizes import DEFAULT_LIMIT
 
 ADMIT = "see why its servers do not answer, or give the identity that they want"
 NAME_ALL = "`parkazoo map hosts` with all of the ensemble's servers"
+AWAY = "nobody reads or writes the znodes that are there"
+SHUT = "it cannot be verified, nor used by clients with this identity"
+UNUSABLE = "clients refuse it, and the znodes that are there cannot be used"
+MISLED = "clients that begin here may work by another map, or are refused"
+LATE = "clients that begin here hear of the newest map later"
+FEWER = "the ensemble can lose one server less"
+REFUSED = "clients that meet it refuse it, and try another"
 MOVED = "or put its new address into the map with `parkazoo map hosts`"
 
 
 class MapProblem(NamedTuple):
-    """What `check_map` found wrong: on which ensemble, what, and what to do.
+    """What `check_map` found wrong: on which ensemble, what, what that means, and what to do.
 
     :param is_warning: whether the cluster serves all the same.
     """
 
     ensemble: str
     problem: str
+    meaning: str
     remedy: str
     is_warning: bool = False
 
@@ -53,8 +61,8 @@ def find_wrong(
     of_servers = [*_check_servers(seen, cluster_map, found)]
     remedies = {(finding.ensemble, finding.remedy) for finding in of_servers}
     return [
-        *(MapProblem(name, f"cannot be reached: {why}", start) for name, why in seen.absent.items()),
-        *(MapProblem(name, f"cannot be read: {why}", ADMIT) for name, why in seen.unreadable.items()),
+        *(MapProblem(name, f"cannot be reached: {why}", AWAY, start) for name, why in seen.absent.items()),
+        *(MapProblem(name, f"cannot be read: {why}", SHUT, ADMIT) for name, why in seen.unreadable.items()),
         *(finding for look in found.values() for finding in look.findings),
         *_check_forms({name: look.is_open for name, look in found.items()}),
         *of_servers,
@@ -100,16 +108,18 @@ def _check_ensemble(client: AdminClient, cluster_map: ClusterMap, parts: Collect
             client.name,
             f"{' and '.join(lost)} {'are' if len(lost) > 1 else 'is'} missing: it has lost its data, or these are "
             "new servers",
+            "clients refuse it, and its part of the tree is gone until the data is back",
             "bring back the old servers or a backup; `parkazoo map init` with the arguments of the map (`parkazoo "
             f"map show` prints them) says what is lost, and with --replace {client.name} gives it up",
         )
     elif client.name == cluster_map.bootstrap and ENSEMBLE not in parts:
-        yield MapProblem(client.name, f"{ENSEMBLE} is missing", AGAIN)
+        yield MapProblem(client.name, f"{ENSEMBLE} is missing", UNUSABLE, AGAIN)
     if MAP in parts or not lost:
         yield from _check_map(client, cluster_map)
     if not lost and (missing := _missing(client, cluster_map, parts)):
         more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-        yield MapProblem(client.name, f"missing: {', '.join(missing[:SHOWN])}{more}", AGAIN)
+        problem = f"missing: {', '.join(missing[:SHOWN])}{more}"
+        yield MapProblem(client.name, problem, "operations that need these fail", AGAIN)
 
 
 def _check_map(client: AdminClient, published: ClusterMap) -> Iterator[MapProblem]:
@@ -117,12 +127,14 @@ def _check_map(client: AdminClient, published: ClusterMap) -> Iterator[MapProble
     copy = judge_copy(client.read(MAP), published)
     if client.name == published.bootstrap:
         if copy.is_wrong or copy.kind is CopyKind.OLDER:
-            yield MapProblem(client.name, f"its map is not the newest of its cluster: {copy.about}", MEND_PRIMARY)
+            problem = f"its map is not the newest of its cluster: {copy.about}"
+            yield MapProblem(client.name, problem, MISLED, MEND_PRIMARY)
     elif copy.is_wrong:
-        yield MapProblem(client.name, f"its copy of the map is wrong: {copy.about}", mend_copy(client.name))
+        problem = f"its copy of the map is wrong: {copy.about}"
+        yield MapProblem(client.name, problem, MISLED, mend_copy(client.name))
     elif copy.kind in {CopyKind.OLDER, CopyKind.MISSING}:
         remedy = f"if no command is changing the map just now, {AGAIN}"
-        yield MapProblem(client.name, f"its copy of the map: {copy.about}", remedy, is_warning=True)
+        yield MapProblem(client.name, f"its copy of the map: {copy.about}", LATE, remedy, is_warning=True)
 
 
 def _missing(client: AdminClient, cluster_map: ClusterMap, parts: Collection[str]) -> list[str]:
@@ -142,6 +154,7 @@ def _check_leaders(servers: Iterable[ServerStatus]) -> Iterator[MapProblem]:
             yield MapProblem(
                 name,
                 "none of the servers that the map names leads it: they may have left it, or never joined it",
+                "clients that begin later find the ensemble only while these servers follow it",
                 NAME_ALL,
                 is_warning=True,
             )
@@ -152,7 +165,13 @@ def _check_sizes(servers: Sequence[ServerStatus]) -> Iterator[MapProblem]:
     for name in dict.fromkeys(each.ensemble for each in small):
         told = ", ".join(each.server for each in small if each.ensemble == name)
         problem = f"requests of {DEFAULT_LIMIT:,} bytes, ZooKeeper's default, are too large for {told}"
-        yield MapProblem(name, problem, "give all servers of the cluster the same jute.maxbuffer", is_warning=True)
+        yield MapProblem(
+            name,
+            problem,
+            "such a request ends the connection, and a follower with less than its leader may fall out",
+            "give all servers of the cluster the same jute.maxbuffer",
+            is_warning=True,
+        )
 
 
 def _check_clients(late: Sequence[RegisteredClient], cluster_map: ClusterMap) -> Iterator[MapProblem]:
@@ -164,6 +183,7 @@ def _check_clients(late: Sequence[RegisteredClient], cluster_map: ClusterMap) ->
         yield MapProblem(
             ", ".join(name for name in cluster_map.ensembles if any(name in each.sessions for each in late)),
             f"{many} by an older map than {cluster_map.epoch}:{listed}{more}",
+            "the next change of the map waits for them",
             "end the process, if it is frozen or cut off, or let it go on: it follows, or its sessions expire",
         )
 
@@ -175,8 +195,9 @@ def _check_strangers(unregistered: Strangers, cluster_map: ClusterMap) -> Iterat
             yield MapProblem(
                 name,
                 describe_strangers(there),
-                "a plain kazoo program that writes loses znodes: have it use ParKazooClient, with the right to "
-                f"write to {CLIENTS}. Ignore a program that only reads",
+                "a plain kazoo program that writes loses znodes",
+                f"have it use ParKazooClient, with the right to write to {CLIENTS}. Ignore a program that only "
+                "reads",
                 is_warning=True,
             )
 
@@ -185,7 +206,10 @@ def _check_forms(forms: Mapping[str, bool | None]) -> Iterator[MapProblem]:
     if len({*forms.values()} - {None}) > 1:
         open_ones = ", ".join(name for name, is_open in forms.items() if is_open)
         yield MapProblem(
-            open_ones, f"{ROOT} is open there and closed elsewhere", f"set the ACLs of {ROOT} and below"
+            open_ones,
+            f"{ROOT} is open there and closed elsewhere",
+            "anyone may change the map there",
+            f"set the ACLs of {ROOT} and below",
         )
 
 
@@ -206,13 +230,13 @@ def _check_servers(
                 "do not start it beside the emptied ones, which would overwrite its data: "
                 "see docs/operations/fsck.md"
             )
-        yield MapProblem(name, f"server {server}: {reason}", remedy, is_warning=True)
+        yield MapProblem(name, f"server {server}: {reason}", FEWER, remedy, is_warning=True)
     for server, record in records.items():
         name = connections.servers[server][0]
         if record is not None and not is_identity(record, cluster_map, name):
-            yield MapProblem(name, f"server {server} is {describe_record(record)}", wrong_server)
+            yield MapProblem(name, f"server {server} is {describe_record(record)}", REFUSED, wrong_server)
         elif record is None and looks[name].has_record:
-            yield MapProblem(name, f"server {server} is in another ensemble", wrong_server)
+            yield MapProblem(name, f"server {server} is in another ensemble", REFUSED, wrong_server)
     for name in looks:
         hosts = parse_hosts(cluster_map.ensembles[name])
         own = [
@@ -224,7 +248,9 @@ def _check_servers(
         for server in outside:
             problem = f"server {server} is no member of the ensemble: {CONFIG} has {members}"
             remedy = "add it by ZooKeeper's reconfiguration, or leave it out: see `parkazoo map hosts`"
-            yield MapProblem(name, problem, remedy, is_warning=True)
+            meaning = "it may serve old data, and does not count for the quorum"
+            yield MapProblem(name, problem, meaning, remedy, is_warning=True)
         for server in unnamed_voters(hosts, own):
             problem = f"the map does not name server {server}, a voting member of the ensemble"
-            yield MapProblem(name, problem, NAME_ALL, is_warning=True)
+            meaning = "clients that begin cannot find the ensemble by it"
+            yield MapProblem(name, problem, meaning, NAME_ALL, is_warning=True)

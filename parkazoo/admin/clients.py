@@ -44,6 +44,7 @@ TIMEOUT_S = 15.0
 SESSION_TIMEOUT_S = 10.0
 TCP_TIMEOUT_S = 3.0
 AGAIN_S = 0.2
+THREADS_MOST = 400  # a hundred ensembles, and their servers: one that is frozen must not hold up others
 READS = frozenset({"exists", "get_acls", "get_children"})
 REFUSED = "the servers refuse the identity"
 FULL = "closes connections as they come: more than its maxClientCnxns or maxCnxns (with TLS also: no quorum)"
@@ -76,6 +77,8 @@ class AdminClient:
     A read is sent again after a lost connection, so that an election is no error.
 
     :param gives_up: whether a read fails at once when all its servers refuse connections.
+    :ivar began_s: when it was started, and `connected_s`, when it was last connected: seconds since the epoch, by
+        this machine's clock; 0.0: not yet.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class AdminClient:
         # kazoo also waits that long for a server that accepts connections and says nothing
         session_timeout_s = min(SESSION_TIMEOUT_S, timeout_s)
         self.zk = KazooClient(hosts=hosts, logger=DiscreetLog(log), **{"timeout": session_timeout_s, **options})
+        self.began_s = self.connected_s = 0.0
 
     def __str__(self) -> str:
         return f"ensemble {self.name} ({self.hosts})" if self.name != self.hosts else f"server {self.hosts}"
@@ -97,20 +101,28 @@ class AdminClient:
             make_context(self.zk)  # only to see that it can be made
         if self.zk._connection.sasl_options is not None:
             verify_sasl(self.zk._connection.sasl_options)
+        self.zk.add_listener(self._note)
+        self.began_s = time.time()
         return self.zk.start_async()
+
+    def _note(self, state: str) -> None:
+        if state == KazooState.CONNECTED:
+            self.connected_s = time.time()
 
     def stop(self) -> None:
         with suppress(KazooException):  # a server that hangs does not acknowledge the end of the session
             self.zk.stop()
             self.zk.close()
 
-    def ask(self, word: str) -> str:
+    def ask(self, word: str, within_s: float | None = None) -> str:
         """Ask the client's server, its first if it has several, a four-letter word; return the whole answer.
 
-        :raises OSError: the server cannot be reached, or its answer does not end within `timeout_s`.
+        :param within_s: seconds for all of it; `timeout_s` by default.
+        :raises OSError: the server cannot be reached, or its answer does not end in time.
         """
         (server, *_) = parse_hosts(self.hosts)
-        return ask_server(word, server, self.timeout_s, make_context(self.zk) if self.zk.use_ssl else None)
+        context = make_context(self.zk) if self.zk.use_ssl else None
+        return ask_server(word, server, self.timeout_s if within_s is None else within_s, context)
 
     def takes(self, size: int) -> bool | None:
         """Whether its server takes requests of so many bytes; None if that cannot be seen."""
@@ -355,7 +367,7 @@ def for_each(items: Sequence[S], function: Callable[[S], T]) -> list[T]:
     """Call `function` for all of them in parallel."""
     if not items:
         return []
-    with ThreadPoolExecutor(min(len(items), 32)) as pool:
+    with ThreadPoolExecutor(min(len(items), THREADS_MOST)) as pool:
         return list(pool.map(function, items))
 
 

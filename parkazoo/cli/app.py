@@ -13,7 +13,15 @@ from rich.text import Text
 
 from parkazoo import __version__
 from parkazoo.admin.arguments import WrongArgumentError
-from parkazoo.cli import clients_command, fsck_command, local_commands, map_commands, status_command, where_command
+from parkazoo.cli import (
+    check_command,
+    clients_command,
+    fsck_command,
+    local_commands,
+    map_commands,
+    status_command,
+    where_command,
+)
 from parkazoo.cli.json_documents import print_json
 from parkazoo.cli.plain_text import plain
 from parkazoo.errors import ClusterMapError
@@ -40,6 +48,7 @@ def make_app() -> typer.Typer:
     map_commands.register(app)
     where_command.register(app)
     status_command.register(app)
+    check_command.register(app)
     clients_command.register(app)
     fsck_command.register(app)
     return app

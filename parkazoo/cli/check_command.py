@@ -1,0 +1,205 @@
+"""``parkazoo check``: whether a cluster is in order, for people, programs and Nagios."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from parkazoo.admin.arguments import WrongArgumentError
+from parkazoo.admin.health import FINE, LEVELS, TOPICS, UNKNOWN, UNTOLD, WARNING, WRONG, Health, check_cluster
+from parkazoo.admin.inquiry import ADMIN_PORT
+from parkazoo.cli.json_documents import print_json
+from parkazoo.cli.options import (
+    Auth,
+    Ca,
+    Cert,
+    Hosts,
+    Json,
+    Key,
+    connection_options,
+    split_hosts,
+)
+from parkazoo.cli.plain_text import escaped, plain
+from parkazoo.errors import ClusterMapError
+
+QUESTION_S = 5.0
+STYLES = {WRONG: "bold red", WARNING: "yellow", UNKNOWN: "magenta", FINE: "green"}
+NAGIOS_WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")  # by exit status
+OK, NAGIOS_WARNING, CRITICAL, NAGIOS_UNKNOWN = range(4)
+MOST_CHARACTERS = 300  # of the one line, without its figures
+
+
+class Format(str, Enum):
+    TEXT = "text"
+    NAGIOS = "nagios"
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(check)
+
+
+def check(
+    hosts: Hosts,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings and unknowns count as wrong.")] = False,
+    json: Json = False,
+    format: Annotated[
+        Format, typer.Option(help="nagios: one line with figures, and exit status 0 to 3.")
+    ] = Format.TEXT,
+    admin_port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, metavar="PORT", help="Of the servers' AdminServers; 0: do not ask them."),
+    ] = ADMIN_PORT,
+    auth: Auth = None,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            min=0.1,
+            max=600,
+            metavar="SECONDS",
+            help="How long a server may take to answer. The command ends within 4 times that and 20 s.",
+        ),
+    ] = QUESTION_S,
+    ca: Ca = None,
+    cert: Cert = None,
+    key: Key = None,
+) -> None:
+    """Ask every server whether the cluster is in order: map, quorums, versions, clocks, settings. Writes nothing.
+
+    Status 0 if nothing is wrong, warnings or not; 1 if something is; 2 for wrong arguments. With --format nagios:
+    0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    """
+    if json and format is not Format.TEXT:
+        raise typer.BadParameter("give --json or --format, not both")
+    is_nagios = format is Format.NAGIOS
+    console = Console()
+    with _ended_in_time(4 * timeout + 20, is_nagios):
+        try:
+            servers, _ = split_hosts(hosts)
+            options = connection_options(auth, timeout, ca, cert, key)
+            with console.status("asking every server"):
+                found = check_cluster(servers, admin_port=admin_port, **options)
+        except ClusterMapError as error:
+            if not is_nagios:
+                raise
+            status = NAGIOS_UNKNOWN if isinstance(error, WrongArgumentError) else CRITICAL
+            typer.echo(nagios_line(status, str(error)))
+            raise typer.Exit(status) from None
+    if is_nagios:
+        status, line = nagios(found, strict)
+        typer.echo(line)
+        raise typer.Exit(status)
+    if json:
+        print_json(found.to_json())
+    else:
+        _print(console, found)
+    if found.verdict() == WRONG or (strict and found.verdict() != FINE):
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _ended_in_time(limit_s: float, is_nagios: bool, end: Callable[[int], object] = os._exit) -> Iterator[None]:
+    """Ends the process if the block does not end: a monitor must not wait for a network that swallows packets."""
+
+    def give_up() -> None:
+        told = f"the check has not ended within {limit_s:g} s"
+        if is_nagios:
+            sys.stdout.write(f"{nagios_line(NAGIOS_UNKNOWN, told)}\n")
+        else:
+            sys.stderr.write(f"error: {told}\n")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        end(NAGIOS_UNKNOWN if is_nagios else 1)
+
+    timer = threading.Timer(limit_s, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+# ---- for people ----------------------------------------------------------------------------------
+
+
+def _print(console: Console, found: Health) -> None:
+    cluster_map = found.status.cluster_map
+    serving = sum(each.serves for each in found.status.servers)
+    console.print(
+        plain(
+            f"cluster {cluster_map.cluster}, map {cluster_map.epoch}: {serving} of {len(found.status.servers)} "
+            f"servers serve; asked in {found.seconds:.1f} s"
+        ),
+        soft_wrap=True,
+    )
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    for topic in TOPICS:
+        verdict = found.verdict(topic)
+        table.add_row(topic, Text(verdict, STYLES[verdict]))
+    console.print(table)
+    for each in found.findings:
+        where = " ".join((each.ensemble, *each.servers))
+        console.print(Text(each.level, STYLES[each.level]), plain(f"{each.topic}: {where}"), soft_wrap=True)
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(no_wrap=True)
+        grid.add_column(overflow="fold")
+        for what, told in (("seen", each.seen), ("means", each.meaning), ("do", each.remedy)):
+            grid.add_row(f"  {what}", plain(told))
+        console.print(grid)
+    console.print(f"No server tells {UNTOLD}: look into each zoo.cfg", style="dim", soft_wrap=True)
+
+
+# ---- for Nagios ----------------------------------------------------------------------------------
+
+
+def nagios(found: Health, strict: bool) -> tuple[int, str]:
+    """Returns the exit status and the line for a check that could ask. With `strict` an unknown is UNKNOWN."""
+    verdict = found.verdict()
+    status = {WRONG: CRITICAL, WARNING: NAGIOS_WARNING, UNKNOWN: NAGIOS_UNKNOWN if strict else OK, FINE: OK}[
+        verdict
+    ]
+    servers = found.status.servers
+    cluster_map = found.status.cluster_map
+    if status == OK:
+        told = f"map {cluster_map.epoch}, {len(cluster_map.names)} ensembles, {len(servers)} servers"
+    else:
+        first = found.findings[0]
+        told = f"{' '.join((first.ensemble, *first.servers))}: {first.seen}"
+    if len(found.findings) > (status != OK):
+        told += f" (and {len(found.findings) - (status != OK)} more: parkazoo check)"
+    counts = {level: sum(each.level == level for each in found.findings) for level in LEVELS if level != FINE}
+    figures = {
+        "servers": len(servers),
+        "serving": sum(each.serves for each in servers),
+        **counts,
+        "clients": len(found.status.clients),
+        "znodes": sum(
+            max((each.znodes or 0 for each in servers if each.ensemble == name), default=0)
+            for name in cluster_map.names
+        ),
+    }
+    return status, nagios_line(status, told, figures, found.seconds)
+
+
+def nagios_line(
+    status: int, told: str, figures: dict[str, int] | None = None, seconds: float | None = None
+) -> str:
+    """Returns a line as Nagios reads it: ``PARKAZOO OK - text | name=figure``."""
+    text = escaped(" ".join(told.split()))[:MOST_CHARACTERS].replace("|", "/")
+    line = f"PARKAZOO {NAGIOS_WORDS[status]} - {text}"
+    if figures is None:
+        return line
+    return f"{line} | {' '.join(f'{name}={number}' for name, number in figures.items())} time={seconds:.3f}s"
