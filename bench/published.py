@@ -79,6 +79,7 @@ MISPRINTS = {
     ("6.3a", 5): "6,000 clients with a mean latency of 0.941874 s make 6,370 requests/s; it prints 5,864.40",
     ("6.6b", 11): "2,200 clients with a mean latency of 0.010753 s make 204,594 requests/s; it prints 105,863.90",
 }
+PRINTED_AGAIN = "6.4a"
 PRINTED_TWICE = (
     "Its table 6.4a (kazoo's reads by threads) is its table 6.5a (by processes) printed again, but for three "
     "digits. In each row requests/s times mean latency is six times the row's number, so a row is that many "
@@ -105,6 +106,19 @@ def best(name: str) -> Row:
 # Section 6.3 names these as the best writes, of its client and of kazoo; no table has them.
 BEST_BY_TEXT = 11_430.90, 5_421.84
 MOST_THREADS = 110  # in one process; with more its client crashed
+
+
+# Its table 5.1: of each recipe, the client's calls that its unit test checks.
+RECIPE_CALLS = {
+    "Barrier": "create, delete, ensure_path",
+    "Counter": "ensure_path, set, get, retry",
+    "Lock": "get_children, delete, create, exists",
+    "Semaphore": "exists, ensure_path, get_children, delete",
+    "Partitioner": "watch",
+    "Party": "get_children, create",
+    "Queue": "sync, ensure_path, retry, delete",
+    "Watcher": "get, get_children, retry",
+}
 
 
 class Entries(NamedTuple):

@@ -13,6 +13,7 @@ GENERATORS: dict[str, Callable[[Sequence[Raw], Mapping[str, str]], Table]] = {
     "crowds": client_ratios.crowds,
     "scenario": scenario_tables.scenario,
     "recipes": scenario_tables.recipes,
+    "recipe-calls": scenario_tables.recipe_calls,
     "zatt": report_tables.zatt,
     "zatt-rows": report_tables.zatt_rows,
     "nil-external": report_tables.nil_external,

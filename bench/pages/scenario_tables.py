@@ -8,11 +8,22 @@ from functools import cache
 from pathlib import Path
 
 from bench.pages.raw import Raw
+from bench.published import RECIPE_CALLS
 from bench.recipe_requests import AGAIN, CATCH_UP, FIRST
 from bench.report.section import Table
 from bench.scenarios.results import show
 
 Options = Mapping[str, str]
+OURS = {
+    "Barrier": ("Barrier", "DoubleBarrier"),
+    "Counter": ("Counter",),
+    "Lock": ("Lock", "ReadLock", "WriteLock"),
+    "Semaphore": ("Semaphore",),
+    "Partitioner": ("SetPartitioner",),
+    "Party": ("Party", "ShallowParty"),
+    "Queue": ("Queue", "LockingQueue"),
+    "Watcher": ("DataWatch", "ChildrenWatch"),
+}
 
 
 def scenario(raws: Sequence[Raw], options: Options) -> Table:
@@ -31,6 +42,25 @@ def scenario(raws: Sequence[Raw], options: Options) -> Table:
 @cache
 def _tables(path: Path) -> Sequence[Table]:
     return show(json.loads(path.read_text())).tables
+
+
+def recipe_calls(raws: Sequence[Raw], _: Options) -> Table:
+    """The thesis' table 5.1, and the requests of our recipes, each after its first time."""
+    records = [each for each in raws[-1].document["recipes"] if each["time"] == AGAIN]
+    rows = []
+    for theirs, calls in RECIPE_CALLS.items():
+        ours = list(dict.fromkeys(each["recipe"] for each in records if each["recipe"] in OURS[theirs]))
+        if len(ours) != len(OURS[theirs]):
+            raise ValueError(f"not all of {', '.join(OURS[theirs])} are there")
+        for name in ours:
+            of_system = {each["system"]: each["requests"] for each in records if each["recipe"] == name}
+            cells = [_counted(of_system[system]) for system in ("kazoo", "parkazoo")]
+            rows.append([theirs, calls, name, *cells])
+    return Table("", ("thesis", "calls, table 5.1", "recipe", "requests of kazoo", "requests of ParKazoo"), rows)
+
+
+def _counted(requests: Mapping[str, int]) -> str:
+    return ", ".join(f"{kind} {count}" for kind, count in sorted(requests.items()))
 
 
 def recipes(raws: Sequence[Raw], _: Options) -> Table:

@@ -17,7 +17,15 @@ from bench.lab import Lab, LabError
 from bench.loopback import Loopback
 from bench.report.terminal import print_section
 from bench.scenarios import scaling
-from bench.scenarios.catalogue import SCENARIOS, most_servers, pieces, run_scenario, title_of, verify_topology
+from bench.scenarios.catalogue import (
+    SCENARIOS,
+    most_clients,
+    most_servers,
+    pieces,
+    run_scenario,
+    title_of,
+    verify_topology,
+)
 from bench.scenarios.emulated import SERVERS, emulated, see_that_it_can
 from bench.scenarios.evaluation import LARGE, stem
 from bench.scenarios.results import ReportError, make_report, read_documents, show
@@ -91,7 +99,8 @@ def main() -> int:
         see_that_it_can(options.names, options.size, options.out, console, **how)
         options.out.mkdir(parents=True, exist_ok=True)
         servers = max(SERVERS, most_servers(options.names, options.size))
-        hosts = emulated(options.out, console, tell, servers) if options.emulate else None
+        clients = most_clients(options.pieces, options.size)
+        hosts = emulated(options.out, console, tell, servers, clients) if options.emulate else None
         with hosts or nullcontext(Loopback(tell=tell)) as lab:
             failed = [piece for piece in options.pieces if not has_run(piece, lab, options, tell)]
         report = make_report(options.out)

@@ -18,10 +18,13 @@ from bench.scenarios import (
     raft,
     scaling,
     thesis,
+    thesis_sizes,
     topologies,
     writes_deferred,
 )
 from bench.scenarios.evaluation import Evaluation, Parts
+
+CLIENTS = 2  # hosts, of an emulation
 
 
 class Scenario(Protocol):
@@ -97,6 +100,13 @@ def pieces(names: Sequence[str], size: str, part: str = "") -> list[tuple[str, s
             f"no part {part} of {', '.join(names)}, size {size}; there are {', '.join(known) or 'none'}"
         )
     return [(names[0], part)]
+
+
+def most_clients(chosen: Sequence[tuple[str, str]], size: str) -> int:
+    """Client hosts that these scenarios or parts want, as far as an emulation can have more than usual."""
+    sizes = [SCENARIOS[name].SIZES[size] for name, _ in chosen]
+    parts = [each[part] if part else each for each, (_, part) in zip(sizes, chosen, strict=True)]
+    return max([CLIENTS, *(each.most_hosts() for each in parts if isinstance(each, thesis_sizes.Size))])
 
 
 def run_scenario(

@@ -9,10 +9,10 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.lab import Lab, LabError
-from bench.scenarios.catalogue import most_servers
+from bench.scenarios.catalogue import CLIENTS, most_servers
 
 EMULATION = "evaluation"
-SERVERS, CLIENTS = 27, 2
+SERVERS = 27
 HOSTS_BYTES = 3 << 29  # of memory: for all hosts and what is brought to them, which takes 1 GiB, and the load
 DISK_BYTES = 500 << 20  # for raw results, and packages that are fetched
 
@@ -39,11 +39,18 @@ def see_that_it_can(
 
 
 @contextmanager
-def emulated(folder: Path, console: Console, tell: Callable[[str], None], servers: int = SERVERS) -> Iterator[Lab]:
+def emulated(
+    folder: Path,
+    console: Console,
+    tell: Callable[[str], None],
+    servers: int = SERVERS,
+    clients: int = CLIENTS,
+) -> Iterator[Lab]:
     """Hosts on this machine, as long as the context.
 
     :param folder: for their inventory.
     :param servers: hosts for so many of them.
+    :param clients: hosts that produce load.
     :raises LabError: it is not possible here. The message says what is missing.
     """
     from bench.hosts.emulation import Emulation  # noqa: PLC0415 - Fabric is not needed for loopback
@@ -54,7 +61,7 @@ def emulated(folder: Path, console: Console, tell: Callable[[str], None], server
     folder.mkdir(parents=True, exist_ok=True)
     inventory = folder / "hosts.toml"
     emulation = Emulation(EMULATION, inventory)
-    emulation.up(servers + CLIENTS, servers)
+    emulation.up(servers + clients, servers)
     try:
         with Fleet(read_inventory(inventory), console) as fleet:
             yield HostLab(fleet, tell)

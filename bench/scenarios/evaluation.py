@@ -113,6 +113,14 @@ class Evaluation:
         size = sizes[self.size]
         return size[self._part] if isinstance(size, Parts) else size
 
+    def runs_of(self, part: str) -> list[dict[str, Any]]:
+        """Those that the folder has of another part; none if that was not measured."""
+        path = self._folder / f"{stem(self.document['scenario'], part)}.json"
+        if not path.exists():
+            return []
+        runs: list[dict[str, Any]] = json.loads(path.read_text())["runs"]
+        return runs
+
     def save(self) -> Path:
         self.document["about"]["took_s"] = round(time.monotonic() - self._begun_s, 1)
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -120,9 +128,12 @@ class Evaluation:
         path.write_text(as_text(self.document))
         return path
 
-    def not_measured(self, what: str, why: object) -> None:
-        """Say in the document, and by `tell`, that something is missing."""
-        self.document["not_measured"].append({"what": what, "why": str(why)})
+    def not_measured(self, what: str, why: object, **label: object) -> None:
+        """Say in the document, and by `tell`, that something is missing.
+
+        :param label: that the run would have had, if it is a single one.
+        """
+        self.document["not_measured"].append({"what": what, "why": str(why), **label})
         self.tell(f"not measured: {what}: {why}")
 
     @contextmanager

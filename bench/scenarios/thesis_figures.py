@@ -42,6 +42,25 @@ BY_THREADS = Names("6.1b", "6.1a")
 OF_READS = Names("6.4b", "6.5a")  # the first row of 6.5a is one process; kazoo's reads by threads are not printed
 
 
+# Of each load and step of the sweep, the number of its table; half a is kazoo's, half b its client's.
+TABLE_OF = {
+    ("writes", "threads"): "6.1",
+    ("writes", "processes"): "6.2",
+    ("writes", "nodes"): "6.3",
+    ("reads", "threads"): "6.4",
+    ("reads", "processes"): "6.5",
+    ("reads", "nodes"): "6.6",
+}
+BASE = "kazoo 1x3"
+THESIS_SUBJECT = "parkazoo 3x3"  # the thesis ran three ensembles of three servers, and one; no other shapes
+HALF_OF = {BASE: "a", THESIS_SUBJECT: "b"}
+
+
+def numbers_printed(load: str, step: str) -> list[int]:
+    """Of threads, processes or hosts: those of a table's two halves together."""
+    return sorted({row.number for half in HALF_OF.values() for row in table(f"{TABLE_OF[load, step]}{half}")})
+
+
 def _compare(load: str, of: str, names: Names, three: Row, one: Row, unit: str, one_with: str = "") -> Compared:
     source = f"tables {names.three}, {names.one}"
     one_with = one_with or _with(one.number, unit)
@@ -82,3 +101,12 @@ UNLIKE = "; ".join(
     f"{load} with {each.three_with} on three ensembles and {each.one_with} on one"
     for load, each in BY_TABLES.items()
 )
+# Milliseconds that its text says of figures 6.2 (of one thread) and 6.4 (of the most requests/s). The points of
+# its plots are not in the text.
+ONE_THREAD, MOST_REQUESTS = "one thread", "most requests/s"
+LATENCIES_BY_TEXT = {
+    (ONE_THREAD, BASE): "100 to 600",
+    (ONE_THREAD, THESIS_SUBJECT): "200 to 300",
+    (MOST_REQUESTS, BASE): "1,500 to 1,750",
+    (MOST_REQUESTS, THESIS_SUBJECT): "250 to 1,000",
+}

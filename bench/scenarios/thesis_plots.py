@@ -10,8 +10,18 @@ import numpy as np
 from bench.report.charts import add_legend, draw_bars, draw_lines, make_panels
 from bench.report.section import Plot
 from bench.scenarios.evaluation import READ_SHARES
-from bench.scenarios.thesis_figures import BEST, ONE_PROCESS, TIMES, TIMES_OF_A_PROCESS
-from bench.scenarios.thesis_runs import BASE, SCENARIO, STEP_TITLES, STEPS, THESIS_SUBJECT, Runs, best_of
+from bench.scenarios.thesis_figures import (
+    BASE,
+    BEST,
+    ONE_PROCESS,
+    ONE_THREAD,
+    THESIS_SUBJECT,
+    TIMES,
+    TIMES_OF_A_PROCESS,
+)
+from bench.scenarios.thesis_runs import AGAIN, ONE, SCENARIO, STEP_TITLES, STEPS, Runs, traced
+
+OVER_TIME = {ONE: (ONE_THREAD, "6.1 and 6.2"), AGAIN: ("the best", "6.3 and 6.4")}
 
 
 def make_times_plot(times: Mapping[str, Mapping[str, float]]) -> Plot:
@@ -27,30 +37,29 @@ def make_times_plot(times: Mapping[str, Mapping[str, float]]) -> Plot:
     )
 
 
-def make_trace_plot(runs: Runs, is_limited: bool) -> Plot:
-    """The counterpart of the thesis' figures 6.3 and 6.4; 6.1 and 6.2 are of one thread."""
+def make_trace_plot(runs: Runs, step: str, is_limited: bool) -> Plot:
+    """The counterpart of the thesis' figures 6.1 and 6.2, of one thread, or 6.3 and 6.4, of the best."""
     figure, panels = make_panels(2, 6.4, rows=2)
     for row, load in enumerate(READ_SHARES):
         answered, medians = {}, {}
-        for subject in dict.fromkeys(run["subject"] for run in runs):
-            run = best_of(runs, is_limited).get((subject, load))
-            if run and not run.get("is_too_short"):
-                bucket_s = run["trace"]["bucket_s"]
-                places = [(place + 0.5) * bucket_s for place in range(len(run["trace"]["answered"]))]
-                counts = [count / bucket_s for count in run["trace"]["answered"]]
-                answered[subject] = list(zip(places, counts, strict=True))
-                latencies = [np.nan if each is None else each * 1000 for each in run["trace"]["median_s"]]
-                medians[subject] = list(zip(places, latencies, strict=True))
+        for run in (run for run in traced(runs, step, is_limited) if run["load"] == load):
+            times = run["trace"]
+            places = [(place + 0.5) * times["bucket_s"] for place in range(len(times["answered"]))]
+            counts = [count / times["bucket_s"] for count in times["answered"]]
+            answered[run["subject"]] = list(zip(places, counts, strict=True))
+            latencies = [np.nan if each is None else each * 1000 for each in times["median_s"]]
+            medians[run["subject"]] = list(zip(places, latencies, strict=True))
         draw_lines(panels[2 * row], answered, load, "seconds", "requests/s", markersize=2.5)
         draw_lines(panels[2 * row + 1], medians, load, "seconds", "median latency, ms", markersize=2.5)
     for panel in panels:
         panel.set_ylim(bottom=0)
     add_legend(figure, next((panel for panel in panels if panel.lines), panels[0]))
+    what, theirs = OVER_TIME[step]
     how = "limited" if is_limited else "not limited"
     return Plot(
-        f"{SCENARIO}-over-time-{'limited' if is_limited else 'unlimited'}",
-        f"Requests/s and their latency over time, of the best of each sweep, bandwidth of the servers {how} (as "
-        "the thesis' figures 6.3 and 6.4, whose points its text does not give)",
+        f"{SCENARIO}-over-time-{step}-{'limited' if is_limited else 'unlimited'}",
+        f"Requests/s and their latency in each second, {what}, bandwidth of the servers {how} (as the thesis' "
+        f"figures {theirs}, whose points its text does not give)",
         figure,
     )
 

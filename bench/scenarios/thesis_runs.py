@@ -8,15 +8,14 @@ from typing import Any
 
 from bench import statistics
 from bench.scenarios.evaluation import READ_SHARES
-from bench.scenarios.thesis_figures import BEST, ONE_PROCESS
+from bench.scenarios.thesis_figures import BASE, BEST, ONE_PROCESS, THESIS_SUBJECT
 
 Runs = Sequence[Mapping[str, Any]]
 
 SCENARIO = "thesis"
-BASE = "kazoo 1x3"
-THESIS_SUBJECT = "parkazoo 3x3"  # the thesis ran three ensembles of three servers, and one; no other shapes
 STEPS = ("threads", "processes", "nodes")
-AGAIN = "best"  # the step after these: the best is run again
+AGAIN, ONE = "best", "one"  # after these: the best is run again, and one thread alone
+LEAST_CURVE_S = 10.0
 STEP_TITLES = {"threads": "threads of a process", "processes": "processes of a host", "nodes": "client hosts"}
 
 
@@ -36,6 +35,33 @@ def _rank(run: Mapping[str, Any]) -> float:
     """Its requests/s; a run without figures is below all others."""
     rate: float = run["rates"]["all"]
     return -1 if math.isnan(rate) else rate
+
+
+def run_of(runs: Runs, subject: str, load: str, step: str, number: int) -> Mapping[str, Any] | None:
+    """With the bandwidth limited, the run with that number of threads, processes or hosts, as its step has them.
+
+    The first row of a step is a run of the step before.
+    """
+    mine = [run for run in runs if run["is_limited"] and (run["subject"], run["load"]) == (subject, load)]
+    of_step = [run for run in mine if run["step"] == step]
+    if found := [run for run in of_step if run["plan"][step] == number]:
+        return found[0]
+    wanted = [{name: run["plan"][name] for name in STEPS} | {step: number} for run in of_step]
+    earlier = [run for run in mine if run["step"] in STEPS[: STEPS.index(step)]]
+    before = [run for run in earlier if {name: run["plan"][name] for name in STEPS} in wanted]
+    return before[0] if before else None
+
+
+def traced(runs: Runs, step: str, is_limited: bool) -> list[Mapping[str, Any]]:
+    """Of the best, or of one thread, those that lasted long enough for a curve; of repetitions the middle one."""
+    return [
+        run
+        for run in runs
+        if "trace" in run
+        and (run["step"], run["is_limited"]) == (step, is_limited)
+        and not run.get("is_too_short")
+        and run["plan"]["measure_s"] >= LEAST_CURVE_S
+    ]
 
 
 def is_of_step(run: Mapping[str, Any], step: str) -> bool:

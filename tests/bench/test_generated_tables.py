@@ -76,6 +76,7 @@ class TestMarked(unittest.TestCase):
             "scale-fates scale-2026-11-22.json columns=99",
             "scale-fates scale-2026-11-22.json unheard-of=3",
             "ratios client-2026-11-23.json loads=unheard-of",
+            "recipe-calls scale-2026-11-22.json",
             "scenario evaluation-2026-11-24/elections.json title=unheard-of",
         ):
             with self.subTest(marker), self.assertRaisesRegex(PageError, "cannot be made"):

@@ -54,10 +54,15 @@ class TestSmall(unittest.TestCase):
 
     def test_thesis(self) -> None:
         document = self.check("thesis", {"1x1"})
+        self.assertEqual(
+            {run["step"] for run in document["runs"]}, {"threads", "processes", "best", "one", "crowd"}
+        )
+        self.assertIn("there is 1 client host", {each["why"] for each in document["not_measured"]})
         again = [run for run in document["runs"] if run["step"] == "best"]
-        self.assertEqual([run["plan"]["read_share"] for run in again], [0, 0, 1, 1])
+        self.assertEqual([run["plan"]["read_share"] for run in again], [0, 0, 1, 1] * 2)
         for run in again:
             counts = sum(run["trace"]["answered"])
+            self.assertGreater(counts, 0)
             self.assertLessEqual(counts, run["rates"]["all"] * run["plan"]["measure_s"] + 1)
             (server,) = run["servers"]
             kind = "received_bytes" if run["rates"]["writes"] else "sent_bytes"

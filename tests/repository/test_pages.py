@@ -6,6 +6,7 @@ import re
 import unittest
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from bench import ROOT
@@ -40,6 +41,12 @@ def anchors(page: Path) -> frozenset[str]:
     """The names that a renderer gives a page's headings."""
     headings = HEADING.findall(FENCE.sub("", page.read_text()))
     return frozenset(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)
+
+
+def source_of(module: str) -> str:
+    """Of an installed module, which is not imported; empty if there is none."""
+    spec = find_spec(module)
+    return Path(spec.origin).read_text() if spec and spec.origin else ""
 
 
 def broken_links(page: Path) -> Iterator[str]:
@@ -88,9 +95,13 @@ class TestPages(unittest.TestCase):
         words = sum(len(WORD.findall(text)) for text in texts.values())
         self.assertLessEqual(len(found), MOST_RELATIVES * words, found)
 
-    def test_bugs_name_tests_that_there_are(self) -> None:
-        named = re.findall(r"`tests\.([\w.]+)`", (ROOT / "docs" / "design" / "bugs.md").read_text())
-        self.assertTrue(named)
+    def test_pages_name_tests_that_there_are(self) -> None:
+        design = ROOT / "docs" / "design"
+        named = []
+        for page in ("bugs.md", "thesis.md"):
+            found = re.findall(r"`tests\.([\w.]+)`", (design / page).read_text())
+            self.assertTrue(found)
+            named += found
         texts = {path: path.read_text() for path in (ROOT / "tests").rglob("*.py")}
         methods = {
             name for text in texts.values() for name in re.findall(r"^    def (test_\w+)", text, re.MULTILINE)
@@ -101,4 +112,7 @@ class TestPages(unittest.TestCase):
             text = texts.get(ROOT / "tests" / f"{module.replace('.', '/')}.py", "")
             if not text or (name and f"\nclass {name}" not in text) or (method and method not in methods):
                 missing.append(each)
-        self.assertEqual(missing, [], "no such tests: change docs/design/bugs.md with them")
+        self.assertEqual(missing, [], "no such tests: change the page with them")
+        of_kazoo = re.findall(r"`(kazoo\.tests\.\w+)\.(\w+)`", (design / "thesis.md").read_text())
+        self.assertGreater(len(of_kazoo), 10)
+        self.assertEqual([each for each in of_kazoo if f"\nclass {each[1]}(" not in source_of(each[0])], [])

@@ -1,0 +1,104 @@
+"""As many clients at once as the thesis had, and more in one process than its client survived."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.lab import Ensembles, LabError
+from bench.published import MOST_THREADS, best, table
+from bench.report.section import Table
+from bench.report.text import NOTHING, milliseconds, rate_of
+from bench.scenarios.evaluation import Evaluation
+from bench.scenarios.summary import latency_s, mean_latency_s
+from bench.scenarios.thesis_figures import HALF_OF, TABLE_OF
+from bench.scenarios.thesis_runs import Runs
+from bench.scenarios.thesis_sizes import CROWD, Gathering, Size
+from bench.scenarios.thesis_sweep import MORE_MEDIANS, WARM_UP_WAITS, find_obstacle, settings_of
+from bench.statistics import WINDOW_MEDIANS
+
+LOAD = "writes"
+# Clients that are only there ping three times in a session's time-out, and all of them are on one machine.
+WAITING = {"session_timeout_s": 60.0, "connect_timeout_s": 300.0, "begin_timeout_s": 350.0}
+LEAST_WINDOW_S, MOST_CROWD_S = 20.0, 150.0
+
+
+def gather(evaluation: Evaluation, size: Size, ensembles: Ensembles, gatherings: Sequence[Gathering]) -> None:
+    """Those of one system, until one of them cannot be had."""
+    most = 0.0
+    for each in gatherings:
+        counts = {"nodes": each.nodes, "processes": each.processes, "threads": each.threads}
+        wait_s = each.clients / most if most else 0.0
+        least_s = min(LEAST_WINDOW_S, 10 * size.measure_s)
+        measure_s = max(least_s, math.ceil(MORE_MEDIANS * WINDOW_MEDIANS * wait_s))
+        point = {"subject": f"{each.system} {each.shape}", "is_limited": False, "load": LOAD, "step": CROWD}
+        point["clients"] = list(counts.values())
+        why: object = find_obstacle(evaluation, counts, measure_s, MOST_CROWD_S)
+        if not why:
+            settings = {**settings_of(size, LOAD), **WAITING, **counts}
+            settings |= {"warm_up_s": max(size.warm_up_s, WARM_UP_WAITS * wait_s), "measure_s": measure_s}
+            plan = evaluation.plan(ensembles, each.system, **settings)
+            try:
+                run = evaluation.run(ensembles, plan, point)
+            except LabError as error:
+                why = error
+            else:
+                most = max(most, run["rates"]["all"])
+        if why:
+            evaluation.not_measured(f"{each.clients:,} clients of {point['subject']}", why, **point)
+            return
+
+
+def crowd_table(runs: Runs, missing: Sequence[Mapping[str, Any]]) -> Table:
+    """
+    :param missing: the document's entries of what was not measured.
+    """
+    rows = [
+        [
+            run["subject"],
+            *_clients(run["clients"]),
+            rate_of(run),
+            f"{run['failed'] + run['unanswered']:,}",
+            milliseconds(mean_latency_s(run, LOAD)),
+            *(milliseconds(latency_s(run, LOAD, each)) for each in (50, 99)),
+            _theirs(run["subject"], run["clients"]),
+            f"limit: {', '.join(run['limits'])}" if run["limits"] else "",
+        ]
+        for run in runs
+        if run["step"] == CROWD
+    ]
+    rows += [
+        [
+            each["subject"],
+            *_clients(each["clients"]),
+            *([NOTHING] * 5),
+            _theirs(each["subject"], each["clients"]),
+            f"not reached: {each['why']}",
+        ]
+        for each in missing
+        if each.get("step") == CROWD
+    ]
+    return Table(
+        "Clients at once, bandwidth not limited; the thesis' client crashed with more than "
+        f"{MOST_THREADS} threads in a process",
+        (
+            *("", "clients", "hosts x processes x threads", "requests/s", "no answer"),
+            *("mean, ms", "median, ms", "99%, ms", "thesis/s", "what ended it"),
+        ),
+        rows,
+    )
+
+
+def _clients(counts: Sequence[int]) -> list[str]:
+    return [f"{math.prod(counts):,}", " x ".join(map(str, counts))]
+
+
+def _theirs(subject: str, counts: Sequence[int]) -> str:
+    """Requests/s of as many clients in table 6.3, whose hosts have as many processes as the best of table 6.2."""
+    nodes, processes, _ = counts
+    half = HALF_OF.get(subject, "")
+    name = f"{TABLE_OF[LOAD, 'nodes']}{half}"
+    found = [row for row in table(name) if row.number == nodes]
+    is_alike = half and processes == best(f"{TABLE_OF[LOAD, 'processes']}{half}").number
+    return f"{found[0].requests_s:,.2f}" if is_alike and found else NOTHING
