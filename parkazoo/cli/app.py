@@ -19,6 +19,7 @@ from parkazoo.cli import (
     fsck_command,
     local_commands,
     map_commands,
+    ready_command,
     status_command,
     where_command,
 )
@@ -49,6 +50,7 @@ def make_app() -> typer.Typer:
     where_command.register(app)
     status_command.register(app)
     check_command.register(app)
+    ready_command.register(app)
     clients_command.register(app)
     fsck_command.register(app)
     return app
