@@ -125,6 +125,7 @@ class TestSmall(unittest.TestCase):
         for trial in document["trials"]:
             self.assertGreater(trial["took_s"], 0)
             self.assertGreaterEqual(trial["elected_s"], 0)
+            self.assertGreaterEqual(trial["rounds"], 1)
 
     def see_impossible(self, name: str, why: str) -> None:
         run_scenario(name, Loopback(1), self.folder, "small")

@@ -157,6 +157,18 @@ class TestSummary(unittest.TestCase):
         self.assertEqual(trial["server"], "a1")
         self.assertAlmostEqual(trial["took_s"], 0.7)
 
+    def test_elections_with_two_rounds(self) -> None:
+        """They are told of; results that do not say how many there were have none."""
+        trial = {"group": "1x5, killed", "took_s": 0.5, "elected_s": 0.3}
+        once, twice = trial | {"rounds": 1}, trial | {"took_s": 40.86, "rounds": 2}
+        about = {"is_one_machine": True, "lab": {"kind": "emulated"}}
+        for trials, told in (([trial, once], []), ([trial, once, twice], ["1 of 3 trials", "40.86 s"])):
+            section = elections.show({"about": about, "runs": [], "trials": trials, "not_measured": []})
+            said = [each for each in section.caveats if "ZOOKEEPER-3109" in each]
+            self.assertEqual(len(said), bool(told))
+            for each in told:
+                self.assertIn(each, said[0])
+
     def test_who_is_hit(self) -> None:
         """As many as can be spared, never more: the others are a quorum."""
         for count in (3, 5, 9):
