@@ -161,3 +161,4 @@ THEIR_PUTS, THEIR_GETS = (6.97, 20.91), (66.3, 63.4)
 # Its text: milliseconds of writes and of reads, at any share of writes; how many times as long a put takes without
 # it, at most.
 THEIR_WRITES_MS, THEIR_READS_MS, THEIR_TIMES = (100, 200), (10, 20), 4
+THEIR_QUORUMS = 3, 4  # of five servers, that a write takes without it and with it

@@ -37,8 +37,9 @@ class DeferredLoop:
     def __init__(self, client: Any, plan: Plan, record: Record) -> None:
         self._client = client
         self._each = plan.barrier_each
+        self._options = {"max_pending": plan.max_pending // plan.clients} if plan.max_pending else {}
         self._record = record
-        self._later: Any = client.deferred()
+        self._later: Any = client.deferred(**self._options)
         self._pending: defaultdict[int, deque[_Put]] = defaultdict(deque)  # by directory
         self._count = 0
 
@@ -66,7 +67,7 @@ class DeferredLoop:
             self._record.add_failed(request, meant_ns, time.perf_counter_ns(), error, begun_ns - meant_ns)
             if request.kind == SET:  # a lane is over
                 self._end()
-                self._later = self._client.deferred()
+                self._later = self._client.deferred(**self._options)
 
     def look(self) -> None:
         """Record what has been committed."""

@@ -33,8 +33,12 @@ class Plan:
     :param is_hashed: directories have ordinary names, and lie where these happen to lie.
     :param is_pinned: each sequence, which is a request in flight and its successors, stays in one directory.
     :param zipf: exponent of the law by which directories are chosen; 0: one is as likely as another.
-    :param recent_share: of the reads, 0 to 1, that are of the znode which the client has set last.
+    :param batch: again and again so many sets and as many reads, which come after all of these; 0: as `read_share`
+        says.
+    :param recent_share: of a batch's reads, 0 to 1, that come at once, each after the set of its znode.
     :param is_deferred: sets are deferred writes; the record has when each was committed, as far as that is seen.
+    :param max_pending: deferred writes of all clients together that wait to be committed; more make calls wait.
+        0: as many for each client as it has by default.
     :param barrier_each: after so many of them the client waits for a barrier; 0: at the end alone.
     :param in_flight: requests that each client has outstanding, in the closed loop.
     :param rate_s: requests/s of all clients together, in the open loop; 0: closed loop.
@@ -62,8 +66,10 @@ class Plan:
     is_hashed: bool = False
     is_pinned: bool = False
     zipf: float = 0.0
+    batch: int = 0
     recent_share: float = 0.0
     is_deferred: bool = False
+    max_pending: int = 0
     barrier_each: int = 0
     in_flight: int = 1
     rate_s: float = 0.0
@@ -91,6 +97,10 @@ class Plan:
                 raise PlanError(f"{name} is {getattr(self, name)}; it must be 0 to 1")
         if self.is_deferred and (self.system, self.write) != ("parkazoo", "set"):
             raise PlanError("is_deferred is true; system must be 'parkazoo' and write 'set' then")
+        if self.batch and (self.write != "set" or self.read_share):
+            raise PlanError("batch is for sets, and says how many reads there are: leave read_share out")
+        if 0 < self.max_pending < self.clients:
+            raise PlanError(f"max_pending is {self.max_pending}; {self.clients} clients need at least one each")
         if not self.rate_s and (self.pool or self.chain > 1):
             raise PlanError("pool and chain are for the open loop: give it a rate_s")
         if self.write == "sessions" and (self.rate_s or self.read_share or self.handler != "threading"):

@@ -76,17 +76,16 @@ class Requests:
         self._names = (f"{name}-{number}" for number in count())
         self._made: deque[Request] = deque()
         self._new: list[Request] = []  # the next creates in a new directory, the last one first
-        self._last: Request | None = None  # of its sets
         self._value = value_of(plan)
+        self._in_batches = self._batches() if plan.batch else None
 
     def draw(self) -> Request:
+        if self._in_batches:
+            return next(self._in_batches)
         if self._plan.read_share and self._chance.random() < self._plan.read_share:
-            if self._last and self._plan.recent_share and self._chance.random() < self._plan.recent_share:
-                return self._last._replace(kind=GET)
             return self._of_leaf(GET)
         if self._plan.write == "set":
-            self._last = self._of_leaf(SET)
-            return self._last
+            return self._of_leaf(SET)
         if self._plan.write == "sessions":
             return Request(SESSION, 0, "")
         if self._plan.write == "new-directories":
@@ -95,6 +94,18 @@ class Requests:
             made = self._made.popleft()
             return Request(DELETE, made.directory, made.path)
         return self._create()
+
+    def _batches(self) -> Iterator[Request]:
+        recent = round(self._plan.recent_share * self._plan.batch)
+        while True:
+            made = []
+            for number in range(self._plan.batch):
+                made.append(self._of_leaf(SET))
+                yield made[-1]
+                if number < recent:
+                    yield made[-1]._replace(kind=GET)
+            for each in made[recent:]:
+                yield each._replace(kind=GET)
 
     def _create(self) -> Request:
         directory = next(self._directories)

@@ -13,6 +13,7 @@ from bench.published import (
     THEIR_GETS,
     THEIR_PUT_S,
     THEIR_PUTS,
+    THEIR_QUORUMS,
     THEIR_READS_MS,
     THEIR_TIMES,
     THEIR_WRITES_MS,
@@ -25,6 +26,7 @@ from bench.published import (
 from bench.report.section import Table
 from bench.report.text import MARK, NOTHING, milliseconds, rate
 from bench.scenarios import elections
+from bench.scenarios.failing_followers import FOLLOWERS
 from bench.scenarios.repetitions import fold
 from bench.scenarios.summary import FULL
 from bench.scenarios.writes_deferred import (
@@ -80,7 +82,8 @@ def command_of(document: Mapping[str, Any]) -> str:
     about = document["about"]
     size = "" if about["size"] == "medium" else f" --{about['size']}"
     emulate = " --emulate" if about["lab"]["kind"] == "emulated" else ""
-    return f"`python -m bench.scenarios {document['scenario']}{emulate}{size}`"
+    part = f" --part {document['part']}" if document.get("part") else ""
+    return f"`python -m bench.scenarios {document['scenario']}{emulate}{size}{part}`"
 
 
 def times(ours: float | None, theirs: float) -> str:
@@ -197,7 +200,7 @@ def nil_external(raws: Sequence[Raw], _: Options) -> Table:
         runs = fold(raw.document["runs"])
         command = command_of(raw.document)
         lines += [*_one_client(runs, command), *_shares(runs, command), *_crowds(runs, command)]
-        lines += [*_recent(runs, command)]
+        lines += [*_recent(runs, command), *_availability(runs, command)]
     return table_of(lines)
 
 
@@ -269,6 +272,23 @@ def _crowds(runs: Sequence[Run], command: str) -> Iterator[Line]:
                 rate(found[most]),
                 times(found[most], THEIR_TIMES),
                 LIKE,
+                command,
+            )
+
+
+def _availability(runs: Sequence[Run], command: str) -> Iterator[Line]:
+    """Figure 4: with how many of five servers writes are committed."""
+    for run in runs:
+        if run["part"] != FOLLOWERS or run["shape"] != "1x5" or "left" not in run:
+            continue
+        quorum, asked = THEIR_QUORUMS[run["mode"] == DEFERRED], rate(run["value"])
+        for each in run["left"]:
+            yield Line(
+                f"figure 4: of {asked} puts/s, committed with {each['servers']:g} servers, {run['mode']}",
+                "all" if each["servers"] >= quorum else "none",
+                rate(each["committed"]),
+                NOTHING,
+                f"theirs takes {quorum} servers" + (", ours 3" if quorum > THEIR_QUORUMS[0] else ""),
                 command,
             )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from bench.statistics import count_by_time
 
 FOLLOWERS = "followers"
 BUCKET_S = 0.25
+FLOWS = ACCEPTED, COMMITTED = "accepted", "committed"
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,8 @@ def find_flow(
     returned = begun + (columns["late_ns"] + columns["call_ns"]) / 1e9
     accepted = returned if plan.is_deferred else ended[is_done]  # an answer accepts what is not deferred
     count = {
-        "accepted": count_by_time(accepted, 0, plan.measure_s, BUCKET_S),
-        "committed": count_by_time(ended[is_done], 0, plan.measure_s, BUCKET_S),
+        ACCEPTED: count_by_time(accepted, 0, plan.measure_s, BUCKET_S),
+        COMMITTED: count_by_time(ended[is_done], 0, plan.measure_s, BUCKET_S),
     }
     gone = count_by_time(ended, 0, plan.measure_s, BUCKET_S)
     before = int((returned < 0).sum() - (ended < 0).sum())
@@ -103,6 +105,31 @@ def find_flow(
     }
 
 
+def rates_by_servers(
+    flow: Mapping[str, Any], servers: int, died_s: Sequence[float], started_s: float
+) -> list[dict[str, float]]:
+    """What was accepted and committed each second with all servers, with one less, and so on."""
+    found = []
+    for dead, (begin_s, end_s) in enumerate(pairwise([0.0, *died_s, started_s])):
+        first, last = math.ceil(begin_s / BUCKET_S), int(end_s / BUCKET_S)
+        if first < last:
+            rates = {name: sum(flow[name][first:last]) / ((last - first) * BUCKET_S) for name in FLOWS}
+            found.append({"servers": servers - dead, **rates})
+    return found
+
+
+def make_rates_table(runs: Sequence[Mapping[str, Any]]) -> Table:
+    return Table(
+        "Writes/s with so many servers left",
+        ("", "asked for", "servers", *FLOWS),
+        [
+            [run["mode"], rate(run["value"]), str(each["servers"]), *(rate(each[name]) for name in FLOWS)]
+            for run in runs
+            for each in run["left"]
+        ],
+    )
+
+
 def make_table(runs: Sequence[Mapping[str, Any]]) -> Table:
     rows = []
     for run in runs:
@@ -111,12 +138,12 @@ def make_table(runs: Sequence[Mapping[str, Any]]) -> Table:
             [
                 run["mode"],
                 rate(run["value"]),
-                *(rate(found[name]) for name in ("accepted", "committed", "backlog")),
+                *(rate(found[name]) for name in (*FLOWS, "backlog")),
                 ranged(found["drained_s"], "{:.1f}".format),
                 rate(found["lost"]),
             ]
         )
-    columns = ("", "writes/s", "accepted", "committed", "largest backlog", "drained after, s", "not done")
+    columns = ("", "writes/s", *FLOWS, "largest backlog", "drained after, s", "not done")
     return Table("While there is no quorum; the backlog is drained after the new start", columns, rows)
 
 
@@ -126,8 +153,8 @@ def make_plot(name: str, runs: Sequence[Mapping[str, Any]]) -> Plot:
         flow = run["flow"]
         times = [(place + 0.5) * BUCKET_S for place in range(len(flow["backlog"]))]
         lines = {
-            "accepted/s": [each / BUCKET_S for each in flow["accepted"]],
-            "committed/s": [each / BUCKET_S for each in flow["committed"]],
+            "accepted/s": [each / BUCKET_S for each in flow[ACCEPTED]],
+            "committed/s": [each / BUCKET_S for each in flow[COMMITTED]],
             "backlog": flow["backlog"],
         }
         points = {each: list(zip(times, values, strict=True)) for each, values in lines.items()}

@@ -18,6 +18,7 @@ FOLDED = (
     "servers",
     "cpu_share",
     "no_quorum",
+    "left",
     "silence_s",
     "new_leaders",
     "serving",

@@ -13,7 +13,7 @@ from bench.lab import Ensembles, NotPossible
 from bench.published import NIL_EXTERNAL, THEIR_GET_S, THEIR_GETS, THEIR_PUT_S, THEIR_PUTS
 from bench.report.charts import add_legend, draw_bars, draw_lines, make_logarithmic, make_panels
 from bench.report.section import Answer, Plot, Section, Table, goal_is_met
-from bench.report.text import NOTHING, milliseconds, plain, rate, ratio
+from bench.report.text import NOTHING, milliseconds, plain, rate, rate_of, ratio
 from bench.scenarios import failing_followers
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import VALUE_BYTES, Evaluation
@@ -41,6 +41,8 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     GET_BESIDE: {"read_share": 1.0, "is_deferred": True},
 }
 BOTH = (SYNC, DEFERRED)
+MOST_PENDING = 3200  # of all clients of a crowd: a deferred write is committed after those before it
+ENDS = 50, 100  # percentiles
 GOALS = {"of async": 3.0, "of sync": 10.0, "CPU": 0.4, "call": 0.05}
 
 
@@ -49,26 +51,33 @@ class Size:
     """
     :param shapes: for the modes; the first is that of all else.
     :param repeat: of all modes, one after the other, on the first shape.
-    :param shares: of writes among requests, and of recent reads among reads.
-    :param outage: for the part in which followers die.
+    :param shares: of writes among requests.
+    :param recent: of a batch's reads, the share that comes at once; `batch`, of so many sets and as many reads.
+    :param outage: for the part in which followers die; `outage_shape`, of that part.
     """
 
     shapes: Sequence[str]
     repeat: int
     shares: Sequence[float]
+    recent: Sequence[float]
+    batch: int
     crowds: Sequence[int]
+    outage_shape: str
     outage: Outage
     warm_up_s: float
     measure_s: float
 
 
-SIZES = {
-    "small": Size(("1x3",), 1, (0.5,), (2,), Outage(100, 0.3, 0.2, 0.5, 0.5), 0.1, 0.3),
+SIZES = {  # full takes some 35 minutes, on two processors
+    "small": Size(("1x3",), 1, (0.5,), (0.5,), 10, (2,), "1x3", Outage(100, 0.3, 0.2, 0.5, 0.5), 0.1, 0.3),
     "medium": Size(
         ("1x3", "1x5", "3x3"),
         3,
-        (0, 0.5, 1),
-        (1, 4, 16),
+        (0, 0.5),
+        (0, 1),
+        100,
+        (1, 16),
+        "1x5",
         Outage(500, 2, 2, 4, 6),
         0.3,
         1,
@@ -77,10 +86,13 @@ SIZES = {
         ("1x3", "1x5", "3x3"),
         5,
         (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1),
+        (0, 0.25, 0.5, 0.75, 1),
+        1000,
         (1, 3, 10, 30, 100),
+        "1x5",
         Outage(2000, 10, 5, 5, 30),
-        3,
-        20,
+        2,
+        15,
     ),
 }
 
@@ -96,6 +108,8 @@ def measure(evaluation: Evaluation) -> None:
                     _run(evaluation, size, ensembles, MODES, mode)
             if shape == size.shapes[0]:
                 _measure_more(evaluation, size, ensembles)
+            if shape == size.outage_shape:
+                _measure_outages(evaluation, size, ensembles)
 
 
 def _settings(size: Size, mode: str) -> dict[str, Any]:
@@ -129,10 +143,13 @@ def _measure_more(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> N
     for _ in evaluation.rounds():
         for share, mode in itertools.product(size.shares, BOTH):
             _run(evaluation, size, ensembles, SHARE, mode, share, read_share=1 - share)
-        for share, mode in itertools.product(size.shares[::2], BOTH):
-            _run(evaluation, size, ensembles, RECENT, mode, share, read_share=0.5, recent_share=share)
-        for clients, mode in itertools.product(size.crowds, BOTH):
-            _run(evaluation, size, ensembles, CLIENTS, mode, clients, threads=clients)
+        for share, mode in itertools.product(size.recent, BOTH):
+            _run(evaluation, size, ensembles, RECENT, mode, share, batch=size.batch, recent_share=share)
+        for clients, mode in itertools.product(size.crowds, (*BOTH, *GETS)):
+            _run(evaluation, size, ensembles, CLIENTS, mode, clients, threads=clients, max_pending=MOST_PENDING)
+
+
+def _measure_outages(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
     try:
         for _ in evaluation.rounds():
             for mode in BOTH:
@@ -156,6 +173,7 @@ def _measure_outage(evaluation: Evaluation, size: Size, ensembles: Ensembles, mo
     run["flow"], run["no_quorum"] = failing_followers.find_flow(
         evaluation.raw(run), marks["died_s"][-1], marks["started_s"]
     )
+    run["left"] = failing_followers.rates_by_servers(run["flow"], ensembles.shape.servers, **marks)
 
 
 # ---- what there is to show -------------------------------------------------------------------------
@@ -175,11 +193,14 @@ def show(document: Mapping[str, Any]) -> Section:
     if SHARE in of:
         plots.append(_share_plot(of[SHARE]))
     if CLIENTS in of:
+        tables.append(_client_table(of[CLIENTS]))
         plots.append(_client_plot(of[CLIENTS]))
     if RECENT in of:
         plots.append(_recent_plot(of[RECENT]))
     if FOLLOWERS in of:
         tables.append(failing_followers.make_table(of[FOLLOWERS]))
+        if all("left" in run for run in of[FOLLOWERS]):  # older results have no such rates
+            tables.append(failing_followers.make_rates_table(of[FOLLOWERS]))
         plots.append(failing_followers.make_plot(f"{NAME}-{FOLLOWERS}", of[FOLLOWERS]))
     return Section(
         NAME,
@@ -211,17 +232,17 @@ def _cpu_s(run: Run) -> float | None:
     return statistics.ratio(run["cpu_share"], requests_s(run)) if requests_s(run) else None
 
 
-def called_s(run: Run) -> float | None:
-    """The median, until the call returned; `committed_s`, until the write was committed."""
-    return call_s(run, 50)
+def called_s(run: Run, percentile: float = 50) -> float | None:
+    """The median, or another percentile, until the call returned; `committed_s`, until the write was committed."""
+    return call_s(run, percentile)
 
 
-def committed_s(run: Run) -> float | None:
-    return latency_s(run, "writes", 50)
+def committed_s(run: Run, percentile: float = 50) -> float | None:
+    return latency_s(run, "writes", percentile)
 
 
-def read_s(run: Run) -> float | None:
-    return latency_s(run, "reads", 50)
+def read_s(run: Run, percentile: float = 50) -> float | None:
+    return latency_s(run, "reads", percentile)
 
 
 def _times(value: float | None, base: float | None) -> str:
@@ -371,14 +392,16 @@ def _their_plot(modes: Mapping[str, Run]) -> Plot:
     return Plot(f"{NAME}-theirs", "What deferred writes change for one client, theirs and ours", figure)
 
 
-def _lines(runs: Runs, find: Any, factor: float = 1.0) -> dict[str, list[tuple[float, float]]]:
+def _lines(
+    runs: Runs, find: Any, factor: float = 1.0, modes: Sequence[str] = BOTH
+) -> dict[str, list[tuple[float, float]]]:
     return {
         mode: [
             (run["value"], scaled(value, factor))
             for run in runs
             if run["mode"] == mode and (value := find(run)) is not None
         ]
-        for mode in BOTH
+        for mode in modes
     }
 
 
@@ -392,10 +415,27 @@ def _share_plot(runs: Runs) -> Plot:
     return Plot(f"{NAME}-share", "Median latency against the share of writes", figure)
 
 
+def _client_table(runs: Runs) -> Table:
+    rows = []
+    for run in runs:
+        is_get = run["mode"] in GETS
+        called = [milliseconds(read_s(run, each) if is_get else called_s(run, each)) for each in ENDS]
+        committed = [NOTHING if is_get else milliseconds(committed_s(run, each)) for each in ENDS]
+        rows.append([run["mode"], rate(run["value"]), rate_of(run), *called, *committed])
+    most = max(run["plan"].get("max_pending", 0) for run in runs)  # older results have none
+    return Table(
+        "Clients at once" + (f", with {most:,} deferred writes pending at most" if most else ""),
+        ("", "clients", "/s", "call, median ms", "longest", "committed after, median ms", "longest"),
+        rows,
+    )
+
+
 def _client_plot(runs: Runs) -> Plot:
-    figure, panels = make_panels(2)
-    draw_lines(panels[0], _lines(runs, requests_s), "writes committed", "clients", "writes/s")
-    draw_lines(panels[1], _lines(runs, called_s, 1000), "until the call returns", "clients", "ms")
+    figure, panels = make_panels(2, rows=2)
+    draw_lines(panels[0], _lines(runs, requests_s), "puts, committed", "clients", "puts/s")
+    draw_lines(panels[1], _lines(runs, requests_s, modes=GETS), "gets", "clients", "gets/s")
+    draw_lines(panels[2], _lines(runs, called_s, 1000), "puts, until the call returns", "clients", "ms")
+    draw_lines(panels[3], _lines(runs, committed_s, 1000), "puts, until they are committed", "clients", "ms")
     for panel in panels:
         make_logarithmic(panel)
     add_legend(figure, panels[0])
@@ -404,8 +444,9 @@ def _client_plot(runs: Runs) -> Plot:
 
 def _recent_plot(runs: Runs) -> Plot:
     figure, panels = make_panels(1)
-    x = "share of the reads that are of what the client has just written"
-    draw_lines(panels[0], _lines(runs, read_s, 1000), "half of the requests are reads", x, "read, ms")
+    x = "share of the reads that come at once after the write of their znode"
+    title = "the others come after all writes of a batch"
+    draw_lines(panels[0], _lines(runs, read_s, 1000), title, x, "read, ms")
     panels[0].set_ylim(bottom=0)
     add_legend(figure, panels[0])
     return Plot(f"{NAME}-recent", "Median latency of reads against the share of recent ones", figure)

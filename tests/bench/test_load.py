@@ -97,7 +97,7 @@ class TestLoad(unittest.TestCase):
 
     def test_deferred_writes(self) -> None:
         """Calls return before their writes are committed. A read and a barrier are waited for."""
-        for entries in ({"read_share": 0.1}, {"barrier_each": 10}, {"rate_s": 200.0}):
+        for entries in ({"read_share": 0.1}, {"barrier_each": 10}, {"rate_s": 200.0}, {"max_pending": 8}):
             results = self.run_plan(self.plan(write="set", is_deferred=True, **entries))
             self.see_all_answered(results)
             self.assertLessEqual(set(self.kinds(results)), {SET, GET})

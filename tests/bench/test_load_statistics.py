@@ -20,6 +20,7 @@ from bench.load.record import ANSWERED, FAILED, ROW, UNANSWERED, Record
 from bench.load.requests import (
     CREATE,
     DELETE,
+    GET,
     SET,
     Request,
     Requests,
@@ -182,24 +183,32 @@ class TestLoads(unittest.TestCase):
         self.assertEqual(requests.draw().path, first.path)
         self.assertEqual(requests.draw().path, "/b/x-2")
 
-    def test_recent_reads_are_of_what_was_set_last(self) -> None:
-        requests = Requests(
-            plan(write="set", read_share=0.5, recent_share=1.0, directories=2), ["/a", "/b"], "x", random.Random(1)
-        )
-        last = ""
-        for _ in range(1000):
-            request = requests.draw()
-            if request.kind == SET:
-                last = request.path
-            elif last:
-                self.assertEqual(request.path, last)
+    def test_batches(self) -> None:
+        """Recent reads come after the set of their znode, the others after all sets; each set is read once."""
+        for share, kinds in (
+            (0.0, [SET] * 4 + [GET] * 4),
+            (0.5, [SET, GET, SET, GET, SET, SET, GET, GET]),
+            (1.0, [SET, GET] * 4),
+        ):
+            requests = Requests(
+                plan(write="set", batch=4, recent_share=share, directories=2), ["/a", "/b"], "x", random.Random(1)
+            )
+            for _ in range(3):
+                drawn = [requests.draw() for _ in range(8)]
+                self.assertEqual([each.kind for each in drawn], kinds)
+                of_kind = [[each.path for each in drawn if each.kind == kind] for kind in (SET, GET)]
+                self.assertEqual(of_kind[0], of_kind[1])
+                recent = [before.path == each.path for before, each in pairwise(drawn) if each.kind == GET]
+                self.assertTrue(all(recent[: round(4 * share)]))
 
     def test_a_mistaken_plan_names_the_entry(self) -> None:
         for entries, said in (
-            ({"threds": 1}, "there is no entry threds; there are barrier_each, begin_timeout_s, "),
+            ({"threds": 1}, "there is no entry threds; there are barrier_each, batch, begin_timeout_s, "),
             ({"system": "zookeper"}, "system is 'zookeper'; it must be one of kazoo, parkazoo"),
             ({"threads": 0}, "threads is 0; it must be at least 1"),
             ({"read_share": 90}, "read_share is 90; it must be 0 to 1"),
+            ({"write": "set", "batch": 5, "read_share": 0.5}, "batch is for sets, and says how many reads"),
+            ({"max_pending": 1, "threads": 2}, "max_pending is 1; 2 clients need at least one each"),
             ({"is_deferred": True}, "is_deferred is true; system must be 'parkazoo' and write 'set' then"),
         ):
             with self.subTest(said), self.assertRaisesRegex(PlanError, said):

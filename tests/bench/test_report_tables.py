@@ -34,7 +34,8 @@ class TestZatt(unittest.TestCase):
         ]
         other = {"group": "1x3, killed", "elected_s": 0.001, "took_s": 0.001}
         parts = [other, *trials[:40]], trials[40:]  # 1,000 take longer than a run may last
-        table = zatt([raw({"scenario": "elections", "about": ABOUT, "trials": part}) for part in parts], {})
+        full = {"scenario": "elections", "part": "many", "about": {**ABOUT, "size": "full"}}
+        table = zatt([raw({**full, "trials": part}) for part in parts], {})
         found = cells(table)
         self.assertEqual(found["of 100 elections, less than 80 ms took"], ("87%", "1%", "0.0115"))
         self.assertEqual(found["of 100 elections, less than 100 ms took"], ("98%", "2%", "0.0204"))
@@ -42,7 +43,8 @@ class TestZatt(unittest.TestCase):
         self.assertEqual((theirs, ours, ratio), ("80", "294", "3.68"))
         _, answered, _ = found["of 100 losses, a write was answered after 87% within, ms"]
         self.assertEqual(answered, "494")
-        self.assertEqual({row[5] for row in table.rows}, {"`python -m bench.scenarios elections --emulate`"})
+        command = "`python -m bench.scenarios elections --emulate --full --part many`"
+        self.assertEqual({row[5] for row in table.rows}, {command})
 
     def test_entries(self) -> None:
         """One client, and the number of them that writes most; on three servers, of values as theirs."""
@@ -91,6 +93,21 @@ class TestNilExternality(unittest.TestCase):
         self.assertEqual((theirs, ours), ("6.97 → 20.9: 3", "390 → 14,767: 37.9"))
         self.assertEqual(ratio, "12.6")
         self.assertTrue([name for name in found if name.startswith("figure 1: reads, deferred")])
+
+    def test_availability(self) -> None:
+        """A line for each number of servers left, of five servers alone."""
+        left = [
+            {"servers": servers, "accepted": 500.0, "committed": rate} for servers, rate in ((3, 490.0), (2, 0.0))
+        ]
+        document = json.loads((SAVED / "deferred.json").read_text())
+        for run in document["runs"]:
+            if run["part"] == "followers":
+                run |= {"shape": "1x5", "value": 500, "left": left}
+        found = cells(nil_external([raw(document)], {}))
+        name = "figure 4: of 500 puts/s, committed with {} servers, {}"
+        self.assertEqual(found[name.format(3, "sync")][:2], ("all", "490"))
+        self.assertEqual(found[name.format(3, "deferred")][:2], ("none", "490"))
+        self.assertEqual(found[name.format(2, "deferred")][:2], ("none", "0"))
 
     def test_none(self) -> None:
         with self.assertRaisesRegex(ValueError, "none of the report's figures"):

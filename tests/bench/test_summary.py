@@ -107,6 +107,17 @@ class TestSummary(unittest.TestCase):
         self.assertAlmostEqual(found.pop("drained_s") or 0, 0.1)
         self.assertEqual(found, {"accepted": 5, "committed": 0, "backlog": 5, "lost": 0})
 
+    def test_rates_while_followers_die(self) -> None:
+        """By whole buckets of a quarter of a second; a death that follows too soon has none."""
+        flow = {"accepted": [2] * 8, "committed": [2, 2, 2, 2, 0, 0, 0, 2]}
+        self.assertEqual(
+            failing_followers.rates_by_servers(flow, 5, [0.9, 0.95, 1.0], 1.7),
+            [
+                {"servers": 5, "accepted": 8.0, "committed": 8.0},
+                {"servers": 2, "accepted": 8.0, "committed": 0.0},
+            ],
+        )
+
     def test_growth(self) -> None:
         """From 101 to 121; a command from 107 to 111. 2 answers/s before it, 1 meanwhile, 4 afterwards."""
         paces = [(101.0, 107.0, 2), (107.0, 111.0, 1), (111.0, 121.0, 4)]
