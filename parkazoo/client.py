@@ -50,6 +50,7 @@ SETTLED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO, KeeperState.AUTH_FAI
 MIN_CLOSE_TIMEOUT_S = 10  # kazoo's
 CLOSE_AT_LEAST_S = 1.0  # also if the process was frozen, and its time has passed
 CHROOT_TIMEOUT_S = 1.0
+LISTENERS_S = 1.0  # at most, until they have heard of all at the end
 ClientT = TypeVar("ClientT", bound="ParKazooClient")
 
 
@@ -221,7 +222,7 @@ class ParKazooClient(DefersWrites, Sharing):
         start_handler(self.handler)
         self._workers = tuple(getattr(self.handler, "_workers", ()))
         number, password = self._first_session
-        self._runtime = LoopRuntime(self.handler, self.listeners)
+        self._runtime = LoopRuntime(self.handler, self.listeners, self.monitor)
         self._session = Session(self, self._runtime, self._make_member, (number, password) if number else None)
         try:
             self._session_callback(KeeperState.CONNECTING)
@@ -282,6 +283,8 @@ class ParKazooClient(DefersWrites, Sharing):
                     self._session_callback(KeeperState.CLOSED)
                 self.waits.wake()
                 self.listeners.wait(max(0.0, deadline_s - time.monotonic()))
+                if self.monitor is not None:
+                    self.monitor.wait(min(LISTENERS_S, max(0.0, deadline_s - time.monotonic())))
 
     @property
     def _close_timeout_s(self) -> float:
@@ -319,14 +322,21 @@ class ParKazooClient(DefersWrites, Sharing):
         data = encode_registration(client, about)
         return Create(registration_path(session), data, acl, EPHEMERAL)
 
-    def session_changed(self, state: str) -> None:
-        """Takes a new KeeperState of the whole client. The session calls it, one call at a time."""
+    def session_changed(self, state: str, ensemble: str) -> None:
+        """Takes a new KeeperState of the whole client. The session calls it, one call at a time.
+
+        :param ensemble: whose connection has brought it about; empty if none has.
+        """
         if self._stopped.is_set() and self._state == KeeperState.CLOSED:
             return  # stop() has not waited for the session any longer
         if state == KeeperState.EXPIRED_SESSION:
             self.session_number += 1
         if state != self._state:  # programs that override it hear of each state once
-            self._session_callback(state)
+            self._changed_by = ensemble
+            try:
+                self._session_callback(state)
+            finally:
+                self._changed_by = ""
         self.waits.wake()
         if state in SETTLED:
             self._settled.set()

@@ -21,6 +21,7 @@ from bench.client.bare_socket import (
 from bench.client.deferred_loads import AsyncSetOf1, AsyncSetOf16, DeferredCall, DeferredSet, GetBesideDeferred
 from bench.client.directories import FirstChild, LeafGet, MirroredGet, NextChild
 from bench.client.grown_map import AdoptedCreate, ColdGet, MissingExists
+from bench.client.listening import CountingClient, HeardClient
 from bench.client.measure import CPU, LATENCY, RATE, Measure
 from bench.client.ordered import OrderedClient, StayingGet
 from bench.client.recipe_loads import DataWatches, LockingQueue
@@ -74,6 +75,17 @@ def parkazoo(load: type[ClientLoad], ensembles: int = 1, name: str = "ParKazoo")
 
 def one_order(load: type[ClientLoad]) -> Side:
     return Side("one order", partial(load, OrderedClient), 3)
+
+
+def told(
+    name: str, about: str, client: type[ParKazooClient], load: type[ClientLoad], most: float | None
+) -> Comparison:
+    """A client that tells of each request, beside one that does not.
+
+    :param most: of its CPU.
+    """
+    side = Side(name.partition("-")[0], partial(load, client))
+    return Comparison(name, about, side, parkazoo(load, name="untold"), None, 12000, {RATE: None, CPU: most})
 
 
 def grown(load: type[ClientLoad]) -> Side:
@@ -321,6 +333,9 @@ COMPARISONS = (
         "call", "set, until the call returns, deferred : synchronous", SyncSet, {LATENCY: 0.05}, DeferredCall
     ),
     deferred("get", "get, beside deferred puts : alone", SyncGet, {LATENCY: 1.1}, GetBesideDeferred),
+    told("counted-get", "get, 200 in flight, with counters : without", CountingClient, AsyncGet, 1.07),
+    told("counted-set", "set, 200 in flight, with counters : without", CountingClient, AsyncSet, 1.07),
+    told("heard-get", "get, 200 in flight, with a listener : without", HeardClient, AsyncGet, None),
     Comparison(
         "deferred-grown",
         "set, deferred, grown map : plain, both with 3 ensembles",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
+from parkazoo import monitoring
 from parkazoo.compat.calls import KazooCalls
 from parkazoo.compat.creation import ensure_path, prefixed
 from parkazoo.compat.internals import (
@@ -21,6 +22,7 @@ from parkazoo.compat.internals import (
     watched_paths,
 )
 from parkazoo.compat.listeners import Listeners
+from parkazoo.compat.monitor import make_monitor
 from parkazoo.engine.ports import RequestPort
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.order import children, node
@@ -82,6 +84,7 @@ class CompatibleClient(KazooCalls):
 
     _session: Any = None  # the engine's, from the first start on
     _runtime: LoopRuntime  # the session's
+    _changed_by = ""  # the ensemble by whose connection the state changes just now
     _first_session: tuple[int | None, bytes] = (None, b"")  # a client_id to begin with
 
     def __init__(
@@ -108,6 +111,8 @@ class CompatibleClient(KazooCalls):
         *,
         give_up_after: float | None = None,
         consistency: Literal["ensemble", "total"] = "ensemble",
+        listeners: Iterable[monitoring.Listener] = (),
+        counters: bool = False,
         **kwargs: Unpack[handlers.DeprecatedRetryOptions],
     ) -> None:
         """:param hosts: ``"host:port,host:port/chroot"``, or a list of these parts: servers of any ensembles.
@@ -128,7 +133,11 @@ class CompatibleClient(KazooCalls):
         :param consistency: ``"total"``: the reads and writes of all clients made so have one order on all
             ensembles, as on one ZooKeeper. Each change of ensemble waits for earlier answers, and a read then
             sends a write first. ``"ensemble"``: each ensemble has an order of its own.
+        :param listeners: hear of requests, connections, states and so on; see
+            :class:`parkazoo.monitoring.Listener`.
+        :param counters: count requests and their seconds for :meth:`counters`.
         :raises ConfigurationError: the options contradict each other.
+        :raises TypeError: one of `listeners` is no Listener.
         :raises ValueError: `give_up_after` is not above 0, or `consistency` is neither of the two.
         """
         if give_up_after is not None and not give_up_after > 0:
@@ -157,6 +166,7 @@ class CompatibleClient(KazooCalls):
             check_hostname,
             **kwargs,
         )
+        self.monitor = make_monitor(listeners, counters, self.handler, self.unchroot, self.logger)
         self.give_up_after_s = give_up_after
         self.has_total_order = consistency == "total"
         self._connection: Any = JointConnection(self._members, self._connection.sasl_options)
@@ -315,7 +325,10 @@ class CompatibleClient(KazooCalls):
     def _make_state_change(self, state: str) -> None:
         """Overrides kazoo's: a listener may wait for what this client does."""
         with self.listeners.lock:  # the loop and a thread in stop() may both say LOST
-            is_new, self.state = self.state != state, state
+            old, self.state = self.state, state
+        is_new = old != state
+        if is_new and self.monitor is not None:
+            self.monitor.tell(monitoring.StateChanged(old, state, self._changed_by))
         if is_new and self.state_listeners:
             loop = self._runtime.loop if self._session is not None and self._runtime.loop.is_here() else None
             self.listeners.tell(state, loop)

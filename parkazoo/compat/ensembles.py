@@ -13,7 +13,8 @@ from parkazoo.compat.calls import KazooCalls
 from parkazoo.compat.compatible_client import CompatibleClient
 from parkazoo.compat.creation import prefixed
 from parkazoo.kazoo_private import GetData
-from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.monitoring import Counters
+from parkazoo.protocol.cluster_map import FIRST, ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, PINNED, split
 from parkazoo.protocol.states import CLOSED_ERRORS, kazoo_state
 from parkazoo.types.handlers import Handler
@@ -36,6 +37,33 @@ class Ensembles(CompatibleClient):
         """
         members = {member.name: member for member in self._members()}
         return cast("Mapping[str, KazooCalls]", members)  # kazoo's calls have the same types
+
+    def counters(self) -> Counters:
+        """Returns what the client has counted since it was made. Sends nothing; any thread may call, in any state.
+
+        Each number is right by itself; two of them may be some requests apart.
+
+        :raises RuntimeError: the client does not count: it was not made with ``counters=True``.
+        """
+        tally = None if self.monitor is None else self.monitor.tally
+        if tally is None:
+            raise RuntimeError("this client does not count: make it with ParKazooClient(..., counters=True)")
+        members = [member for member in self._members() if member.name != FIRST]
+        roster = self._session.roster if self._session else None
+        names = [] if roster is None else roster.names[:]
+        ports = [] if roster is None else roster.ports
+        queued = {name: port.kept for name, port in zip(names, ports, strict=False) if hasattr(port, "kept")}
+        return Counters(
+            *tally.requests(),
+            {member.name: len(member._pending) for member in members},
+            queued | {member.name: len(member.backlog) for member in members},
+            dict.fromkeys(names, False)
+            | {member.name: member.state == KazooState.CONNECTED for member in members},
+            dict(tally.connections_lost),
+            dict(tally.sessions_expired),
+            dict(tally.watch_events),
+            roster.cluster_map.epoch if roster is not None and names else 0,
+        )
 
     def join(self, *names: str, timeout: float = 15) -> None:
         """Connects to these ensembles; without names, to all. Otherwise the first request that needs one connects

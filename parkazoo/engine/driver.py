@@ -57,6 +57,11 @@ class _Run(Turn):
         self._reply = reply
         self._generator: Operation[object] = operation or plan.operation(driver.context, request)
 
+    @property
+    def asker(self) -> Reply | None:
+        """The reply to the operation."""
+        return self._reply
+
     def start(self) -> None:
         """Start after others, and give up the claims that do not outlast the first request.
 
@@ -289,7 +294,8 @@ class Driver:
         self._run_held(look(context, watch), reply, watch, order)  # in place of a request: it is to be left again
 
     def _run_held(self, operation: Operation[object], reply: Reply, request: object, order: Order[_Run]) -> None:
-        _Run(self, OTHER, request, OnAnswer(partial(self._let_go, order, reply)), operation, order).advance(None)
+        ending = OnAnswer(partial(self._let_go, order, reply), reply)
+        _Run(self, OTHER, request, ending, operation, order).advance(None)
 
     def _let_go(self, order: Order[_Run], reply: Reply, answer: object) -> None:
         """End what ran without a claim, and then hand its answer on: it is not under way any more."""

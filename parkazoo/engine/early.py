@@ -28,6 +28,11 @@ class Early(Generic[RequestT]):
     def is_open(self) -> bool:
         return self._pass_on is not None
 
+    @property
+    def kept(self) -> int:
+        """How many are kept."""
+        return len(self._kept)
+
     def call(self, request: RequestT, reply: Reply | None) -> None:
         error: Exception | None = None
         with self._lock:

@@ -28,6 +28,11 @@ class Gather:
         self._lock = lock
         self._advance = advance
 
+    @property
+    def asker(self) -> object:
+        """The operation that waits for the answers."""
+        return getattr(self._advance, "__self__", None)
+
     def take(self, index: int, answer: object) -> None:
         with self._lock:
             if not self._missing:  # the others were enough
@@ -51,6 +56,10 @@ class Slot:
     def __init__(self, gather: Gather, index: int) -> None:
         self._gather = gather
         self._index = index
+
+    @property
+    def asker(self) -> object:
+        return self._gather.asker
 
     def set(self, value: object = None) -> None:
         self._gather.take(self._index, value)

@@ -15,7 +15,7 @@ from kazoo.protocol.states import WatchedEvent
 from parkazoo.kazoo_private import Create
 from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.server_list import Server
-from parkazoo.protocol.steps import DataAnswer, WireRequest
+from parkazoo.protocol.steps import DataAnswer, Request, WireRequest
 from parkazoo.types.handlers import Log
 from parkazoo.types.znodes import Watch
 
@@ -28,12 +28,16 @@ class Reply(Protocol):
 
 
 class OnAnswer:
-    """A reply that makes a call with the answer, which may be an exception."""
+    """A reply that makes a call with the answer, which may be an exception.
 
-    __slots__ = ("_call",)
+    :param asker: the reply to what has asked for it, if anything has.
+    """
 
-    def __init__(self, call: Callable[[Any], None]) -> None:
+    __slots__ = ("_call", "asker")
+
+    def __init__(self, call: Callable[[Any], None], asker: Reply | None = None) -> None:
         self._call = call
+        self.asker = asker
 
     def set(self, value: object = None) -> None:
         self._call(value)
@@ -264,6 +268,33 @@ class Runtime(Protocol):
         """A number of 63 bits, above 0, that is never used twice."""
 
 
+Meter = Callable[[WireRequest, Exception | None, float], None]  # an error, and seconds
+OperationMeter = Callable[[Request, Exception | None, float, int], None]  # an error, seconds, and requests
+
+
+class Monitor(Protocol):
+    """What hears of the client's work: its listeners and its counters. Nothing here raises or blocks."""
+
+    def now_s(self) -> float:
+        """The seconds of a clock that only goes forward."""
+
+    def meter(self, ensemble: str) -> Meter | None:
+        """What is told of each request to an ensemble; None if nobody wants to hear of requests.
+
+        :param ensemble: its name.
+        """
+
+    @property
+    def operation_meter(self) -> OperationMeter | None:
+        """What is told of each operation; None if nobody wants to hear of operations."""
+
+    def tell(self, event: object) -> None:
+        """Tell of something rarer.
+
+        :param event: of :mod:`parkazoo.monitoring`.
+        """
+
+
 class Client(Protocol):
     """The client that the session works for."""
 
@@ -272,6 +303,10 @@ class Client(Protocol):
 
     has_total_order: bool
     """Whether all ensembles have one order."""
+
+    @property
+    def monitor(self) -> Monitor | None:
+        """None if nobody listens or counts."""
 
     @property
     def logger(self) -> Log: ...
@@ -296,5 +331,8 @@ class Client(Protocol):
         :param epoch: of the cluster map.
         """
 
-    def session_changed(self, state: str) -> None:
-        """Called on the loop with the KeeperState that all members make up."""
+    def session_changed(self, state: str, ensemble: str) -> None:
+        """Called on the loop with the KeeperState that all members make up.
+
+        :param ensemble: the name of the member that has brought it about; empty if none has.
+        """

@@ -51,6 +51,11 @@ class ReadReply:
         self._first = first
         self._is_first = first[1] is not None  # it was sent, and is not answered
 
+    @property
+    def asker(self) -> Reply | None:
+        """The reply to the operation."""
+        return self._reply
+
     def set(self, value: Any = None) -> None:
         d, _, mode, guess, since = self._first
         if self._is_first:

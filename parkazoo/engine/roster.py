@@ -10,10 +10,12 @@ from typing import Any, Generic, Protocol
 from kazoo.exceptions import ConnectionLoss
 from kazoo.protocol.states import KeeperState
 
+from parkazoo.engine.observed import ObservedPort
 from parkazoo.engine.ports import Client, MemberT, MemberT_contra, OtherSession, Owner, RequestPort, Runtime
 from parkazoo.engine.registering import Registering
 from parkazoo.engine.unjoined import Unjoined
 from parkazoo.errors import ClusterMapError
+from parkazoo.monitoring import MapChanged
 from parkazoo.protocol.atlas import Atlas, NoCopyError
 from parkazoo.protocol.client_id import SESSION_PASSWORD_BYTES, SessionId, unpack_sessions
 from parkazoo.protocol.cluster_map import FIRST, ClusterMap, format_hosts, parse_hosts
@@ -66,6 +68,7 @@ class Roster(Generic[MemberT]):
     :ivar members: of the ensembles that are joined, in that order.
     :ivar ports: of all ensembles, indexed as in the placement, once the map is known. Those of ensembles that come
         are appended. :ivar names: their names.
+    :ivar asked: what operations use in their place: `ports` itself, unless somebody hears of requests.
     :ivar placement: by the first map; later ones place znodes alike.
     :ivar known: the members whose ensemble has been seen to be the right one.
     :ivar sessions: to go on with, by ensemble.
@@ -94,6 +97,8 @@ class Roster(Generic[MemberT]):
         self.members: tuple[MemberT, ...] = (self.first,)
         self.ports: list[RequestPort] = []
         self.names: list[str] = []
+        is_heard = client.monitor is not None and client.monitor.meter(FIRST) is not None
+        self.asked: list[RequestPort] = [] if is_heard else self.ports
         self._atlas = Atlas()
         self._servers = Servers()
         self._standing = standing
@@ -198,6 +203,7 @@ class Roster(Generic[MemberT]):
         self._warn_of_strangers(self.cluster_map)
         self.placement = self.cluster_map.make_placement()
         self._add(self.cluster_map.names)
+        self._tell_map(self.cluster_map, self.names)
         self.ports[self.names.index(name)] = self.first
         return self._go_on_with_sessions(name)
 
@@ -206,7 +212,22 @@ class Roster(Generic[MemberT]):
         for name in names:
             join = partial(self._runtime.call, partial(self._join, name))
             self.ports.append(Unjoined(self._runtime.make_lock(), self._owner.refusal, join))
+            if self.asked is not self.ports:
+                self.asked.append(self._observe(name))
             self.names.append(name)  # now other threads may find it
+
+    def _observe(self, name: str) -> RequestPort:
+        """Make what tells of each request to the port that came last."""
+        monitor = self._client.monitor
+        assert monitor is not None
+        meter = monitor.meter(name)
+        assert meter is not None
+        index, has_operations = len(self.asked), monitor.operation_meter is not None
+        return ObservedPort(self.ports, index, meter, monitor.now_s, has_operations=has_operations)
+
+    def _tell_map(self, cluster_map: ClusterMap, come: Sequence[str]) -> None:
+        if (monitor := self._client.monitor) is not None:
+            monitor.tell(MapChanged(cluster_map.epoch, cluster_map.form.word, tuple(come)))
 
     def _warn_of_strangers(self, cluster_map: ClusterMap) -> None:
         """Servers of two clusters in one list: each start would take the map of the first that answers."""
@@ -293,6 +314,7 @@ class Roster(Generic[MemberT]):
         self._client.logger.info("The cluster map has changed: map %d", self.cluster_map.epoch)
         if come := [name for name in self.cluster_map.names if name not in self.names]:
             self._grow(come)
+        self._tell_map(self.cluster_map, come)
         for member in self.members:
             if before.ensembles.get(member.name) != self.cluster_map.ensembles.get(member.name):
                 self._settle(member, member.name)

@@ -15,6 +15,7 @@ from parkazoo.engine.early import Early
 from parkazoo.engine.following import Following
 from parkazoo.engine.form_change import POLL_S
 from parkazoo.engine.gate import Gate
+from parkazoo.engine.observed import ObservedOperations
 from parkazoo.engine.ports import Client, MemberT, Reply, Runtime, Timer
 from parkazoo.engine.registering import Registering
 from parkazoo.engine.roster import Roster
@@ -32,6 +33,7 @@ from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, is_fatal
 from parkazoo.protocol.steps import DataAnswer, Request
 from parkazoo.protocol.where.places import Places
 
+Call = Callable[[Request, Reply | None], None]
 AWAY_POLL_S = 0.1  # between two looks for what waits for an ensemble that is away, while the client stops
 
 
@@ -53,7 +55,7 @@ class Session(Generic[MemberT]):
     :ivar interrupted_thread: was interrupted while it issued an operation, see :meth:`recover`.
     """
 
-    call: Callable[[Request, Reply | None], None]
+    call: Call
     gate: Gate
 
     def __init__(
@@ -79,7 +81,15 @@ class Session(Generic[MemberT]):
         self._active = 0  # members whose connection has not ended
         self._patience: Timer | None = None  # while the client is suspended
         self._early: Early[Request] = Early(runtime.make_lock(), self.refusal)
-        self.call = self._early.call
+        self.call = self._observed(self._early.call)
+
+    def _observed(self, call: Call) -> Call:
+        """The same, telling of each operation if somebody wants to hear of them."""
+        monitor = self._client.monitor
+        meter = None if monitor is None else monitor.operation_meter
+        if monitor is None or meter is None:
+            return call
+        return ObservedOperations(call, meter, monitor.now_s).call
 
     @property
     def number(self) -> int:
@@ -158,7 +168,7 @@ class Session(Generic[MemberT]):
             roster.take_beside,
         )
         kind = TotalDriver if client.has_total_order else Driver
-        watching.driver = driver = kind(context, ports, runtime.make_lock, client.unchroot)
+        watching.driver = driver = kind(context, roster.asked, runtime.make_lock, client.unchroot)
         self.gate = gate = Gate(driver.call, runtime.make_lock, self.refusal)
         self._following = Following(
             runtime,
@@ -172,7 +182,7 @@ class Session(Generic[MemberT]):
         )
         self.driver = driver
         self._early.open(gate.call)
-        self.call = gate.call
+        self.call = self._observed(gate.call)
 
     def _soon(self, call: Callable[[], None]) -> None:
         """Make a call on the loop; here, if that does not run for this session any more."""
@@ -359,13 +369,13 @@ class Session(Generic[MemberT]):
             self._lose(f"that on ensemble {member.name} has expired", member)
         elif state in (KeeperState.AUTH_FAILED, KeeperState.CLOSED):
             self.begin_stop()
-            self._change(state)
+            self._change(state, member)
         else:
             if state == KeeperState.CONNECTING:
                 self._miss(member)
             else:
                 self._take_in(member)
-            self._report()
+            self._report(member)
 
     def _take_in(self, member: MemberT) -> None:
         """It is connected."""
@@ -381,12 +391,12 @@ class Session(Generic[MemberT]):
 
     def _calm(self, member: MemberT) -> None:
         self._standing.calmed(member)
-        self._report()
+        self._report(member)
 
     def member_missed(self, member: MemberT) -> None:
         """See :meth:`parkazoo.engine.ports.Owner.member_missed`."""
         self._standing.awaits(member)
-        self._report()
+        self._report(member)
 
     def member_told(self, member: MemberT) -> None:
         """See :meth:`parkazoo.engine.ports.Owner.member_told`."""
@@ -420,7 +430,7 @@ class Session(Generic[MemberT]):
         self._stop_waiting()
         self.roster.sessions = {}
         if self.driver is not None:
-            self._change(KeeperState.EXPIRED_SESSION)
+            self._change(KeeperState.EXPIRED_SESSION, expired)
             self.driver.fail_all(SessionExpiredError)
         self.registering.renumber()  # not before it is LOST
         self._standing.begins_anew()
@@ -431,14 +441,15 @@ class Session(Generic[MemberT]):
                 member.renew(why)
                 member.drop_watches(KeeperState.EXPIRED_SESSION)
 
-    def _report(self) -> None:
+    def _report(self, cause: MemberT | None = None) -> None:
+        """:param cause: the member that has changed."""
         if self.driver is not None and not self.is_stopping:
-            self._change(self._standing.state)
+            self._change(self._standing.state, cause)
 
-    def _change(self, state: str) -> None:
+    def _change(self, state: str, cause: MemberT | None = None) -> None:
         """As with kazoo, every watch hears when the client is no longer connected; programs set them again."""
         was_connected = self._client.client_state in CONNECTED_STATES
-        self._client.session_changed(state)
+        self._client.session_changed(state, "" if cause is None else cause.name)
         if state in CONNECTED_STATES:
             self._stop_waiting()
         elif was_connected:

@@ -81,7 +81,7 @@ class TotalDriver(Driver):
         ensemble, token = self._only_ensemble(request), object()
         if self._may_start(ensemble, token, request, reply):
             try:
-                super().call(request, OnAnswer(partial(self._answered, token, reply)))
+                super().call(request, OnAnswer(partial(self._answered, token, reply), reply))
             except BaseException:  # a signal handler's, perhaps: the caller goes on without an answer
                 self._ended(token)
                 raise
@@ -139,7 +139,7 @@ class TotalDriver(Driver):
         """Start those that wait, as far as they may."""
         while (first := self._first(token := object())) is not None:
             request, reply = first
-            ending = OnAnswer(partial(self._answered, token, reply))
+            ending = OnAnswer(partial(self._answered, token, reply), reply)
             try:
                 super().call(request, ending)
             except Exception as error:  # the thread is not the one that has issued it
@@ -228,20 +228,23 @@ class _Port:
         if kind == Auth.type:
             self._member.submit(request, reply)
         elif request is CATCH_UP:
-            self._put(reply)
+            self._put(reply, reply)
         elif kind in WRITES:
             guard = Guard(self._heard.count)
-            self._member.submit(request, OnAnswer(partial(self._write_answered, guard, reply)))
+            self._member.submit(request, OnAnswer(partial(self._write_answered, guard, reply), reply))
         elif kind == Sync.type:
-            self._member.submit(request, OnAnswer(partial(self._read_answered, Guard(0), reply)))
+            self._member.submit(request, OnAnswer(partial(self._read_answered, Guard(0), reply), reply))
         else:
-            guard = self._heard.guard(self._ensemble) or self._put(None)
-            self._member.submit(request, OnAnswer(partial(self._read_answered, guard, reply)))
+            guard = self._heard.guard(self._ensemble) or self._put(None, reply)
+            self._member.submit(request, OnAnswer(partial(self._read_answered, guard, reply), reply))
 
-    def _put(self, reply: Reply | None) -> Guard:
-        """Send a write that cannot succeed."""
+    def _put(self, reply: Reply | None, asker: Reply | None) -> Guard:
+        """Send a write that cannot succeed.
+
+        :param asker: the reply to the request that needs it.
+        """
         guard = Guard(self._heard.count)
-        self._member.submit(CATCH_UP, OnAnswer(partial(self._caught_up, guard, reply)))
+        self._member.submit(CATCH_UP, OnAnswer(partial(self._caught_up, guard, reply), asker))
         self._heard.sent(self._ensemble, guard)
         return guard
 

@@ -31,6 +31,11 @@ class Unjoined:
         self._early: Early[WireRequest] = Early(lock, refusal)
         self._join = join
 
+    @property
+    def kept(self) -> int:
+        """How many requests wait."""
+        return self._early.kept
+
     def submit(self, request: WireRequest, reply: Reply | None) -> None:
         if request.type == Auth.type and not self._early.is_open:  # each connection begins with all credentials
             if reply is not None:

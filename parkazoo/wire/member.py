@@ -21,6 +21,7 @@ from kazoo.protocol.states import EVENT_TYPE_MAP, EventType, KeeperState, Watche
 from parkazoo.engine.ports import OnAnswer, Owner, Reply
 from parkazoo.errors import RequestTooLargeError
 from parkazoo.kazoo_private import CloseInstance, GetChildren, GetChildren2, Transaction
+from parkazoo.monitoring import WatchFired
 from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.protocol.holdings import Holdings, leaves_ephemeral, leaves_watch
@@ -36,7 +37,7 @@ from parkazoo.wire.backlog import Backlog
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.exchange import Pending
 from parkazoo.wire.log import DiscreetLog
-from parkazoo.wire.own_read import OwnRead
+from parkazoo.wire.own_read import OWN_PATHS, OwnRead
 from parkazoo.wire.patience import Patience
 from parkazoo.wire.runtime import LoopRuntime
 from parkazoo.wire.sizes import Sizes
@@ -308,6 +309,8 @@ class Member(KazooClient):
         if self._stopped.is_set():
             return
         event = WatchedEvent(EVENT_TYPE_MAP[kind], self._state, self.unchroot(path))
+        if self.runtime.monitor is not None and path not in OWN_PATHS:
+            self.runtime.monitor.tell(WatchFired(self.name, event.type))
         if event.type != EventType.CHILD:
             self._call_watches(self._data_watchers.pop(path, set()), event)
         if event.type in (EventType.CHILD, EventType.DELETED):

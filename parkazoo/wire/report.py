@@ -1,10 +1,21 @@
-"""What a member's connection logs: a line when something changes, few lines while nothing does."""
+"""What a member's connection logs: a line when something changes, few lines while nothing does.
+
+Listeners hear of every attempt.
+"""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
 
+from parkazoo.monitoring import (
+    AttemptFailed,
+    Connected,
+    ConnectionLost,
+    CredentialsRefused,
+    SessionExpired,
+    SessionRenewed,
+)
 from parkazoo.protocol.cluster_map import called
 from parkazoo.protocol.placement import CLIENTS
 
@@ -27,6 +38,10 @@ class ConnectionReport:
         self._said: set[str] = set()
         self._next_s = 0.0
 
+    def _tell(self, event: object) -> None:
+        if (monitor := self._member.runtime.monitor) is not None:
+            monitor.tell(event)
+
     def trying(self, server: object) -> None:
         self._member.logger.debug("%s: connecting to %s", called(self._member.name), server)
 
@@ -34,6 +49,8 @@ class ConnectionReport:
         since_s, self._away_since_s = self._away_since_s, None
         self._said.clear()
         is_first, self._server = not self._server, str(server)
+        away_s = 0.0 if since_s is None else time.monotonic() - since_s
+        self._tell(Connected(self._member.name, self._server, away_s))
         if since_s is None or is_first:
             self._member.logger.info(
                 "%s: connected to %s, session 0x%x", called(self._member.name), server, session_id
@@ -42,13 +59,14 @@ class ConnectionReport:
             self._member.logger.warning(
                 "%s: back after %.1f s, on %s, session 0x%x",
                 called(self._member.name),
-                time.monotonic() - since_s,
+                away_s,
                 server,
                 session_id,
             )
 
     def lost(self, why: str) -> None:
         self._be_away()
+        self._tell(ConnectionLost(self._member.name, self._server, why))
         self._member.logger.warning(
             "%s: lost the connection to %s: %s", called(self._member.name), self._server, why
         )
@@ -56,6 +74,7 @@ class ConnectionReport:
     def failed(self, why: str) -> None:
         """An attempt has failed. This logs each reason once, then the latest every half minute."""
         self._be_away()
+        self._tell(AttemptFailed(self._member.name, why))
         now_s = time.monotonic()
         if why not in self._said:
             self._said.add(why)
@@ -71,9 +90,11 @@ class ConnectionReport:
         self._next_s = now_s + REPEAT_S
 
     def expired(self) -> None:
+        self._tell(SessionExpired(self._member.name))
         self._member.logger.warning("%s: the session has expired; a new one begins", called(self._member.name))
 
     def renewed(self, why: str) -> None:
+        self._tell(SessionRenewed(self._member.name, why))
         self._member.logger.warning(
             "%s: the session ends, because %s; a new one begins", called(self._member.name), why
         )
@@ -89,6 +110,7 @@ class ConnectionReport:
         )
 
     def refused(self, server: object) -> None:
+        self._tell(CredentialsRefused(self._member.name, str(server)))
         self._member.logger.error("%s: %s refuses the credentials", called(self._member.name), server)
 
     def gave_up(self) -> None:

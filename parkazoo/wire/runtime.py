@@ -11,6 +11,7 @@ from typing import Protocol
 
 from kazoo.protocol.states import Callback, WatchedEvent
 
+from parkazoo.engine.ports import Monitor
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.types.znodes import Watch
 from parkazoo.wire import loop as loops
@@ -28,13 +29,15 @@ class AnswerGate(Protocol):
 class LoopRuntime:
     """Runs one session, see :class:`parkazoo.engine.ports.Runtime`; its members share it.
 
+    :param monitor: hears of connections, sessions and watches; None if nobody does.
     :ivar loop: from :meth:`begin` on.
     """
 
     loop: loops.Loop
 
-    def __init__(self, handler: loops.LoopHandler, gate: AnswerGate) -> None:
+    def __init__(self, handler: loops.LoopHandler, gate: AnswerGate, monitor: Monitor | None) -> None:
         self.gate = gate
+        self.monitor = monitor
         self._handler = handler
         self._own_queue = own_queue(handler)
 

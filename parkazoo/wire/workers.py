@@ -174,6 +174,11 @@ class CallQueue:
         else:
             run_on(CALLBACKS, self._handler, self._work)
 
+    @property
+    def waiting(self) -> int:
+        """How many calls wait."""
+        return len(self._calls)
+
     def is_current(self) -> bool:
         """Whether the caller is called by it."""
         return self._thread == threading.get_ident()

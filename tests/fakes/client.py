@@ -27,13 +27,16 @@ class Client:
     """Whom the session works for; it has begun, and no time has passed.
 
     :param first: the ensembles with whose servers it begins.
+    :param monitor: see :class:`parkazoo.engine.ports.Client`.
     """
 
     give_up_after_s: float | None = None
     has_total_order = False
     session_timeout_s = SESSION_TIMEOUT_S
 
-    def __init__(self, names: str = "abc", first: str = "a", resume: SessionId | None = None) -> None:
+    def __init__(
+        self, names: str = "abc", first: str = "a", resume: SessionId | None = None, monitor: Any = None
+    ) -> None:
         hosts = {name: f"{name}:1" for name in names}
         self.map = ClusterMap(cluster="test", bootstrap=names[0], ensembles=hosts, placement=tuple(names))
         self.ensembles = {
@@ -44,7 +47,9 @@ class Client:
         self.logger = logging.getLogger("parkazoo.test")
         self.client_state = KeeperState.CONNECTING
         self.states: list[str] = []
+        self.causes: list[str] = []  # the ensembles by which they came
         self.resume = resume
+        self.monitor = monitor
         self.begin()
 
     def begin(self) -> None:
@@ -80,10 +85,11 @@ class Client:
     def _find(self, hosts: str) -> list[Ensemble]:
         return [self.servers[address] for address in hosts.split(",")]
 
-    def session_changed(self, state: str) -> None:
+    def session_changed(self, state: str, ensemble: str) -> None:
         if state != self.client_state:
             self.client_state = state
             self.states.append(state)
+            self.causes.append(ensemble)
 
     @property
     def joined(self) -> list[str]:

@@ -34,6 +34,7 @@ class Owner:
     """
 
     is_leaving = False
+    monitor: Any = None
 
     def __init__(self, loop: Any) -> None:
         self.has_map = self.is_lost = True

@@ -12,7 +12,13 @@ from parkazoo.protocol.placement import Placement
 
 PACKAGE = Path(parkazoo.__file__).parent
 # What each layer may import of parkazoo. A module that is not named is above them all: it may import anything.
-BELOW_EVERYTHING = ("parkazoo.errors", "parkazoo.kazoo_private", "parkazoo.types", "parkazoo.version")
+BELOW_EVERYTHING = (
+    "parkazoo.errors",
+    "parkazoo.kazoo_private",
+    "parkazoo.monitoring",
+    "parkazoo.types",
+    "parkazoo.version",
+)
 BELOW_THE_CLIENT = (
     *BELOW_EVERYTHING,
     "parkazoo.protocol",
@@ -24,6 +30,7 @@ BELOW_THE_CLIENT = (
 LAYERS = {
     "parkazoo.errors": (),
     "parkazoo.kazoo_private": (),
+    "parkazoo.monitoring": (),
     "parkazoo.types": ("parkazoo.types",),
     "parkazoo.version": (),
     "parkazoo.protocol": (*BELOW_EVERYTHING, "parkazoo.protocol"),

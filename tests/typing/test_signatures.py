@@ -20,7 +20,12 @@ from parkazoo.compat.calls import KazooCalls
 
 FOLDER = Path(parkazoo.types.__file__).parent
 STUBS = ("client", "recipes", "znodes")
-OURS_ALONE = [("give_up_after", "None"), ("consistency", "'ensemble'")]  # options that kazoo has not
+OURS_ALONE = [  # options that kazoo has not
+    ("give_up_after", "None"),
+    ("consistency", "'ensemble'"),
+    ("listeners", "()"),
+    ("counters", "False"),
+]
 
 
 def classes(module: str) -> Iterator[ast.ClassDef]:

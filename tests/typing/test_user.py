@@ -72,6 +72,7 @@ INTERNAL = {
         "listeners",
         "logger_for",
         "make_above",
+        "monitor",
         "may_have_ephemeral",
         "new_retry",
         "patience_s",

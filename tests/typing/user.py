@@ -29,6 +29,7 @@ from parkazoo import (
 )
 from parkazoo.fsck import Report, check
 from parkazoo.local import LocalCluster
+from parkazoo.monitoring import Counters, Histogram, Listener, RequestEnded, StateChanged, register
 from parkazoo.structures.policies import Always, Count, Linearizable, Time, Watch
 from parkazoo.structures.policies import Lock as LockPolicy
 from parkazoo.types import ACL, ACLs, AsyncResult, Lock, WatchedEvent, ZnodeStat
@@ -39,12 +40,43 @@ zk = ParKazooClient("h1:2181,h2:2181/chroot", timeout=4.0, client_id=(1, b"passw
 ParKazooClient(["h1:2181", "h2"], handler=SequentialGeventHandler(), auth_data=[("digest", "u:p")])
 ParKazooClient(connection_retry=KazooRetry(max_tries=3), command_retry={"max_tries": 3}, max_retries=3)
 ParKazooClient(give_up_after=30, consistency="total")
+ParKazooClient(listeners=[Listener()], counters=True)
+ParKazooClient(listeners=[print])  # E: list-item
 ParKazooClient(hotss="h1:2181")  # E: call-arg
 ParKazooClient(consistency="eventual")  # E: arg-type
 ParKazooClient(2181)  # E: arg-type
 ParKazooClient(timeout="4")  # E: arg-type
 ParKazooClient(use_ssl="yes")  # E: arg-type
 ParKazooClient(handler=3)  # E: arg-type
+
+# ---- listeners and counters ----------------------------------------------------------------------
+
+
+class Mine(Listener):
+    directories = ("/jobs", "/users/*")
+
+    def request_ended(self, event: RequestEnded) -> None:
+        assert_type((event.ensemble, event.operation, event.outcome), tuple[str, str, str])
+        assert_type((event.seconds, event.directory), tuple[float, str])
+        event.seconds = 0  # E: misc
+
+    def state_changed(self, event: RequestEnded) -> None:  # E: override
+        assert_type(event, RequestEnded)
+
+
+def heard(event: StateChanged) -> str:
+    return f"{event.old} {event.new} {event.ensemble}"
+
+
+register(Mine())
+register(print)  # E: arg-type
+assert_type(zk.counters(), Counters)
+for key, count in zk.counters().requests.items():
+    assert_type((key, count), tuple[tuple[str, str, str], int])
+assert_type(zk.counters().seconds["a", "get"], Histogram)
+assert_type(zk.counters().seconds["a", "get"].buckets, tuple[int, ...])
+assert_type(zk.counters().seconds["a", "get"].sum_s, float)
+assert_type(zk.counters().map_epoch, int)
 
 # ---- a client's life -----------------------------------------------------------------------------
 

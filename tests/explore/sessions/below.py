@@ -120,6 +120,7 @@ class Runtime:
     """
 
     gate = Gate()
+    monitor = None
 
     def __init__(self, index: int, handler: Handler) -> None:
         self.loop = Loop()

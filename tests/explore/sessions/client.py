@@ -189,6 +189,7 @@ class Client:
     logger = LOG
     session_timeout_s = SESSION_TIMEOUT_S
     has_total_order = False
+    monitor = None
 
     def __init__(self, index: int, names: str, hosts: str, give_up_after_s: float | None) -> None:
         self.give_up_after_s = give_up_after_s
@@ -214,7 +215,7 @@ class Client:
         data = encode_registration(client, {"epoch": epoch})
         return Create(registration_path(session), data, OPEN_ACL_UNSAFE, EPHEMERAL)
 
-    def session_changed(self, state: str) -> None:
+    def session_changed(self, state: str, ensemble: str) -> None:
         if state != self.client_state:
             self.client_state = state
             self.states.append(state)

@@ -153,7 +153,9 @@ def keeping_silent(right: Right) -> Right:
     """The program does not hear that the client is LOST."""
 
     def silent(change: Right) -> Right:
-        return lambda session, state: state == KeeperState.EXPIRED_SESSION or change(session, state)
+        return lambda session, state, *cause: (
+            state == KeeperState.EXPIRED_SESSION or change(session, state, *cause)
+        )
 
     def wrong(*arguments: Any) -> None:
         with instead(Session._change, silent)():
