@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import random
+import resource
 import signal
 import threading
 import time
@@ -217,8 +218,15 @@ def _hear(pipe: Connection) -> Account:
     raise ProcessError(answer)
 
 
+def allow_all_files() -> None:
+    """Let this process have as many files and sockets open as it may."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def _serve(pipe: Connection, plan: Plan, number: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends this one
+    allow_all_files()  # a thousand clients have three thousand sockets
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         clients = Clients(plan, number)

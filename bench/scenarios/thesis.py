@@ -137,7 +137,8 @@ def show(document: Mapping[str, Any]) -> Section:
             "Bytes from and to other servers are all that the server's network card has carried but the clients'. "
             "So they have the headers of all packets in them, and on real hosts what SSH carried meanwhile.",
             "Its tables name no unit of latency; requests/s times the mean is the number of clients if it is the "
-            "second. A row of ours with one process or one host is a run of the step before it.",
+            "second. If the steps are measured together, a row of ours with one process or one host is a run of "
+            "the step before it.",
             "A few threads of synchronous calls do not keep many ensembles busy: the best is that of those tried.",
             *caveats_of(document),
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import tempfile
 import unittest
 from collections import Counter
@@ -13,6 +14,7 @@ from typing import Any
 
 from bench.lab import Ensembles, LabError, Shape
 from bench.load.plan import Plan, PlanError
+from bench.load.process import allow_all_files
 from bench.load.record import ANSWERED
 from bench.load.requests import CREATE, DELETE, GET, SESSION, SET, name_directories
 from bench.load.result import Result, read_result
@@ -177,6 +179,16 @@ class TestLoad(unittest.TestCase):
         plan = self.plan(nodes=2, begin_timeout_s=1.0)
         with self.assertRaisesRegex(LabError, "2 of 4 clients are connected after 1 s"):
             self.lab.run_load({"client1": plan.as_json()}, self.folder / "missing")
+
+
+class TestFiles(unittest.TestCase):
+    def test_as_many_as_it_may(self) -> None:
+        """Not as few as the user's shell allows: a client has a socket for each ensemble."""
+        soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, most))
+        allow_all_files()
+        self.assertEqual(resource.getrlimit(resource.RLIMIT_NOFILE), (most, most))
 
 
 class TestShape(unittest.TestCase):
