@@ -311,7 +311,8 @@ class Roster(Generic[MemberT]):
     def _follow(self, before: ClusterMap) -> None:
         """There is a newer map: other addresses, more ensembles, a higher form."""
         assert self.cluster_map is not None
-        self._client.logger.info("The cluster map has changed: map %d", self.cluster_map.epoch)
+        number = self.cluster_map.epoch
+        self._client.logger.info("The cluster map has changed: map %d", number, extra={"map": number})
         if come := [name for name in self.cluster_map.names if name not in self.names]:
             self._grow(come)
         self._tell_map(self.cluster_map, come)

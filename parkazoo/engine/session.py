@@ -195,7 +195,7 @@ class Session(Generic[MemberT]):
         """Stop: the client cannot start."""
         if self.failure is None and not self.is_stopping:
             self.failure = error
-            self._client.logger.error("Cannot start: %s", error)
+            self._client.logger.error("Cannot start: %s", error, extra={"reason": str(error)})
             self.begin_stop()
             state = KeeperState.AUTH_FAILED if isinstance(error, AuthFailedError) else KeeperState.CLOSED
             self._change(state)

@@ -210,7 +210,12 @@ class Entries:
         with self.lock:
             is_new = self.copy.refused(number, key, ticket)
         if is_new:
-            self.client.logger.warning("DistributedDict %s: %r may not be read, and is left out", self.path, key)
+            self.client.logger.warning(
+                "DistributedDict %s: %r may not be read, and is left out",
+                self.path,
+                key,
+                extra={"path": self.path},
+            )
 
     def _get(self, path: str, is_certain: bool) -> tuple[bytes, ZnodeStat]:
         if is_certain:

@@ -187,7 +187,10 @@ class Keeper:
             if self._is_closed or is_over:
                 self._is_reloading = False
                 return False
-        self._client.logger.info("DistributedDict %s: cannot be read yet: %r", self._entries.path, error)
+        path = self._entries.path
+        self._client.logger.info(
+            "DistributedDict %s: cannot be read yet: %r", path, error, extra={"path": path, "reason": repr(error)}
+        )
         return True
 
     def _state_changed(self, state: str) -> None:

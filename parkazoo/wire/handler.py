@@ -182,6 +182,7 @@ class ThreadingHandler(SequentialThreadingHandler):
                         "A callback is still running, it was waited for for %g s: %r",
                         timeout_s,
                         call_queue.current,
+                        extra={"seconds": timeout_s},
                     )
         return is_all
 
@@ -251,7 +252,7 @@ def stop_handler(handler: Any, timeout_s: float | None = None) -> bool:
     routine = handler.spawn(stop)
     if has_stopped.wait(timeout_s):
         return True
-    log.warning("A callback has not ended within %.1f s", timeout_s)
+    log.warning("A callback has not ended within %.1f s", timeout_s, extra={"seconds": timeout_s})
     if hasattr(routine, "kill"):  # a greenlet: it gives back the handler's lock
         routine.kill()
         handler.callback_queue = handler.queue_impl()
@@ -267,4 +268,4 @@ def _wait_for_callbacks(handler: Any, timeout_s: float) -> None:
             is_made.acquire()
             getattr(handler, name).put(is_made.release)
             if not is_made.acquire(timeout=max(0.0, deadline_s - time.monotonic())):
-                log.warning("A callback has not ended within %.1f s", timeout_s)
+                log.warning("A callback has not ended within %.1f s", timeout_s, extra={"seconds": timeout_s})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import MutableMapping
 from typing import Any
 
 from parkazoo.kazoo_private import SASL, Auth, Connect
@@ -14,6 +15,10 @@ DIGEST = re.compile(r"(scheme='digest', id='[^':]*):[^']*")
 
 class DiscreetLog(LoggerAdapter):
     """Hides credentials, session passwords and digests in ACLs: kazoo logs whole requests and answers."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Keeps a call's own fields, which logging's would replace."""
+        return msg, kwargs
 
     def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
         if self.isEnabledFor(level):

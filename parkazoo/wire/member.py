@@ -192,7 +192,12 @@ class Member(KazooClient):
             self.logger = self._logger_for(name)
             self._connection.logger = DiscreetLog(self.logger)
             self.name = name
-            self.logger.info("ensemble %s: the client begins here, on %s", name, format_hosts(self.hosts))
+            self.logger.info(
+                "ensemble %s: the client begins here, on %s",
+                name,
+                format_hosts(self.hosts),
+                extra={"ensemble": name},
+            )
         is_new, self._limit_s = limit_s != self._limit_s, limit_s
         if is_known and is_new and self._state == KeeperState.CONNECTING:  # also for what waits by now
             self._be_patient()
@@ -204,7 +209,9 @@ class Member(KazooClient):
             return
         if is_known:
             others = f"; {format_hosts(spare)} if they are away" if spare else ""
-            self.logger.info("ensemble %s: its servers are now %s%s", name, hosts, others)
+            self.logger.info(
+                "ensemble %s: its servers are now %s%s", name, hosts, others, extra={"ensemble": name}
+            )
         self._connection.take_hosts(before if is_known else [])
 
     def read_again(self, path: str) -> None:
@@ -217,9 +224,11 @@ class Member(KazooClient):
         if path == CONFIG:
             self.owner.take_config(self, answer)
             return
-        trouble = self.owner.take_copy(self, answer, str(self._connection.address))
+        server = str(self._connection.address)
+        trouble = self.owner.take_copy(self, answer, server)
         if trouble is not None:
-            self.logger.error("ensemble %s: %s", self.name, trouble)
+            fields = {"ensemble": self.name, "server": server, "path": path, "reason": str(trouble)}
+            self.logger.error("ensemble %s: %s", self.name, trouble, extra=fields)
 
     def resume(self, session: SessionId) -> None:
         """See :meth:`parkazoo.engine.ports.MemberPort.resume`."""

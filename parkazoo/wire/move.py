@@ -200,8 +200,13 @@ class Move:
         member, link = self._member, self._link
         self.cancel()
         self._failures += 1
+        server, reason = _name(self._server), ", ".join(why)
         member.logger.info(
-            "ensemble %s: stays on %s for now: %s", member.name, _name(self._server), ", ".join(why)
+            "ensemble %s: stays on %s for now: %s",
+            member.name,
+            server,
+            reason,
+            extra={"ensemble": member.name, "server": server, "reason": reason},
         )
         if link is not None:
             link.go_on()

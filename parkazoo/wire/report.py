@@ -16,8 +16,9 @@ from parkazoo.monitoring import (
     SessionExpired,
     SessionRenewed,
 )
-from parkazoo.protocol.cluster_map import called
+from parkazoo.protocol.cluster_map import FIRST, called
 from parkazoo.protocol.placement import CLIENTS
+from parkazoo.protocol.registration import format_session
 
 if TYPE_CHECKING:
     from parkazoo.wire.member import Member
@@ -43,7 +44,9 @@ class ConnectionReport:
             monitor.tell(event)
 
     def trying(self, server: object) -> None:
-        self._member.logger.debug("%s: connecting to %s", called(self._member.name), server)
+        self._member.logger.debug(
+            "%s: connecting to %s", called(self._member.name), server, extra=self._fields(server=str(server))
+        )
 
     def connected(self, server: object, session_id: int) -> None:
         since_s, self._away_since_s = self._away_since_s, None
@@ -51,9 +54,10 @@ class ConnectionReport:
         is_first, self._server = not self._server, str(server)
         away_s = 0.0 if since_s is None else time.monotonic() - since_s
         self._tell(Connected(self._member.name, self._server, away_s))
+        fields = self._fields(server=self._server, session=format_session(session_id))
         if since_s is None or is_first:
             self._member.logger.info(
-                "%s: connected to %s, session 0x%x", called(self._member.name), server, session_id
+                "%s: connected to %s, session 0x%x", called(self._member.name), server, session_id, extra=fields
             )
         else:
             self._member.logger.warning(
@@ -62,13 +66,18 @@ class ConnectionReport:
                 away_s,
                 server,
                 session_id,
+                extra=fields | {"seconds": away_s},
             )
 
     def lost(self, why: str) -> None:
         self._be_away()
         self._tell(ConnectionLost(self._member.name, self._server, why))
         self._member.logger.warning(
-            "%s: lost the connection to %s: %s", called(self._member.name), self._server, why
+            "%s: lost the connection to %s: %s",
+            called(self._member.name),
+            self._server,
+            why,
+            extra=self._fields(server=self._server, reason=why),
         )
 
     def failed(self, why: str) -> None:
@@ -78,12 +87,16 @@ class ConnectionReport:
         now_s = time.monotonic()
         if why not in self._said:
             self._said.add(why)
-            self._member.logger.warning("%s: %s", called(self._member.name), why)
+            self._member.logger.warning("%s: %s", called(self._member.name), why, extra=self._fields(reason=why))
         elif now_s >= self._next_s:
             assert self._away_since_s is not None
             away_s = now_s - self._away_since_s
             self._member.logger.warning(
-                "%s: not connected for %.0f s; the last reason: %s", called(self._member.name), away_s, why
+                "%s: not connected for %.0f s; the last reason: %s",
+                called(self._member.name),
+                away_s,
+                why,
+                extra=self._fields(reason=why, seconds=away_s),
             )
         else:
             return
@@ -91,12 +104,17 @@ class ConnectionReport:
 
     def expired(self) -> None:
         self._tell(SessionExpired(self._member.name))
-        self._member.logger.warning("%s: the session has expired; a new one begins", called(self._member.name))
+        self._member.logger.warning(
+            "%s: the session has expired; a new one begins", called(self._member.name), extra=self._fields()
+        )
 
     def renewed(self, why: str) -> None:
         self._tell(SessionRenewed(self._member.name, why))
         self._member.logger.warning(
-            "%s: the session ends, because %s; a new one begins", called(self._member.name), why
+            "%s: the session ends, because %s; a new one begins",
+            called(self._member.name),
+            why,
+            extra=self._fields(reason=why),
         )
 
     def not_registered(self, why: Exception) -> None:
@@ -107,14 +125,27 @@ class ConnectionReport:
             called(self._member.name),
             why,
             CLIENTS,
+            extra=self._fields(path=CLIENTS, reason=repr(why)),
         )
 
     def refused(self, server: object) -> None:
         self._tell(CredentialsRefused(self._member.name, str(server)))
-        self._member.logger.error("%s: %s refuses the credentials", called(self._member.name), server)
+        self._member.logger.error(
+            "%s: %s refuses the credentials",
+            called(self._member.name),
+            server,
+            extra=self._fields(server=str(server)),
+        )
 
     def gave_up(self) -> None:
-        self._member.logger.error("%s: no more attempts, by connection_retry", called(self._member.name))
+        self._member.logger.error(
+            "%s: no more attempts, by connection_retry", called(self._member.name), extra=self._fields()
+        )
+
+    def _fields(self, **more: object) -> dict[str, object]:
+        """For a handler of the program's: see docs/reference/logs.md."""
+        name = self._member.name
+        return {"ensemble": None if name == FIRST else name, **more}
 
     def _be_away(self) -> None:
         if self._away_since_s is None:

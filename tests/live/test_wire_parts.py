@@ -9,7 +9,7 @@ import socket
 import threading
 import unittest
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -502,7 +502,7 @@ class TestReport(unittest.TestCase):
             note.start()
             self.addCleanup(note.stop)
 
-    def note(self, level: str, text: str, *values: Any) -> None:
+    def note(self, level: str, text: str, *values: Any, extra: Mapping[str, Any]) -> None:
         self.said.append(f"{level} {text % values}")
 
     def lines(self) -> list[str]:
