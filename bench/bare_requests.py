@@ -8,10 +8,12 @@ from parkazoo.protocol.directory import ANY_VERSION
 
 CREATE, DELETE, GET_DATA, SET_DATA, PING, CLOSE = 1, 2, 4, 5, 11, -11
 PING_XID, EVENT_XID = -2, -1
+NODE_EXISTS = -110
 PERSISTENT, EPHEMERAL = 0, 1
 ANYBODY = "world", "anyone"
 ALL_RIGHTS = 31
 PASSWORD_BYTES = 16
+SESSION_TIMEOUT_MS = 60_000  # long, for clients that send no pings
 
 INT = Struct("!i")
 HEADER = Struct("!iii")  # length, xid, type

@@ -7,14 +7,25 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, islice
 
-from bench.bare_requests import CLOSE, INT, REPLY, BareError, connect, create, delete, frame, get_data, set_data
+from bench.bare_requests import (
+    CLOSE,
+    INT,
+    NODE_EXISTS,
+    REPLY,
+    SESSION_TIMEOUT_MS,
+    BareError,
+    connect,
+    create,
+    delete,
+    frame,
+    get_data,
+    set_data,
+)
 from bench.client.paths import MOST_IN_FLIGHT, VALUE
 from bench.client.threads import shares
 from bench.client.workload import Load
 from parkazoo.wire.loop import READ_BYTES
 
-SESSION_TIMEOUT_MS = 60_000
-NODE_EXISTS = -110
 LEAVES = 240
 
 

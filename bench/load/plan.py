@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-SYSTEMS = ("kazoo", "parkazoo")
+BARE = ZOOKEEPER, ETCD = "zookeeper", "etcd"  # asked by bare sockets
+SYSTEMS = ("kazoo", "parkazoo", *BARE)
 HANDLERS = ("threading", "gevent")
 WRITES = ("create-delete", "set", "new-directories", "sessions")
+BETWEEN_ENSEMBLES = ";"  # in the hosts of bare sockets
+MOST_BARE_BYTES = 16_000  # of a value: an HTTP/2 frame has 16,384 at most
 
 
 class PlanError(Exception):
@@ -19,7 +22,8 @@ class PlanError(Exception):
 class Plan:
     """The load of `nodes` hosts together, `processes` on each, `threads` in each process with a client each.
 
-    :param hosts: a hosts string; for parkazoo of the bootstrap ensemble.
+    :param hosts: a hosts string; for parkazoo of the bootstrap ensemble; for bare sockets of each ensemble, with a
+        semicolon between two.
     :param ensembles: what directories are spread over; 1 for kazoo.
     :param root: the znode below which this load works. Loads that name the same one find its directories there.
     :param name: of this run; no other run on these ensembles has it.
@@ -35,6 +39,8 @@ class Plan:
     :param zipf: exponent of the law by which directories are chosen; 0: one is as likely as another.
     :param batch: again and again so many sets and as many reads, which come after all of these; 0: as `read_share`
         says.
+    :param is_linearizable: reads of bare sockets are linearizable, as far as the system has such: etcd's ranges; a
+        sync before each get. If not, a server answers from what it has itself.
     :param recent_share: of a batch's reads, 0 to 1, that come at once, each after the set of its znode.
     :param is_deferred: sets are deferred writes; the record has when each was committed, as far as that is seen.
     :param max_pending: deferred writes of all clients together that wait to be committed; more make calls wait.
@@ -67,6 +73,7 @@ class Plan:
     is_pinned: bool = False
     zipf: float = 0.0
     batch: int = 0
+    is_linearizable: bool = False
     recent_share: float = 0.0
     is_deferred: bool = False
     max_pending: int = 0
@@ -105,8 +112,26 @@ class Plan:
             raise PlanError("pool and chain are for the open loop: give it a rate_s")
         if self.write == "sessions" and (self.rate_s or self.read_share or self.handler != "threading"):
             raise PlanError("sessions are for the closed loop, without reads, on threads")
+        if self.is_linearizable and self.system not in BARE:
+            raise PlanError(f"is_linearizable is true; system must be one of {', '.join(BARE)} then")
+        if self.system in BARE:
+            self._see_bare()
         if self.pool < 0 or 0 < self.pool < self.clients:
             raise PlanError(f"pool is {self.pool}; it must be 0, or at least 1 for each of {self.clients} clients")
+
+    def _see_bare(self) -> None:
+        """
+        :raises PlanError: bare sockets cannot do that.
+        """
+        if (self.nodes, self.processes, self.write, self.chain) != (1, 1, "set", 1) or self.is_hashed or self.pool:
+            raise PlanError(
+                "bare sockets are for one process of one node, for sets and reads, in directories that are spread "
+                "evenly, without pool and chain"
+            )
+        if self.size > MOST_BARE_BYTES:
+            raise PlanError(f"size is {self.size}; bare sockets send values of at most {MOST_BARE_BYTES} bytes")
+        if (count := self.hosts.count(BETWEEN_ENSEMBLES) + 1) != self.ensembles:
+            raise PlanError(f"hosts has {count} ensembles; ensembles is {self.ensembles}")
 
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> Plan:

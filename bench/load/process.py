@@ -13,17 +13,17 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 from kazoo.client import KazooClient
 
+from bench.load.bare_process import BareClients
 from bench.load.deferred_loop import run_deferred
 from bench.load.loops import run_closed, run_open, run_window
 from bench.load.meeting import Meeting
-from bench.load.plan import Plan
-from bench.load.record import Record
+from bench.load.plan import BARE, Plan
+from bench.load.record import Account, Record
 from bench.load.requests import Requests, make_znodes, name_directories
 from bench.load.session_loop import run_sessions
 
@@ -32,22 +32,6 @@ LATE_S = 0.5  # by which a client may begin later than the first one
 OVERTIME_S = 30.0  # for clients that do not hear of the finish, because its ensemble does not serve
 # A client that looks for another server tries twice a second at least, so that what is measured is the servers.
 CONNECTION_RETRY = {"max_tries": -1, "delay": 0.05, "max_delay": 0.5}
-
-
-@dataclass
-class Account:
-    """What a process did.
-
-    :param begun_s: when the load began, in seconds since the epoch; `ended_s` likewise.
-    :param cpu_share: of one processor, while the load went on.
-    :param rows: of all requests, as record.ROW has them.
-    """
-
-    begun_s: float
-    ended_s: float
-    cpu_share: float
-    rows: bytes
-    errors: Counter[str]
 
 
 class Clients:
@@ -229,7 +213,7 @@ def _serve(pipe: Connection, plan: Plan, number: int) -> None:
     allow_all_files()  # a thousand clients have three thousand sockets
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        clients = Clients(plan, number)
+        clients = BareClients(plan) if plan.system in BARE else Clients(plan, number)
         pipe.send(clients.work())
         with suppress(Exception):  # the account is given; sessions that cannot be closed expire
             clients.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import dataclass
 from struct import Struct
 
 from bench.load.requests import Request
@@ -20,6 +21,22 @@ COLUMNS = {
     "outcome": "B",
 }
 ROW = Struct("=" + "".join(COLUMNS.values()))
+
+
+@dataclass
+class Account:
+    """What a process did.
+
+    :param begun_s: when the load began, in seconds since the epoch; `ended_s` likewise.
+    :param cpu_share: of one processor, while the load went on.
+    :param rows: of all requests, as ROW has them.
+    """
+
+    begun_s: float
+    ended_s: float
+    cpu_share: float
+    rows: bytes
+    errors: Counter[str]
 
 
 class Record:

@@ -159,11 +159,12 @@ def make_znodes(client: Any, plan: Plan, paths: Sequence[str]) -> None:
     if plan.read_share or plan.write == "set":
         has_leaves = [client.exists_async(_leaf(path, LEAVES - 1)) for path in paths]
         missing = [path for path, result in zip(paths, has_leaves, strict=True) if result.get() is None]
-        _wait_all(
-            client.create_async(_leaf(path, number), value_of(plan))
-            for path in missing
-            for number in range(LEAVES)
-        )
+        _wait_all(client.create_async(each, value_of(plan)) for path in missing for each in leaves_of(path))
+
+
+def leaves_of(directory: str) -> list[str]:
+    """The znodes in it that reads and sets are about."""
+    return [_leaf(directory, number) for number in range(LEAVES)]
 
 
 def _leaf(directory: str, number: int) -> str:

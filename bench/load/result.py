@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench.load.plan import Plan
-from bench.load.process import Account
-from bench.load.record import COLUMNS
+from bench.load.record import COLUMNS, Account
 from bench.load.requests import name_directories
 from parkazoo.protocol.placement import Placement
 
