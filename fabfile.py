@@ -30,7 +30,7 @@ from bench.hosts.inventory import Host, InventoryError, find_inventory, read_inv
 from bench.hosts.preflight import Needs, as_table, find_lacks, how_to_go_on
 from bench.lab import LabError, Shape
 from bench.scenarios import thesis
-from bench.scenarios.catalogue import SCENARIOS, pieces, run_scenario, title_of, verify_topology
+from bench.scenarios.catalogue import SCENARIOS, USUAL, pieces, run_scenario, title_of, verify_topology
 from bench.scenarios.emulated import DISK_BYTES
 from bench.scenarios.evaluation import SIZES, stem
 from bench.scenarios.results import ReportError, make_report
@@ -299,7 +299,7 @@ def run(
     """Measure a scenario on the hosts: start servers, make load, save results, make the report."""
     with one_line():
         known("scenario", scenario, [*SCENARIOS, ALL])
-    names = [*SCENARIOS] if scenario == ALL else [scenario]
+    names = [*USUAL] if scenario == ALL else [scenario]
     measure(names, size, seed, repeat, Path(topology) if topology else None, folder, inventory, part)
 
 

@@ -78,7 +78,7 @@ class Shape:
 
 
 class Server(NamedTuple):
-    """A ZooKeeper server.
+    """A ZooKeeper server, or one of etcd.
 
     :param name: ``"b3"``, the third server of ensemble b.
     :param host: the name of the machine it runs on, as `Faults` takes it.
@@ -109,6 +109,10 @@ class Ensembles:
     def hosts(self, ensemble: str = "a") -> str:
         """Hosts string of an ensemble, for KazooClient; of the first one, for ParKazooClient."""
         return ",".join(f"{server.address}:{server.port}" for server in self.of(ensemble))
+
+    def all_hosts(self) -> list[str]:
+        """Hosts strings of all ensembles."""
+        return [self.hosts(name) for name in self.shape.names]
 
     def hosts_of(self, names: Sequence[str]) -> dict[str, str]:
         """Hosts strings by name, for a cluster map."""
@@ -246,6 +250,10 @@ class Lab(ABC):
         """
 
     @abstractmethod
+    def etcd_clusters(self, shape: Shape) -> AbstractContextManager[Ensembles]:
+        """Clusters of etcd in the place of ensembles: new, empty, all serving. There is no cluster map."""
+
+    @abstractmethod
     def grow(self, ensembles: Ensembles, names: Sequence[str]) -> None:
         """Add these to the cluster map, as ``parkazoo map grow`` does it, and wait until all clients know."""
 
@@ -255,10 +263,11 @@ class Lab(ABC):
 
     @abstractmethod
     def weigh(self, server: Server) -> dict[str, int]:
-        """What a server's process has in memory, and what its host's network card has carried since it is there.
+        """What a server's process has in memory and has used of the processors, and what its host's network card
+        has carried since it is there.
 
         :returns: bytes: ``memory_bytes``; ``card_received_bytes`` and ``card_sent_bytes``, of the card with the
-            server's address, where that is one host's alone.
+            server's address, where that is one host's alone. Milliseconds: ``cpu_ms``.
         """
 
     @abstractmethod

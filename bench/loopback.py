@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,19 @@ from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
 from bench import ROOT
+from bench.etcd_server import PROGRAM, Member, command_of
 from bench.lab import ZOO_CFG, Ensembles, Faults, Lab, LabError, ProcessorTimes, Server, Shape
 from bench.machine import describe_machine, describe_versions, total_and_busy
 from bench.replica import read_replica
 from parkazoo.admin import grow_map, init_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import HOST, LocalCluster, LocalClusterError, LocalServer, four_letter_word
+from parkazoo.local.addresses import free_ports
+from parkazoo.local.supervisor import Supervisor
+
+MEMORY = Path("/dev/shm")
+HEALTHY_TIMEOUT_S = 60.0
+POLL_S = 0.1
 
 
 class LoopbackFaults(Faults):
@@ -67,6 +77,7 @@ class Loopback(Lab):
         self._tell = tell
         self._faults = LoopbackFaults()
         self.faults = self._faults
+        self._etcd: dict[str, int] = {}  # of each server of etcd its process
 
     @property
     def clients(self) -> Sequence[str]:
@@ -107,6 +118,34 @@ class Loopback(Lab):
         finally:
             cluster.stop()  # a frozen server too
 
+    @contextmanager
+    def etcd_clusters(self, shape: Shape) -> Iterator[Ensembles]:
+        if (program := shutil.which(PROGRAM)) is None:
+            raise LabError(f"there is no {PROGRAM}")
+        names = [(name, f"{name}{number}") for name in shape.names for number in range(1, shape.servers + 1)]
+        with _as_lab_error():
+            ports = iter(free_ports(2 * shape.size))
+        members = {server: Member(HOST, next(ports), next(ports)) for _, server in names}
+        folder = Path(tempfile.mkdtemp(prefix="parkazoo-etcd-", dir=MEMORY if MEMORY.is_dir() else None))
+        supervisor = Supervisor(folder / "supervisor.log", remove=folder)
+        try:
+            for ensemble, server in names:
+                (folder / server).mkdir()
+                cluster = {name: each for name, each in members.items() if name.startswith(ensemble)}
+                command = [program, *command_of(server, cluster)[1:]]
+                with _as_lab_error():
+                    log = str(folder / f"{server}.log")
+                    self._etcd[server] = supervisor.ask("spawn", command, str(folder / server), log)
+            for server, member in members.items():
+                _wait_healthy(server, member, folder / f"{server}.log")
+            yield Ensembles(
+                shape,
+                [Server(server, ensemble, HOST, HOST, members[server].port) for ensemble, server in names],
+            )
+        finally:
+            self._etcd.clear()
+            supervisor.end()
+
     def grow(self, ensembles: Ensembles, names: Sequence[str]) -> None:
         with _as_lab_error():
             grow_map(ensembles.hosts(), ensembles.hosts_of(names))
@@ -115,9 +154,10 @@ class Loopback(Lab):
         return four_letter_word(f"{server.address}:{server.port}", word)
 
     def weigh(self, server: Server) -> dict[str, int]:
-        """Memory alone: all servers have one card, which carries the clients' bytes twice as well."""
-        pid = self._faults.servers[server.name].pid
-        return {"memory_bytes": psutil.Process(pid).memory_info().rss}
+        """Without the card: all servers have one, which carries the clients' bytes twice as well."""
+        process = psutil.Process(self._etcd.get(server.name) or self._faults.servers[server.name].pid)
+        times = process.cpu_times()
+        return {"memory_bytes": process.memory_info().rss, "cpu_ms": int((times.user + times.system) * 1000)}
 
     def read_replicas(self, servers: Sequence[Server], root: str) -> list[tuple[int, str]]:
         return [self._read_replica(server, root) for server in servers]
@@ -176,6 +216,23 @@ def _watch(host: str, process: subprocess.Popen[str], tell: Callable[[str, str],
         said = process.stderr.read().strip().splitlines()
     if process.returncode:
         raise LabError(f"{host}: the load failed: {said[-1] if said else 'it says nothing'}")
+
+
+def _wait_healthy(server: str, member: Member, log: Path) -> None:
+    """
+    :raises LabError: the server does not serve within a minute.
+    """
+    deadline = time.monotonic() + HEALTHY_TIMEOUT_S
+    while True:
+        connection = http.client.HTTPConnection(member.address, member.port, timeout=HEALTHY_TIMEOUT_S)
+        with closing(connection), suppress(OSError, ValueError, http.client.HTTPException):
+            connection.request("GET", "/health")
+            if json.load(connection.getresponse())["health"] == "true":
+                return
+        if time.monotonic() > deadline:
+            said = log.read_text(errors="replace").strip().splitlines()
+            raise LabError(f"the etcd server {server} does not serve: {said[-1] if said else 'it says nothing'}")
+        time.sleep(POLL_S)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ is one of COMMANDS; its arguments come as JSON. Its answer is the last line that
 may have printed other lines before. Everything on a host is in one folder:
 
     code/ packages/ jars/ java/    what `fab deploy` brings; deployed.json has a stamp of each
-    server/                        the ZooKeeper server: zoo.cfg, data/, zookeeper.log, server.json
+    server/                        the ZooKeeper server: zoo.cfg, data/, zookeeper.log, server.json; or one of etcd
     load/                          plan.json, result.npz and load.log of the last load
 """
 
@@ -15,6 +15,7 @@ import base64
 import contextlib
 import errno
 import fcntl
+import http.client
 import json
 import os
 import platform
@@ -208,7 +209,7 @@ def clean(folder: Path) -> bool:
     return True
 
 
-# the ZooKeeper server
+# the server
 
 
 class Server:
@@ -252,10 +253,7 @@ class Server:
         for port in about["ports"]:
             if _is_taken(port):
                 raise AgentError(f"port {port} is taken: end the program that has it, or set zookeeper_port")
-        if not (self.root / "jars").is_dir():
-            raise AgentError("ZooKeeper is not there: fab deploy")
-        java, jars = _find_java(self.root), str(self.root / "jars" / "*")
-        command = [java, *about["jvm_flags"], "-cp", jars, MAIN, "zoo.cfg"]
+        command = self._command(about)
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 command,
@@ -266,6 +264,18 @@ class Server:
                 start_new_session=True,  # it outlives this command
             )
         self.state.write_text(json.dumps({**about, "pid": process.pid, "birth": _birth(process.pid)}))
+
+    def _command(self, about: Mapping[str, Any]) -> list[str]:
+        """That starts it: its own one, or ZooKeeper's."""
+        if "command" in about:
+            program, *arguments = about["command"]
+            if (found := shutil.which(program)) is None:
+                raise AgentError(f"there is no {program}: {about['remedy']}")
+            return [found, *arguments]
+        if not (self.root / "jars").is_dir():
+            raise AgentError("ZooKeeper is not there: fab deploy")
+        java, jars = _find_java(self.root), str(self.root / "jars" / "*")
+        return [java, *about["jvm_flags"], "-cp", jars, MAIN, "zoo.cfg"]
 
     def signal(self, number: signal.Signals) -> None:
         if not self.is_running():
@@ -365,13 +375,20 @@ def find_server(folder: Path) -> dict[str, Any] | None:
 
 
 def weigh_server(folder: Path) -> dict[str, int]:
-    """Bytes: what its process has in memory, and what the card with its address has carried since it is there."""
+    """Bytes: what its process has in memory, and what the card with its address has carried since it is there.
+    Milliseconds: the processors' time that the process has used.
+    """
     server = Server(folder)
     about = server.about()
     if not server.is_running():
         raise AgentError(f"server {about.get('name', '')} is not running")
     pages = int(Path(f"/proc/{about['pid']}/statm").read_text().split()[1])
-    return {"memory_bytes": pages * os.sysconf("SC_PAGE_SIZE"), **_carried(_card_of(about["address"]))}
+    times = Path(f"/proc/{about['pid']}/stat").read_text().rpartition(")")[2].split()
+    return {
+        "memory_bytes": pages * os.sysconf("SC_PAGE_SIZE"),
+        "cpu_ms": (int(times[11]) + int(times[12])) * 1000 // os.sysconf("SC_CLK_TCK"),
+        **_carried(_card_of(about["address"])),
+    }
 
 
 def _card_of(address: str) -> str:
@@ -396,8 +413,20 @@ def _carried(card: str) -> dict[str, int]:
 
 
 def _role(folder: Path) -> str:
-    mode = re.search(r"^Mode: (\S+)", _srvr(Server(folder).about()), re.MULTILINE)
+    about = Server(folder).about()
+    if "command" in about:
+        return "serving" if _is_healthy(about) else ""
+    mode = re.search(r"^Mode: (\S+)", _srvr(about), re.MULTILINE)
     return mode[1] if mode else ""
+
+
+def _is_healthy(about: Mapping[str, Any]) -> bool:
+    """Whether an etcd server has a leader, and reads through it."""
+    connection = http.client.HTTPConnection(about["address"], about["ports"][0], timeout=WORD_TIMEOUT_S)
+    with contextlib.closing(connection), contextlib.suppress(OSError, ValueError, http.client.HTTPException):
+        connection.request("GET", "/health")
+        return bool(json.loads(connection.getresponse().read())["health"] == "true")
+    return False
 
 
 def _srvr(about: Mapping[str, Any]) -> str:

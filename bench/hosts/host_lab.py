@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.hosts import deployment, zookeeper
+from bench.hosts import deployment, etcd, zookeeper
 from bench.hosts.faults import EmulatedFaults, HostFaults
 from bench.hosts.fleet import Fleet, cleanup
 from bench.hosts.inventory import CLIENT
@@ -65,6 +65,12 @@ class HostLab(Lab):
         started = zookeeper.start(self._fleet, shape, settings)
         with cleanup(lambda: zookeeper.stop(self._fleet)), cleanup(self._faults.undo_all):
             zookeeper.make_map(self._fleet, started, mapped)
+            yield started
+
+    @contextmanager
+    def etcd_clusters(self, shape: Shape) -> Iterator[Ensembles]:
+        started = etcd.start(self._fleet, shape)
+        with cleanup(lambda: zookeeper.stop(self._fleet)), cleanup(self._faults.undo_all):
             yield started
 
     def grow(self, ensembles: Ensembles, names: Sequence[str]) -> None:

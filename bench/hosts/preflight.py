@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rich.table import Table
@@ -72,12 +73,14 @@ class Needs(NamedTuple):
 
     :param emulates: hosts.
     :param memory_bytes: that must be available; `disk_bytes`, in `folder`.
+    :param programs: beside TOOLS, each with its package.
     """
 
     emulates: bool
     memory_bytes: int
     disk_bytes: int
     folder: Path
+    programs: Mapping[str, str] = MappingProxyType({})
 
 
 class Machine:
@@ -129,6 +132,7 @@ def find_lacks(needs: Needs, machine: Machine | None = None) -> list[Lack]:
     """All that is missing. What cannot be looked at because something else is missing is not in it."""
     machine = machine or Machine()
     lacks = find_obstacles(machine) if needs.emulates else []
+    lacks += _find_missing(machine, needs.programs)
     if not machine.has_font():
         lacks.append(Lack(f"there is no font {FONT} for plots", install_command([FONT_PACKAGE]), (FONT_PACKAGE,)))
     if machine.system == "linux" and (free := machine.available_bytes()) < needs.memory_bytes:
@@ -146,11 +150,19 @@ def find_obstacles(machine: Machine | None = None) -> list[Lack]:
     if machine.system != "linux":
         return [Lack("hosts can be emulated on Linux alone", "take a Linux machine, or leave --emulate out")]
     lacks = [] if machine.is_root() else [Lack("emulated hosts need root", "put sudo before the command")]
+    lacks += _find_missing(machine, TOOLS)
     missing = [tool for tool in TOOLS if machine.find(tool) is None]
-    lacks += [Lack(f"there is no {tool}", install_command([TOOLS[tool]]), (TOOLS[tool],)) for tool in missing]
     if machine.is_root() and "unshare" not in missing:
         lacks += _try_namespaces(machine, missing)
     return lacks
+
+
+def _find_missing(machine: Machine, programs: Mapping[str, str]) -> list[Lack]:
+    return [
+        Lack(f"there is no {program}", install_command([package]), (package,))
+        for program, package in programs.items()
+        if machine.find(program) is None
+    ]
 
 
 def _try_namespaces(machine: Machine, missing: Sequence[str]) -> list[Lack]:

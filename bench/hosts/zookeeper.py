@@ -41,7 +41,22 @@ def start(fleet: Fleet, shape: Shape, settings: Mapping[str, str] | None = None)
     hosts = {host.name: host for host in fleet.inventory.hosts}
     files = {server.host: _files(server, ensembles, hosts, settings or {}) for server in ensembles.servers}
     about = {server.host: _about(server, hosts[server.host], shape) for server in ensembles.servers}
-    used = [hosts[server.host] for server in ensembles.servers]
+    launch(fleet, ensembles, about, files)
+    return ensembles
+
+
+def launch(
+    fleet: Fleet,
+    ensembles: Ensembles,
+    about: Mapping[str, Mapping[str, Any]],
+    files: Mapping[str, Mapping[str, str]],
+) -> None:
+    """Start these servers, and wait until all serve. On failure, those that were started are stopped.
+
+    :param about: of each host, as agent.create_server takes it; and so `files`.
+    :raises LabError: with the reason.
+    """
+    used = [host for host in fleet.inventory.hosts if host.name in about]
 
     def create(remote: Remote) -> None:
         name = remote.host.name
@@ -50,7 +65,7 @@ def start(fleet: Fleet, shape: Shape, settings: Mapping[str, str] | None = None)
     started: Iterable[Host] = used
     try:
         try:
-            fleet.each(f"starting {shape}", create, used)
+            fleet.each(f"starting {ensembles.shape}", create, used)
         except FleetError as error:  # what runs on the others is not ours
             started = [host for host in used if host.name in error.done]
             raise
@@ -58,7 +73,6 @@ def start(fleet: Fleet, shape: Shape, settings: Mapping[str, str] | None = None)
     except BaseException as error:
         with cleanup(lambda: fleet.each("stopping what was started", _stop, started)):
             raise error
-    return ensembles
 
 
 def wait_serving(fleet: Fleet, hosts: Iterable[Host]) -> None:
@@ -130,13 +144,20 @@ def running(fleet: Fleet) -> Ensembles:
     )
 
 
-def _about(server: Server, host: Host, shape: Shape) -> dict[str, Any]:
+def describe(server: Server, host: Host, shape: Shape) -> dict[str, Any]:
+    """What a host notes of its server, whatever runs it."""
     return {
         "name": server.name,
         "ensemble": server.ensemble,
         "shape": str(shape),
         "address": server.address,
         "ports": host.ports,
+    }
+
+
+def _about(server: Server, host: Host, shape: Shape) -> dict[str, Any]:
+    return {
+        **describe(server, host, shape),
         "jvm_flags": [*host.jvm_flags, "-Djava.awt.headless=true", "-Dlogback.configurationFile=logback.xml"],
     }
 

@@ -18,7 +18,9 @@ from bench.loopback import Loopback
 from bench.report.terminal import print_section
 from bench.scenarios import scaling
 from bench.scenarios.catalogue import (
+    PROGRAMS,
     SCENARIOS,
+    USUAL,
     most_clients,
     most_servers,
     pieces,
@@ -35,7 +37,9 @@ from parkazoo.cli import INTERRUPTED
 def parse() -> argparse.Namespace:
     names = ", ".join(SCENARIOS)
     parser = argparse.ArgumentParser(prog="python -m bench.scenarios", description=__doc__)
-    parser.add_argument("names", metavar="NAME", nargs="+", help=f"of {names}; or all")
+    parser.add_argument(
+        "names", metavar="NAME", nargs="+", help=f"of {names}; or all, but for {', '.join(PROGRAMS)}"
+    )
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--small", action="store_true", help="it only shows that all runs; figures say nothing")
     sizes.add_argument("--full", action="store_true", help="hours; parts of it take 40 minutes at most")
@@ -64,7 +68,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="for results, plots and the report")
     options = parser.parse_args()
     if options.names == ["all"]:
-        options.names = list(SCENARIOS)
+        options.names = list(USUAL)
     if unknown := [name for name in options.names if name not in SCENARIOS]:
         parser.error(f"there is no scenario {', '.join(unknown)}; there are {names}")
     if options.repeat is not None and options.repeat < 1:

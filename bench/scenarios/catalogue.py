@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from bench.etcd_server import PACKAGE, PROGRAM
 from bench.lab import SHAPE, Lab, LabError
 from bench.report.section import Section
 from bench.scenarios import (
@@ -17,6 +18,7 @@ from bench.scenarios import (
     networks,
     raft,
     scaling,
+    second_system,
     thesis,
     thesis_sizes,
     topologies,
@@ -56,8 +58,12 @@ _MODULES: tuple[Scenario, ...] = (
     elections,
     raft,
     writes_deferred,
+    second_system,
 )
 SCENARIOS = {each.NAME: each for each in _MODULES}
+# Beside Java: of a scenario, programs with Debian's packages that have them.
+PROGRAMS = {second_system.NAME: {PROGRAM: PACKAGE}}
+USUAL = tuple(name for name in SCENARIOS if name not in PROGRAMS)
 
 
 def verify_topology(topology: Path, names: Collection[str], size: str, *, can_limit: bool) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.lab import Lab, LabError
-from bench.scenarios.catalogue import CLIENTS, most_servers
+from bench.scenarios.catalogue import CLIENTS, PROGRAMS, most_servers
 
 EMULATION = "evaluation"
 SERVERS = 27
@@ -28,7 +28,8 @@ def see_that_it_can(
     from bench.hosts import preflight  # noqa: PLC0415
 
     memory_bytes = HOSTS_BYTES * emulates + most_servers(names, size) * preflight.SERVER_BYTES
-    needs = preflight.Needs(emulates, memory_bytes, DISK_BYTES, folder.absolute())
+    programs = {program: package for name in names for program, package in PROGRAMS.get(name, {}).items()}
+    needs = preflight.Needs(emulates, memory_bytes, DISK_BYTES, folder.absolute(), programs)
     lacks = preflight.find_lacks(needs)
     if installs and lacks:
         preflight.install(lacks, console.print)

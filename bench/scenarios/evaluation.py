@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.documents import as_text
 from bench.lab import Ensembles, Lab, NotPossible, Server, Shape
-from bench.load.plan import Plan
+from bench.load.plan import BARE, BETWEEN_ENSEMBLES, Plan
 from bench.load.result import Result, read_result
 from bench.report.text import TOO_SHORT
 from bench.scenarios.busy import BusyWatch
@@ -148,6 +148,12 @@ class Evaluation:
         with self.lab.ensembles(Shape.parse(shape), mapped, settings) as ensembles:
             yield ensembles
 
+    @contextmanager
+    def etcd_clusters(self, shape: str) -> Iterator[Ensembles]:
+        self.tell(f"starting {shape} of etcd")
+        with self.lab.etcd_clusters(Shape.parse(shape)) as ensembles:
+            yield ensembles
+
     def rounds(self, usual: int = 1) -> Iterator[int]:
         """Of repetitions: what is run in a later one repeats what was run with the same label in the first one.
 
@@ -168,7 +174,7 @@ class Evaluation:
 
         :param settings: other entries of Plan.
         """
-        count = settings.get("ensembles") or (ensembles.shape.ensembles if system == "parkazoo" else 1)
+        count = settings.get("ensembles") or (1 if system == "kazoo" else ensembles.shape.ensembles)
         number = len(self.document["runs"])
         base: dict[str, Any] = {
             "ensembles": count,
@@ -180,7 +186,7 @@ class Evaluation:
         hashed = "-hashed" if entries.get("is_hashed") else ""
         return Plan(
             system=system,
-            hosts=ensembles.hosts(),
+            hosts=BETWEEN_ENSEMBLES.join(ensembles.all_hosts()) if system in BARE else ensembles.hosts(),
             root=f"/bench-{system}-{entries.get('size', Plan.size)}-{entries['directories']}{hashed}",
             name=f"run{number}-{time.time_ns() % 1_000_000_000}",
             **entries,

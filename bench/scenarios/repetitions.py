@@ -17,6 +17,7 @@ FOLDED = (
     "felt",
     "servers",
     "cpu_share",
+    "costs",
     "no_quorum",
     "left",
     "silence_s",

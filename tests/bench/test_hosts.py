@@ -9,15 +9,19 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tarfile
+import unittest
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from bench import ROOT
+from bench.etcd_server import PROGRAM
 from bench.hosts import deployment, zookeeper
 from bench.hosts.emulation import Emulation
 from bench.hosts.fleet import FleetError
@@ -251,6 +255,27 @@ class TestLab(EmulatedCase):
         written = 10_000 * int((columns["outcome"] == ANSWERED).sum())
         self.assertGreater(after["card_sent_bytes"] - before["card_sent_bytes"], written)
         self.assertGreater(after["card_received_bytes"], before["card_received_bytes"])
+
+    @unittest.skipIf(shutil.which(PROGRAM) is None, f"there is no {PROGRAM} here")
+    def test_etcd(self) -> None:
+        """A bare socket writes; what the servers use of processors and cards for that is seen."""
+        with self.lab.etcd_clusters(Shape.parse("1x3")) as ensembles:
+            before = [self.lab.weigh(server) for server in ensembles.servers]
+            plan = self.plan(ensembles.hosts(), system="etcd", nodes=1, write="set", size=10_000)
+            columns = read_result(self.lab.run_load({"h5": plan}, self.results)["h5"]).columns
+            after = [self.lab.weigh(server) for server in ensembles.servers]
+        self.assertEqual({*columns["outcome"].tolist()}, {ANSWERED})
+        sent = sum(each["card_sent_bytes"] for each in after) - sum(each["card_sent_bytes"] for each in before)
+        self.assertGreater(sent, 10_000 * len(columns["outcome"]))  # to one follower, at least
+        self.assertGreater(sum(each["cpu_ms"] for each in after), sum(each["cpu_ms"] for each in before))
+
+    def test_no_etcd(self) -> None:
+        with (
+            mock.patch("bench.etcd_server.PROGRAM", "no-such-program"),
+            self.assertRaisesRegex(LabError, "there is no no-such-program: apt-get install etcd-server"),
+            self.lab.etcd_clusters(Shape.parse("1x1")),
+        ):
+            self.fail("unreachable")
 
     def test_settings(self) -> None:
         """Of the servers, over those that all have."""

@@ -25,9 +25,10 @@ from bench.hosts.preflight import (
     find_lacks_of_host,
     how_to_go_on,
     install,
+    packages_of,
 )
 from bench.lab import LabError
-from bench.scenarios.catalogue import SCENARIOS, most_servers
+from bench.scenarios.catalogue import PROGRAMS, SCENARIOS, most_servers
 
 GIB = 1 << 30
 NEEDS = Needs(emulates=True, memory_bytes=8 * GIB, disk_bytes=GIB, folder=Path("/results"))
@@ -89,6 +90,15 @@ class TestLacks(unittest.TestCase):
         for tool, package in TOOLS.items():
             with self.subTest(tool):
                 self.check(Fake((tool,)), f"there is no {tool}: apt-get install {package}")
+
+    def test_a_program_of_one_scenario(self) -> None:
+        """With its remedy; on loopback too. The other scenarios do not need it."""
+        for emulates in (True, False):
+            needs = NEEDS._replace(emulates=emulates, programs=PROGRAMS["second-system"])
+            (lack,) = find_lacks(needs, Fake(("etcd",)))
+            self.assertEqual(str(lack), "there is no etcd: apt-get install etcd-server")
+            self.assertEqual(packages_of([lack]), ["etcd-server"])
+        self.check(Fake(("etcd",)))
 
     def test_root(self) -> None:
         machine = Fake(root=False)
