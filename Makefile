@@ -7,8 +7,8 @@
 # make lives         1,000 lost connections and 100 expired sessions of one client, and what it holds before and after
 # make explore       every pair of operations in every order, and threes at random, for 30 minutes; [MINUTES=5] [SEED=1]
 # make bench-client  ParKazooClient beside KazooClient: ratios, goals, a plot; some ten minutes; [PAIRS=15] [SEED=1]
-# make evaluate      the whole evaluation, its report in build/evaluation/; about 50 minutes, takes root;
-#                    first it says what this machine lacks; [INSTALL=1] installs that, on Debian; [SEED=1] [REPEAT=5]
+# make evaluate      the whole evaluation, its report in build/evaluation/; takes root; first it says what this
+#                    machine lacks, and how long it takes; [INSTALL=1] installs that, on Debian; [SEED=1] [REPEAT=5]
 # make check         ruff and mypy
 # make clean         remove the environment and whatever was built
 #

@@ -24,15 +24,29 @@ def ratios(raws: Sequence[Raw], options: Options) -> Table:
     :param options: ``loads``: how the names of the loads begin.
     """
     beginnings = tuple(options.get("loads", "").split(","))
-    found: dict[str, tuple[Raw, Mapping[str, Any]]] = {}
-    for raw in raws:
-        for each in raw.document["comparisons"]:
-            if each["name"].startswith(beginnings) and not each["error"]:
-                found[each["name"]] = raw, each
+    found = {name: each for name, each in _newest(raws).items() if name.startswith(beginnings)}
     if not found:
         raise ValueError("no such load")
     rows = [_ratio_row(raw, each) for raw, each in found.values()]
     return Table("", ("`--load`", "load", "pairs", "speed", "CPU", "goals", "bare sockets"), rows)
+
+
+def _newest(raws: Sequence[Raw]) -> dict[str, tuple[Raw, Mapping[str, Any]]]:
+    """By load, the newest file that has it, and the load there."""
+    return {each["name"]: (raw, each) for raw in raws for each in raw.document["comparisons"] if not each["error"]}
+
+
+def medians(raws: Sequence[Raw]) -> dict[str, float]:
+    """Of each load, the median ratio of its speed or latency beside what it is compared with.
+
+    Without comparisons with an older client.
+    """
+    return {
+        name: result["ratio"]["median"]
+        for name, (_, comparison) in _newest([raw for raw in raws if not raw.document["about"]["old"]]).items()
+        for result in comparison["results"]
+        if result["measure"] != CPU.name
+    }
 
 
 def _ratio_row(raw: Raw, comparison: Mapping[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from bench.report.section import Table
 GENERATORS: dict[str, Callable[[Sequence[Raw], Mapping[str, str]], Table]] = {
     "ratios": client_ratios.ratios,
     "crowds": client_ratios.crowds,
+    "conclusions": scenario_tables.conclusions,
     "scenario": scenario_tables.scenario,
     "recipes": scenario_tables.recipes,
     "recipe-calls": scenario_tables.recipe_calls,

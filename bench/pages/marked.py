@@ -8,25 +8,22 @@ Files are patterns below docs/runs. ``columns=0,2`` keeps these columns alone; o
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-from bench import ROOT
+from bench import RUNS
 from bench.pages.generators import GENERATORS
-from bench.pages.raw import Raw
+from bench.pages.raw import read_all
 from bench.report.markdown import as_markdown
 from bench.report.section import Table
 
-RUNS = ROOT / "docs" / "runs"
 MARKED = re.compile(r"<!-- table: (?P<marker>[^\n]*?) -->\n(?P<table>.*?)<!-- end of table -->", re.DOTALL)
 BEGIN = "<!-- table:"
+HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 
 
 class PageError(Exception):
@@ -83,39 +80,42 @@ def make(page: Path, marker: str) -> str:
 
     :raises PageError: it cannot be made.
     """
+    order, table = _make(page, marker)
+    sources = ", ".join(_link(page, each) for each in order.patterns)
+    return f"\n{as_markdown(table)}\nFrom {sources}.\n\n"
+
+
+def tables(page: Path) -> list[Table]:
+    """The page's tables, each with the heading above it as its title.
+
+    :raises PageError: one cannot be made.
+    """
+    found = []
+    for marked in _marked(page):
+        _, table = _make(page, marked["marker"])
+        found.append(replace(table, title=HEADING.findall(page.read_text(), 0, marked.start())[-1]))
+    return found
+
+
+def _make(page: Path, marker: str) -> tuple[Order, Table]:
+    """
+    :raises PageError: the table cannot be made.
+    """
     try:
         order = _parse(marker)
-        raws = [raw for pattern in order.patterns for raw in _read(pattern)]
+        raws = [raw for pattern in order.patterns for raw in read_all(pattern)]
         table = GENERATORS[order.generator](raws, order.options)
         if "columns" in order.options:
             table = _with_columns(table, [int(each) for each in order.options["columns"].split(",")])
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise PageError(f"{page}: '{marker}' cannot be made: {type(error).__name__} {error}") from error
-    sources = ", ".join(_link(page, each) for each in order.patterns)
-    return f"\n{as_markdown(table)}\nFrom {sources}.\n\n"
+    return order, table
 
 
 def _parse(marker: str) -> Order:
     generator, *words = shlex.split(marker)
     options = dict(word.split("=", 1) for word in words if "=" in word)
     return Order(generator, [word for word in words if "=" not in word], options)
-
-
-def _read(pattern: str) -> list[Raw]:
-    """The files of a pattern, the oldest first.
-
-    :raises ValueError: there is none.
-    """
-    paths = sorted(RUNS.glob(pattern))
-    if not paths:
-        raise ValueError(f"docs/runs has no {pattern}")
-    return sorted((Raw(path, _document(path)) for path in paths), key=lambda raw: (raw.date, raw.path.name))
-
-
-@cache
-def _document(path: Path) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(path.read_text())
-    return document
 
 
 def _link(page: Path, pattern: str) -> str:

@@ -1,4 +1,4 @@
-"""Tables of the evaluation: those of the report, and the requests of recipes."""
+"""Tables of the evaluation: its conclusions, those of the report, and the requests of recipes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from bench.pages.chosen import folded
+from bench.pages.client_ratios import medians
 from bench.pages.raw import Raw
 from bench.published import RECIPE_CALLS
 from bench.recipe_requests import AGAIN, CATCH_UP, FIRST
 from bench.report.section import Table
+from bench.scenarios.conclusions import answers_of
 from bench.scenarios.results import show
 
 Options = Mapping[str, str]
@@ -75,3 +78,9 @@ def recipes(raws: Sequence[Raw], _: Options) -> Table:
         rows.append([*row, str(found[name, "parkazoo", AGAIN].get(CATCH_UP, 0))])
     columns = ("recipe", "does", "kazoo", "first time", "ParKazoo", "first time", f"`{CATCH_UP}`")
     return Table("", columns, rows)
+
+
+def conclusions(raws: Sequence[Raw], _: Options) -> Table:
+    """Does it scale, what does it cost, when does it not help: a sentence each, from the newest good results."""
+    answers = answers_of(folded(raws), medians([raw for raw in raws if "comparisons" in raw.document]))
+    return Table("", ("", ""), [[f"**{asked}**", answer] for asked, answer in answers.items()])

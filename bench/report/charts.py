@@ -21,9 +21,11 @@ MANY_TICKS = 200  # times the lowest: from there on there would be too many
 Points = Sequence[tuple[float, float]]
 
 
-def make_panels(count: int, height: float = HEIGHT, rows: int = 1) -> tuple[Figure, list[Any]]:
+def make_panels(
+    count: int, height: float = HEIGHT, rows: int = 1, width: float = WIDTH
+) -> tuple[Figure, list[Any]]:
     """A figure with so many panels beside each other, in each of the rows."""
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     panels = figure.subplots(rows, count, squeeze=False).ravel().tolist()
     for panel in panels:
         panel.grid(linewidth=0.3)

@@ -1,17 +1,22 @@
-"""A report as one HTML page, which needs no other file and no network."""
+"""A report as one HTML page, which needs no network."""
 
 from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from bench.report.section import Plot, Section, Table
+import matplotlib
+
+from bench.report.section import Front, Plot, Section, Table
 
 DPI = 160
 MET, MISSED = "met", "not met"
+LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+SVG, PNG = "svg", "png"
 STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; margin: 0 auto; padding: 1rem;
@@ -21,6 +26,9 @@ h2 { font-size: 1.3rem; margin-top: 3rem; border-top: 1px solid #ccc; padding-to
 h1, h2 { line-height: 1.25; }
 figure { margin: 1.5rem 0; } figure .wide { margin: 0; }
 img { width: 100%; min-width: 38rem; height: auto; }
+.front { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 17rem), 1fr)); gap: 0 2rem; }
+.front h2 { font-size: 1.1rem; margin: .5rem 0 0; border: 0; padding: 0; } .front p { margin: .3rem 0 .8rem; }
+.first img { min-width: 0; max-width: 36rem; } .first { margin: 1rem 0; }
 figcaption, caption { font-size: .9rem; color: #444; text-align: left; }
 caption { font-weight: 600; padding-bottom: .3rem; }
 .wide { overflow-x: auto; margin: 1.5rem 0; }
@@ -45,24 +53,39 @@ nav ul { padding-left: 1.2rem; }
 
 
 def make_page(
-    title: str, setting: Mapping[str, str], sections: Sequence[Section], pictures: Mapping[str, bytes]
+    title: str,
+    setting: Mapping[str, str],
+    sections: Sequence[Section],
+    pictures: Mapping[str, str],
+    front: Front | None = None,
 ) -> str:
     """
     :param setting: what holds for all: date, machine, versions.
-    :param pictures: of each plot's name, its PNG file.
+    :param pictures: of each plot's name, the address of its picture.
     """
-    contents = "".join(f'<li><a href="#{each.name}">{escape(each.title)}</a></li>' for each in sections)
+    front = front or Front({})
+    contents = "".join(
+        f'<li><a href="#{each.name}">{escape(each.title)}</a></li>' for each in (*front.sections, *sections)
+    )
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in setting.items())
-    body = "".join(_section(each, pictures) for each in sections)
+    before, body = ("".join(_section(each, pictures) for each in some) for some in (front.sections, sections))
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
         f"<h1>{escape(title)}</h1>"
-        f"{_overview(sections)}<nav><ul>{contents}</ul></nav>"
+        f"{_front(front, pictures)}<nav><ul>{contents}</ul></nav>{before}{_overview(sections)}"
         f'<div class="wide"><table class="setting"><caption>Setting</caption>{rows}</table></div>'
         f"{body}</body></html>\n"
     )
+
+
+def _front(front: Front, pictures: Mapping[str, str]) -> str:
+    answers = "".join(
+        f"<div><h2>{escape(asked)}</h2><p>{escape(answer)}</p></div>" for asked, answer in front.answers.items()
+    )
+    plots = "".join(f'<div class="first">{_plot(each, pictures[each.name])}</div>' for each in front.plots)
+    return f'<div class="front">{answers}</div>{plots}' if answers else plots
 
 
 def _overview(sections: Sequence[Section]) -> str:
@@ -96,7 +119,7 @@ def _met(is_met: bool | None) -> str:
     return f'<td class="{"met" if is_met else "missed"}">{MET if is_met else MISSED}</td>'
 
 
-def _section(section: Section, pictures: Mapping[str, bytes]) -> str:
+def _section(section: Section, pictures: Mapping[str, str]) -> str:
     caveats = "".join(f"<li>{escape(each)}</li>" for each in section.caveats)
     return "".join(
         (
@@ -109,12 +132,12 @@ def _section(section: Section, pictures: Mapping[str, bytes]) -> str:
     )
 
 
-def _plot(plot: Plot, picture: bytes) -> str:
-    data = base64.b64encode(picture).decode()
+def _plot(plot: Plot, address: str) -> str:
     about = escape(plot.about)
+    width, height = (round(100 * inches) for inches in plot.figure.get_size_inches())
     return (
-        f'<figure><div class="wide"><img alt="{about}" src="data:image/png;base64,{data}"></div>'
-        f"<figcaption>{about}</figcaption></figure>"
+        f'<figure><div class="wide"><img alt="{about}" src="{address}" width="{width}" height="{height}" '
+        f'loading="lazy"></div><figcaption>{about}</figcaption></figure>'
     )
 
 
@@ -142,7 +165,7 @@ def _prose(table: Table) -> str:
     rows = "".join(
         "<tr>"
         + "".join(
-            f'<td data-name="{escape(name)}">{escape(value)}</td>'
+            f'<td data-name="{escape(name)}">{LINK.sub(_link, escape(value))}</td>'
             for name, value in zip(table.columns, row, strict=True)
         )
         + "</tr>"
@@ -154,8 +177,22 @@ def _prose(table: Table) -> str:
     )
 
 
-def make_picture(figure: Any) -> bytes:
-    """A figure as a PNG file."""
+def _link(found: re.Match[str]) -> str:
+    return f'<a href="{found[2]}">{found[1]}</a>'
+
+
+def embed(picture: bytes) -> str:
+    """The address of a PNG file that is part of the page."""
+    return f"data:image/png;base64,{base64.b64encode(picture).decode()}"
+
+
+def make_picture(figure: Any, kind: str = PNG) -> bytes:
+    """A figure as a file.
+
+    :param kind: `PNG` or `SVG`; an SVG file of the same figure is the same, and its text is text.
+    """
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=DPI)
+    metadata = {"Date": None} if kind == SVG else None
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "figure"}):
+        figure.savefig(file, format=kind, dpi=DPI, metadata=metadata)
     return file.getvalue()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ FIGURE = re.compile(rf"(?:[-\d.,%/* \n]|to|{TOO_SHORT})*")
 class Table:
     """
     :param rows: cells as text; what is in a column tells whether it has figures.
-    :param is_prose: cells are sentences rather than figures.
+    :param is_prose: cells are sentences rather than figures. They may have links, as in Markdown.
     """
 
     title: str
@@ -37,7 +37,7 @@ def _kind(cells: Sequence[str]) -> str:
 @dataclass(frozen=True)
 class Plot:
     """
-    :param name: of its PNG file, without the ending.
+    :param name: of its file, without the ending.
     :param about: what is to be seen, for those who do not see it.
     :param figure: of matplotlib.
     """
@@ -81,3 +81,17 @@ class Section:
     plots: Sequence[Plot] = ()
     caveats: Sequence[str] = field(default_factory=list)
     answers: Sequence[Answer] = ()
+
+
+@dataclass(frozen=True)
+class Front:
+    """What a reader of a report sees first.
+
+    :param answers: of each question, a sentence.
+    :param plots: one, or none if there is nothing to draw.
+    :param sections: what follows, before the goals and the scenarios.
+    """
+
+    answers: Mapping[str, str]
+    plots: Sequence[Plot] = ()
+    sections: Sequence[Section] = ()

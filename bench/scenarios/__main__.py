@@ -28,6 +28,7 @@ from bench.scenarios.catalogue import (
     title_of,
     verify_topology,
 )
+from bench.scenarios.durations import estimate
 from bench.scenarios.emulated import SERVERS, emulated, see_that_it_can
 from bench.scenarios.evaluation import LARGE, stem
 from bench.scenarios.results import ReportError, make_report, read_documents, show
@@ -102,6 +103,7 @@ def main() -> int:
         how = {"emulates": options.emulate, "installs": options.install}
         see_that_it_can(options.names, options.size, options.out, console, **how)
         options.out.mkdir(parents=True, exist_ok=True)
+        tell(estimate(options.pieces, options.size))
         servers = max(SERVERS, most_servers(options.names, options.size))
         clients = most_clients(options.pieces, options.size)
         hosts = emulated(options.out, console, tell, servers, clients) if options.emulate else None

@@ -200,14 +200,21 @@ def show(document: Mapping[str, Any]) -> Section:
     )
 
 
-def _answer(run: Mapping[str, Any]) -> Answer | None:
-    """None if there was nothing before that could be compared."""
+def times_as_late(run: Mapping[str, Any]) -> dict[str, float]:
+    """Of each sort of requests, the worst 99th percentile while a command runs, as a multiple of the one before.
+
+    Empty if there was nothing before that could be compared.
+    """
     before, *commands, _ = run["felt"]
-    times = {
+    return {
         sort: max(each[sort]["p99_s"] / before[sort]["p99_s"] for each in commands if sort in each)
         for sort in SORTS
         if sort in before and any(sort in each for each in commands)
     }
+
+
+def _answer(run: Mapping[str, Any]) -> Answer | None:
+    times = times_as_late(run)
     if not times:
         return None
     return Answer(

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.report.page import make_page, make_picture
-from bench.report.section import Section
+from bench.report.page import PNG, embed, make_page, make_picture
+from bench.report.section import Front, Section
 from bench.report.text import in_words
 from bench.scenarios import reported
 from bench.scenarios.catalogue import SCENARIOS, title_of
 from bench.scenarios.caveats import caveats_of
+from bench.scenarios.conclusions import make_front
 from bench.scenarios.evaluation import stem
 from bench.scenarios.repetitions import fold
 
@@ -72,18 +73,21 @@ def make_report(folder: Path) -> Path:
     :raises ReportError: there are no results, or damaged ones.
     """
     documents = read_documents(folder)
-    sections = [*(show(document) for document in documents), reported.section()]
-    pictures = draw(sections)
+    measured = [show(document) for document in documents]
+    front = make_front({stem(each["scenario"], each.get("part", "")): each for each in documents}, {})
+    sections = [*measured, reported.section()]
+    pictures = draw([front, *sections])
     for name, picture in pictures.items():
         (folder / f"{name}.png").write_bytes(picture)
     path = folder / REPORT
-    path.write_text(make_page(TITLE, describe_setting(documents), sections, pictures))
+    embedded = {name: embed(picture) for name, picture in pictures.items()}
+    path.write_text(make_page(TITLE, describe_setting(documents), sections, embedded, front))
     return path
 
 
-def draw(sections: Sequence[Section]) -> dict[str, bytes]:
-    """Of each plot's name, its PNG file."""
-    return {plot.name: make_picture(plot.figure) for section in sections for plot in section.plots}
+def draw(parts: Iterable[Section | Front], kind: str = PNG) -> dict[str, bytes]:
+    """Of each plot's name, its file."""
+    return {plot.name: make_picture(plot.figure, kind) for part in parts for plot in part.plots}
 
 
 def describe_setting(documents: Sequence[Mapping[str, Any]]) -> dict[str, str]:

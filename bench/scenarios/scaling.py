@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench import statistics
-from bench.lab import Ensembles
+from bench.lab import Ensembles, Shape
 from bench.report.charts import add_legend, draw_bars, make_panels
 from bench.report.section import Answer, Plot, Section, Table, goal_is_met
 from bench.report.text import NOTHING, plain, rate, rate_of, ratio, share
@@ -31,13 +31,14 @@ BASE = ("kazoo", "1x3")
 OUTSTANDING = 48
 OF_AN_ENSEMBLE = 4  # directories
 # What is drawn, and how the directory of a request is chosen there.
+EVEN, HASHED, HOT = "even, spread", "even, as hashed", "one directory"
 SKEWS: dict[str, dict[str, Any]] = {
-    "even, spread": {},
-    "even, as hashed": {"is_hashed": True},
+    EVEN: {},
+    HASHED: {"is_hashed": True},
     "Zipf 0.5": {"zipf": 0.5},
     "Zipf 1": {"zipf": 1.0},
     "Zipf 2": {"zipf": 2.0},
-    "one directory": {"directories": 1},
+    HOT: {"directories": 1},
 }
 
 
@@ -74,7 +75,7 @@ SIZES = {
         24,
         2,
         7,
-        skews=("even, spread", "even, as hashed", "Zipf 1", "one directory"),
+        skews=(EVEN, HASHED, "Zipf 1", HOT),
     ),
     "full": Size(
         {
@@ -163,6 +164,29 @@ def show(document: Mapping[str, Any]) -> Section:
         ],
         _answers(ratios, base),
     )
+
+
+def times_of_one(document: Mapping[str, Any]) -> dict[str, dict[int, float]]:
+    """Of each load, the requests/s of ParKazoo on so many ensembles of three, as multiples of kazoo's on one.
+
+    :param document: with folded runs.
+    """
+    found: dict[str, dict[int, float]] = {}
+    for load, of in _ratios(_of_part(document, SCALING), BASE).items():
+        for (system, name), times in of.items():
+            shape = Shape.parse(name)
+            if system != BASE[0] and shape.servers == Shape.parse(BASE[1]).servers:
+                found.setdefault(load, {})[shape.ensembles] = times
+    return found
+
+
+def share_of_even(document: Mapping[str, Any]) -> dict[str, float]:
+    """Of each skewed load, its writes/s as a share of those in evenly spread directories.
+
+    :param document: with folded runs.
+    """
+    rates = {run["load"]: run["rates"]["all"] for run in _of_part(document, SKEW)}
+    return {load: statistics.ratio(each, rates[EVEN]) for load, each in rates.items()} if EVEN in rates else {}
 
 
 def _answers(ratios: Mapping[str, Mapping[tuple[str, str], float]], base: tuple[str, str]) -> list[Answer]:

@@ -22,11 +22,12 @@ from rich.console import Console
 
 from bench.report import text
 from bench.report.charts import draw_bars, draw_lines, make_panels
-from bench.report.page import make_page
-from bench.report.section import Answer, Section, Table
+from bench.report.page import SVG, embed, make_page, make_picture
+from bench.report.section import Answer, Front, Plot, Section, Table
 from bench.report.terminal import print_section
 from bench.scenarios import elections, reported
 from bench.scenarios.catalogue import SCENARIOS
+from bench.scenarios.conclusions import make_front
 from bench.scenarios.repetitions import FOLDED
 from bench.scenarios.results import ReportError, describe_setting, draw, make_report, read_documents, show
 from bench.statistics import spread
@@ -72,11 +73,20 @@ def whole() -> list[Section]:
     return [*sections(), reported.section()]
 
 
+@cache
+def front() -> Front:
+    return make_front({each["scenario"]: each for each in read_documents(SAVED)}, {"first-child": 4.0})
+
+
+def plots() -> list[str]:
+    """The names of all."""
+    return [plot.name for part in (front(), *whole()) for plot in part.plots]
+
+
 def page() -> str:
     """With the plots' names in place of the pictures: these depend on matplotlib."""
-    found = whole()
-    pictures = {plot.name: plot.name.encode() for section in found for plot in section.plots}
-    return make_page("A report", describe_setting(read_documents(SAVED)), found, pictures)
+    pictures = {name: embed(name.encode()) for name in plots()}
+    return make_page("A report", describe_setting(read_documents(SAVED)), whole(), pictures, front())
 
 
 class TestReport(unittest.TestCase):
@@ -96,9 +106,8 @@ class TestReport(unittest.TestCase):
                     )
 
     def test_plots_have_names_of_their_own(self) -> None:
-        names = [plot.name for section in sections() for plot in section.plots]
-        self.assertEqual(len(names), len(set(names)))
-        for name in names:
+        self.assertEqual(len(plots()), len(set(plots())))
+        for name in plots():
             self.assertRegex(name, r"^[a-z0-9-]+$")
 
     def test_files(self) -> None:
@@ -108,7 +117,7 @@ class TestReport(unittest.TestCase):
                 Path(folder, path.name).write_text(path.read_text())
             made = make_report(Path(folder)).read_text()
             pictures = {path.stem: path.read_bytes() for path in Path(folder).glob("*.png")}
-        self.assertEqual(set(pictures), {plot.name for section in sections() for plot in section.plots})
+        self.assertEqual(set(pictures), set(plots()))
         for name, picture in pictures.items():
             with self.subTest(name):
                 self.assertEqual(picture[:8], b"\x89PNG\r\n\x1a\n")
@@ -141,6 +150,32 @@ class TestReport(unittest.TestCase):
         table = Table("", ("a", "b", "c"), [["1x3", "1,234 *", "-"], ["3x3", "12%", "0.5"]])
         self.assertEqual(table.kinds(), ["text", "figure", "figure"])
         self.assertEqual(Table("", ("a",), [["1,234 *\n1,200 to 1,300"], ["-"]]).kinds(), ["figure"])
+
+
+class TestFront(unittest.TestCase):
+    def test_first_of_all(self) -> None:
+        figure, _ = make_panels(1)
+        front = Front({"a & b?": "Yes."}, [Plot("p", "about", figure)], [Section("x", "X", "first")])
+        made = make_page("t", {}, [Section("y", "Y", "then")], {"p": "p.svg"}, front)
+        self.assertIn("<h2>a &amp; b?</h2><p>Yes.</p>", made)
+        self.assertIn('<img alt="about" src="p.svg" width="800" height="360"', made)
+        order = [made.index(each) for each in ("Yes.", "p.svg", "<nav>", 'id="x"', "Setting", 'id="y"')]
+        self.assertEqual(order, sorted(order))
+
+    def test_links_in_prose(self) -> None:
+        prose = Table("", ("a", "b"), [["[x & y](z.md#w)", "[<b>](c)"]], is_prose=True)
+        made = make_page("t", {}, [Section("x", "X", "", [prose])], {})
+        self.assertIn('<a href="z.md#w">x &amp; y</a>', made)
+        self.assertIn('<a href="c">&lt;b&gt;</a>', made)
+
+    def test_an_svg_file_of_the_same_figure_is_the_same(self) -> None:
+        pictures = []
+        for _ in range(2):
+            figure, (panel,) = make_panels(1)
+            draw_lines(panel, {"a": [(1, 5.0), (2, 6.0)]}, "words", "", "")
+            pictures.append(make_picture(figure, SVG))
+        self.assertEqual(*pictures)
+        self.assertIn(b">words</text>", pictures[0])
 
 
 class TestPlots(unittest.TestCase):

@@ -1,0 +1,38 @@
+"""Which of the committed results count: of each scenario the newest that were measured well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bench.pages.raw import Raw
+from bench.scenarios.catalogue import SCENARIOS
+from bench.scenarios.evaluation import SIZES, stem
+from bench.scenarios.repetitions import fold
+
+MOST_TOO_SHORT = 0.25  # of a document's loads; one that has more was not measured well
+
+
+def choose(raws: Sequence[Raw]) -> dict[str, Raw]:
+    """Of each scenario, or part of one, the newest results that were measured well; if none were, the best.
+
+    :param raws: any; those of no scenario are left out, and those of the sizes that are for something else.
+    """
+    of: dict[tuple[str, str], list[Raw]] = {}
+    for raw in raws:
+        document = raw.document
+        if document.get("scenario") in SCENARIOS and document["about"]["size"] in SIZES[1:] and document["runs"]:
+            of.setdefault((document["scenario"], document.get("part", "")), []).append(raw)
+    order = sorted(of, key=lambda piece: ([*SCENARIOS].index(piece[0]), piece[1]))
+    return {stem(*piece): max(of[piece], key=_rank) for piece in order}
+
+
+def _rank(raw: Raw) -> tuple[float, str]:
+    runs = fold(raw.document["runs"])
+    too_short = sum(bool(run.get("is_too_short")) for run in runs) / len(runs)
+    return (0.0 if too_short <= MOST_TOO_SHORT else -too_short), raw.date
+
+
+def folded(raws: Sequence[Raw]) -> dict[str, dict[str, Any]]:
+    """The chosen documents, with folded runs."""
+    return {name: {**raw.document, "runs": fold(raw.document["runs"])} for name, raw in choose(raws).items()}
