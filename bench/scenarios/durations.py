@@ -18,6 +18,8 @@ def estimate(pieces: Sequence[tuple[str, str]], size: str, runs: Path = RUNS) ->
     """
     took = {stem(*piece): _newest_s(*piece, size, runs) for piece in pieces}
     known = {name: took_s / 60 for name, took_s in took.items() if took_s is not None}
+    if not known:
+        return f"docs/runs does not say how long this takes: it has no results of size {size}"
     said = [f"{name} {minutes:.0f}" for name, minutes in known.items()]
     if unknown := [name for name in took if name not in known]:
         said.append(f"not known of {', '.join(unknown)}")

@@ -282,3 +282,4 @@ class TestDurations(unittest.TestCase):
                 said,
                 "about 2 minutes, by the newest results in docs/runs: scaling 2, not known of raft, scaling-x",
             )
+            self.assertIn("does not say", estimate([("scaling", "")], "small", Path(name)))
