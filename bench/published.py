@@ -120,6 +120,9 @@ RECIPE_CALLS = {
     "Watcher": "get, get_children, retry",
 }
 
+RAFT_MOST_CLIENTS = 160  # at once, that the system of the report on Raft supports
+ETCD_CDF_S = 5000  # requests/s, of the slides' distribution of latency
+
 
 class Entries(NamedTuple):
     """A row of Zatt's table "Distributed testing"; `kb_s` is called the leader's throughput."""

@@ -123,7 +123,7 @@ class BareClients:
             lane = self._clients[0][number % self._plan.ensembles]
             made = [] if self._plan.system == ETCD else [self._plan.root, directory]
             kind = SET if self._plan.system == ETCD else CREATE
-            for path in [*made, *leaves_of(directory)]:
+            for path in [*made, *leaves_of(directory, self._plan.leaves)]:
                 lane.put(Request(kind, number, path), None, time.perf_counter_ns())
                 while lane.open:
                     lane.flush()

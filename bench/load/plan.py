@@ -34,6 +34,7 @@ class Plan:
         ``sessions``: a session that is begun and ended, in the closed loop.
     :param size: bytes of a value.
     :param directories: so many, spread evenly over the ensembles.
+    :param leaves: znodes of each directory, for reads and sets.
     :param is_hashed: directories have ordinary names, and lie where these happen to lie.
     :param is_pinned: each sequence, which is a request in flight and its successors, stays in one directory.
     :param zipf: exponent of the law by which directories are chosen; 0: one is as likely as another.
@@ -69,6 +70,7 @@ class Plan:
     write: str = "create-delete"
     size: int = 1024
     directories: int = 12
+    leaves: int = 4
     is_hashed: bool = False
     is_pinned: bool = False
     zipf: float = 0.0
@@ -96,7 +98,7 @@ class Plan:
         for name, allowed in (("system", SYSTEMS), ("handler", HANDLERS), ("write", WRITES)):
             if getattr(self, name) not in allowed:
                 raise PlanError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(allowed)}")
-        for name in ("ensembles", "nodes", "processes", "threads", "directories", "in_flight", "chain"):
+        for name in ("ensembles", "nodes", "processes", "threads", "directories", "leaves", "in_flight", "chain"):
             if getattr(self, name) < 1:
                 raise PlanError(f"{name} is {getattr(self, name)}; it must be at least 1")
         for name in ("read_share", "recent_share"):

@@ -16,7 +16,6 @@ from parkazoo.protocol.placement import Placement
 
 CREATE, DELETE, GET, SET, SESSION = range(5)
 WRITES = (CREATE, DELETE, SET, SESSION)
-LEAVES = 4  # znodes of a directory, for reads and sets
 OF_A_NEW_DIRECTORY = 8  # creates in it
 IN_FLIGHT = 64
 
@@ -119,7 +118,7 @@ class Requests:
 
     def _of_leaf(self, kind: int) -> Request:
         directory = next(self._directories)
-        return Request(kind, directory, _leaf(self._paths[directory], self._chance.randrange(LEAVES)))
+        return Request(kind, directory, _leaf(self._paths[directory], self._chance.randrange(self._plan.leaves)))
 
     def done(self, request: Request) -> None:
         """The request was answered, without an error."""
@@ -157,14 +156,16 @@ def make_znodes(client: Any, plan: Plan, paths: Sequence[str]) -> None:
     there = set(client.get_children(plan.root))
     _wait_all(client.create_async(path) for path in paths if path.rpartition("/")[2] not in there)
     if plan.read_share or plan.write == "set":
-        has_leaves = [client.exists_async(_leaf(path, LEAVES - 1)) for path in paths]
+        has_leaves = [client.exists_async(_leaf(path, plan.leaves - 1)) for path in paths]
         missing = [path for path, result in zip(paths, has_leaves, strict=True) if result.get() is None]
-        _wait_all(client.create_async(each, value_of(plan)) for path in missing for each in leaves_of(path))
+        _wait_all(
+            client.create_async(each, value_of(plan)) for path in missing for each in leaves_of(path, plan.leaves)
+        )
 
 
-def leaves_of(directory: str) -> list[str]:
+def leaves_of(directory: str, count: int) -> list[str]:
     """The znodes in it that reads and sets are about."""
-    return [_leaf(directory, number) for number in range(LEAVES)]
+    return [_leaf(directory, number) for number in range(count)]
 
 
 def _leaf(directory: str, number: int) -> str:

@@ -74,8 +74,8 @@ def count_entries(before: int, after: int) -> int:
     return after - before if after >> EPOCH_BITS == before >> EPOCH_BITS else after & ((1 << EPOCH_BITS) - 1)
 
 
-def _folded(trials: Trials) -> list[dict[str, Any]]:
-    """Trials repeat each other in which as many servers missed as long, and got as many snapshots."""
+def folded(trials: Trials) -> list[dict[str, Any]]:
+    """Their medians. Those repeat each other in which as many servers missed as long and got as many snapshots."""
     groups: dict[tuple[float, ...], list[Mapping[str, Any]]] = {}
     for number, trial in enumerate(trials):
         key = trial.get("missed_s", -1 - number), trial.get("followers", 1), trial.get("snapshots", 0)
@@ -94,7 +94,7 @@ def make_table(trials: Trials) -> Table:
             str(trial.get("snapshots", NOTHING)),
             text.seconds(trial["took_s"]),
         ]
-        for trial in _folded(trials)
+        for trial in folded(trials)
     ]
     return Table("Restarted servers catch up", ("servers", "entries missed", "snapshots sent", "seconds"), rows)
 
@@ -102,7 +102,7 @@ def make_table(trials: Trials) -> Table:
 def make_plot(trials: Trials) -> Plot:
     figure, panels = make_panels(1)
     lines: dict[str, list[tuple[float, float]]] = {}
-    for trial in sorted(_folded(trials), key=lambda each: each["missed"]):
+    for trial in sorted(folded(trials), key=lambda each: each["missed"]):
         servers, how = trial.get("followers", 1), "a snapshot" if trial.get("snapshots") else "entries"
         lines.setdefault(f"{servers} server{'s' * (servers > 1)}, {how}", []).append(
             (trial["missed"], trial["took_s"])

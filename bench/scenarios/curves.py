@@ -20,6 +20,7 @@ Runs = Sequence[Mapping[str, Any]]
 POINTS = 400  # of a distribution's line
 ACHIEVED = 0.9  # of a target, at least: else the next one is not asked for
 SIGMAS = 3  # of a Poisson process
+DISTRIBUTION = (1.0, 5.0, 25.0, 50.0, 75.0, 95.0, 99.0)  # percentiles
 HOW = (
     "come at random times, at a rate that is raised from run to run until less than 90% of it is achieved, "
     "whether earlier ones were answered or not. Latency counts from the time that a request was meant for, so "
@@ -29,11 +30,15 @@ HOW = (
 
 @dataclass(frozen=True)
 class Targets:
-    """Requests/s of all clients together: the first, then `times` as many, and so on, but at most `most_s`."""
+    """Requests/s of all clients together: the first, then `times` as many, and so on, but at most `most_s`.
+
+    :param finer: so many more, between the highest that was achieved and the lowest that was not.
+    """
 
     first_s: float
     times: float
     most_s: float
+    finer: int = 0
 
 
 def raise_target(
@@ -43,15 +48,38 @@ def raise_target(
     targets: Targets,
     label: Mapping[str, Any],
     settings: Mapping[str, Any],
-) -> None:
-    """Until it is no longer achieved."""
-    target = targets.first_s
-    while target <= targets.most_s:
+    again: Sequence[float] = (),
+) -> Sequence[float]:
+    """Until it is no longer achieved; then nearer and nearer to where that begins.
+
+    :param again: targets that an earlier repetition asked for; they are asked for once more, and no others.
+    :returns: the targets.
+    """
+    asked: list[float] = []
+
+    def ask(target: float) -> bool:
+        asked.append(target)
         plan = evaluation.plan(ensembles, system, rate_s=target, **settings)
-        run = evaluation.run(ensembles, plan, {**label, "target": target})
-        if not is_achieved(run):
-            return
-        target *= targets.times
+        return is_achieved(evaluation.run(ensembles, plan, {**label, "target": target}))
+
+    if again:
+        for each in again:
+            ask(each)
+        return asked
+    reached, target = 0.0, targets.first_s
+    while target <= targets.most_s and ask(target):
+        reached, target = target, target * targets.times
+    if target > targets.most_s or not reached:
+        return asked
+    for _ in range(targets.finer):
+        middle = float(round(math.sqrt(reached * target)))
+        if middle in asked:
+            break
+        if ask(middle):
+            reached = middle
+        else:
+            target = middle
+    return asked
 
 
 def is_achieved(run: Mapping[str, Any]) -> bool:
@@ -74,6 +102,12 @@ def subject(run: Mapping[str, Any]) -> str:
     return f"{run['system']} {run['shape']}"
 
 
+def in_order(runs: Runs) -> Runs:
+    """Each subject's by their targets."""
+    names = list(dict.fromkeys(map(subject, runs)))
+    return sorted(runs, key=lambda run: (names.index(subject(run)), run["target"]))
+
+
 def make_table(title: str, runs: Runs) -> Table:
     return Table(
         f"{title}: achieved throughput, and percentiles of latency in ms",
@@ -86,9 +120,31 @@ def make_table(title: str, runs: Runs) -> Table:
                 *(milliseconds(latency_s(run, "writes", each)) for each in PERCENTILES),
                 f"{run['unanswered'] + run['failed']:,}",
             ]
-            for run in runs
+            for run in in_order(runs)
         ],
     )
+
+
+def make_distribution_table(title: str, runs: Runs) -> list[Table]:
+    """Of the latency at the highest target that all have reached; none if there is no such target."""
+    reached = highest_reached(runs)
+    if not reached:
+        return []
+    return [
+        Table(
+            f"{title}: distribution of latency at {rate(reached)} requests/s, the highest that all reach, in ms",
+            ("", "achieved/s", *(f"{each:g}%" for each in DISTRIBUTION)),
+            [
+                [
+                    subject(run),
+                    rate_of(run),
+                    *(milliseconds(latency_s(run, "writes", each)) for each in DISTRIBUTION),
+                ]
+                for run in in_order(runs)
+                if run["target"] == reached
+            ],
+        )
+    ]
 
 
 def make_answer(asked: str, runs: Runs) -> Answer:
@@ -105,6 +161,7 @@ def make_plots(runs: Runs, scenario: str, about: str) -> list[Plot]:
     """
     :param scenario: its name. :param about: of these runs, for the plots' names and what is said of them.
     """
+    runs = in_order(runs)
     plots = [_throughput_plot(runs, scenario, about), _latency_plot(runs, scenario, about)]
     if reached := highest_reached(runs):
         at_it = [run for run in runs if run["target"] == reached]

@@ -93,11 +93,11 @@ SIZES = {
     "full": Size(
         {"1x3": "kazoo", "1x5": "kazoo", "1x9": "kazoo", "3x3": "parkazoo"},
         {"1x3": ON_THREE, "1x5": [*CUTS], "1x9": [*CUTS], "3x3": ON_THREE},
+        4,
+        480,
         8,
-        3000,
-        20,
-        30,
-        20,
+        12,
+        10,
     ),
 }
 

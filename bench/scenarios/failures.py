@@ -11,8 +11,16 @@ from bench.lab import Ensembles, Faults, NotPossible, Server
 from bench.report.section import Section
 from bench.scenarios import elections
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import Evaluation, sleep_until
-from bench.scenarios.noticing import Size, answer_of_others, measure_trace, trace_plot, trace_table
+from bench.scenarios.evaluation import Evaluation, Parts, sleep_until
+from bench.scenarios.networks import SETTINGS, TEN
+from bench.scenarios.noticing import (
+    Size,
+    answer_of_others,
+    measure_trace,
+    small_multiples,
+    trace_plot,
+    trace_table,
+)
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.roles import wait_all_serve, wait_leader
 
@@ -66,8 +74,24 @@ FAULTS = {f"{name} {how}": Fault(victims, *way) for name, victims in VICTIMS.ite
 
 
 ONE = [name for name in FAULTS if name.startswith(("leader ", "follower "))]
-SIZES = {
-    "small": Size({"1x3": "kazoo"}, {"1x3": ("leader killed",)}, 2, 60, 0.5, 1.5, 0.5),
+KILLED = "leader killed"
+SHAPES = {
+    "1x3": "kazoo",
+    "1x5": "kazoo",
+    "1x7": "kazoo",
+    "1x9": "kazoo",
+    "3x3": "parkazoo",
+    "9x3": "parkazoo",
+}
+
+
+def _part(shapes: Sequence[str], faults: Sequence[str], repeat: int, **more: Any) -> Size:
+    systems = {shape: SHAPES[shape] for shape in shapes}
+    return Size(systems, dict.fromkeys(shapes, faults), 4, more.pop("rate_s", 480), 8, 12, 10, repeat, more)
+
+
+SIZES: dict[str, Any] = {
+    "small": Size({"1x3": "kazoo"}, {"1x3": (KILLED,)}, 2, 60, 0.5, 1.5, 0.5),
     "medium": Size(
         {"1x3": "kazoo", "1x5": "kazoo", "1x9": "kazoo", "3x3": "parkazoo"},
         {
@@ -82,20 +106,19 @@ SIZES = {
         12,
         2,
     ),
-    "full": Size(
-        {"1x3": "kazoo", "1x5": "kazoo", "1x9": "kazoo", "3x3": "parkazoo"},
-        {"1x3": ONE, "1x5": [*FAULTS], "1x9": [*FAULTS], "3x3": ONE},
-        8,
-        3000,
-        20,
-        30,
-        20,
+    "full": Parts(
+        killed=_part([*SHAPES], [KILLED], 5),
+        pool=_part(("1x3", "3x3"), [KILLED], 5, rate_s=1000, **SETTINGS[TEN]),
+        three=_part(("1x3",), ONE, 5),
+        five=_part(("1x5",), [*FAULTS], 3),
+        nine=_part(("1x9",), [*FAULTS], 3),
+        several=_part(("3x3",), ONE, 5),
     ),
 }
 
 
 def measure(evaluation: Evaluation) -> None:
-    size = SIZES[evaluation.size]
+    size = evaluation.chosen(SIZES)
     for shape, system in size.systems.items():
         with evaluation.ensembles(shape) as ensembles:
             evaluation.warm_up(evaluation.plan(ensembles, system, **_settings(size)))
@@ -138,6 +161,10 @@ def _each(way: Way, faults: Faults, victims: Sequence[Server]) -> None:
             pass
 
 
+def _sizes(traces: Sequence[Mapping[str, Any]]) -> str:
+    return " and ".join(str(each) for each in sorted({run["plan"]["size"] for run in traces}))
+
+
 def show(document: Mapping[str, Any]) -> Section:
     # Results from before followers came name no victim, and have the trials of elections.
     traces = [
@@ -149,13 +176,15 @@ def show(document: Mapping[str, Any]) -> Section:
     return Section(
         NAME,
         TITLE,
-        "Requests (sets of 100 bytes) come at random times at a fixed rate, spread evenly over the ensembles, "
-        "whether earlier ones were answered or not. Then servers of the first ensemble are killed, frozen or cut "
-        "off, and come back some seconds later: the leader, a follower, or as many as can be spared, followers "
-        "alone or a minority with the leader. Latency counts from the time that a request was meant for. "
+        f"Requests (sets of {_sizes(traces)} bytes) come at random times at a fixed rate, spread evenly over the "
+        "ensembles, whether earlier ones were answered or not. Then servers of the first ensemble are killed, "
+        "frozen or cut off, and come back some seconds later: the leader, a follower, or as many as can be "
+        "spared, followers alone or a minority with the leader. Latency counts from the time that a request was "
+        "meant for. "
         f"Each fault happened: {times_of(traces)}.",
         [trace_table(traces), *([elections.make_table(before)] if before else [])],
         [
+            *small_multiples(traces, NAME),
             *(trace_plot(run, NAME, f"{run['fault']}, which is {run['server']} of ensemble a") for run in traces),
             *([elections.make_plot(before, NAME)] if before else []),
         ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ BUCKET_S = 0.25
 UNNOTICED = 0.98  # of the requests are answered while the other ensemble has its trouble
 NO_ANSWER = math.nan  # the line has a gap there
 HIT = "a"  # the ensemble that has it
+MULTIPLES_HEIGHT = 5.0
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Size:
     :param rate_s: requests/s of all clients together, far less than what the ensembles can do.
     :param before_s: seconds before the fault; `lasts_s`, of the fault; `after_s`, after it.
     :param repeat: how often there is each fault.
+    :param more: entries of the plan of each load, over the usual ones.
     """
 
     systems: Mapping[str, str]
@@ -43,10 +45,11 @@ class Size:
     lasts_s: float
     after_s: float
     repeat: int = 1
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     def plan(self, warm_up_s: float) -> dict[str, Any]:
         """Entries of the plan of each load."""
-        return sets(self.threads, warm_up_s, self.before_s + self.lasts_s + self.after_s)
+        return {**sets(self.threads, warm_up_s, self.before_s + self.lasts_s + self.after_s), **self.more}
 
 
 def measure_trace(
@@ -155,6 +158,44 @@ def trace_plot(run: Mapping[str, Any], scenario: str, about: str) -> Plot:
     :param scenario: its name.
     """
     figure, panels = make_panels(2)
+    _draw_trace(run, panels)
+    panels[0].set_title("answers", fontsize=10)
+    panels[1].set_title("median latency", fontsize=10)
+    add_legend(figure, panels[0])
+    words = f"{scenario} {run['shape']} {run['fault']}".replace(",", "").split()
+    return Plot("-".join(words), f"{run['shape']}: {about}", figure)
+
+
+def small_multiples(runs: Sequence[Mapping[str, Any]], scenario: str) -> list[Plot]:
+    """Of each fault that several shapes had, the traces beside each other, to one scale.
+
+    :param scenario: its name.
+    """
+    plots = []
+    for fault in dict.fromkeys(run["fault"] for run in runs):
+        some = [run for run in runs if run["fault"] == fault]
+        if len(some) < 2:
+            continue
+        figure, panels = make_panels(len(some), MULTIPLES_HEIGHT, rows=2)
+        rows = panels[: len(some)], panels[len(some) :]
+        for run, *pair in zip(some, *rows, strict=True):
+            _draw_trace(run, pair)
+            pair[0].set_title(f"{run['system']} {run['shape']}", fontsize=9)
+        for row in rows:
+            limits = [each.get_ylim() for each in row]
+            for number, panel in enumerate(row):
+                panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+                if number:
+                    panel.set_ylabel("")
+                    panel.tick_params(labelleft=False)
+        add_legend(figure, max(rows[0], key=lambda panel: len(panel.lines)))
+        words = f"{scenario} {fault}".replace(",", "").split()
+        plots.append(Plot("-".join(words), f"{fault}, on each shape: answers and their median latency", figure))
+    return plots
+
+
+def _draw_trace(run: Mapping[str, Any], panels: Sequence[Any]) -> None:
+    """Answers and median latency over time."""
     bucket_s, warm_up_s = run["over_time"]["bucket_s"], run["plan"]["warm_up_s"]
     answered, latency = {}, {}
     for name, each in zip(Shape.parse(run["shape"]).names, run["over_time"]["ensembles"], strict=False):
@@ -164,12 +205,9 @@ def trace_plot(run: Mapping[str, Any], scenario: str, about: str) -> Plot:
         latency[f"ensemble {name}"] = [
             (at, NO_ANSWER if median is None else median * 1000) for at, _, median in rows
         ]
-    draw_lines(panels[0], answered, "answers", "seconds", "requests/s", marker="")
-    draw_lines(panels[1], latency, "median latency", "seconds", "ms", marker="")
+    draw_lines(panels[0], answered, "", "seconds", "requests/s", marker="")
+    draw_lines(panels[1], latency, "", "seconds", "ms", marker="")
     make_logarithmic(panels[1], "y")
     first_s = run["begun_s"] + warm_up_s
     for panel in panels:
         panel.axvspan(run["began_s"] - first_s, run["ended_s"] - first_s, color="0.9", label=run["fault"])
-    add_legend(figure, panels[0])
-    words = f"{scenario} {run['shape']} {run['fault']}".replace(",", "").split()
-    return Plot("-".join(words), f"{run['shape']}: {about}", figure)

@@ -1,4 +1,4 @@
-"""Networks of unequal links: a topology from a file, and presets; target and achieved throughput, and latency."""
+"""Unequal links and processors: a topology from a file, and presets; target and achieved throughput; latency."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.lab import Ensembles, NotPossible, Shape
+from bench.lab import Ensembles, Lab, NotPossible, Shape
 from bench.report.section import Section
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.curves import HOW, Targets, make_answer, make_plots, make_table, raise_target
-from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, sets
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, Parts, sets
 from bench.scenarios.repetitions import times_of
+from bench.scenarios.roles import wait_leader
 from bench.scenarios.topology import (
     CLIENTS,
     EXAMPLE,
@@ -26,7 +27,7 @@ from bench.scenarios.topology import (
 )
 
 NAME = "topologies"
-TITLE = "Networks of unequal links"
+TITLE = "Networks of unequal links and processors"
 FILE = "the topology"
 REGIONS = 3
 # Of the presets, the link of one hop.
@@ -36,7 +37,14 @@ HOPS: Mapping[str, Mapping[str, float]] = {
     "tree": {"delay_ms": 2},
     "ring": {"delay_ms": 2},
 }
+# Of a processor, what each server gets; and the slow one, of ensemble a.
+ALIKE, SLOW_LEADER, SLOW_FOLLOWER = "processors alike", "a slow leader", "a slow follower"
+PROCESSORS = (ALIKE, SLOW_LEADER, SLOW_FOLLOWER)
+CPU_SHARE, SLOW_SHARE = 0.15, 0.05
 ABOUT = {
+    ALIKE: f"each server gets {CPU_SHARE:g} of a processor",
+    SLOW_LEADER: f"each server gets {CPU_SHARE:g} of a processor, the leader of ensemble a {SLOW_SHARE:g}",
+    SLOW_FOLLOWER: f"each server gets {CPU_SHARE:g} of a processor, a follower of ensemble a {SLOW_SHARE:g}",
     "simple": "1 ms between any two hosts",
     "wan": "three regions, 20 ms, give or take 2, between two of them, and one packet of 1,000 lost; each "
     "ensemble has servers in all of them, clients are in the first",
@@ -49,8 +57,9 @@ ABOUT = {
 class Size:
     """
     :param systems: what is measured on which shapes; the topology, on the first that has all of its servers.
-    :param presets: that are measured, of each shape.
+    :param presets: that are measured, of each shape; or some of PROCESSORS.
     :param repeat: how often each rate is asked for.
+    :param has_file: whether the topology is measured.
     """
 
     systems: Mapping[str, str]
@@ -60,11 +69,20 @@ class Size:
     warm_up_s: float
     measure_s: float
     repeat: int = 1
+    has_file: bool = True
 
 
 SEVERAL = {"1x3": "kazoo", "1x5": "kazoo", "3x3": "parkazoo"}
-SIZES = {
-    "small": Size({"1x3": "kazoo"}, {"1x3": [*HOPS]}, 2, Targets(20, 2, 20), 0.2, 0.8),
+FOUR = {**SEVERAL, "1x9": "kazoo"}
+
+
+def _part(systems: Mapping[str, str], presets: Sequence[str], *, has_file: bool = False) -> Size:
+    named = dict.fromkeys(systems, presets) if presets else {}
+    return Size(systems, named, 8, Targets(20, 2, 102_400, 3), 1, 5, 3, has_file)
+
+
+SIZES: dict[str, Any] = {
+    "small": Size({"1x3": "kazoo"}, {"1x3": [*HOPS, SLOW_LEADER]}, 2, Targets(20, 2, 20), 0.2, 0.8),
     "medium": Size(
         SEVERAL,
         {"1x3": ["simple", "ring"], "1x5": [WAN, "tree"], "3x3": [WAN]},
@@ -73,13 +91,12 @@ SIZES = {
         0.5,
         1.5,
     ),
-    "full": Size(
-        {**SEVERAL, "1x9": "kazoo"},
-        {"1x3": [*HOPS], "1x5": [*HOPS], "3x3": [*HOPS], "1x9": [*HOPS]},
-        16,
-        Targets(10, 2, 102_400),
-        5,
-        60,
+    "full": Parts(
+        {preset: _part(FOUR, [preset]) for preset in HOPS}
+        | {
+            "processors": _part({"1x3": "kazoo", "3x3": "parkazoo"}, PROCESSORS),
+            "file": _part(FOUR, (), has_file=True),
+        }
     ),
 }
 
@@ -88,18 +105,21 @@ def verify_topology(path: Path, size: str) -> None:
     """
     :raises TopologyError: the file has mistakes, or there is nothing in this size that it could be used for.
     """
-    topology = read_topology(path)
-    if not _fitting(SIZES[size], topology):
+    topology, found = read_topology(path), SIZES[size]
+    sizes = [each for each in (found.values() if isinstance(found, Parts) else [found]) if each.has_file]
+    if not any(_fitting(each, topology) for each in sizes):
+        shapes = dict.fromkeys(shape for each in sizes for shape in each.systems)
         raise TopologyError(
             f"the topology {path} names {', '.join(sorted(servers_of(topology)))}; no shape that is measured "
-            f"({', '.join(SIZES[size].systems)}) has all of these servers, which are called a1, a2, ... b1, ..."
+            f"({', '.join(shapes)}) has all of these servers, which are called a1, a2, ... b1, ..."
         )
 
 
 def _fitting(size: Size, topology: Mapping[str, Link]) -> str:
-    """The first shape that has the servers that a topology names; empty if there is none."""
+    """The first shape that has the servers that a topology names; empty if there is none, or it is not wanted."""
     names = servers_of(topology)
-    return next((shape for shape in size.systems if names <= {*_servers_of(Shape.parse(shape))}), "")
+    shapes = size.systems if size.has_file else ()
+    return next((shape for shape in shapes if names <= {*_servers_of(Shape.parse(shape))}), "")
 
 
 def _servers_of(shape: Shape) -> list[str]:
@@ -107,28 +127,37 @@ def _servers_of(shape: Shape) -> list[str]:
 
 
 def measure(evaluation: Evaluation) -> None:
-    size = SIZES[evaluation.size]
+    size = evaluation.chosen(SIZES)
     topology = read_topology(evaluation.topology or EXAMPLE)
     settings = sets(size.threads, size.warm_up_s, size.measure_s)
-    try:
-        for shape, system in size.systems.items():
-            with evaluation.ensembles(shape) as ensembles:
-                evaluation.warm_up(evaluation.plan(ensembles, system, in_flight=4, **settings))
-                networks = {preset: make_network(preset, ensembles) for preset in size.presets.get(shape, ())}
-                if shape == _fitting(size, topology):
-                    networks[FILE] = topology
-                for name, network in networks.items():
-                    if name == FILE:
-                        evaluation.document["topology"] = {each: str(link) for each, link in network.items()}
+    for shape, system in size.systems.items():
+        names = [*size.presets.get(shape, ()), *([FILE] if shape == _fitting(size, topology) else [])]
+        if not names:
+            continue
+        with evaluation.ensembles(shape) as ensembles:
+            evaluation.warm_up(evaluation.plan(ensembles, system, in_flight=4, **settings))
+            for name in names:
+                network = topology if name == FILE else make_network(name, evaluation.lab, ensembles)
+                if name == FILE:
+                    evaluation.document["topology"] = {each: str(link) for each, link in network.items()}
+                asked: Sequence[float] = ()
+                try:
                     with applied(evaluation.lab.faults, ensembles.servers, evaluation.lab.clients, network):
                         for _ in evaluation.rounds(size.repeat):
-                            raise_target(evaluation, ensembles, system, size.targets, {"network": name}, settings)
-    except NotPossible as error:
-        evaluation.not_measured("networks of unequal links", error)
+                            how = {"network": name}, settings, asked
+                            asked = raise_target(evaluation, ensembles, system, size.targets, *how)
+                except NotPossible as error:
+                    evaluation.not_measured(f"{shape}, {name}", error)
 
 
-def make_network(preset: str, ensembles: Ensembles) -> Mapping[str, Link]:
-    """A preset of all servers and clients."""
+def make_network(preset: str, lab: Lab, ensembles: Ensembles) -> Mapping[str, Link]:
+    """A preset of all servers and clients; or of processors."""
+    if preset in PROCESSORS:
+        leader = wait_leader(lab, ensembles)
+        follower = next(each for each in ensembles.of(leader.ensemble) if each != leader)
+        slow = {SLOW_LEADER: leader.name, SLOW_FOLLOWER: follower.name}.get(preset)
+        shares = {each.name: SLOW_SHARE if each.name == slow else CPU_SHARE for each in ensembles.servers}
+        return {name: Link(cpu=share) for name, share in shares.items()}
     servers = [server.name for server in ensembles.servers]
     regions = [servers[number::REGIONS] for number in range(REGIONS)]
     regions[0].append(CLIENTS)

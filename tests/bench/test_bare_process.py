@@ -18,7 +18,7 @@ from bench.load.bare_process import BareClients
 from bench.load.loops import arrivals
 from bench.load.plan import BETWEEN_ENSEMBLES, Plan
 from bench.load.record import ANSWERED, FAILED, ROW, UNANSWERED
-from bench.load.requests import GET, LEAVES, SET
+from bench.load.requests import GET, SET
 
 HOST = "127.0.0.1"
 CLIENTS, IN_FLIGHT, DIRECTORIES = 2, 4, 4
@@ -95,7 +95,7 @@ class TestBareClients(unittest.TestCase):
         of_other = sum(row[5] % 2 for row in rows)
         self.assertEqual(other.kinds[SET_DATA], of_other)
         self.assertEqual(first.kinds[SET_DATA] + second.kinds[SET_DATA], len(rows) - of_other)
-        made = DIRECTORIES // 2 * (1 + 1 + LEAVES)  # the root each time, a directory, its leaves
+        made = DIRECTORIES // 2 * (1 + 1 + Plan.leaves)  # the root each time, a directory, its leaves
         self.assertEqual([each.kinds[CREATE] for each in (first, second, other)], [made, 0, made])
 
     def test_open_loop(self) -> None:

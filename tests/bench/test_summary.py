@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import unittest
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench.lab import Server
+from bench.lab import Ensembles, Server, Shape
 from bench.load.plan import Plan
 from bench.load.record import ANSWERED, FAILED, UNANSWERED
 from bench.load.requests import CREATE, GET, SET
@@ -256,7 +257,32 @@ class TestRepetitions(unittest.TestCase):
         self.assertEqual(len(fold([repetition(7, **run) for run in runs])), 5)
 
 
+class Asked(Evaluation):
+    """Of which a system answers so many requests/s, whatever is asked for."""
+
+    def __init__(self, capacity_s: float) -> None:
+        super().__init__(Loopback(1), "x", Path("/nowhere"), "small")
+        self.capacity_s = capacity_s
+
+    def run(self, ensembles: Any, plan: Plan, label: dict[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
+        rate_s = min(plan.rate_s, self.capacity_s)
+        return {"target": label["target"], "rates": {"all": rate_s}, "plan": {"measure_s": 1000.0}}
+
+
 class TestCurves(unittest.TestCase):
+    def raise_it(self, capacity_s: float, targets: curves.Targets, again: Sequence[float] = ()) -> Sequence[float]:
+        ensembles = Ensembles(Shape(1, 1), [Server("a1", "a", "h", "h", 1)])
+        settings = {"write": "set"}
+        return curves.raise_target(Asked(capacity_s), ensembles, "kazoo", targets, {}, settings, again)
+
+    def test_finer_and_finer(self) -> None:
+        """First twice as much each time; then between what was achieved and what was not."""
+        targets = curves.Targets(20, 2, 1000, 3)
+        self.assertEqual(self.raise_it(90, targets), [20, 40, 80, 160, 113, 95, 104])
+        self.assertEqual(self.raise_it(50, targets, [20, 160, 113]), [20, 160, 113])
+        self.assertEqual(self.raise_it(5000, targets), [20, 40, 80, 160, 320, 640])
+        self.assertEqual(self.raise_it(5, targets), [20])
+
     def test_the_highest_target_that_all_reach(self) -> None:
         def runs(shape: str, *rates: tuple[float, float]) -> list[dict[str, Any]]:
             about = {"system": "kazoo", "shape": shape, "plan": {"measure_s": 100.0}}
@@ -269,6 +295,14 @@ class TestCurves(unittest.TestCase):
         self.assertEqual(curves.highest_reached(several), 200)
         self.assertEqual(curves.highest_reached([*several, *runs("1x5", (100, 80))]), None)
         self.assertEqual(curves.highest_reached([]), None)
+        self.assertEqual(curves.make_distribution_table("x", []), [])
+
+    def test_in_the_order_of_targets(self) -> None:
+        """However they were asked for; subjects stay as they come."""
+        asked = [("1x3", 20), ("1x3", 40), ("1x3", 28), ("1x1", 10)]
+        runs = [{"system": "kazoo", "shape": shape, "target": target} for shape, target in asked]
+        found = [(run["shape"], run["target"]) for run in curves.in_order(runs)]
+        self.assertEqual(found, [("1x3", 20), ("1x3", 28), ("1x3", 40), ("1x1", 10)])
 
     def test_chance(self) -> None:
         """Of 150 requests that were to come in 3 s, 126 did: that happens. Of 15,000 in 300 s, 12,600 do not."""

@@ -7,8 +7,10 @@ import unittest
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from bench.lab import Ensembles, Faults, Matrix, NotPossible, Server, Shape, Way
+from bench.loopback import Loopback
 from bench.scenarios import topologies
 from bench.scenarios.topology import EXAMPLE, Link, TopologyError, applied, read_topology
 
@@ -155,13 +157,32 @@ class TestTopology(unittest.TestCase):
         shape = Shape(2, 3)
         names = [f"{ensemble}{number}" for ensemble in shape.names for number in (1, 2, 3)]
         ensembles = Ensembles(shape, [Server(name, name[0], name, name, 1) for name in names])
-        wan = topologies.make_network("wan", ensembles)
+        wan = topologies.make_network("wan", Loopback(1), ensembles)
         for one, other in (("a1", "a2"), ("b1", "b3"), ("clients", "b2"), ("a1", "b2")):
             self.assertEqual(wan[f"{one} to {other}"].delay_s, 0.02)
         for one, other in (("a1", "b1"), ("a1", "clients")):
             self.assertNotIn(f"{one} to {other}", wan)
         for preset in topologies.HOPS:
             self.assertEqual(
-                {end for name in topologies.make_network(preset, ensembles) for end in name.split(" to ")},
+                {
+                    end
+                    for name in topologies.make_network(preset, Loopback(1), ensembles)
+                    for end in name.split(" to ")
+                },
                 {*names, "clients"},
             )
+
+    def test_unequal_processors(self) -> None:
+        """One server of ensemble a is slow: the leader, or another."""
+        ensembles = Ensembles(
+            Shape(2, 2), [Server(name, name[0], name, name, 1) for name in ("a1", "a2", "b1", "b2")]
+        )
+        with mock.patch.object(topologies, "wait_leader", return_value=ensembles.servers[1]):
+            made = {each: topologies.make_network(each, Loopback(1), ensembles) for each in topologies.PROCESSORS}
+        for network in made.values():
+            self.assertEqual([*network], ["a1", "a2", "b1", "b2"])
+        slow = [
+            [name for name, link in network.items() if link.cpu == topologies.SLOW_SHARE]
+            for network in made.values()
+        ]
+        self.assertEqual(slow, [[], ["a2"], ["a1"]])
