@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from bench.pages import client_ratios, fault_runs, report_tables, scale_tables, scenario_tables
+from bench.pages import client_ratios, fault_runs, quorum_tables, report_tables, scale_tables, scenario_tables
 from bench.pages.raw import Raw
 from bench.report.section import Table
 
@@ -18,6 +18,8 @@ GENERATORS: dict[str, Callable[[Sequence[Raw], Mapping[str, str]], Table]] = {
     "zatt": report_tables.zatt,
     "zatt-rows": report_tables.zatt_rows,
     "nil-external": report_tables.nil_external,
+    "raft-report": quorum_tables.raft_report,
+    "etcd-slides": quorum_tables.etcd_slides,
     "fault-runs": fault_runs.fault_runs,
     "scale-costs": scale_tables.costs,
     "scale-loads": scale_tables.loads,

@@ -219,8 +219,8 @@ def _one_client(runs: Sequence[Run], command: str) -> Iterator[Line]:
         without, with_it = find(modes[before]), find(modes[after])
         yield Line(
             f"table 1: {what}",
-            _change(*theirs, write),
-            _change(without, with_it, write),
+            change(*theirs, write),
+            change(without, with_it, write),
             times(statistics.ratio(with_it, without), theirs[1] / theirs[0])
             if without and with_it is not None
             else NOTHING,
@@ -229,7 +229,7 @@ def _one_client(runs: Sequence[Run], command: str) -> Iterator[Line]:
         )
 
 
-def _change(before: float | None, after: float | None, write: Callable[[float | None], str]) -> str:
+def change(before: float | None, after: float | None, write: Callable[[float | None], str]) -> str:
     """Without it, with it, and how many times that is, of medians."""
     first, second = (write(each).partition("\n")[0] for each in (before, after))
     found = NOTHING if not before or after is None else rate(float(after) / float(before))
@@ -302,7 +302,7 @@ def _recent(runs: Sequence[Run], command: str) -> Iterator[Line]:
             yield Line(
                 f"figure 3: reads, {mode}, median ms; none and all are recent",
                 "longer",
-                _change(found[0], found[-1], milliseconds),
+                change(found[0], found[-1], milliseconds),
                 NOTHING,
                 "a plot without figures",
                 command,
