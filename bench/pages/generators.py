@@ -13,7 +13,6 @@ GENERATORS: dict[str, Callable[[Sequence[Raw], Mapping[str, str]], Table]] = {
     "crowds": client_ratios.crowds,
     "conclusions": scenario_tables.conclusions,
     "scenario": scenario_tables.scenario,
-    "recipes": scenario_tables.recipes,
     "recipe-calls": scenario_tables.recipe_calls,
     "zatt": report_tables.zatt,
     "zatt-rows": report_tables.zatt_rows,

@@ -11,7 +11,7 @@ from bench.pages.chosen import folded
 from bench.pages.client_ratios import medians
 from bench.pages.raw import Raw
 from bench.published import RECIPE_CALLS
-from bench.recipe_requests import AGAIN, CATCH_UP, FIRST
+from bench.recipe_requests import AGAIN
 from bench.report.section import Table
 from bench.scenarios.conclusions import answers_of
 from bench.scenarios.results import show
@@ -64,20 +64,6 @@ def recipe_calls(raws: Sequence[Raw], _: Options) -> Table:
 
 def _counted(requests: Mapping[str, int]) -> str:
     return ", ".join(f"{kind} {count}" for kind, count in sorted(requests.items()))
-
-
-def recipes(raws: Sequence[Raw], _: Options) -> Table:
-    """How many requests each recipe makes, the first time and then."""
-    records = raws[-1].document["recipes"]
-    found = {(each["recipe"], each["system"], each["time"]): each["requests"] for each in records}
-    rows = []
-    for name, does in dict.fromkeys((each["recipe"], each["does"]) for each in records):
-        row = [name, does]
-        for system in ("kazoo", "parkazoo"):
-            row += [str(sum(found[name, system, time].values())) for time in (AGAIN, FIRST)]
-        rows.append([*row, str(found[name, "parkazoo", AGAIN].get(CATCH_UP, 0))])
-    columns = ("recipe", "does", "kazoo", "first time", "ParKazoo", "first time", f"`{CATCH_UP}`")
-    return Table("", columns, rows)
 
 
 def conclusions(raws: Sequence[Raw], _: Options) -> Table:
