@@ -18,7 +18,7 @@ CONNECTION = re.compile(r"^ [^/\n]*/(.+?)\[[0-9a-f]+\]\((.*)\)\r?$", re.MULTILIN
 EPHEMERALS = "ephemeral nodes dump:"
 CONNECTIONS = "Connections dump:"  # behind them, since 3.5
 VOTER = re.compile(r"^server\.\d+=(?!.*:observer\b)", re.MULTILINE)
-NOT_ALLOWED = "whitelist"
+NOT_ALLOWED = "is not in the whitelist"
 OK = re.compile(r"^HTTP/1\.[01] 200 ")
 
 
@@ -103,7 +103,7 @@ def answers_word(word: str, said: str) -> bool:
 
 def is_forbidden(said: str) -> bool:
     """Whether a server answers that a word is not in its 4lw.commands.whitelist."""
-    return NOT_ALLOWED in said and "not executed" in said
+    return NOT_ALLOWED in said
 
 
 class AdminAnswer(NamedTuple):

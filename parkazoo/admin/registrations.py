@@ -11,7 +11,8 @@ from kazoo.exceptions import NoNodeError
 
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, NoRightError, connect_to, reasons, try_each
 from parkazoo.admin.read import read_map
-from parkazoo.admin.strangers import Lookout, Strangers
+from parkazoo.admin.session_use import NOT_ASKED, Held, SessionUse, ask_held, use_of, with_lost
+from parkazoo.admin.strangers import ConnectedSessions, Lookout, Strangers
 from parkazoo.admin.verify import verify_names
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.protocol.placement import CLIENTS
@@ -47,20 +48,39 @@ class ClientList(NamedTuple):
     """:param clients: the oldest first.
     :param absent: ensembles that cannot be reached or read, and why; clients may have sessions there too.
     :param unregistered: the sessions of others, as servers list their connections.
+    :param connected: the sessions that have a connection.
+    :param held: ephemerals and watches, if they were asked for.
+    :param servers: the ensemble of each server that was asked.
     """
 
     clients: list[RegisteredClient]
     absent: dict[str, str]
     unregistered: Strangers
+    connected: ConnectedSessions
+    held: Held
+    servers: Mapping[str, str]
+
+    def use_of(self, sessions: Mapping[str, str]) -> SessionUse:
+        """Returns what sessions, by ensemble, do and hold together."""
+        unseen = {self.servers[server] for server in self.unregistered.unseen}
+        return use_of(sessions, unseen, self.connected, self.held)
 
 
 def list_clients(
-    hosts: str, ensembles: Collection[str] = (), *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **options: Any
+    hosts: str,
+    ensembles: Collection[str] = (),
+    *,
+    holdings: bool = False,
+    auth: Auth = (),
+    timeout_s: float = TIMEOUT_S,
+    **options: Any,
 ) -> ClientList:
     """Lists the clients that have a session on one of `ensembles`; without names, on any. It writes nothing.
 
     Plain kazoo clients do not register, so their sessions are listed apart. Arguments as for `init_map`.
 
+    :param holdings: whether servers are asked for ephemerals and watches too, which costs them much if there are
+        many.
     :raises ClusterMapError: as `read_map`; or there is no such ensemble.
     """
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **options)
@@ -69,8 +89,14 @@ def list_clients(
     with connect_to(asked, {**options, "auth_data": list(auth)}, timeout_s, gives_up=True) as (clients, absent):
         found, unreadable = read_registrations(clients)
         servers = {format_hosts([each]): name for name in clients for each in parse_hosts(asked[name])}
-        strangers = Lookout(clients, servers, {**options, "auth_data": list(auth)}, timeout_s).look()
-        return ClientList(found, {**{client.name: reasons(client) for client in absent}, **unreadable}, strangers)
+        own = {**options, "auth_data": list(auth)}
+        held = NOT_ASKED
+        if holdings:  # first: who has no connection afterwards had none, or has ended meanwhile
+            held = ask_held([(name, AdminClient(each, each, own, timeout_s)) for each, name in servers.items()])
+        lookout = Lookout(clients, servers, own, timeout_s)
+        seen = with_lost(lookout.look(), lookout.connected, held, servers)
+        away = {**{client.name: reasons(client) for client in absent}, **unreadable}
+        return ClientList(found, away, seen, lookout.connected, held, servers)
 
 
 def read_registrations(clients: Mapping[str, AdminClient]) -> tuple[list[RegisteredClient], dict[str, str]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
+from parkazoo.admin.answers import ServerConnection, answers_word, is_forbidden, parse_connections
 from parkazoo.admin.clients import AdminClient, Options, for_each, try_each
 from parkazoo.admin.strays import SHOWN
 from parkazoo.protocol.placement import CLIENTS
@@ -15,8 +16,6 @@ from parkazoo.protocol.registration import format_session
 
 LOOKS = 5
 LOOK_EVERY_S = 0.5
-CONNECTION = re.compile(r"^ [^/\n]*/.+?\[", re.MULTILINE)  # the one that asks is among them
-SESSION_OF_CONNECTION = re.compile(r"^ [^/\n]*/(.+?)\[.*\bsid=(0x[0-9a-f]+)", re.MULTILINE)
 
 
 class Stranger(NamedTuple):
@@ -43,8 +42,19 @@ class Strangers(NamedTuple):
         return {"sessions": [each._asdict() for each in self.found.values()], "unseen": dict(self.unseen)}
 
 
+class ConnectedSessions(NamedTuple):
+    """:param sessions: by ensemble and id: the server that lists the session's connection, and its own words.
+    :param registered: the sessions that were registered both before and after the servers were asked.
+    """
+
+    sessions: Mapping[tuple[str, str], tuple[str, ServerConnection]]
+    registered: Collection[str]
+
+
 class Lookout:
     """Looks for sessions that are not registered.
+
+    :ivar connected: all sessions that the last look has seen, registered or not.
 
     :param clients: by name, of the ensembles.
     :param servers: to ask, with the names of their ensembles.
@@ -63,6 +73,7 @@ class Lookout:
         self._asked = {server: AdminClient(server, server, options, timeout_s) for server in servers}
         self._ensemble_of = servers
         self._own = [*clients.values(), *own]
+        self.connected = ConnectedSessions({}, ())
 
     def look(self) -> Strangers:
         """Look once: a client that was about to register may be among those found."""
@@ -73,14 +84,20 @@ class Lookout:
         known = known.union(*before.values(), *after.values())
         found: dict[str, Stranger] = {}
         unseen: dict[str, str] = {}
+        seen: dict[tuple[str, str], tuple[str, ServerConnection]] = {}
         for server, connections in said.items():
             name = self._ensemble_of[server]
             if isinstance(connections, str) or name not in after:
                 unseen[server] = connections if isinstance(connections, str) else unreadable.get(name, "")
                 continue
-            for address, session in connections:
-                if session not in known:
-                    found[session] = Stranger(session, address, server, name)
+            for each in connections:
+                if each.session is None:
+                    continue
+                seen[name, each.session] = server, each
+                if each.session not in known:
+                    found[each.session] = Stranger(each.session, each.address, server, name)
+        registered = {*chain.from_iterable(before.values())} & {*chain.from_iterable(after.values())}
+        self.connected = ConnectedSessions(seen, registered)
         return Strangers(found, unseen)
 
     def look_again(self) -> Strangers:
@@ -112,14 +129,14 @@ def _registered(client: AdminClient) -> list[str]:
     return client.children(CLIENTS)
 
 
-def _connections(server: AdminClient) -> list[tuple[str, str]] | str:
-    """The address and the session of each connection to a server; or why it does not tell."""
+def _connections(server: AdminClient) -> list[ServerConnection] | str:
+    """The connections to a server; or why it does not tell."""
     try:
         said = server.ask("cons")
     except OSError as error:
         return f"it does not answer `cons`: {error.strerror or str(error) or type(error).__name__}"
-    if CONNECTION.search(said):
-        return SESSION_OF_CONNECTION.findall(said)
-    if "whitelist" in said:
+    if answers_word("cons", said):
+        return parse_connections(said)
+    if is_forbidden(said):
         return "it does not answer `cons`: it is not in its 4lw.commands.whitelist"
     return f"it does not answer `cons`: {' '.join(said.split())[:80] or 'it closed the connection'}"

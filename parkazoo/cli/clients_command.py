@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Annotated, TypeVar
 
 import typer
 from rich.box import SIMPLE
@@ -11,7 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from parkazoo.admin import TIMEOUT_S, RegisteredClient, Strangers, count_strangers, list_clients
+from parkazoo.admin import TIMEOUT_S, ClientList, RegisteredClient, count_strangers, list_clients
+from parkazoo.admin.session_use import NOT_ASKED, SessionUse
+from parkazoo.admin.strangers import Stranger
 from parkazoo.cli.json_documents import print_json
 from parkazoo.cli.options import (
     Auth,
@@ -26,6 +29,15 @@ from parkazoo.cli.options import (
 )
 
 MINUTES = len("2026-11-22T10:21")
+T = TypeVar("T")
+Users = Iterable[tuple[T, SessionUse]]
+
+
+class Sort(str, Enum):
+    SINCE = "since"
+    REQUESTS = "requests"
+    EPHEMERALS = "ephemerals"
+    WATCHES = "watches"
 
 
 def register(app: typer.Typer) -> None:
@@ -37,6 +49,17 @@ def clients(
     ensemble: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only sessions there, and their clients. Repeatable.")
     ] = None,
+    sort: Annotated[
+        Sort,
+        typer.Option(help="The oldest first, or those with the most; ephemerals and watches imply --holdings."),
+    ] = Sort.SINCE,
+    holdings: Annotated[
+        bool,
+        typer.Option(
+            "--holdings",
+            help="Ask for ephemerals and watches too. A server with many of them is held up while it lists them.",
+        ),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document, with each session's id.")] = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
@@ -49,13 +72,26 @@ def clients(
     verify_ensembles(ensemble or ())
     console = Console()
     with console.status("reading the registrations"):
-        found = list_clients(servers, ensemble or (), **connection_options(auth, timeout, ca, cert, key))
+        found = list_clients(
+            servers,
+            ensemble or (),
+            holdings=holdings or sort in (Sort.EPHEMERALS, Sort.WATCHES),
+            **connection_options(auth, timeout, ca, cert, key),
+        )
+    users = _sorted(((each, found.use_of(each.sessions)) for each in found.clients), sort)
+    others = _sorted(
+        ((each, found.use_of({each.ensemble: each.session})) for each in found.unregistered.found.values()), sort
+    )
     if json:
         print_json(
             {
-                "clients": [each._asdict() for each in found.clients],
+                "clients": [each._asdict() | use._asdict() for each, use in users],
                 "absent": found.absent,
-                "unregistered": found.unregistered.to_json(),
+                "unregistered": {
+                    "sessions": [each._asdict() | use.numbers() for each, use in others],
+                    "unseen": dict(found.unregistered.unseen),
+                },
+                "untold": dict(found.held.untold),
             }
         )
     else:
@@ -64,8 +100,8 @@ def clients(
             if ensemble
             else "no client is registered"
         )
-        console.print(_table(found.clients) if found.clients else told)
-        for line in _strangers(found.unregistered):
+        console.print(_table(users, found) if users else told)
+        for line in _strangers(others, found):
             console.print(Text(line), soft_wrap=True)
         for name, why in found.absent.items():
             told = f"the clients of ensemble {name} cannot be listed: {why}"
@@ -74,27 +110,58 @@ def clients(
         raise typer.Exit(1)
 
 
-def _table(found: Sequence[RegisteredClient]) -> Table:
+def _sorted(users: Users[T], sort: Sort) -> list[tuple[T, SessionUse]]:
+    """Those with the most first; those of which it is not known last. By default as they are."""
+    if sort is Sort.SINCE:
+        return list(users)
+    return sorted(
+        users, key=lambda each: -1 if (most := each[1].numbers()[sort.value]) is None else most, reverse=True
+    )
+
+
+def _table(users: Users[RegisteredClient], found: ClientList) -> Table:
     table = Table(
-        box=SIMPLE, padding=(0, 1, 0, 0), title=f"registered clients: {len(found)}", title_justify="left"
+        box=SIMPLE, padding=(0, 1, 0, 0), title=f"registered clients: {len(found.clients)}", title_justify="left"
     )
     table.add_column("client", no_wrap=True)
     for name in ("host", "pid", "version", "map", "since", "ensembles"):
         table.add_column(name, overflow="fold")
-    for each in found:
+    numbers = _numbers(found)
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    for each, use in users:
         since = str(each.since)[:MINUTES].replace("T", " ")
         about = (each.client, each.host, each.pid, each.version, each.map, since)
-        table.add_row(*(_cell(value) for value in about), Text(" ".join(each.sessions)))
+        ensembles = " ".join(f"{name} (away)" if name in use.away else name for name in each.sessions)
+        held = (_count(use.numbers()[name]) for name in numbers)
+        table.add_row(*(_cell(value) for value in about), Text(ensembles), *held)
+    if any(use.away for _, use in users):
+        table.caption = "away: the client has no connection to that ensemble at this moment"
+        table.caption_justify = "left"
     return table
 
 
-def _strangers(unregistered: Strangers) -> Iterator[str]:
+def _numbers(found: ClientList) -> tuple[str, ...]:
+    """Which numbers are shown."""
+    is_asked = found.held is not NOT_ASKED
+    return ("requests", "ephemerals", "watches") if is_asked else ("requests",)
+
+
+def _strangers(others: Users[Stranger], found: ClientList) -> Iterator[str]:
+    unregistered = found.unregistered
     if unregistered.found:
         yield f"{count_strangers(unregistered.found)} not registered: plain kazoo, a monitor, a shell"
-        yield from (f"  {each}" for each in unregistered.found.values())
+    for each, use in others:
+        told = ", ".join(f"{_count(use.numbers()[name])} {name}" for name in _numbers(found))
+        yield f"  {each}: {told}"
     yield from (
         f"the connections of {server} cannot be listed: {why}" for server, why in unregistered.unseen.items()
     )
+    yield from (f"{what} are not known: {why}" for what, why in found.held.untold.items())
+
+
+def _count(number: int | None) -> str:
+    return "?" if number is None else f"{number:,}"
 
 
 def _cell(value: object) -> Text:

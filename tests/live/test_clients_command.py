@@ -4,20 +4,39 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+from collections import Counter
+from typing import Any
 from unittest import mock
 
 from kazoo.client import KazooClient
-from kazoo.security import make_digest_acl
+from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 import parkazoo
 from parkazoo import ParKazooClient
 from parkazoo.admin import init_map, list_clients
+from parkazoo.admin.answers import parse_connections
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.kazoo_private import Connect, Create, int_struct
+from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts
 from parkazoo.protocol.placement import CLIENTS
 from parkazoo.protocol.registration import format_session, registration_path
+from parkazoo.wire.frames import request_frame
 from tests.live.map_case import MapCase, free_port, run_command
-from tests.live.world import DEADLINE_S
+from tests.live.world import DEADLINE_S, wait_until
+
+
+def begin_session(connection: socket.socket, ephemeral: str) -> str:
+    """The id of a new session with that ephemeral. It is not ended."""
+    opening = Connect(0, 0, 60_000, 0, bytes(16), False).serialize()
+    create = request_frame(Create(ephemeral, b"", OPEN_ACL_UNSAFE, 1), 1)
+    connection.sendall(int_struct.pack(len(opening)) + opening + create)
+    answers = connection.makefile("rb")
+    for part in range(2):
+        frame = answers.read(int_struct.unpack(answers.read(4))[0])
+        if part == 0:
+            accepted, _ = Connect.deserialize(frame, 0)
+    return format_session(accepted.session_id)
 
 
 class ClientsTest(MapCase):
@@ -54,7 +73,7 @@ class ClientsTest(MapCase):
         self.assertEqual(status, 0)
         self.assertIn("3 sessions are not registered", out)
         for session in sessions:
-            self.assertRegex(out, rf"  127\.0\.0\.1:\d+ on 127.*, session {session}\n")
+            self.assertRegex(out, rf"  127\.0\.0\.1:\d+ on 127.*, session {session}: [\d,]+ requests\n")
         for command in ("clients", "status"):
             printed = json.loads(run_command(command, "--hosts", self.a, "--json")[1])["unregistered"]
             self.assertEqual({each["session"]: each["ensemble"] for each in printed["sessions"]}, sessions)
@@ -87,6 +106,90 @@ class ClientsTest(MapCase):
         self.assertEqual(
             [each.client for each in list_clients(self.a).clients], [format_session(clients[1].client_id[0])]
         )
+
+    def test_what_they_hold(self) -> None:
+        """Of a client, of a plain kazoo program, and of a session whose connection is lost."""
+        client, idle = self.client(), self.client()
+        client.create("/jobs")
+        for number in range(7):
+            client.create(f"/jobs/{number}", ephemeral=True)
+            client.exists(f"/jobs/x{number}", watch=lambda event: None)
+        plain = self.plain[1]
+        for number in range(3):
+            plain.create(f"/plain{number}", ephemeral=True)
+            self.addCleanup(plain.delete, f"/plain{number}")
+            plain.get(f"/plain{number}", watch=lambda event: None)
+        with socket.create_connection(parse_hosts(self.c)[0]) as cut_off:
+            session = begin_session(cut_off, "/cut-off")
+        self.addCleanup(self.plain[2].delete, "/cut-off")
+
+        def document(*options: str) -> dict[str, Any]:
+            status, out, err = run_command("clients", "--hosts", self.a, "--json", *options)
+            self.assertEqual((status, err), (0, ""), out)
+            found: dict[str, Any] = json.loads(out)
+            return found
+
+        def look() -> bool:
+            self.found = document("--sort", "ephemerals")
+            return session in [each["session"] for each in self.found["unregistered"]["sessions"]]
+
+        wait_until(look, "the server has seen the end of the connection")
+        most, least = self.found["clients"]
+        self.assertEqual(
+            (most["client"], least["client"]), tuple(format_session(each.client_id[0]) for each in (client, idle))
+        )
+        registrations = 3
+        self.assertEqual([each["ephemerals"] for each in (most, least)], [7 + registrations, registrations])
+        self.assertEqual((most["watches"] - least["watches"], most["away"]), (7, []))
+        self.assertGreater(most["requests"], least["requests"])
+        others = {each["session"]: each for each in self.found["unregistered"]["sessions"]}
+        about = others[format_session(plain.client_id[0])]
+        self.assertEqual((about["ephemerals"], about["watches"], self.found["untold"]), (3, 3, {}))
+        self.assertEqual((others[session]["ephemerals"], others[session]["address"]), (1, "no connection"))
+        by_requests = document("--sort", "requests")
+        self.assertEqual([each["ephemerals"] for each in by_requests["clients"]], [None, None])
+        self.assertEqual(by_requests["clients"][0]["client"], most["client"])
+
+        status, out, _ = run_command("clients", "--hosts", self.a, "--sort", "watches")
+        self.assertEqual(status, 0)
+        self.assertRegex(out, r"(?s)requests +ephemerals +watches .*" f"{most['client']}.*{least['client']}")
+        self.assertRegex(
+            out, rf"session {format_session(plain.client_id[0])}: [\d,]+ requests, 3 ephemerals, 3 wat"
+        )
+        self.assertIn(f"no connection on ensemble c, session {session}: 0 requests, 1 ephemerals", out)
+
+    def test_one_is_away(self) -> None:
+        """Its session on b is registered, and has no connection there."""
+        client = self.client()
+        session = client.members["b"].client_id[0]
+        self.assertIn(("b", format_session(session)), list_clients(self.a).connected.sessions)
+        with mock.patch(
+            "parkazoo.admin.strangers.parse_connections",
+            lambda said: [each for each in parse_connections(said) if each.session != format_session(session)],
+        ):
+            status, out, _ = run_command("clients", "--hosts", self.a)
+            self.assertEqual(status, 0)
+            self.assertRegex(out, rf"{format_session(client.client_id[0])} .* a b \(away\) c ")
+            self.assertIn("away: the client has no connection to that ensemble at this moment", out)
+            (found,) = json.loads(run_command("clients", "--hosts", self.a, "--json")[1])["clients"]
+            self.assertEqual(found["away"], ["b"])
+
+    def test_words_that_are_off(self) -> None:
+        self.client()
+        asked: list[str] = []
+
+        def answer(word: str, *about: object) -> str:
+            asked.append(word)
+            return f"{word} is not executed because it is not in the whitelist.\n"
+
+        with mock.patch("parkazoo.admin.clients.ask_server", answer):
+            status, out, _ = run_command("clients", "--hosts", self.a, "--holdings")
+        self.assertEqual((status, Counter(asked)), (0, {"cons": 3, "dump": 3, "wchc": 3}))
+        self.assertRegex(out, r" \? +\? +\? *\n")
+        self.assertIn(
+            "the ephemerals of ensemble b are not known: dump: it is not in its 4lw.commands.whitelist", out
+        )
+        self.assertIn(f"the watches at {self.c} are not known: wchc: it is not in its", out)
 
     def test_an_ensemble_is_away(self) -> None:
         """The others' clients are listed, and it is named."""
