@@ -18,7 +18,7 @@ from parkazoo.admin.new_identity import give_new_identity
 from parkazoo.admin.read import read_map
 from parkazoo.admin.registrations import ClientList, RegisteredClient, describe_client, list_clients
 from parkazoo.admin.rise import Waiting
-from parkazoo.admin.shares import add_rule, change_weights, count_left, describe_rule, remove_rule
+from parkazoo.admin.shares import Left, add_rule, change_weights, describe_rule, find_left, remove_rule
 from parkazoo.admin.spread import MapSpread, read_spread
 from parkazoo.admin.status import ClusterStatus, check_map, read_status
 from parkazoo.admin.strangers import Strangers, count_strangers
@@ -33,6 +33,7 @@ __all__ = [
     "ClientList",
     "ClusterStatus",
     "Elsewhere",
+    "Left",
     "Loss",
     "MapProblem",
     "MapSpread",
@@ -47,11 +48,11 @@ __all__ = [
     "change_hosts",
     "change_weights",
     "check_map",
-    "count_left",
     "count_strangers",
     "describe_client",
     "describe_rule",
     "find_elsewhere",
+    "find_left",
     "find_whereabouts",
     "give_new_identity",
     "grow_map",

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from parkazoo.admin.arguments import arguments_alone
 from parkazoo.admin.clients import TIMEOUT_S, Auth, connect_to
 from parkazoo.admin.publish import Change, change_map, verify_size
 from parkazoo.admin.read import read_map
+from parkazoo.admin.registrations import AT_ONCE
 from parkazoo.admin.rise import OnWait, Rise, Tell, as_grown, is_changed, with_epoch
 from parkazoo.admin.verify import verify_names
+from parkazoo.admin.whereabouts import DIRECTORIES_SHOWN
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Epoch, Form, Rule, verify_possible
-from parkazoo.protocol.placement import MIRRORS
+from parkazoo.protocol.placement import MIRRORS, join, unescape
+
+LOOKED_AT = 2000  # mirrors, of more than which the largest are not looked for
+
+
+class Left(NamedTuple):
+    """Describes the directories whose children are below a mirror on one ensemble.
+
+    :param number: of them. :param shown: those with the most children, and how many children each has.
+    :param looked: so many were looked at, the first by path.
+    """
+
+    number: int
+    shown: tuple[tuple[str, int], ...]
+    looked: int
 
 
 def change_weights(
@@ -141,10 +157,10 @@ def describe_rule(rule: Rule) -> str:
     return f"{'together' if rule.together else 'apart'}, {which}"
 
 
-def count_left(
+def find_left(
     hosts: str, name: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
-) -> int | None:
-    """Returns the number of directories with a mirror on an ensemble; None if the ensemble is unreachable.
+) -> Left | None:
+    """Finds the directories with a mirror on an ensemble; None if the ensemble is unreachable. It writes nothing.
 
     Arguments as for `init_map`. Native directories do not count.
 
@@ -156,8 +172,19 @@ def count_left(
     with connect_to({name: known.ensembles[name]}, options, timeout_s, gives_up=True) as (clients, absent):
         if absent:
             return None
-        stat = clients[name].call("exists", MIRRORS)
-        return stat.numChildren if stat is not None else 0
+        client = clients[name]
+        mirrors = sorted(client.children(MIRRORS))
+        looked = mirrors[:LOOKED_AT]
+        found: list[tuple[str, int]] = []
+        for start in range(0, len(looked), AT_ONCE):
+            asked = [
+                (each, client.zk.exists_async(join(MIRRORS, each))) for each in looked[start : start + AT_ONCE]
+            ]
+            for each, answer in asked:
+                if (stat := client.wait(join(MIRRORS, each), answer)) is not None:
+                    found.append((unescape(each), stat.numChildren))
+    found.sort(key=lambda each: (-each[1], each[0]))
+    return Left(len(mirrors), tuple(found[:DIRECTORIES_SHOWN]), len(looked))
 
 
 def _change(known: ClusterMap, change: Change, rise: Rise) -> ClusterMap:

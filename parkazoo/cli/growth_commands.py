@@ -14,12 +14,13 @@ from rich.text import Text
 
 from parkazoo.admin import (
     TIMEOUT_S,
+    Left,
     MapSpread,
     RegisteredClient,
     abort_growth,
     change_weights,
-    count_left,
     describe_rule,
+    find_left,
     grow_map,
     read_spread,
 )
@@ -44,6 +45,7 @@ from parkazoo.cli.options import (
     verify_ensembles,
     with_ports,
 )
+from parkazoo.cli.plain_text import plain
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Epoch
 
@@ -111,13 +113,22 @@ def drain(
     servers, _ = split_hosts(hosts)
     command = partial(change_weights, servers, {name: 0}, strangers_gone=strangers_gone, **connection)
 
-    def count() -> str:
-        left = count_left(servers, name, **connection)
+    def tell() -> str:
+        left = find_left(servers, name, **connection)
         if left is None:
             return f"the directories that are left on {name} cannot be counted: it cannot be reached"
-        return f"{left:,} directories have their mirror on {name}, and keep it"
+        return "\n".join(_left(left, name))
 
-    _change(command, yes, dry_run, SO_ALREADY, count)
+    _change(command, yes, dry_run, SO_ALREADY, tell)
+
+
+def _left(left: Left, name: str) -> Iterator[str]:
+    yield f"{left.number:,} directories have their mirror on {name}, and keep it{':' if left.shown else ''}"
+    for path, children in left.shown:
+        yield f"  {path}: {children:,} {'child' if children == 1 else 'children'}"
+    if left.number > len(left.shown):
+        among = f", of the first {left.looked:,} by path" if left.looked < left.number else ""
+        yield f"  and {left.number - len(left.shown):,} more; these have the most children{among}"
 
 
 def weigh(
@@ -155,15 +166,15 @@ def _change(
     """Run a command that changes shares, and print them.
 
     :param nothing: printed if there was nothing to do.
-    :param about: called behind the change; returns a line to print, if any.
+    :param about: called behind the change; returns lines to print, if any.
     """
     console = Console()
     after, is_changed = run_growth(console, command, yes, dry_run)
     if not is_changed:
         console.print(nothing, soft_wrap=True)
     console.print(shares_table(after.epochs[-1]))
-    if line := about():
-        console.print(line, soft_wrap=True)
+    if told := about():
+        console.print(plain(told), soft_wrap=True)
     print_end(console, is_changed, dry_run)
 
 

@@ -8,6 +8,7 @@ import subprocess
 from typing import Any
 from unittest import mock
 
+from parkazoo import ParKazooClient
 from parkazoo.admin import (
     Rule,
     add_rule,
@@ -22,7 +23,7 @@ from parkazoo.admin.whereabouts import DIRECTORIES_SHOWN, By
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import EPOCHS_KEPT
-from parkazoo.protocol.placement import MAP
+from parkazoo.protocol.placement import MAP, MIRRORS, unescape
 from tests.live.copies_case import CrashError, crash_at_write
 from tests.live.grow_case import GrowCase
 from tests.live.map_case import UNREACHABLE_TIMEOUT_S, dump, error_of, free_port, output_of, run_command
@@ -43,6 +44,28 @@ class EpochCase(GrowCase):
 
 
 class WeightTest(EpochCase):
+    def lists_what_is_left(self, client: ParKazooClient) -> None:
+        """On a: the directories with the most children first, and how many children each has."""
+        mirrors = self.plain[0].get_children(MIRRORS)
+        for number in range(3):
+            client.create(f"{unescape(mirrors[0])}/more{number}")
+        children = [
+            (unescape(each), self.plain[0].exists(f"{MIRRORS}/{each}").numChildren) for each in sorted(mirrors)
+        ]
+        most = sorted(children, key=lambda each: (-each[1], each[0]))
+        self.assertLessEqual(len(most), DIRECTORIES_SHOWN)
+        lines = [f"  {path}: {number:,} child{'' if number == 1 else 'ren'}" for path, number in most]
+        told = "\n".join([f"{len(most)} directories have their mirror on a, and keep it:", *lines, ""])
+        self.assertIn(told, self.command("map", "drain", "a"))
+        with mock.patch("parkazoo.admin.shares.LOOKED_AT", 2):
+            out = self.command("map", "drain", "a")
+        shown = sorted(children[:2], key=lambda each: (-each[1], each[0]))
+        self.assertEqual(
+            re.findall(r"^  (/.*): ([0-9,]+) child", out, re.MULTILINE),
+            [(path, f"{number:,}") for path, number in shown],
+        )
+        self.assertIn(f"  and {len(most) - 2} more; these have the most children, of the first 2 by path\n", out)
+
     def test_drain(self) -> None:
         client, states = self.client()
         self.grow()
@@ -60,6 +83,7 @@ class WeightTest(EpochCase):
         self.assertRegex(
             self.command("map", "drain", "a"), "(?s)[1-9][0-9]* directories have their mirror on a, and"
         )
+        self.lists_what_is_left(client)
         change_weights(self.a, {"a": 1})
         self.assertRegex(self.command("map", "weight", "a=2", "b=3"), r"(?s)epoch 6.* b .* 3 .* 50.0%")
         self.assertRegex(self.command("map", "epochs"), r"(?s)│ 1 .*a 1, b 1 .*│ 6 .*a 2, b 3, c 1")
