@@ -90,6 +90,7 @@ class EtcdWire:
             make_frame(SETTINGS, 0, 0, b"".join(SETTING.pack(*each) for each in settings)),
             make_frame(WINDOW_UPDATE, 0, 0, more),
         ]
+        self._replies: list[bytes] = []  # to the server's own frames; they go with the next request
         self._rest = b""
 
     def ask(self, request: Request) -> int:
@@ -123,8 +124,14 @@ class EtcdWire:
         return len(prefixed), head[:at], head[FRAME_BYTES:] + body[:at], body[FRAME_BYTES:]
 
     def outgoing(self) -> bytes:
-        """Takes all that is to be sent now."""
-        data = b"".join(self._out)
+        """Takes all that is to be sent now.
+
+        The server pings when data comes. Replies wait for the next request: each would be a write of its own.
+        """
+        if not self._out:
+            return b""
+        data = b"".join(self._out + self._replies)
+        self._replies.clear()
         self._out.clear()
         return data
 
@@ -170,7 +177,7 @@ class EtcdWire:
             at = end
         self._rest = data[at:]
         if self._heard > MOST_HEARD:
-            self._out.append(make_frame(WINDOW_UPDATE, 0, 0, NUMBER.pack(self._heard)))
+            self._replies.append(make_frame(WINDOW_UPDATE, 0, 0, NUMBER.pack(self._heard)))
             self._heard = 0
         return answered
 
@@ -182,6 +189,6 @@ class EtcdWire:
                 self._room -= size
                 self._out.append(whole)
         elif kind in (SETTINGS, PING) and not flags & ACK:
-            self._out.append(make_frame(kind, ACK, 0, content if kind == PING else b""))
+            self._replies.append(make_frame(kind, ACK, 0, content if kind == PING else b""))
         elif kind == GOAWAY:
             raise BareError("the server ends the connection")
