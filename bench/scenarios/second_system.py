@@ -316,23 +316,26 @@ def _plot(document: Mapping[str, Any], runs: Runs) -> Plot:
 
 
 def _fairness(closed: Runs) -> list[str]:
-    """What a write costs the generator on both sides, where the servers are not held back."""
-    of = {
-        run["system"]: run["costs"]["generator_us"]
-        for run in reversed(closed)  # so the first shape counts
-        if run["part"] == FREE and run["load"] == WRITES and run["costs"]
-    }
-    if not {*BARE} <= of.keys():
+    """What a request costs the generator on both sides, where the servers are not held back."""
+    found: dict[str, dict[str, float]] = {load: {} for load in LOADS}
+    for run in reversed(closed):  # so the first shape counts
+        if run["part"] == FREE and run["costs"]:
+            found[run["load"]][run["system"]] = run["costs"]["generator_us"]
+    said = [_favour(load, of) for load, of in found.items() if {*BARE} <= of.keys()]
+    if not said:
         return []
-    times = of[ETCD] / of[ZOOKEEPER]
-    said = (
-        f"A write costs the load generator {of[ZOOKEEPER]:.0f} µs of processor time on ZooKeeper and "
-        f"{of[ETCD]:.0f} on etcd, {times:.2f} times as much"
-    )
-    favour = ZOOKEEPER if times > EVEN else ETCD if times < 1 / EVEN else ""
     return [
-        f"{said}. That is in favour of {favour}." if favour else f"{said}: at most {EVEN:g} times counts as even."
+        "Processor time of the load generator for a request, ZooKeeper's first and then etcd's: "
+        f"{'; '.join(said)}. Up to {EVEN:g} times counts as even."
     ]
+
+
+def _favour(load: str, of: Mapping[str, float]) -> str:
+    """:param of: each system, its microseconds."""
+    times = of[ETCD] / of[ZOOKEEPER]
+    favour = ZOOKEEPER if times > EVEN else ETCD if times < 1 / EVEN else ""
+    verdict = f"in favour of {favour}" if favour else "even"
+    return f"{load} {of[ZOOKEEPER]:.0f} and {of[ETCD]:.0f} µs, {times:.2f} times, {verdict}"
 
 
 def _answers(runs: Runs) -> list[Answer]:
