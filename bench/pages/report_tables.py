@@ -33,7 +33,10 @@ from bench.scenarios.writes_deferred import (
     BOTH,
     CLIENTS,
     DEFERRED,
+    GET_BESIDE,
     GETS,
+    KAZOO_GET,
+    KAZOO_SET,
     MODES,
     RECENT,
     SHARE,
@@ -48,6 +51,9 @@ from bench.statistics import quantiles, spread
 Options = Mapping[str, str]
 Run = Mapping[str, Any]
 
+SAME, OTHER = "parkazoo {one}", "kazoo {one} → parkazoo {shape}"  # without it → with it
+PUTS_BESIDE = {SAME: (SYNC, DEFERRED), OTHER: (KAZOO_SET, DEFERRED)}
+GETS_BESIDE = {SAME: GETS, OTHER: (KAZOO_GET, GET_BESIDE)}
 LIKE_THEIRS = "parkazoo 1x2"  # a dictionary on one ensemble of two servers
 MOST_SIZE = 1000  # of a value in Zatt's table, in bytes
 OTHERS = "no: other machines"
@@ -206,27 +212,38 @@ def nil_external(raws: Sequence[Raw], _: Options) -> Table:
 
 def _one_client(runs: Sequence[Run], command: str) -> Iterator[Line]:
     """Table 1: without it, with it, and how many times that is."""
-    first = runs[0]["shape"]
-    modes = {run["mode"]: run for run in runs if run["part"] == MODES and run["shape"] == first}
-    for what, theirs, find, (before, after), alike in (
-        ("put, ms until the call returns", THEIR_PUT_S, called_s, BOTH, "no: theirs is durable then"),
-        ("put, ms; ours until it is committed", THEIR_PUT_S, committed_s, BOTH, "no: theirs is not ordered then"),
-        ("puts/s", THEIR_PUTS, requests_s, BOTH, "no: ours are many at once, and count when committed"),
-        ("get, ms", THEIR_GET_S, read_s, GETS, LIKE),
-        ("gets/s", THEIR_GETS, requests_s, GETS, LIKE),
+    of = {(run["mode"], run["shape"]): run for run in runs if run["part"] == MODES}
+    one = runs[0]["shape"]
+    for what, theirs, find, modes, alike in (
+        ("put, ms until the call returns", THEIR_PUT_S, called_s, PUTS_BESIDE, "no: theirs is durable then"),
+        (
+            "put, ms; ours until it is committed",
+            THEIR_PUT_S,
+            committed_s,
+            PUTS_BESIDE,
+            "no: theirs is not ordered then",
+        ),
+        ("puts/s", THEIR_PUTS, requests_s, PUTS_BESIDE, "no: ours are many at once, and count when committed"),
+        ("get, ms", THEIR_GET_S, read_s, GETS_BESIDE, LIKE),
+        ("gets/s", THEIR_GETS, requests_s, GETS_BESIDE, LIKE),
     ):
         write = rate if find is requests_s else milliseconds
-        without, with_it = find(modes[before]), find(modes[after])
-        yield Line(
-            f"table 1: {what}",
-            change(*theirs, write),
-            change(without, with_it, write),
-            times(statistics.ratio(with_it, without), theirs[1] / theirs[0])
-            if without and with_it is not None
-            else NOTHING,
-            alike,
-            command,
-        )
+        for about, (before, after) in modes.items():
+            several = [shape for mode, shape in of if mode == after and not shape.startswith("1x")]
+            shape = one if about == SAME else (several or [""])[-1]
+            if (before, one) not in of or (after, shape) not in of:
+                continue
+            without, with_it = find(of[before, one]), find(of[after, shape])
+            yield Line(
+                f"table 1: {what}, {about.format(one=one, shape=shape)}",
+                change(*theirs, write),
+                change(without, with_it, write),
+                times(statistics.ratio(with_it, without), theirs[1] / theirs[0])
+                if without and with_it is not None
+                else NOTHING,
+                alike,
+                command,
+            )
 
 
 def change(before: float | None, after: float | None, write: Callable[[float | None], str]) -> str:
@@ -239,13 +256,12 @@ def change(before: float | None, after: float | None, write: Callable[[float | N
 def _shares(runs: Sequence[Run], command: str) -> Iterator[Line]:
     """Figure 1: its text has ranges."""
     some = [run for run in runs if run["part"] == SHARE]
-    points = len({run["value"] for run in some})
     for mode in BOTH:
         for what, theirs, find in (("writes", THEIR_WRITES_MS, called_s), ("reads", THEIR_READS_MS, read_s)):
             found = [each for run in some if run["mode"] == mode and (each := find(run)) is not None]
             if found:
                 yield Line(
-                    f"figure 1: {what}, {mode}, median ms of {points} shares of writes",
+                    f"figure 1: {what}, {mode}, median ms, shares of writes: {len(found)}",
                     f"{theirs[0]} to {theirs[1]}",
                     milliseconds(spread(map(float, found))).rpartition("\n")[2],
                     NOTHING,
@@ -299,11 +315,12 @@ def _recent(runs: Sequence[Run], command: str) -> Iterator[Line]:
     for mode in BOTH:
         found = [each for run in some if run["mode"] == mode and (each := read_s(run)) is not None]
         if len(found) > 1:
+            is_batch = some[0]["plan"].get("batch")  # older results have none
             yield Line(
                 f"figure 3: reads, {mode}, median ms; none and all are recent",
                 "longer",
                 change(found[0], found[-1], milliseconds),
                 NOTHING,
-                "a plot without figures",
+                "yes; theirs is a plot" if is_batch else "no: our reads came at random times",
                 command,
             )

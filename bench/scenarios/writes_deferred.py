@@ -31,6 +31,8 @@ MODES, SHARE, CLIENTS, RECENT = "modes", "share", "clients", "recent"
 PARTS = (MODES, SHARE, CLIENTS, RECENT, FOLLOWERS)
 SYNC, ASYNC, DEFERRED, BARRIERS = "sync", "200 in flight", "deferred", "deferred, a barrier each 100"
 GETS = GET, GET_BESIDE = "get", "get, deferred() open"
+KAZOO = KAZOO_SET, KAZOO_GET = "kazoo: set", "kazoo: get"
+READS = *GETS, KAZOO_GET
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     SYNC: {},
     "16 in flight": {"in_flight": 16},
@@ -39,6 +41,8 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     BARRIERS: {"is_deferred": True, "barrier_each": 100},
     GET: {"read_share": 1.0},
     GET_BESIDE: {"read_share": 1.0, "is_deferred": True},
+    KAZOO_SET: {},
+    KAZOO_GET: {"read_share": 1.0},
 }
 BOTH = (SYNC, DEFERRED)
 MOST_PENDING = 3200  # of all clients of a crowd: a deferred write is committed after those before it
@@ -71,9 +75,9 @@ class Size:
 SIZES = {  # full takes some 35 minutes, on two processors
     "small": Size(("1x3",), 1, (0.5,), (0.5,), 10, (2,), "1x3", Outage(100, 0.3, 0.2, 0.5, 0.5), 0.1, 0.3),
     "medium": Size(
-        ("1x3", "1x5", "3x3"),
+        ("1x3", "3x3"),
         3,
-        (0, 0.5),
+        (0.5,),
         (0, 1),
         100,
         (1, 16),
@@ -84,7 +88,7 @@ SIZES = {  # full takes some 35 minutes, on two processors
     ),
     "full": Size(
         ("1x3", "1x5", "3x3"),
-        5,
+        4,
         (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1),
         (0, 0.25, 0.5, 0.75, 1),
         1000,
@@ -99,17 +103,23 @@ SIZES = {  # full takes some 35 minutes, on two processors
 
 def measure(evaluation: Evaluation) -> None:
     size = SIZES[evaluation.size]
-    for shape in size.shapes:
+    for shape in dict.fromkeys((*size.shapes, size.outage_shape)):
         with evaluation.ensembles(shape) as ensembles:
             evaluation.warm_up(evaluation.plan(ensembles, "parkazoo", **_settings(size, ASYNC)))
-            modes = [mode for mode in SETTINGS if mode not in GETS or shape == size.shapes[0]]
-            for _ in evaluation.rounds(size.repeat if shape == size.shapes[0] else 1):
-                for mode in modes:
-                    _run(evaluation, size, ensembles, MODES, mode)
+            if shape in size.shapes:
+                _measure_modes(evaluation, size, ensembles)
             if shape == size.shapes[0]:
                 _measure_more(evaluation, size, ensembles)
             if shape == size.outage_shape:
                 _measure_outages(evaluation, size, ensembles)
+
+
+def _measure_modes(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
+    """All of them, of kazoo on one ensemble alone."""
+    modes = [mode for mode in SETTINGS if mode not in KAZOO or ensembles.shape.ensembles == 1]
+    for _ in evaluation.rounds(size.repeat if str(ensembles.shape) == size.shapes[0] else 1):
+        for mode in modes:
+            _run(evaluation, size, ensembles, MODES, mode)
 
 
 def _settings(size: Size, mode: str) -> dict[str, Any]:
@@ -135,7 +145,8 @@ def _run(
     """
     :param value: of what is varied.
     """
-    plan = evaluation.plan(ensembles, "parkazoo", **{**_settings(size, mode), **settings})
+    system = "kazoo" if mode in KAZOO else "parkazoo"
+    plan = evaluation.plan(ensembles, system, **{**_settings(size, mode), **settings})
     evaluation.run(ensembles, plan, {"part": part, "mode": mode, "value": value})
 
 
@@ -299,7 +310,7 @@ def _mode_table(shape: str, modes: Mapping[str, Run]) -> Table:
 
     rows = []
     for mode, run in modes.items():
-        is_get = mode in GETS
+        is_get = mode in READS
         rows.append(
             [
                 mode,

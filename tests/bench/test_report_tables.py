@@ -89,10 +89,25 @@ class TestNilExternality(unittest.TestCase):
     def test_saved(self) -> None:
         document = json.loads((SAVED / "deferred.json").read_text())
         found = cells(nil_external([raw(document)], {}))
-        theirs, ours, ratio = found["table 1: puts/s"]
+        theirs, ours, ratio = found["table 1: puts/s, parkazoo 1x3"]
         self.assertEqual((theirs, ours), ("6.97 → 20.9: 3", "390 → 14,767: 37.9"))
         self.assertEqual(ratio, "12.6")
         self.assertTrue([name for name in found if name.startswith("figure 1: reads, deferred")])
+
+    def test_kazoo_on_one_ensemble_and_ours_on_three(self) -> None:
+        document = json.loads((SAVED / "deferred.json").read_text())
+        of = {run["mode"]: run for run in document["runs"] if run["part"] == "modes"}
+        for mode, like, shape in (
+            ("kazoo: set", "sync", "1x3"),
+            ("kazoo: get", "get", "1x3"),
+            ("deferred", "deferred", "3x3"),
+            ("get, deferred() open", "get, deferred() open", "3x3"),
+        ):
+            document["runs"].append({**of[like], "mode": mode, "shape": shape})
+        found = cells(nil_external([raw(document)], {}))
+        for what in ("put, ms until the call returns", "puts/s", "get, ms", "gets/s"):
+            same, other = (f"table 1: {what}, {each}" for each in ("parkazoo 1x3", "kazoo 1x3 → parkazoo 3x3"))
+            self.assertEqual(found[same], found[other])
 
     def test_availability(self) -> None:
         """A line for each number of servers left, of five servers alone."""
