@@ -291,5 +291,15 @@ class Lab(ABC):
         """
 
     @abstractmethod
+    def watch(
+        self, hear: Callable[[Mapping[str, Any]], None], lost: Callable[[str], None]
+    ) -> AbstractContextManager[None]:
+        """See what each host does, each second, as long as the context.
+
+        :param hear: called, from any thread, with what bench/sampler.py has to say.
+        :param lost: called, from any thread, with the reason, if a host is not seen any more.
+        """
+
+    @abstractmethod
     def processor_times(self) -> dict[str, ProcessorTimes]:
         """Of each machine, once even if it carries many hosts."""

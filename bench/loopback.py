@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from bench.etcd_server import PROGRAM, Member, command_of
 from bench.lab import ZOO_CFG, Ensembles, Faults, Lab, LabError, ProcessorTimes, Server, Shape
 from bench.machine import describe_machine, describe_versions, total_and_busy
 from bench.replica import read_replica
+from bench.sampling import Hear, sampled
 from parkazoo.admin import grow_map, init_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import HOST, LocalCluster, LocalClusterError, LocalServer, four_letter_word
@@ -186,6 +188,12 @@ class Loopback(Lab):
                 for process in processes.values():
                     process.kill()  # and its own processes end with it
         return results
+
+    def watch(self, hear: Hear, lost: Callable[[str], None]) -> AbstractContextManager[None]:
+        """One host: all that this program starts, and the loopback device, which other programs may use too."""
+        cards = psutil.net_if_addrs().items()
+        card = next(name for name, addresses in cards if HOST in {each.address for each in addresses})
+        return sampled({"below": os.getpid(), "card": card}, hear, lost)
 
     def processor_times(self) -> dict[str, ProcessorTimes]:
         total_s, busy_s = total_and_busy()

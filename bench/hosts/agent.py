@@ -4,7 +4,7 @@ The text of this file goes along with each command over SSH (remote.py), so no h
 is one of COMMANDS; its arguments come as JSON. Its answer is the last line that begins with MARK; a login shell
 may have printed other lines before. Everything on a host is in one folder:
 
-    code/ packages/ jars/ java/    what `fab deploy` brings; deployed.json has a stamp of each
+    code/ packages/ psutil/ jars/ java/    what was brought; deployed.json has a stamp of each
     server/                        the ZooKeeper server: zoo.cfg, data/, zookeeper.log, server.json; or one of etcd
     load/                          plan.json, result.npz and load.log of the last load
 """
@@ -158,6 +158,15 @@ def processor_times(folder: Path) -> dict[str, Any]:
     ticks = [int(field) for field in fields]
     second, idle = os.sysconf("SC_CLK_TCK"), ticks[3] + ticks[4]
     return {"boot": _boot(), "busy_s": (sum(ticks) - idle) / second, "total_s": sum(ticks) / second}
+
+
+def sample(folder: Path, name: str, address: str) -> None:
+    """Print what the host does, each second, until stdin ends."""
+    sys.path[:0] = _paths(folder)
+    from bench import sampler  # noqa: PLC0415 - brought by fab deploy
+
+    card = _card_of(address)
+    sampler.sample(lambda: sampler.whole_machine(name, card))
 
 
 # what is brought to it
@@ -522,7 +531,7 @@ def load(folder: Path) -> str:
 
 
 def _paths(folder: Path) -> list[str]:
-    return [str(folder / "code"), str(folder / "packages")]
+    return [str(folder / each) for each in ("code", "packages", "psutil")]
 
 
 def _forward(output: IO[bytes]) -> None:
@@ -543,6 +552,7 @@ COMMANDS = {
             probe,
             find_unreachable,
             processor_times,
+            sample,
             unpack,
             find_files,
             clean,

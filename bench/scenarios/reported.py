@@ -131,7 +131,7 @@ REPORTS: dict[str, tuple[Item, ...]] = {
             "Ganglia",
             "watches its machines; no figure of that is in the text",
             "thesis: what each server takes: bytes from and to clients and other servers, its data, its files, "
-            "and the memory of its Java process",
+            "and the memory of its Java process; in each scenario, what each host does each second",
         ),
     ),
     ETCD.name: (

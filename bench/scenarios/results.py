@@ -16,6 +16,7 @@ from bench.scenarios.catalogue import SCENARIOS, title_of
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.conclusions import make_front
 from bench.scenarios.evaluation import stem
+from bench.scenarios.host_plots import make_host_plots
 from bench.scenarios.repetitions import fold
 
 REPORT = "report.html"
@@ -73,7 +74,7 @@ def make_report(folder: Path) -> Path:
     :raises ReportError: there are no results, or damaged ones.
     """
     documents = read_documents(folder)
-    measured = [show(document) for document in documents]
+    measured = [_with_hosts(document, folder) for document in documents]
     front = make_front({stem(each["scenario"], each.get("part", "")): each for each in documents}, {})
     sections = [*measured, reported.section()]
     pictures = draw([front, *sections])
@@ -83,6 +84,12 @@ def make_report(folder: Path) -> Path:
     embedded = {name: embed(picture) for name, picture in pictures.items()}
     path.write_text(make_page(TITLE, describe_setting(documents), sections, embedded, front))
     return path
+
+
+def _with_hosts(document: Mapping[str, Any], folder: Path) -> Section:
+    """And what each host did, which is in no document: it would be far longer than all else."""
+    section = show(document)
+    return replace(section, plots=[*section.plots, *make_host_plots(document, folder, section.name)])
 
 
 def draw(parts: Iterable[Section | Front], kind: str = PNG) -> dict[str, bytes]:

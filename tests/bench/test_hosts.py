@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tarfile
 import unittest
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -31,6 +32,7 @@ from bench.lab import LabError, Shape, Way
 from bench.load.plan import Plan
 from bench.load.record import ANSWERED
 from bench.load.result import read_result
+from bench.sampler import COLUMNS
 from tests.bench.emulated import (
     EMULATION,
     FOLDER,
@@ -276,6 +278,29 @@ class TestLab(EmulatedCase):
             self.lab.etcd_clusters(Shape.parse("1x1")),
         ):
             self.fail("unreachable")
+
+    def test_watch(self) -> None:
+        """Each host is seen from the switch: its processes, its network card, its files."""
+        heard: list[Mapping[str, Any]] = []
+        with self.lab.ensembles(Shape.parse("1x1")) as ensembles, self.lab.watch(heard.append, self.fail):
+            wait(lambda: heard)
+            plan = self.plan(ensembles.hosts(), nodes=1, write="set", size=10_000)
+            columns = read_result(self.lab.run_load({"h5": plan}, self.results)["h5"]).columns
+            ended = len(heard)
+            wait(lambda: len(heard) > ended)
+        written = 10_000 * int((columns["outcome"] == ANSWERED).sum())
+        first, last = (
+            {host: dict(zip(COLUMNS, row, strict=True)) for host, row in each["hosts"].items()}
+            for each in (heard[0], heard[-1])
+        )
+        self.assertEqual({*last}, {f"h{number}" for number in range(1, HOSTS + 1)})
+        self.assertGreater(last["h1"]["received_bytes"] - first["h1"]["received_bytes"], written)
+        self.assertGreater(last["h5"]["sent_bytes"] - first["h5"]["sent_bytes"], written)
+        self.assertGreater(last["h1"]["disk_bytes"] - first["h1"]["disk_bytes"], 0)
+        self.assertLess(last["h1"]["disk_bytes"], 1 << 30)  # not those of this machine
+        self.assertGreater(last["h1"]["memory_bytes"], last["h2"]["memory_bytes"])
+        for host in ("h1", "h5"):
+            self.assertGreater(last[host]["cpu_s"], first[host]["cpu_s"])
 
     def test_settings(self) -> None:
         """Of the servers, over those that all have."""

@@ -11,8 +11,10 @@ import sys
 import tempfile
 import time
 import unittest
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -24,7 +26,9 @@ from bench.hosts.preflight import SYSTEM_PATH
 from bench.lab import LabError, NotPossible, Shape
 from bench.load.plan import Plan
 from bench.load.result import read_result
+from bench.sampler import COLUMNS
 from parkazoo.local import HOST, free_ports
+from tests.bench.emulated import wait
 
 SSHD = shutil.which("sshd", path=SYSTEM_PATH)
 PRIVILEGES = Path("/run/sshd")  # sshd wants that folder when root starts it
@@ -117,9 +121,18 @@ class TestRealHosts(unittest.TestCase):
                 plan = Plan("parkazoo", ensembles.hosts(), "/bench", "run", warm_up_s=0.1, measure_s=0.5)
                 files = lab.run_load({"c1": plan.as_json()}, self.folder / "results")
                 self.assertGreater(len(read_result(files["c1"]).columns["took_ns"]), 0)
+                self.see_watched(lab)
             self.assertEqual(lab.ask(server, "srvr"), "")
             self.assertEqual(fleet.each("", lambda remote: remote.ask("clean")), {"s1": True, "c1": True})
         self.assertFalse((self.folder / "s1").exists() or (self.folder / "c1").exists())
+
+    def see_watched(self, lab: HostLab) -> None:
+        """Each sees itself, until this program has enough."""
+        heard: list[Mapping[str, Any]] = []
+        with lab.watch(heard.append, self.fail):
+            wait(lambda: len({host for each in heard for host in each["hosts"]}) == 2)
+        (row,) = heard[0]["hosts"].values()
+        self.assertEqual(len(row), len(COLUMNS))
 
     def test_a_folder_that_is_not_ours(self) -> None:
         precious = self.folder / "s1" / "precious"

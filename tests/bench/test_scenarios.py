@@ -16,11 +16,13 @@ from rich.console import Console
 from bench.hosts.preflight import find_obstacles
 from bench.lab import LabError
 from bench.loopback import Loopback
+from bench.sampler import Below
 from bench.scenarios import accounts, writes_deferred
 from bench.scenarios.catalogue import SCENARIOS, pieces, run_scenario, verify_topology
 from bench.scenarios.catching_up import count_entries
 from bench.scenarios.emulated import emulated
 from bench.scenarios.evaluation import LARGE, SIZES, Evaluation, Parts, stem
+from bench.scenarios.host_record import read_hosts
 from bench.scenarios.networks import TEN, TITLES
 from bench.scenarios.results import read_documents, show
 from bench.scenarios.roles import find_line
@@ -49,6 +51,8 @@ class TestSmall(unittest.TestCase):
             self.assertTrue(all((self.folder / raw).exists() for raw in run["raw"]))
             self.assertEqual(len(run["busy"]), 1)
         self.assertEqual(document["about"]["seed"], 1)
+        self.assertEqual(document["hosts"]["seen"], 1)
+        self.assertEqual([*read_hosts(self.folder / document["hosts"]["raw"])], [Below.HOST])
         section = show(document)
         self.assertTrue(section.tables and section.plots and section.caveats)
         return document

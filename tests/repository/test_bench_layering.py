@@ -19,6 +19,8 @@ BASE = (
     "bench.machine",
     "bench.published",
     "bench.replica",
+    "bench.sampler",
+    "bench.sampling",
     "bench.statistics",
 )
 # What each layer may import of bench, beside itself and `bench.ROOT`.
@@ -31,6 +33,8 @@ LAYERS = {
     "bench.machine": (),
     "bench.published": (),
     "bench.replica": (),
+    "bench.sampler": ("bench.machine",),
+    "bench.sampling": ("bench.sampler",),
     "bench.statistics": (),
     "bench.client": BASE,
     "bench.scale": BASE,
