@@ -241,12 +241,18 @@ class Lab(ABC):
 
     @abstractmethod
     def ensembles(
-        self, shape: Shape, mapped: int | None = None, settings: Mapping[str, str] | None = None
+        self,
+        shape: Shape,
+        mapped: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        disk_wait_s: float = 0.0,
     ) -> AbstractContextManager[Ensembles]:
         """New, empty, all serving, with a cluster map. At the end faults are undone and servers stopped.
 
         :param mapped: so many of them, the first ones, are in the map; None: all.
         :param settings: of the servers, over ZOO_CFG.
+        :param disk_wait_s: what each fsync of a server takes (bench/disk_wait.py); 0: as the lab has it.
+        :raises NotPossible: servers cannot wait so here.
         """
 
     @abstractmethod

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
 from bench import ROOT
+from bench.disk_wait import compile_library, environment
 from bench.etcd_server import PROGRAM, Member, command_of
 from bench.lab import ZOO_CFG, Ensembles, Faults, Lab, LabError, ProcessorTimes, Server, Shape
 from bench.machine import describe_machine, describe_versions, total_and_busy
@@ -29,7 +30,7 @@ from bench.replica import read_replica
 from bench.sampling import Hear, sampled
 from parkazoo.admin import grow_map, init_map
 from parkazoo.errors import ClusterMapError
-from parkazoo.local import HOST, LocalCluster, LocalClusterError, LocalServer, four_letter_word
+from parkazoo.local import HOST, LocalCluster, LocalClusterError, LocalServer, Machine, four_letter_word
 from parkazoo.local.addresses import free_ports
 from parkazoo.local.supervisor import Supervisor
 
@@ -94,19 +95,32 @@ class Loopback(Lab):
 
     @contextmanager
     def ensembles(
-        self, shape: Shape, mapped: int | None = None, settings: Mapping[str, str] | None = None
+        self,
+        shape: Shape,
+        mapped: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        disk_wait_s: float = 0.0,
     ) -> Iterator[Ensembles]:
-        cluster = LocalCluster(
-            shape.ensembles,
-            shape.servers,
-            make_map=False,
-            zoo_cfg={
-                **ZOO_CFG,
-                **(settings or {}),
-                "forceSync": "no",
-            },  # servers that share a disk would measure the disk
-            progress=self._tell,
-        )
+        with ExitStack() as stack:
+            machine = Machine()
+            if disk_wait_s:
+                library = compile_library(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+                waits = environment(str(library), disk_wait_s)
+                machine = Machine(argv=("env", *(f"{name}={value}" for name, value in waits.items())))
+            # Servers that share a disk would measure the disk.
+            forced = {"forceSync": "yes" if disk_wait_s else "no"}
+            cluster = LocalCluster(
+                shape.ensembles,
+                shape.servers,
+                make_map=False,
+                zoo_cfg={**ZOO_CFG, **(settings or {}), **forced},
+                progress=self._tell,
+                machine_of=lambda _: machine,
+            )
+            yield stack.enter_context(self._running(cluster, shape, mapped))
+
+    @contextmanager
+    def _running(self, cluster: LocalCluster, shape: Shape, mapped: int | None) -> Iterator[Ensembles]:
         with _as_lab_error():
             cluster.start()
         try:

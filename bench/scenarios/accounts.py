@@ -13,6 +13,7 @@ THREADS = 8
 # Of ZooKeeper's answers to mntr and dirs. The first two count up; the others are what there is.
 COUNTED = {"received_bytes": "zk_bytes_received_count", "sent_bytes": "zk_response_bytes"}
 FOUND = {"data_bytes": "zk_approximate_data_size", "files_bytes": "datadir_size"}
+FORCE = re.compile(r"^zk_avg_fsynctime\s+([\d.]+)$", re.MULTILINE)
 LINE = re.compile(r"^(\w+):?\s+(\d+)$", re.MULTILINE)
 # Of Lab.weigh, as far as the lab has it. Cards count up; what clients have not sent and got is the other servers'.
 AMONG = {
@@ -33,6 +34,12 @@ def ask_all(lab: Lab, ensembles: Ensembles) -> dict[str, Account]:
 
     with ThreadPoolExecutor(THREADS) as pool:
         return {name: account for name, account in pool.map(ask, ensembles.servers) if account}
+
+
+def force_ms(lab: Lab, ensembles: Ensembles) -> list[float]:
+    """What an fsync of its log has taken each server in the mean, as it says itself."""
+    answers = (FORCE.search(lab.ask(server, "mntr")) for server in ensembles.servers)
+    return [float(each[1]) for each in answers if each]
 
 
 def read(answers: str) -> Account:

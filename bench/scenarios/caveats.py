@@ -13,6 +13,10 @@ ONE_MACHINE = (
     "more servers are slower, not faster."
 )
 NO_DISK = "Servers do not wait for a disk: they share one, and would measure that."
+DISK = (
+    "Where servers wait for a disk, each waits for one of its own, as long for each fsync, however much is "
+    "written. Elsewhere they wait for none."
+)
 LIMITED = (
     "The limit is the emulated network card of each server, of the leader above all, and ensembles share nothing. "
     "That shows how load is spread; it says nothing of the throughput of real hardware."
@@ -23,7 +27,7 @@ def caveats_of(document: Mapping[str, Any]) -> list[str]:
     """Those that hold for every scenario in the same lab."""
     caveats = []
     if document["about"]["is_one_machine"]:
-        caveats += [ONE_MACHINE, NO_DISK]
+        caveats += [ONE_MACHINE, DISK if document.get("disk_wait_s") else NO_DISK]
     if document.get("rate_bytes_s"):
         caveats.append(LIMITED)
     runs = document["runs"]

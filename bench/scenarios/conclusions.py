@@ -12,6 +12,7 @@ from bench.report.section import Front, Plot, goal_is_met
 from bench.scenarios import ensembles_added, scaling
 from bench.scenarios.evaluation import READ_SHARES
 from bench.scenarios.repetitions import fold
+from bench.scenarios.scaling_sizes import HASHED, HOT
 
 Documents = Mapping[str, Mapping[str, Any]]  # by scenario
 Ratios = Mapping[str, float]  # by load of bench.client
@@ -112,8 +113,8 @@ def _no_help(documents: Documents, ratios: Ratios) -> Iterable[str]:
     document = documents.get(scaling.NAME)
     shares = scaling.share_of_even(document) if document else {}
     of_even = "the writes of evenly spread ones"
-    yield _said("if all writes go to one directory", ", three ensembles do", shares.get(scaling.HOT), of_even)
-    yield _said("if the directory of each write is drawn anew", ", they do", shares.get(scaling.HASHED), of_even)
+    yield _said("if all writes go to one directory", ", three ensembles do", shares.get(HOT), of_even)
+    yield _said("if the directory of each write is drawn anew", ", they do", shares.get(HASHED), of_even)
 
 
 def _said(about: str, does: str, times: float | None, as_what: str) -> str:

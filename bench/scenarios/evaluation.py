@@ -154,14 +154,19 @@ class Evaluation:
 
     @contextmanager
     def ensembles(
-        self, shape: str, mapped: int | None = None, settings: Mapping[str, str] | None = None
+        self,
+        shape: str,
+        mapped: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        disk_wait_s: float = 0.0,
     ) -> Iterator[Ensembles]:
         """
         :param mapped: so many of them are in the cluster map; None: all.
         :param settings: of the servers.
+        :param disk_wait_s: what each fsync of a server takes; 0: as the lab has it.
         """
         self.tell(f"starting {shape}")
-        with self.lab.ensembles(Shape.parse(shape), mapped, settings) as ensembles:
+        with self.lab.ensembles(Shape.parse(shape), mapped, settings, disk_wait_s) as ensembles:
             yield ensembles
 
     @contextmanager

@@ -1,127 +1,86 @@
-"""Scaling: how much more several ensembles do than one, at equal bandwidth of each server."""
+"""Scaling: how much more several ensembles do than one, at equal limits of each server, and how late."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from bench import statistics
 from bench.lab import Ensembles, Shape
-from bench.report.charts import add_legend, draw_bars, make_panels
+from bench.report.charts import add_legend, draw_bars, make_logarithmic, make_panels
 from bench.report.section import Answer, Plot, Section, Table, goal_is_met
-from bench.report.text import NOTHING, plain, rate, rate_of, ratio, share
+from bench.report.text import MARK, NOTHING, milliseconds, plain, rate, rate_of, ratio, share
+from bench.scenarios import scaling_sizes
+from bench.scenarios.accounts import force_ms
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import LARGE, RATE_BYTES_S, READ_SHARES, Evaluation
+from bench.scenarios.evaluation import READ_SHARES, Evaluation
 from bench.scenarios.repetitions import times_of
+from bench.scenarios.scaling_sizes import (
+    EVEN,
+    LOADS,
+    LOW,
+    NO_LIMIT,
+    SKEWS,
+    Size,
+    name_rate,
+)
+from bench.scenarios.summary import is_too_short, latency_s
 from bench.scenarios.thesis_figures import TIMES, UNLIKE
+from bench.statistics import scaled
 
 Runs = Sequence[Mapping[str, Any]]
+Ratios = Mapping[str, Mapping[tuple[str, str], float]]  # of each load, times the base
 
 NAME = "scaling"
 TITLE = "Scaling: more ensembles, more requests"
-LOADS = {"writes": 0.0, "reads": 1.0, "90% reads": 0.9}
+SIZES = scaling_sizes.SIZES
 GOALS = {("parkazoo", "3x3"): 2.85, ("parkazoo", "9x3"): 8.5, ("parkazoo", "20x3"): 18}
-SCALING, SKEW = "scaling", "skew"  # the parts
+SCALING, SKEW, LATENCY = "scaling", "skew", "latency"  # what a run is for
 THESIS = {("parkazoo", "3x3"): TIMES}  # it ran no other shape of several ensembles
 BASE = ("kazoo", "1x3")
-# Requests of all clients together, for each ensemble: enough to keep it busy, and few enough for a leader of nine,
-# whose network card has to carry each eight times, not to be so late that clients take it for dead.
-OUTSTANDING = 48
 OF_AN_ENSEMBLE = 4  # directories
-# What is drawn, and how the directory of a request is chosen there.
-EVEN, HASHED, HOT = "even, spread", "even, as hashed", "one directory"
-SKEWS: dict[str, dict[str, Any]] = {
-    EVEN: {},
-    HASHED: {"is_hashed": True},
-    "Zipf 0.5": {"zipf": 0.5},
-    "Zipf 1": {"zipf": 1.0},
-    "Zipf 2": {"zipf": 2.0},
-    HOT: {"directories": 1},
-}
-
-
-@dataclass(frozen=True)
-class Size:
-    """
-    :param systems: what is measured on each shape.
-    :param clients: of all hosts together, on ensembles of up to three servers; twice as many on larger ones, so
-        that each server has some.
-    :param repeat: how often each load is run; skewed ones are run once.
-    :param rate_bytes_s: of each server's network card, where all share one machine.
-    """
-
-    systems: Mapping[str, Sequence[str]]
-    clients: int
-    warm_up_s: float
-    measure_s: float
-    loads: Sequence[str] = tuple(LOADS)
-    skews: Sequence[str] = tuple(SKEWS)
-    skew_shape: str = "3x3"
-    repeat: int = 3
-    rate_bytes_s: float = RATE_BYTES_S
-
-
-SIZES = {
-    "small": Size({"1x1": ("kazoo",), "2x1": ("parkazoo",)}, 4, 0.2, 0.6, ("90% reads",), ("Zipf 1",), "2x1", 2),
-    "medium": Size(
-        {
-            "1x3": ("kazoo", "parkazoo"),
-            "1x9": ("kazoo",),
-            "3x3": ("parkazoo",),
-            "9x3": ("parkazoo",),
-        },
-        24,
-        2,
-        7,
-        skews=(EVEN, HASHED, "Zipf 1", HOT),
-    ),
-    "full": Size(
-        {
-            "1x3": ("kazoo", "parkazoo"),
-            "1x9": ("kazoo", "parkazoo"),
-            "3x3": ("parkazoo",),
-            "6x3": ("parkazoo",),
-            "9x3": ("parkazoo",),
-        },
-        48,
-        10,
-        60,
-    ),
-    # Sixty servers share the processors too, so a quarter of the bandwidth is to be the limit, of writes alone.
-    LARGE: Size(
-        {"1x3": ("kazoo",), "20x3": ("parkazoo",)},
-        24,
-        5,
-        30,
-        loads=("writes",),
-        skews=(),
-        rate_bytes_s=RATE_BYTES_S / 4,
-    ),
-}
+PERCENTILES_SHOWN = (50.0, 99.0)
 
 
 def measure(evaluation: Evaluation) -> None:
-    size = SIZES[evaluation.size]
+    size = evaluation.chosen(SIZES)
+    evaluation.tell(f"{size.limit.name}: about {size.estimate_s() / 60:.0f} minutes on two processors")
     for shape, systems in size.systems.items():
-        with evaluation.ensembles(shape) as ensembles:
-            settings = {system: _settings(evaluation, size, ensembles, system) for system in systems}
+        with evaluation.ensembles(shape, disk_wait_s=size.limit.disk_wait_s) as ensembles:
+            measure_shape(evaluation, ensembles, size, systems)
+
+
+def measure_shape(evaluation: Evaluation, ensembles: Ensembles, size: Size, systems: Sequence[str]) -> None:
+    settings = {system: _settings(evaluation, size, ensembles, system) for system in systems}
+    for system in systems:
+        evaluation.warm_up(evaluation.plan(ensembles, system, read_share=0.5, **settings[system]))
+    limit, document = size.limit, evaluation.document
+    limited: AbstractContextManager[float | None] = nullcontext()
+    if limit.rate_bytes_s:
+        limited = evaluation.limited(ensembles.servers, limit.rate_bytes_s)
+    with limited as rate_bytes_s:
+        document["rate_bytes_s"] = rate_bytes_s
+        document["limit"] = limit.name if rate_bytes_s or limit.disk_wait_s else NO_LIMIT
+        for _ in evaluation.rounds(size.repeat):
             for system in systems:
-                evaluation.warm_up(evaluation.plan(ensembles, system, read_share=0.5, **settings[system]))
-            with evaluation.limited(ensembles.servers, size.rate_bytes_s) as rate_bytes_s:
-                evaluation.document["rate_bytes_s"] = rate_bytes_s
-                for _ in evaluation.rounds(size.repeat):
-                    for system in systems:
-                        _measure_loads(evaluation, ensembles, system, size, settings[system])
-                if shape == size.skew_shape:
-                    for _ in evaluation.rounds():
-                        _measure_skews(evaluation, ensembles, size, settings["parkazoo"])
+                _measure_loads(evaluation, ensembles, system, size, settings[system])
+        if size.shares:
+            for _ in evaluation.rounds(size.repeat):
+                for system in systems:
+                    _measure_latency(evaluation, ensembles, system, size, settings[system])
+        if str(ensembles.shape) == size.skew_shape:
+            for _ in evaluation.rounds():
+                _measure_skews(evaluation, ensembles, size, settings["parkazoo"])
+    if limit.disk_wait_s:
+        document["disk_wait_s"] = limit.disk_wait_s
+        document.setdefault("force_ms", []).extend(force_ms(evaluation.lab, ensembles))
 
 
 def _settings(evaluation: Evaluation, size: Size, ensembles: Ensembles, system: str) -> dict[str, Any]:
     clients = size.clients * (1 if ensembles.shape.servers <= 3 else 2)
-    sequences = OUTSTANDING // clients * (ensembles.shape.ensembles if system == "parkazoo" else 1)
+    sequences = size.limit.outstanding // clients * (ensembles.shape.ensembles if system == "parkazoo" else 1)
     nodes = len(evaluation.lab.clients)
     return {
         "threads": max(clients // nodes, 1),
@@ -134,35 +93,78 @@ def _settings(evaluation: Evaluation, size: Size, ensembles: Ensembles, system: 
 
 
 def _measure_loads(
-    evaluation: Evaluation, ensembles: Ensembles, system: str, size: Size, settings: Mapping[str, Any]
+    evaluation: Evaluation,
+    ensembles: Ensembles,
+    system: str,
+    size: Size,
+    settings: Mapping[str, Any],
 ) -> None:
     for load in size.loads:
         plan = evaluation.plan(ensembles, system, read_share=LOADS[load], **settings)
         evaluation.run(ensembles, plan, {"part": SCALING, "load": load})
 
 
-def _measure_skews(evaluation: Evaluation, ensembles: Ensembles, size: Size, settings: Mapping[str, Any]) -> None:
+def _measure_latency(
+    evaluation: Evaluation,
+    ensembles: Ensembles,
+    system: str,
+    size: Size,
+    settings: Mapping[str, Any],
+) -> None:
+    """In an open loop, at shares of the rate that the closed loop had."""
+    settings = {**settings, "in_flight": 1, "is_pinned": False}
+    for load in size.open_loads:
+        closed = {"part": SCALING, "load": load, "shape": str(ensembles.shape), "system": system}
+        runs = [run for run in evaluation.document["runs"] if closed.items() <= run.items()]
+        rates = [run["rates"]["all"] for run in runs if not is_too_short(run)]
+        if not rates or not min(rates):
+            evaluation.not_measured(
+                f"latency of {load}, {system} on {ensembles.shape}", "no rate of the closed loop"
+            )
+            continue
+        for of_rate in size.shares:
+            target = float(of_rate * statistics.spread(rates))
+            plan = evaluation.plan(ensembles, system, read_share=LOADS[load], rate_s=target, **settings)
+            evaluation.run(ensembles, plan, {"part": LATENCY, "load": load, "share": of_rate, "target": target})
+
+
+def _measure_skews(
+    evaluation: Evaluation,
+    ensembles: Ensembles,
+    size: Size,
+    settings: Mapping[str, Any],
+) -> None:
     for name in size.skews:
         entries = {**settings, "is_pinned": False, "directories": 12 * ensembles.shape.ensembles, **SKEWS[name]}
-        evaluation.run(ensembles, evaluation.plan(ensembles, "parkazoo", **entries), {"part": SKEW, "load": name})
+        plan = evaluation.plan(ensembles, "parkazoo", **entries)
+        evaluation.run(ensembles, plan, {"part": SKEW, "load": name})
 
 
 def show(document: Mapping[str, Any]) -> Section:
-    runs, skews = _of_part(document, SCALING), _of_part(document, SKEW)
+    runs, skews, late = (_of_part(document, each) for each in (SCALING, SKEW, LATENCY))
     base = next((each for each in map(_subject, runs) if each == BASE), _subject(runs[0]))
     ratios = _ratios(runs, base)
+    limit = _limit_of(document)
     return Section(
         NAME,
         TITLE,
         _about(document),
-        [_table(runs, ratios, base), *([_skew_table(skews)] if skews else [])],
-        [_plot(ratios, base), *([_skew_plot(skews)] if skews else [])],
+        [
+            _table(runs, ratios, base),
+            *([_latency_table(late, limit)] if late else []),
+            *([_skew_table(skews)] if skews else []),
+        ],
+        [
+            _plot(ratios, base),
+            *([_latency_plot(late, limit)] if late else []),
+            *([_skew_plot(skews)] if skews else []),
+        ],
         [
             "Each client has as many requests outstanding on every ensemble. A program whose next request waits "
             "for the slowest ensemble gains less, as the skewed loads show.",
             *caveats_of(document),
         ],
-        _answers(ratios, base),
+        _answers(runs, ratios, base, limit),
     )
 
 
@@ -189,14 +191,30 @@ def share_of_even(document: Mapping[str, Any]) -> dict[str, float]:
     return {load: statistics.ratio(each, rates[EVEN]) for load, each in rates.items()} if EVEN in rates else {}
 
 
-def _answers(ratios: Mapping[str, Mapping[tuple[str, str], float]], base: tuple[str, str]) -> list[Answer]:
+def _limit_of(document: Mapping[str, Any]) -> str:
+    """Results before 2026-11-26 do not name it."""
+    rate_bytes_s = document.get("rate_bytes_s")
+    return str(document.get("limit") or (name_rate(rate_bytes_s) if rate_bytes_s else NO_LIMIT))
+
+
+def _answers(runs: Runs, ratios: Ratios, base: tuple[str, str], limit: str) -> list[Answer]:
+    """A goal holds where a server's own limit was the limit: not without one, nor where processors were busy."""
+    busy = {(_subject(run), run["load"]) for run in runs if run["limits"] and limit not in LOW}
+    behind = "" if limit in LOW else f" ({limit})"
     answers = []
     for subject, goal in GOALS.items():
         times = {load: of[subject] for load, of in ratios.items() if subject in of}
         if base == BASE and times:
-            measured = ", ".join(f"{load} {plain(each, '{:.2f}'.format)}" for load, each in times.items())
-            asked = f"How many times the requests of one ensemble of three does {subject[1]} answer?"
-            answers.append(Answer(asked, f"at least {goal:g}", measured, goal_is_met([*times.values()], goal)))
+            measured = ", ".join(
+                f"{load} {plain(each, '{:.2f}'.format)}{MARK if (subject, load) in busy else ''}"
+                for load, each in times.items()
+            )
+            asked = f"How many times the requests of one ensemble of three does {subject[1]} answer?{behind}"
+            judged = [each for load, each in times.items() if not busy & {(subject, load), (base, load)}]
+            if limit == NO_LIMIT or not judged:
+                answers.append(Answer(asked, "", measured))
+            else:
+                answers.append(Answer(asked, f"at least {goal:g}", measured, goal_is_met(judged, goal)))
     return answers
 
 
@@ -205,27 +223,83 @@ def _of_part(document: Mapping[str, Any], part: str) -> list[Mapping[str, Any]]:
 
 
 def _about(document: Mapping[str, Any]) -> str:
-    limit = document.get("rate_bytes_s")
+    runs, late, limit = _of_part(document, SCALING), _of_part(document, LATENCY), document.get("rate_bytes_s")
     bandwidth = (
-        f"The network card of each server sends and receives {limit * 8 / 1e6:g} Mbit/s at most, from when the "
+        f"The network card of each server sends and receives {name_rate(limit)} at most, from when the "
         "servers have warmed up. "
         if limit
         else "Bandwidth is not limited. "
     )
-    return (
-        f"{bandwidth}Values have 1 KiB; creates and deletes both count as writes. Clients keep {OUTSTANDING} "
-        "requests outstanding for each ensemble, in directories that are spread evenly over the ensembles. The "
-        "skewed loads are writes; there the directory of each create is drawn anew. "
-        f"Loads were run {times_of(_of_part(document, SCALING))}, in turns, on the same servers; skewed ones, "
-        f"{times_of(_of_part(document, SKEW))}."
+    disk = ""
+    if wait_s := document.get("disk_wait_s"):
+        said = document["force_ms"]
+        counted = f"; as the servers count it, {min(said):.3g} to {max(said):.3g} ms in the mean" if said else ""
+        disk = f"Each fsync of a server takes {wait_s * 1000:g} ms{counted}. "
+    outstanding = " or ".join(map(str, sorted(set(map(_outstanding, runs)))))
+    latency = (
+        " Latency is that of an open loop: requests come at random times, at a share of the rate that the closed "
+        f"loop had, and count from the time that they were meant for; these were run {times_of(late)}."
+        if late
+        else ""
     )
+    return (
+        f"{bandwidth}{disk}Values have 1 KiB; creates and deletes both count as writes. Clients keep "
+        f"{outstanding} requests outstanding for each ensemble, in directories that are spread evenly over the "
+        "ensembles. The skewed loads are writes; there the directory of each create is drawn anew. "
+        f"Loads were run {times_of(runs)}, in turns, on the same servers; skewed ones, "
+        f"{times_of(_of_part(document, SKEW))}.{latency}"
+    )
+
+
+def _outstanding(run: Mapping[str, Any]) -> int:
+    """Requests of all clients together, for each ensemble."""
+    plan = run["plan"]
+    return int(plan["nodes"] * plan["processes"] * plan["threads"] * plan["in_flight"] // plan["ensembles"])
+
+
+def _latency_table(runs: Runs, limit: str) -> Table:
+    rows = [
+        [
+            *_subject(run),
+            run["load"],
+            share(run["share"]),
+            rate(run["target"]),
+            rate_of(run),
+            *(milliseconds(latency_s(run, run["load"], each)) for each in PERCENTILES_SHOWN),
+        ]
+        for run in runs
+    ]
+    shown = (f"{each:g}%, ms" for each in PERCENTILES_SHOWN)
+    return Table(
+        f"Latency at a share of the closed loop's rate; {limit}",
+        ("system", "shape", "load", "share", "target/s", "achieved/s", *shown),
+        rows,
+    )
+
+
+def _latency_plot(runs: Runs, limit: str) -> Plot:
+    loads = [load for load in READ_SHARES if any(run["load"] == load for run in runs)]
+    figure, panels = make_panels(len(loads))
+    for panel, load in zip(panels, loads, strict=True):
+        bars: dict[str, dict[str, float]] = {}
+        for run in (run for run in runs if run["load"] == load):
+            for percentile in PERCENTILES_SHOWN:
+                late_s = latency_s(run, load, percentile)
+                if late_s is not None:
+                    series = bars.setdefault(f"{percentile:g}% at {run['share']:.0%} of the rate", {})
+                    series["\n".join(_subject(run))] = scaled(late_s, 1000)
+        draw_bars(panel, bars, load, "latency, ms")
+        make_logarithmic(panel, "y")
+    add_legend(figure, panels[0])
+    about = f"Median and 99th percentile of latency at shares of the closed loop's rate; {limit}"
+    return Plot(f"{NAME}-latency", about, figure)
 
 
 def _subject(run: Mapping[str, Any]) -> tuple[str, str]:
     return run["system"], run["shape"]
 
 
-def _ratios(runs: Runs, base: tuple[str, str]) -> dict[str, dict[tuple[str, str], float]]:
+def _ratios(runs: Runs, base: tuple[str, str]) -> Ratios:
     """Of each load, how many times the base's requests/s each system and shape had."""
     ratios = {}
     for load in LOADS:
@@ -238,7 +312,7 @@ def _ratios(runs: Runs, base: tuple[str, str]) -> dict[str, dict[tuple[str, str]
     return ratios
 
 
-def _table(runs: Runs, ratios: Mapping[str, Mapping[tuple[str, str], float]], base: tuple[str, str]) -> Table:
+def _table(runs: Runs, ratios: Ratios, base: tuple[str, str]) -> Table:
     rows = []
     for subject in dict.fromkeys(map(_subject, runs)):
         row = [*subject]
@@ -256,7 +330,7 @@ def _table(runs: Runs, ratios: Mapping[str, Mapping[tuple[str, str], float]], ba
     )
 
 
-def _plot(ratios: Mapping[str, Mapping[tuple[str, str], float]], base: tuple[str, str]) -> Plot:
+def _plot(ratios: Ratios, base: tuple[str, str]) -> Plot:
     figure, panels = make_panels(1)
     bars = {load: {"\n".join(subject): each for subject, each in of.items()} for load, of in ratios.items()}
     goals = {"\n".join(subject): goal for subject, goal in GOALS.items()}

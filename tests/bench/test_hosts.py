@@ -33,6 +33,7 @@ from bench.load.plan import Plan
 from bench.load.record import ANSWERED
 from bench.load.result import read_result
 from bench.sampler import COLUMNS
+from bench.scenarios import accounts
 from tests.bench.emulated import (
     EMULATION,
     FOLDER,
@@ -306,6 +307,12 @@ class TestLab(EmulatedCase):
         """Of the servers, over those that all have."""
         with self.lab.ensembles(Shape.parse("1x1"), settings={"tickTime": "700"}) as ensembles:
             self.assertIn("tickTime=700\n", self.lab.ask(ensembles.servers[0], "conf"))
+
+    def test_disk_wait(self) -> None:
+        """By the server's own count of what it forces."""
+        with self.lab.ensembles(Shape.parse("1x1"), disk_wait_s=0.05) as ensembles:
+            (took_ms,) = accounts.force_ms(self.lab, ensembles)
+        self.assertGreaterEqual(took_ms, 50)
 
     def test_failing_load(self) -> None:
         """The other is ended, though it would wait for the first."""
