@@ -121,7 +121,8 @@ def measure(evaluation: Evaluation) -> None:
     size = evaluation.chosen(SIZES)
     for shape, system in size.systems.items():
         with evaluation.ensembles(shape) as ensembles:
-            evaluation.warm_up(evaluation.plan(ensembles, system, **_settings(size)))
+            closed_loop = {**_settings(size), "pool": 0}
+            evaluation.warm_up(evaluation.plan(ensembles, system, **closed_loop))
             for _ in evaluation.rounds(size.repeat):
                 for kind in size.faults[shape]:
                     _measure_fault(evaluation, size, ensembles, system, kind)

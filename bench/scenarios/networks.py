@@ -112,9 +112,9 @@ SIZES: dict[str, Any] = {
     ),
     "full": Parts(
         theirs=_curves(TEN, 100, is_limited=False),
-        keys=_curves(TEN, 20, is_limited=True),
-        pool=_curves(POOL, 20, is_limited=True),
-        open=_curves(OPEN, 20, is_limited=True),
+        keys=_curves(TEN, 10, is_limited=True),
+        pool=_curves(POOL, 10, is_limited=True),
+        open=_curves(OPEN, 10, is_limited=True),
         chains=Size(ALL, 8, 1, 5, Targets(0, 2, 0), {}, [*ALL], CHAINS, repeat=5),
     ),
 }
