@@ -108,6 +108,9 @@ class NoServers(Lab):
         yield Ensembles(shape, [Server(name, name[0], name, name, 1) for name in names])
         assert not self.no_faults.dead, "some are still dead"
 
+    def watch(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
     def etcd_clusters(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError
 
