@@ -101,7 +101,11 @@ class NoServers(Lab):
 
     @contextmanager
     def ensembles(
-        self, shape: Shape, mapped: int | None = None, settings: Mapping[str, str] | None = None
+        self,
+        shape: Shape,
+        mapped: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        disk_wait_s: float = 0.0,
     ) -> Iterator[Ensembles]:
         self.clock.now_s += SERVER_S * shape.size
         names = [f"{ensemble}{number + 1}" for ensemble in shape.names for number in range(shape.servers)]
