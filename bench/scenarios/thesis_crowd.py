@@ -63,7 +63,7 @@ def crowd_table(runs: Runs, missing: Sequence[Mapping[str, Any]]) -> Table:
             milliseconds(mean_latency_s(run, LOAD)),
             *(milliseconds(latency_s(run, LOAD, each)) for each in (50, 99)),
             _theirs(run["subject"], run["clients"]),
-            f"limit: {', '.join(run['limits'])}" if run["limits"] else "",
+            _note(run),
         ]
         for run in runs
         if run["step"] == CROWD
@@ -88,6 +88,12 @@ def crowd_table(runs: Runs, missing: Sequence[Mapping[str, Any]]) -> Table:
         ),
         rows,
     )
+
+
+def _note(run: Mapping[str, Any]) -> str:
+    """What it could not do more for, and how its requests failed."""
+    limits = [f"limit: {', '.join(run['limits'])}"] if run["limits"] else []
+    return "; ".join([*limits, *(f"{count:,} times {name}" for name, count in run["errors"].items())])
 
 
 def _clients(counts: Sequence[int]) -> list[str]:

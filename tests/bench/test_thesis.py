@@ -31,6 +31,7 @@ SWEEP = ("threads", "processes", "hosts")
 PARTS = ("client", *SWEEP, "time", "crowd")
 CLIENTS_OF_THE_THESIS = {"kazoo 1x3": 6000, "parkazoo 3x3": 11_200}
 GIB = 1 << 30
+MANY = 3200  # clients, of which some lose their connection
 # Requests/s of this lab, by system, load and whether the bandwidth is limited; nearly those of 2026-11-24.
 RATES = {
     ("kazoo", "writes", True): 82.0,
@@ -107,9 +108,9 @@ class WorkedOut(Evaluation):
             "latency": latency,
             "failed": 0,
             "unanswered": 0,
-            "errors": Counter(),
+            "errors": Counter({"ConnectionLoss": 1200} if plan.clients == MANY else {}),
             "busy": {"m": 0.5},
-            "limits": [],
+            "limits": ["load generator"] if plan.clients == MANY else [],
             "raw": [],
         }
 
@@ -276,6 +277,7 @@ class TestTables(ThesisCase):
         self.assertEqual([row[1] for row in crowd], ["1,200", "1,000", "800", "3,200", "3,600", "6,400"])
         self.assertIn("not reached: h1: the load failed: MeetingError: 7 of 9", crowd[-2][-1])
         self.assertEqual(crowd[-1][-1], "not reached: there are 4 client hosts")
+        self.assertEqual(crowd[3][-1], "limit: load generator; 1,200 times ConnectionLoss")
         self.assertEqual(crowd[2][-2], f"{table('6.3b')[0].requests_s:,.2f}")
         self.assertEqual(crowd[1][-2], "-")  # the thesis had no such process
 
