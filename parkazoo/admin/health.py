@@ -256,7 +256,7 @@ def _judge_words(told: Sequence[Inquiry]) -> Iterator[HealthFinding]:
 
 def _judge_limits(told: Sequence[Inquiry]) -> Iterator[HealthFinding]:
     for each in told:
-        most = int((each.settings or {}).get("maxClientCnxns", "0") or 0)
+        most = _number(each.settings, "maxClientCnxns") or 0  # none, or no limit
         by_host = Counter(one.address.rpartition(":")[0] for one in each.connections or ())
         for host, number in by_host.items():
             if most > 0 and number >= NEARLY * most:
@@ -265,7 +265,7 @@ def _judge_limits(told: Sequence[Inquiry]) -> Iterator[HealthFinding]:
                     SETTINGS,
                     each.ensemble,
                     (each.server,),
-                    f"{host} has {number:,} of {most:,} connections (maxClientCnxns)",
+                    f"{host} has {number:,} of {most:,.0f} connections (maxClientCnxns)",
                     "the server closes further ones from there as they come",
                     "raise maxClientCnxns in zoo.cfg, or have programs there share clients",
                 )
