@@ -12,10 +12,12 @@ from parkazoo.admin.change_hosts import change_hosts
 from parkazoo.admin.check import MapProblem
 from parkazoo.admin.clients import TIMEOUT_S, Auth
 from parkazoo.admin.grow import abort_growth, grow_map
+from parkazoo.admin.health import Health, HealthFinding, check_cluster
 from parkazoo.admin.loss import Loss
 from parkazoo.admin.make import init_map
 from parkazoo.admin.new_identity import give_new_identity
 from parkazoo.admin.read import read_map
+from parkazoo.admin.readiness import find_unready
 from parkazoo.admin.registrations import ClientList, RegisteredClient, describe_client, list_clients
 from parkazoo.admin.rise import Waiting
 from parkazoo.admin.shares import Left, add_rule, change_weights, describe_rule, find_left, remove_rule
@@ -33,6 +35,8 @@ __all__ = [
     "ClientList",
     "ClusterStatus",
     "Elsewhere",
+    "Health",
+    "HealthFinding",
     "Left",
     "Loss",
     "MapProblem",
@@ -47,12 +51,14 @@ __all__ = [
     "add_rule",
     "change_hosts",
     "change_weights",
+    "check_cluster",
     "check_map",
     "count_strangers",
     "describe_client",
     "describe_rule",
     "find_elsewhere",
     "find_left",
+    "find_unready",
     "find_whereabouts",
     "give_new_identity",
     "grow_map",
