@@ -9,6 +9,7 @@ from bench.pages.raw import Raw
 from bench.scenarios.catalogue import SCENARIOS
 from bench.scenarios.evaluation import SIZES, stem
 from bench.scenarios.repetitions import fold
+from bench.scenarios.results import MEASURED
 
 MOST_TOO_SHORT = 0.25  # of a document's loads; one that has more was not measured well
 
@@ -21,7 +22,11 @@ def choose(raws: Sequence[Raw]) -> dict[str, Raw]:
     of: dict[tuple[str, str], list[Raw]] = {}
     for raw in raws:
         document = raw.document
-        if document.get("scenario") in SCENARIOS and document["about"]["size"] in SIZES[1:] and document["runs"]:
+        if (
+            document.get("scenario") in SCENARIOS
+            and document["about"]["size"] in SIZES[1:]
+            and any(document.get(each) for each in MEASURED)
+        ):
             of.setdefault((document["scenario"], document.get("part", "")), []).append(raw)
     order = sorted(of, key=lambda piece: ([*SCENARIOS].index(piece[0]), piece[1]))
     return {stem(*piece): max(of[piece], key=_rank) for piece in order}
@@ -29,7 +34,7 @@ def choose(raws: Sequence[Raw]) -> dict[str, Raw]:
 
 def _rank(raw: Raw) -> tuple[float, str]:
     runs = fold(raw.document["runs"])
-    too_short = sum(bool(run.get("is_too_short")) for run in runs) / len(runs)
+    too_short = sum(bool(run.get("is_too_short")) for run in runs) / max(len(runs), 1)
     return (0.0 if too_short <= MOST_TOO_SHORT else -too_short), raw.date
 
 

@@ -115,7 +115,8 @@ def _answered(scenario: str, beginning: str = "") -> Callable[[Results], str]:
     """
 
     def say(results: Results) -> str:
-        found = [each for each in results.answers.get(scenario, ()) if each.asked.startswith(beginning)]
+        of_parts = (some for name, some in results.answers.items() if name.partition("-")[0] == scenario)
+        found = [each for some in of_parts for each in some if each.asked.startswith(beginning)]
         return "; ".join(each.measured + _verdict(each) for each in found) or "not measured"
 
     return say

@@ -21,6 +21,7 @@ from bench.scenarios.repetitions import fold
 
 REPORT = "report.html"
 TITLE = "ParKazoo: the evaluation"
+MEASURED = ("runs", "trials", "uploads")  # entries of a document that have figures
 
 
 class ReportError(Exception):
@@ -58,7 +59,7 @@ def show(document: Mapping[str, Any]) -> Section:
     """
     name, part = document["scenario"], document.get("part", "")
     whole = stem(name, part)
-    if not any(document[each] for each in ("runs", "trials", "uploads") if each in document):
+    if not any(document.get(each) for each in MEASURED):
         return Section(whole, title_of(name, part), "Nothing was measured.", caveats=caveats_of(document))
     try:
         section = SCENARIOS[name].show({**document, "runs": fold(document["runs"])})

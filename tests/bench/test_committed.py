@@ -101,6 +101,11 @@ class TestChosen(unittest.TestCase):
         short = raw("b.json", 1, {"scenario": "raft", "runs": [run(20), run(5)]})
         self.assertEqual(choose([short, shorter]), {"raft": short})
 
+    def test_parts_are_chosen_each_alone(self) -> None:
+        whole = raw("a.json", 2, {"scenario": "chaos", "runs": [run(20)]})
+        upload = raw("b.json", 1, {"scenario": "chaos", "part": "upload", "runs": [], "uploads": [{}]})
+        self.assertEqual(choose([upload, whole]), {"chaos": whole, "chaos-upload": upload})
+
     def test_what_shows_something_else(self) -> None:
         others: list[dict[str, Any]] = [
             {"scenario": "scaling", "runs": [run(20)], "about": {"date": DATED.format(1), "size": "large"}},
