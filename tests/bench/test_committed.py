@@ -18,6 +18,7 @@ from bench.pages.raw import Raw
 from bench.report.section import Section
 from bench.scenarios import conclusions, ensembles_added, scaling
 from bench.scenarios.durations import estimate
+from bench.scenarios.scaling_sizes import EVEN, HASHED, HOT
 from bench.statistics import NO_FIGURE, encode, make_histogram
 from tests.repository.test_pages import anchors
 
@@ -161,7 +162,7 @@ class TestConclusions(unittest.TestCase):
     def test_when_does_it_not_help(self) -> None:
         runs = [
             run(20, part=scaling.SKEW, load=load, rates={"all": rate})
-            for load, rate in ((scaling.EVEN, 200.0), (scaling.HOT, 70.0), (scaling.HASHED, NO_FIGURE))
+            for load, rate in ((EVEN, 200.0), (HOT, 70.0), (HASHED, NO_FIGURE))
         ]
         said = self.answers({"ensembles-sync": 0.95}, scaling={"runs": runs})[conclusions.NO_HELP]
         self.assertIn("does on three ensembles 0.95 times", said)
