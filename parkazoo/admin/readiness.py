@@ -17,7 +17,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionDropped, KazooException, NoNodeError
+from kazoo.exceptions import (
+    EXCEPTIONS,
+    AuthFailedError,
+    ConfigurationError,
+    ConnectionDropped,
+    KazooException,
+    NoNodeError,
+)
 
 from parkazoo.admin.clients import Auth
 from parkazoo.admin.contents import parse_map
@@ -69,10 +76,13 @@ def find_unready(
     :param ensembles: names; none: all of the map.
     :param timeout_s: seconds for everything.
     :raises ClusterMapError: no server at `hosts` gave a map in time, or there is no such ensemble.
+    :raises ConfigurationError: SASL is asked for, or TLS files are of no use.
     """
     deadline = time.monotonic() + timeout_s
     servers = parse_hosts(hosts)
-    client = KazooClient(hosts, **client_options)
+    client = KazooClient(hosts, auth_data=list(auth), **client_options)  # kazoo takes "sasl" out of auth_data
+    if client._connection.sasl_options is not None:
+        raise ConfigurationError("readiness is asked for without SASL: leave it out")
     ask = partial(_ask, auth, make_context(client) if client.use_ssl else None)
     first = _Race(servers, ask, partial(_why_no_map, hosts), deadline)
     if (answer := first.wait()) is None:

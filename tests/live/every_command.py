@@ -79,6 +79,11 @@ class EveryCommand:
         )
         assert client.client_id is not None
         self._says(format_session(client.client_id[0]), "clients")
+        if "sasl_options" not in self._options:  # which `ready` does not do
+            self._says(format_session(client.client_id[0]), "clients", "--holdings")
+            out = self._says(r"quorum +fine", "check")
+            case.assertRegex(out, r"clock +fine")
+            self._says(f"^ready: {', '.join(hosts)}\n", "ready", f"--timeout={DEADLINE_S:g}")
         self._says("registered clients: map", "map", "epochs")
         self._says("children +│ a +│ /app/jobs", "where", "/app/jobs")
         # The tests have most fences left out.

@@ -9,7 +9,7 @@ import time
 import unittest
 from collections.abc import Sequence
 
-from kazoo.exceptions import ConnectionDropped
+from kazoo.exceptions import ConfigurationError, ConnectionDropped
 
 from bench import ROOT
 from parkazoo.admin import init_map
@@ -116,6 +116,13 @@ class QuorumTest(unittest.TestCase):
 
 
 class OtherServersTest(unittest.TestCase):
+    def test_sasl(self) -> None:
+        digest = {"mechanism": "DIGEST-MD5", "username": "ann", "password": "x"}
+        for options in ({"sasl_options": digest}, {"auth": [("sasl", "ann:x")]}):
+            with self.assertRaisesRegex(ConfigurationError, "without SASL"):
+                find_unready("h:1", **options)
+        self.assertIn("without SASL", error_of("ready", "--hosts", "h:1", "--auth=sasl:ann:x", status=2))
+
     def test_no_zookeeper(self) -> None:
         def greet(connection: socket.socket) -> None:
             connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
