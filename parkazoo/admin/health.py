@@ -248,9 +248,10 @@ def _judge_words(told: Sequence[Inquiry]) -> Iterator[HealthFinding]:
     for each in told:
         for word, why in each.silent.items():
             topic = CLOCK if word == "cons" and each.clock_s is None else SETTINGS
+            meaning = SEES[word] if word != "cons" or topic == CLOCK else "its connections cannot be seen"
             remedy = ALLOW if why == NOT_LISTED else "`parkazoo status`, and the server's log"
             yield HealthFinding(
-                UNKNOWN, topic, each.ensemble, (each.server,), f"{word} is not answered: {why}", SEES[word], remedy
+                UNKNOWN, topic, each.ensemble, (each.server,), f"{word} is not answered: {why}", meaning, remedy
             )
 
 

@@ -195,6 +195,11 @@ class TestJudge(HealthCase):
         self.assertEqual([each.seen.partition(" ")[0] for each in found], ["cons", "conf", "mntr"])
         self.assertEqual([each.topic for each in found], ["clock", "settings", "settings"])
 
+    def test_an_admin_server_tells_the_time(self) -> None:
+        self.cluster.tell("b1:1", connections=None, silent={"cons": NOT_LISTED})
+        each = self.one("unknown", "settings", "b", ["b1:1"], "cons is not answered")
+        self.assertEqual(each.meaning, "its connections cannot be seen")
+
     def test_its_words_do_not_come(self) -> None:
         self.cluster.tell("b1:1", connections=None, clock_s=None, silent={"cons": "timed out"})
         found = self.found()
