@@ -7,7 +7,9 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, ZookeeperError
@@ -358,7 +360,8 @@ class Player:
             options: dict[str, Any] = {"identifier": f"client-{self.number}"} if has_identifier else {}
             if name == "Semaphore":
                 options["max_leases"] = 2
-            recipe = self.recipes[name, path] = getattr(self.client, name)(path, **options)
+            with self._same_names(f"{name} {path}"):
+                recipe = self.recipes[name, path] = getattr(self.client, name)(path, **options)
         if method == "acquire":
             return recipe.acquire(blocking=False)
         if method == "put":
@@ -385,6 +388,15 @@ class Player:
             return recipe.get(timeout=0)
         found = getattr(recipe, method)()
         return sorted(found) if method == "lease_holders" else found
+
+    @contextmanager
+    def _same_names(self, of: str) -> Iterator[None]:
+        """Both sides' recipes give their znodes the same names: a Queue at that path takes the first of them."""
+        name = uuid.uuid5(uuid.NAMESPACE_OID, f"{self.number} {of}")
+        with ExitStack() as patches:
+            for module in ("kazoo.recipe.lock.uuid", "kazoo.recipe.party.uuid"):
+                patches.enter_context(mock.patch(module, SimpleNamespace(uuid4=lambda: name)))
+            yield
 
     # ---- answers in plain words ------------------------------------------------------------------
 
