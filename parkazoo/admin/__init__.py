@@ -2,6 +2,7 @@
 
 /parkazoo/map                  the primary on the bootstrap ensemble, a copy on each other one
 /parkazoo/draft                on the bootstrap ensemble, while the map is being made
+/parkazoo/history              on the bootstrap ensemble: the last changes of the map
 /parkazoo/ensemble             on every ensemble: which one of which cluster this is
 /parkazoo/clients              on every ensemble: its clients' sessions, which register there
 /parkazoo/mirrors, done        on the ensembles of the placement, if there is more than one
@@ -13,6 +14,7 @@ from parkazoo.admin.check import MapProblem
 from parkazoo.admin.clients import TIMEOUT_S, Auth
 from parkazoo.admin.grow import abort_growth, grow_map
 from parkazoo.admin.health import Health, HealthFinding, check_cluster
+from parkazoo.admin.history import MapChange, read_history
 from parkazoo.admin.loss import Loss
 from parkazoo.admin.make import init_map
 from parkazoo.admin.new_identity import give_new_identity
@@ -39,6 +41,7 @@ __all__ = [
     "HealthFinding",
     "Left",
     "Loss",
+    "MapChange",
     "MapProblem",
     "MapSpread",
     "RegisteredClient",
@@ -64,6 +67,7 @@ __all__ = [
     "grow_map",
     "init_map",
     "list_clients",
+    "read_history",
     "read_map",
     "read_spread",
     "read_status",

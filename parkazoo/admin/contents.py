@@ -18,6 +18,7 @@ from parkazoo.protocol.placement import (
     ENSEMBLE,
     FENCE_COUNT,
     FENCES,
+    HISTORY,
     MAP,
     MARKER,
     MIRRORS,
@@ -51,7 +52,8 @@ class Contents(NamedTuple):
             acl = client.call("get_acls", ROOT)[0]
         except NoNodeError:
             return cls(client.hosts, None, None, None, None, (), False, frozenset())
-        own = {split(path)[1] for path in (MAP, DRAFT, ENSEMBLE, CLIENTS, DEFERRED, MIRRORS, FENCES, DONE)}
+        ours = (MAP, DRAFT, HISTORY, ENSEMBLE, CLIENTS, DEFERRED, MIRRORS, FENCES, DONE)
+        own = {split(path)[1] for path in ours}
         names = client.children(ROOT)
         return cls(
             hosts=client.hosts,

@@ -16,6 +16,7 @@ from parkazoo.admin.arguments import arguments_alone
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unreachable
 from parkazoo.admin.contents import DRAFT, Contents, has_mirrors, missing_fences, parse_map
 from parkazoo.admin.copies import update_copies
+from parkazoo.admin.history import add_to_history
 from parkazoo.admin.identity import encode_identity, is_identity, verify_distinct
 from parkazoo.admin.loss import Loss, assess, find_lost, verify_given_up
 from parkazoo.admin.strays import verify_no_strays, verify_places
@@ -176,6 +177,7 @@ def _publish(client: AdminClient, cluster_map: ClusterMap, acl: Sequence[ACL]) -
     transaction = client.zk.transaction()
     transaction.delete(DRAFT)
     transaction.create(MAP, cluster_map.to_json(), acl)
+    add_to_history(client, transaction, None, cluster_map)
     if not client.commit(MAP, transaction):
         data = client.read(MAP)
         if data is None:

@@ -12,6 +12,7 @@ from typing import Any
 from parkazoo.admin.arguments import arguments_alone
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unreachable
 from parkazoo.admin.contents import DRAFT, parse_map
+from parkazoo.admin.history import add_to_history
 from parkazoo.admin.identity import encode_identity, is_identity, verify_distinct
 from parkazoo.admin.rise import Tell
 from parkazoo.errors import ClusterMapError
@@ -166,6 +167,8 @@ def _write(client: AdminClient, own: ClusterMap) -> bool:
         transaction.create(MAP, own.to_json(), acls)
     else:
         transaction.set_data(MAP, own.to_json(), current[1])
+        if client.name == own.bootstrap:
+            add_to_history(client, transaction, parse_map(current[0], MAP, client.hosts), own)
     if not client.commit(MAP, transaction):
         raise ClusterMapError(f"somebody else is changing {client}: let one command run at a time, and repeat it")
     return True

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from parkazoo.admin.clients import AdminClient, Options, connect_to, try_each, unreachable
 from parkazoo.admin.copies import read_primary, update_copies
+from parkazoo.admin.history import add_to_history
 from parkazoo.admin.identity import is_identity
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record
@@ -116,9 +117,16 @@ def _publish(
                 )
             present = {name: client for name, client in clients.items() if name in known.ensembles}
             primary = update_copies(present, known.bootstrap)
-            if primary.map != known or not bootstrap.set(MAP, wanted.to_json(), primary.version):
+            if primary.map != known or not _set_primary(bootstrap, known, wanted, primary.version):
                 return read_primary(bootstrap).map, None
         return wanted, _finish_copies(clients, wanted, away, wanted != known, may_leave)
+
+
+def _set_primary(bootstrap: AdminClient, known: ClusterMap, wanted: ClusterMap, version: int) -> bool:
+    transaction = bootstrap.zk.transaction()
+    transaction.set_data(MAP, wanted.to_json(), version)
+    add_to_history(bootstrap, transaction, known, wanted)
+    return bootstrap.commit(MAP, transaction)
 
 
 def _may_go_ahead(known: ClusterMap, wanted: ClusterMap) -> bool:

@@ -19,6 +19,7 @@ from parkazoo.protocol.placement import (
     ENSEMBLE,
     FENCE_COUNT,
     FENCES,
+    HISTORY,
     MAP,
     MARKER,
     MIRRORS,
@@ -51,12 +52,14 @@ def audit_ensemble(context: Context, ensemble: int, now_ms: int, looks: Looks) -
     carrying = context.places.first.ensembles
     carries = carrying > 1 and ensemble < carrying
     folders = (CLIENTS, MIRRORS, FENCES, DONE) if carries else (CLIENTS,)
-    inert = (MAP, ENSEMBLE)
+    inert = [MAP, ENSEMBLE]
     parts = [(yield from _audit_root(context, ensemble, looks))]
     try:
         names = yield from ask(ensemble, GetChildren(ROOT, None))
     except NoAuthError:
         return merge(*parts, Audit(hidden=[Place(ensemble, ROOT)]))
+    if ensemble == context.places.bootstrap and split(HISTORY)[1] in names:
+        inert.append(HISTORY)
     for path in folders:
         if split(path)[1] not in names:
             parts.append(Audit([Finding(LOST_MIRRORS if path == MIRRORS else MISSING, ensemble, path)]))

@@ -22,6 +22,7 @@ FENCES = ROOT + "/fences"
 DONE = ROOT + "/done"
 CLIENTS = ROOT + "/clients"
 DEFERRED = ROOT + "/deferred"
+HISTORY = ROOT + "/history"  # on the bootstrap ensemble: the last changes of the map
 PIN = ".parkazoo"
 PROOF = ".parkazoo.native"  # beside a pin that says that the children are below their home
 MARKER = "once-"  # begins the names of the ephemerals in ROOT by which a write is done once

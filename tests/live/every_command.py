@@ -85,6 +85,7 @@ class EveryCommand:
             case.assertRegex(out, r"clock +fine")
             self._says(f"^ready: {', '.join(hosts)}\n", "ready", f"--timeout={DEADLINE_S:g}")
         self._says("registered clients: map", "map", "epochs")
+        self._says("made, with ensemble", "map", "log")
         self._says("children +│ a +│ /app/jobs", "where", "/app/jobs")
         # The tests have most fences left out.
         self._says("all of it has been repaired|nothing is wrong", "fsck", "--repair")

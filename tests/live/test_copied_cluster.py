@@ -39,6 +39,7 @@ COMMANDS = (
     "map grow",
     "map abort",
     "map epochs",
+    "map log",
     "map hosts a={a}",
     "status",
     "clients",
