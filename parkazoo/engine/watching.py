@@ -44,6 +44,7 @@ class Watching:
         self._client_state = client_state
         # By key, also those that are just looking again and so are in no table. Each watch holds its key's set.
         self._armed: WeakValueDictionary[str, WeakSet[DirectoryWatch]] = WeakValueDictionary()
+        self._unsettled: WeakSet[DirectoryWatch] = WeakSet()
 
     def __len__(self) -> int:
         """How many znodes are watched."""
@@ -52,7 +53,9 @@ class Watching:
     def watch(self, key: str, watcher: Watch) -> DirectoryWatch:
         """Stand in for a user's watch, until :meth:`settle` without an effect."""
         told = self.driver.unchroot(key.rstrip("/") or "/")
-        return DirectoryWatch(key, watcher, self._look_again, self._withdraw, told, self._deliver)
+        watch = DirectoryWatch(key, watcher, self._look_again, self._withdraw, told, self._deliver)
+        self._unsettled.add(watch)
+        return watch
 
     def settle(self, watch: DirectoryWatch, has_succeeded: bool) -> None:
         """The call that left the watch has ended: arm the watch, or drop it."""
@@ -64,7 +67,8 @@ class Watching:
 
     def leave(self, key: str, watcher: Watch) -> None:
         """Forget the watches of that function."""
-        self._call(partial(self._leave, key, watcher))
+        if self._unsettled or self._armed:  # in this order: a watch is armed before it counts as settled
+            self._call(partial(self._leave, key, watcher))
 
     def _leave(self, key: str, watcher: Watch) -> None:
         for watch in list(self._armed.get(key, ())):
@@ -77,6 +81,7 @@ class Watching:
             watch.peers.add(watch)
             for place in watch.take_elsewhere():
                 self._members[place.ensemble].forget_watch(place.path, watch)
+        self._unsettled.discard(watch)
         watch.settle(has_succeeded)
         for other in set(watch.peers or ()) - {watch}:
             watch.replace(other)

@@ -344,6 +344,30 @@ class TestStates(unittest.TestCase):
                 for settled in range(len(events) + 1):
                     self.check(has_succeeded, events[:settled], events[settled:])
 
+    def test_withdrawn_at_any_moment(self) -> None:
+        """While there is no watch, nothing is asked of the loop: recipes withdraw theirs after each wait."""
+        for settled in range(3):
+            with self.subTest(settled=settled):
+                calls: deque[Callable[[], None]] = deque()
+                watching = Watching([mock.Mock()], calls.append, mock.Mock(), lambda: KeeperState.CONNECTED)
+                watching.driver = mock.Mock(unchroot=str)
+                watching.leave(children("/d"), print)
+                self.assertFalse(calls)
+                watch = watching.watch(children("/d"), print)
+                if settled:
+                    watching.settle(watch, True)
+                if settled == 2:
+                    calls.popleft()()
+                watching.leave(children("/d"), print)
+                if not settled:  # it is withdrawn before it is there, as on one ZooKeeper
+                    watching.settle(watch, False)
+                while calls:
+                    calls.popleft()()
+                del watch
+                self.assertEqual(len(watching), 0)
+                watching.leave(children("/d"), print)
+                self.assertFalse(calls)
+
     def test_the_callbacks_are_late(self) -> None:
         """A lost connection is told while a callback blocks; the watch that is set again meanwhile stays."""
         told: list[WatchedEvent] = []

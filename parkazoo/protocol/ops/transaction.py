@@ -93,7 +93,9 @@ class Attempt:
         self.operations = operations
         self._guard = guard
         self.ensemble = context.places.bootstrap
+        self._parents = [split(each.path)[0] for each in operations]
         self._homes: list[Directory] = []  # of each operation's path
+        self._is_certain = False  # they are there for ever
         self._native: dict[str, Directory] = {}  # parents that are native, and not pinned yet
         self._is_guarded = context.form >= Form.GUARDED
         self._before: dict[int, list[WriteRequest]] = {}  # deletes: the steps in front, all on the same ensemble
@@ -107,10 +109,10 @@ class Attempt:
 
         :raises CrossEnsembleError: there are several.
         """
-        parents = [self.context.known(split(operation.path)[0]) for operation in self.operations]
-        if any(above.certainty < CERTAIN for above in parents):
+        if any(self.context.known(parent).certainty < CERTAIN for parent in self._parents):
             return -1
         self._homes = self._place()
+        self._is_certain = True
         return self._one_ensemble()
 
     def run(self) -> Operation[list[Any]]:
@@ -178,10 +180,11 @@ class Attempt:
 
     def _multi(self) -> Operation[list[list[WriteRequest]]]:
         """For each operation the steps in front of it, then itself."""
-        self._homes = self._place()
-        if len({d.home.ensemble for d in self._homes}) > 1 or self._is_guess_away():
-            yield from self._locate_all()
+        if not self._is_certain:
             self._homes = self._place()
+            if len({d.home.ensemble for d in self._homes}) > 1 or self._is_guess_away():
+                yield from self._locate_all()
+                self._homes = self._place()
         self.ensemble = self._one_ensemble()
         born: dict[str, tuple[Create, Directory]] = {}  # made here, and without a child yet
         decided_here: dict[str, list[WriteRequest]] = {}  # the steps that undo it
@@ -189,7 +192,7 @@ class Attempt:
         multi = []
         for index, (operation, d) in enumerate(zip(self.operations, self._homes, strict=True)):
             steps = list(self._before.get(index, ()))
-            parent = split(operation.path)[0]
+            parent = self._parents[index]
             if isinstance(operation, Create):
                 if parent in born:
                     made = yield from self._decide_here(*born.pop(parent))
@@ -227,26 +230,27 @@ class Attempt:
 
     def _is_guess_away(self) -> bool:
         """Whether a place is a guess, and of an ensemble that is away."""
-        parents = [self.context.places.known(split(operation.path)[0]) for operation in self.operations]
+        parents = map(self.context.places.known, self._parents)
         return any(d.certainty == GUESS and d.mirror.ensemble in self.context.away for d in parents)
 
     def _place(self) -> list[Directory]:
         """Where the operations' znodes are, or will be."""
         places, made, homes = self.context.places, dict[str, Directory](), []
-        for operation in self.operations:
-            parent = split(operation.path)[0]
-            above = made.get(parent) or self._native.get(parent) or places.known(parent)
+        for operation, parent in zip(self.operations, self._parents, strict=True):
+            if parent in made:
+                above = directory(parent, made[parent].home, places.guess(parent))
+            else:
+                above = self._native.get(parent) or places.known(parent)
             d = places.below(above, operation.path) if parent != operation.path else above
             if isinstance(operation, Create):
-                made[operation.path] = directory(operation.path, d.home, places.guess(operation.path))
+                made[operation.path] = d
             homes.append(d)
         return homes
 
     def _locate_all(self) -> Operation[None]:
         """Ask the pins: the places that the client thinks of are apart."""
         made = {operation.path for operation in self.operations if isinstance(operation, Create)}
-        parents = dict.fromkeys(split(operation.path)[0] for operation in self.operations)
-        for parent in parents:
+        for parent in dict.fromkeys(self._parents):
             if parent not in made and self.context.places.known(parent).certainty < CERTAIN:
                 self._take_in(parent, (yield from locate(self.context, parent)))
 
@@ -279,7 +283,7 @@ class Attempt:
     def _prepare(self, sent: Sent) -> Operation[bool]:
         """After the multi failed at an operation: do what was missing. Returns whether to send it again."""
         operation, d, error = self.operations[sent.at], self._homes[sent.at], sent.error
-        parent = split(operation.path)[0]
+        parent = self._parents[sent.at]
         if isinstance(error, (NoAuthError, NoChildrenForEphemeralsError)):
             return False
         if sent.at in self._undone:
