@@ -9,7 +9,7 @@ from typing import Any
 
 from bench import statistics
 from bench.lab import Ensembles, Shape
-from bench.report.charts import add_legend, draw_bars, make_logarithmic, make_panels
+from bench.report.charts import add_legend, draw_bars, make_panels
 from bench.report.section import Answer, Plot, Section, Table, goal_is_met
 from bench.report.text import MARK, NOTHING, milliseconds, plain, rate, rate_of, ratio, share
 from bench.scenarios import scaling_sizes
@@ -233,7 +233,7 @@ def _about(document: Mapping[str, Any]) -> str:
     disk = ""
     if wait_s := document.get("disk_wait_s"):
         said = document["force_ms"]
-        counted = f"; as the servers count it, {min(said):.3g} to {max(said):.3g} ms in the mean" if said else ""
+        counted = f"; as the servers count it, {min(said):.4g} to {max(said):.4g} ms in the mean" if said else ""
         disk = f"Each fsync of a server takes {wait_s * 1000:g} ms{counted}. "
     outstanding = " or ".join(map(str, sorted(set(map(_outstanding, runs)))))
     latency = (
@@ -289,7 +289,6 @@ def _latency_plot(runs: Runs, limit: str) -> Plot:
                     series = bars.setdefault(f"{percentile:g}% at {run['share']:.0%} of the rate", {})
                     series["\n".join(_subject(run))] = scaled(late_s, 1000)
         draw_bars(panel, bars, load, "latency, ms")
-        make_logarithmic(panel, "y")
     add_legend(figure, panels[0])
     about = f"Median and 99th percentile of latency at shares of the closed loop's rate; {limit}"
     return Plot(f"{NAME}-latency", about, figure)
