@@ -12,7 +12,7 @@ from bench.report.charts import add_legend, draw_lines, make_logarithmic, make_p
 from bench.report.section import Answer, Plot, Table
 from bench.report.text import MARK, NOTHING, milliseconds, rate, rate_of
 from bench.scenarios.evaluation import Evaluation
-from bench.scenarios.summary import latency_s
+from bench.scenarios.summary import is_too_short, latency_s
 from bench.statistics import PERCENTILES, cumulate, decode, scaled
 
 Runs = Sequence[Mapping[str, Any]]
@@ -50,7 +50,7 @@ def raise_target(
     settings: Mapping[str, Any],
     again: Sequence[float] = (),
 ) -> Sequence[float]:
-    """Until it is no longer achieved; then nearer and nearer to where that begins.
+    """Until it is no longer achieved, or is so late that it has no figure; then nearer to where that begins.
 
     :param again: targets that an earlier repetition asked for; they are asked for once more, and no others.
     :returns: the targets.
@@ -60,7 +60,8 @@ def raise_target(
     def ask(target: float) -> bool:
         asked.append(target)
         plan = evaluation.plan(ensembles, system, rate_s=target, **settings)
-        return is_achieved(evaluation.run(ensembles, plan, {**label, "target": target}))
+        run = evaluation.run(ensembles, plan, {**label, "target": target})
+        return is_achieved(run) and not is_too_short(run)
 
     if again:
         for each in again:

@@ -19,12 +19,14 @@ from bench.load.plan import Plan
 from bench.scenarios import dropped_packets, elections, failures
 from bench.scenarios.catalogue import SCENARIOS, pieces
 from bench.scenarios.evaluation import WARM_UP_S, Evaluation
+from bench.statistics import encode, make_histogram
 
 MOST_S = 40 * 60
 RUN_S = 3.5  # of a load beside its window: processes start, clients connect, results are fetched
 SERVER_S = 1.0  # until one more server serves; of one that is started again too
 REPLICA_S = 0.1
 TRIALS_OF_A_ROUND = 8
+LATENCY = encode(make_histogram([1_000_000]))  # a millisecond
 NAMES = ("networks", "topologies", "failures", "chaos", "elections", "raft")
 
 
@@ -168,6 +170,7 @@ class Counted(Evaluation):
             "system": plan.system,
             "plan": plan.as_json(),
             "rates": {"all": rate_s, "writes": rate_s},
+            "latency": {"writes": LATENCY},
             "begun_s": 0.0,
         }
         self.document["runs"].append(run)

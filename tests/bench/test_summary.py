@@ -22,7 +22,7 @@ from bench.scenarios import curves, elections, ensembles_added, failing_follower
 from bench.scenarios.evaluation import Evaluation
 from bench.scenarios.repetitions import fold, times_of
 from bench.scenarios.summary import latency_s, name_limits, summarise
-from bench.statistics import decode, range_of
+from bench.statistics import decode, encode, make_histogram, range_of
 
 S = 1_000_000_000  # in ns
 
@@ -260,20 +260,26 @@ class TestRepetitions(unittest.TestCase):
 class Asked(Evaluation):
     """Of which a system answers so many requests/s, whatever is asked for."""
 
-    def __init__(self, capacity_s: float) -> None:
+    def __init__(self, capacity_s: float, on_time_s: float) -> None:
         super().__init__(Loopback(1), "x", Path("/nowhere"), "small")
         self.capacity_s = capacity_s
+        self.on_time_s = on_time_s  # what is more comes so late that it has no figure
 
     def run(self, ensembles: Any, plan: Plan, label: dict[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
         rate_s = min(plan.rate_s, self.capacity_s)
-        return {"target": label["target"], "rates": {"all": rate_s}, "plan": {"measure_s": 1000.0}}
+        late_s = 1.0 if plan.rate_s <= self.on_time_s else 500.0
+        latency = {"writes": encode(make_histogram([int(late_s * S)]))}
+        plan_of = {"measure_s": 1000.0}
+        return {"target": label["target"], "rates": {"all": rate_s}, "plan": plan_of, "latency": latency}
 
 
 class TestCurves(unittest.TestCase):
-    def raise_it(self, capacity_s: float, targets: curves.Targets, again: Sequence[float] = ()) -> Sequence[float]:
+    def raise_it(
+        self, capacity_s: float, targets: curves.Targets, again: Sequence[float] = (), on_time_s: float = 1e9
+    ) -> Sequence[float]:
         ensembles = Ensembles(Shape(1, 1), [Server("a1", "a", "h", "h", 1)])
         settings = {"write": "set"}
-        return curves.raise_target(Asked(capacity_s), ensembles, "kazoo", targets, {}, settings, again)
+        return curves.raise_target(Asked(capacity_s, on_time_s), ensembles, "kazoo", targets, {}, settings, again)
 
     def test_finer_and_finer(self) -> None:
         """First twice as much each time; then between what was achieved and what was not."""
@@ -282,6 +288,7 @@ class TestCurves(unittest.TestCase):
         self.assertEqual(self.raise_it(50, targets, [20, 160, 113]), [20, 160, 113])
         self.assertEqual(self.raise_it(5000, targets), [20, 40, 80, 160, 320, 640])
         self.assertEqual(self.raise_it(5, targets), [20])
+        self.assertEqual(self.raise_it(5000, targets, on_time_s=90), [20, 40, 80, 160, 113, 95, 87])
 
     def test_the_highest_target_that_all_reach(self) -> None:
         def runs(shape: str, *rates: tuple[float, float]) -> list[dict[str, Any]]:
