@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import re
 import threading
 import unittest
@@ -19,7 +18,7 @@ from parkazoo import ParKazooClient
 from parkazoo.admin import read_map
 from parkazoo.local import HOST, LocalCluster, LocalServer
 from parkazoo.wire import same_ensemble
-from tests.live.world import DEADLINE_S, sockets, wait_until
+from tests.live.world import DEADLINE_S, end_session, sockets, wait_until
 
 NETTY = "org.apache.zookeeper.server.NettyServerCnxnFactory"
 
@@ -125,15 +124,4 @@ class SecuredTest(unittest.TestCase):
 
     def expire(self, client: ParKazooClient, ensemble: str, hosts: str, **options: Any) -> None:
         """End the client's session on one ensemble behind its back."""
-        session = client.members[ensemble].client_id
-
-        def has_ended() -> bool:  # the last to connect has the session: the client may have been faster
-            silence = logging.Logger("thief", logging.CRITICAL)
-            thief = KazooClient(hosts, client_id=session, logger=silence, **options)
-            thief.start(DEADLINE_S)
-            is_other = thief.client_id != session
-            thief.stop()
-            thief.close()
-            return is_other
-
-        wait_until(has_ended, "the end of the session")
+        end_session(client.members[ensemble].client_id, hosts, **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import logging
 import os
 import socket
 import time
@@ -188,6 +189,21 @@ def drop_connections(client: Any) -> None:
     for member in client.members.values():
         with suppress(OSError):  # it has just been closed
             member._connection._socket.shutdown(socket.SHUT_RDWR)
+
+
+def end_session(session: tuple[int, bytes], hosts: str, **options: Any) -> None:
+    """End a client's session on one ensemble behind its back."""
+
+    def has_ended() -> bool:  # the last to connect has the session: the client may have been faster
+        silence = logging.Logger("thief", logging.CRITICAL)
+        thief = KazooClient(hosts, client_id=session, logger=silence, **options)
+        thief.start(DEADLINE_S)
+        is_other = thief.client_id != session
+        thief.stop()
+        thief.close()
+        return is_other
+
+    wait_until(has_ended, "the end of the session")
 
 
 def sockets() -> set[str]:

