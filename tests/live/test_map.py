@@ -29,6 +29,8 @@ class InitTest(MapCase):
             self.assertEqual(json.loads(client.get(ENSEMBLE)[0]), {"cluster": made.cluster, "name": name})
             self.assertEqual(sorted(map(int, client.get_children(FENCES))), list(range(FEW_FENCES)))
             expected = {"clients", "ensemble", "mirrors", "fences", "done", "map"}
+            if name == made.bootstrap:
+                expected.add("history")
             self.assertEqual(set(client.get_children(ROOT)), expected)
             self.assertEqual(client.get(MAP)[0], made.to_json())
             self.assertEqual(set(client.get_children("/")), {"parkazoo", "zookeeper"})
@@ -51,7 +53,7 @@ class InitTest(MapCase):
         self.assertEqual(
             (made.placement, made.names, made.bootstrap), (("a", "b"), ("a", "b", "bootstrap"), "bootstrap")
         )
-        self.assertEqual(set(self.plain[2].get_children(ROOT)), {"clients", "ensemble", "map"})
+        self.assertEqual(set(self.plain[2].get_children(ROOT)), {"clients", "ensemble", "map", "history"})
         self.assertEqual(check_map(self.c), [])
         self.assertEqual(init_map(self.c, {"a": self.a, "b": self.b}), made)
 
@@ -63,7 +65,7 @@ class InitTest(MapCase):
         self.assertEqual(made.names, ("only",))
         after = dump(client)
         self.assertEqual({path: after[path] for path in before}, before)
-        self.assertEqual(set(client.get_children(ROOT)), {"clients", "ensemble", "map"})
+        self.assertEqual(set(client.get_children(ROOT)), {"clients", "ensemble", "map", "history"})
         self.assertEqual(check_map(self.a), [])
 
     def test_repeated(self) -> None:
