@@ -82,7 +82,7 @@ class TestTasks(EmulatedCase):
             after = deployment.deploy(fleet, print)
         self.assertEqual(
             [set(each["deployed"]) for each in before.values()],
-            [{"jars"}] * 4 + [{"code", "packages"}] * 2,
+            [{"jars", "disk"}] * 4 + [{"code", "packages"}] * 2,
         )
         self.assertEqual(
             *(

@@ -48,6 +48,7 @@ def crash_at_write(number: int) -> Iterator[None]:
     with (
         mock.patch.object(AdminClient, "make", make_crash(AdminClient.make)),
         mock.patch.object(AdminClient, "set", make_crash(AdminClient.set)),
+        mock.patch.object(AdminClient, "commit", make_crash(AdminClient.commit)),  # of the primary
     ):
         yield
 

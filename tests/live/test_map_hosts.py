@@ -182,16 +182,16 @@ class ChangeTest(CopiesCase):
             self.change(b=self.b)
 
     def test_a_copy_goes_wrong_after_the_map_was_published(self) -> None:
-        set_map = AdminClient.set
+        commit = AdminClient.commit
 
-        def set_and_damage(client: AdminClient, path: str, *rest: Any) -> bool:
-            is_set = set_map(client, path, *rest)
+        def commit_and_damage(client: AdminClient, path: str, *rest: Any) -> bool:
+            is_set = commit(client, path, *rest)
             if path == MAP and client.name == "a":
                 self.write(c=b"{")
             return is_set
 
         with (
-            mock.patch.object(AdminClient, "set", set_and_damage),
+            mock.patch.object(AdminClient, "commit", commit_and_damage),
             self.assertRaisesRegex(
                 ClusterMapError, r"^map 2 is published, but not every copy has it: .* ensemble c .*\nClients that"
             ),
