@@ -81,8 +81,8 @@ class TestTasks(EmulatedCase):
             before = deployment.probe(fleet)
             after = deployment.deploy(fleet, print)
         self.assertEqual(
-            [set(each["deployed"]) for each in before.values()],
-            [{"jars", "disk"}] * 4 + [{"code", "packages"}] * 2,
+            [set(each["deployed"]) - {"disk"} for each in before.values()],  # which another test may have brought
+            [{"jars"}] * 4 + [{"code", "packages"}] * 2,
         )
         self.assertEqual(
             *(
