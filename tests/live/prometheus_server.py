@@ -12,12 +12,14 @@ from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
+from bench import ROOT
 from parkazoo.local import HOST, free_ports
 from tests.live.world import wait_until
 
 PROMETHEUS = shutil.which("prometheus")
 PROMTOOL = shutil.which("promtool")
 MISSING = "there is no Prometheus: apt-get install prometheus"
+ALERTS = ROOT / "conf" / "prometheus-alerts.yml"
 TIMEOUT_S = 10.0
 
 

@@ -3,41 +3,88 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import sys
+import threading
 import unittest
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from typing import Any
 
 from bench import ROOT
 from parkazoo.local import HOST, free_ports
-from tests.live.prometheus_server import MISSING, PROMETHEUS, PrometheusServer
+from tests.live.prometheus_server import ALERTS, MISSING, PROMETHEUS, PrometheusServer
 from tests.live.world import DEADLINE_S, LiveTest, end_session, wait_until
 
 PAGE = ROOT / "docs" / "operations" / "monitoring.md"
-CONFIGURATION = """\
-global: {{scrape_interval: 1s}}
-scrape_configs:
-  - job_name: program
-    static_configs: [{{targets: ["{}"]}}]
-"""
+DASHBOARD = ROOT / "conf" / "grafana-dashboard.json"
+# The lines that alerts and dashboard need, of a leader: ZooKeeper 3.9.5, PrometheusMetricsProvider 3.9.4.
+MNTR, PROVIDER = (ROOT / "tests" / "live" / "zookeeper_metrics" / name for name in ("mntr.txt", "provider.txt"))
+COUNTER = re.compile(
+    r"^(zk_(?:cnt|sum)_\w+|\w+latency_(?:count|sum)|fsynctime_(?:count|sum)) ([\d.]+)$", re.MULTILINE
+)
 # It does what the test types, and answers each line with one.
 OBEYS = """
-import json, sys
+import json, sys, traceback
 for line in sys.stdin:
-    print(json.dumps(eval(line), default=str), flush=True)
+    try:
+        answer = [eval(line), None]
+    except Exception:
+        answer = [None, traceback.format_exc()]
+    print(json.dumps(answer, default=str), flush=True)
 """
+HOSTS = "a1:2181,b1:2181,c1:2181"
+PATIENT = {"zk.start()": f"zk.start({DEADLINE_S})"}  # on a machine that others use
 READS, FAILURES = 20, 3
 
 
-def example(number: int, hosts: str) -> str:
-    """A program of the page, for these servers."""
-    text = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)[number]
-    changed, count = re.subn(r'"a1:2181,[^"]*"', repr(hosts), text)
-    assert count == 1, text
-    return changed
+def example(number: int, changes: Mapping[str, str], language: str = "python") -> str:
+    """An example of the page.
+
+    :param changes: from what it has to what this test needs.
+    """
+    found = re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    text: str = found[number]
+    for old, new in changes.items():
+        assert old in text, text
+        text = text.replace(old, new)
+    return text
+
+
+class Exposed:
+    """An HTTP server on loopback with a text of metrics, whose counters grow with each scrape.
+
+    :ivar address: of the server.
+    """
+
+    def __init__(self, text: str) -> None:
+        scrapes = count()
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                number = next(scrapes)
+                grown = COUNTER.sub(lambda found: f"{found[1]} {float(found[2]) + number}", text)
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.end_headers()
+                self.wfile.write(grown.encode())
+
+            def log_message(self, *_: object) -> None: ...
+
+        self._server = ThreadingHTTPServer((HOST, 0), Handler)
+        self.address = f"{HOST}:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
 
 
 class Program:
@@ -53,11 +100,16 @@ class Program:
         )
 
     def do(self, expression: str) -> Any:
-        """What that gives there."""
+        """What that gives there.
+
+        :raises AssertionError: it raises something.
+        """
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(f"{expression}\n")
         self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+        value, error = json.loads(self._process.stdout.readline())
+        assert error is None, error
+        return value
 
     def close(self) -> int:
         """Its status."""
@@ -70,14 +122,25 @@ class TestScraped(LiveTest):
     def setUp(self) -> None:
         super().setUp()
         (port,) = free_ports(1)
-        text = example(0, self.cluster.hosts)
-        self.assertIn("start_http_server(9200)", text)
-        program = Program(text.replace("9200", f"{port}, addr={HOST!r}"))
+        program = Program(example(0, {HOSTS: self.cluster.hosts, "9200": f"{port}, addr={HOST!r}", **PATIENT}))
         self.addCleanup(program.close)
         self.do = program.do
-        self.do("zk.join()")
+        self.do(f"zk.join(timeout={DEADLINE_S})")
+        self.do("zk.retry(zk.ensure_path, '/metrics')")
+        self.addCleanup(self.do, "zk.retry(zk.delete, '/metrics')")
         self.names = [each.name for each in self.cluster.ensembles]
-        self.prometheus = PrometheusServer(CONFIGURATION.format(f"{HOST}:{port}"))
+        mntr = Exposed(MNTR.read_text().replace("\t", " "))
+        provider = Exposed(PROVIDER.read_text())
+        for each in (mntr, provider):
+            self.addCleanup(each.close)
+        changes = {
+            "15s": "1s",
+            "[prometheus-alerts.yml]": f"[{ALERTS}]",
+            '"app1:9200", "app2:9200"': f'"{HOST}:{port}"',
+            '"a1:7000", "a2:7000", "a3:7000"': f'"{mntr.address}"',
+            '"b1:7000", "b2:7000", "b3:7000"': f'"{provider.address}"',
+        }
+        self.prometheus = PrometheusServer(example(0, changes, "yaml"))
         self.prometheus.__enter__()
         self.addCleanup(self.prometheus.__exit__, None, None, None)
 
@@ -105,19 +168,17 @@ class TestScraped(LiveTest):
         labels = "ensemble", "operation", "outcome"
         self.wait_for(requests, "parkazoo_requests_total > 0", *labels)
         by_kind: Counter[tuple[str, ...]] = Counter()
-        for (*kind, _), count in requests.items():
-            by_kind[tuple(kind)] += int(count)
+        for (*kind, _), number in requests.items():
+            by_kind[tuple(kind)] += int(number)
         self.wait_for(by_kind, "parkazoo_request_duration_seconds_count", "ensemble", "operation")
         for field in ("connections_lost", "sessions_expired", "watch_events"):
             expected = {(name,): 0.0 for name in self.names} | self.counted(field)
             self.wait_for(expected, f"parkazoo_{field}_total", "ensemble")
 
     def test_what_the_program_did(self) -> None:
-        self.do("zk.create('/metrics')")
-        self.addCleanup(self.do, "zk.delete('/metrics')")
-        self.do(f"[zk.get('/metrics', watch=repr if not n else None) for n in range({READS})]")
+        self.do(f"[zk.retry(zk.get, '/metrics', repr if not n else None) for n in range({READS})]")
         self.do(f"[zk.set_async('/metrics', b'', 7).wait() for _ in range({FAILURES})]")
-        self.do("zk.set('/metrics', b'1')")
+        self.do("zk.retry(zk.set, '/metrics', b'1')")
         self.wait_for({(): 1}, "sum(parkazoo_watch_events_total)")
         self.wait_for({(): FAILURES}, "sum(parkazoo_requests_total{operation='set', outcome='bad_version'})")
         self.wait_for({(): READS}, "sum(parkazoo_requests_total{operation='get', outcome='ok'})")
@@ -157,17 +218,45 @@ class TestScraped(LiveTest):
         self.assertGreaterEqual(self.counted("connections_lost")[name,], 1)
         self.check_totals()
 
+    def test_each_panel_shows_something(self) -> None:
+        """Those of servers show both of them, one of either spelling."""
+        panels = [each for each in json.loads(DASHBOARD.read_text())["panels"] if each["type"] != "row"]
+        self.assertGreater(len(panels), 20)
+        for panel in panels:
+            for target in panel["targets"]:
+                query = target["expr"].replace("$__rate_interval", "10s").replace("$job", ".*")
+                labels = re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])
+                with self.subTest(panel["title"], query=query):
+                    found = wait_until(partial(self.seen, query, *labels), query)
+                    self.assertTrue(all(map(all, found)), "a label of the legend is missing")
+                    if "zookeeper" in query:
+                        wait_until(lambda q=query: {("a",), ("b",)} <= {*self.seen(q, "ensemble")}, query)
+
+    def seen(self, query: str, *labels: str) -> list[tuple[str, ...]]:
+        """The labels of the numbers that a query gives, while the program works."""
+        self.do("zk.retry(zk.get, '/') and zk.retry(zk.set, '/metrics', b'') and None")
+        return [key for key, value in self.prometheus.values(query, *labels).items() if not math.isnan(value)]
+
+    def test_each_alert_is_evaluated(self) -> None:
+        def rules() -> list[Any]:
+            return [rule for group in self.prometheus.ask("rules")["groups"] for rule in group["rules"]]
+
+        wait_until(lambda: {rule["health"] for rule in rules()} == {"ok"}, "all rules evaluated")
+        self.assertEqual(len(rules()), ALERTS.read_text().count("alert:"))
+
     def test_help_texts(self) -> None:
-        found = wait_until(lambda: self.prometheus.ask("metadata"), "metadata")
-        ours = {name: about[0] for name, about in found.items() if name.startswith("parkazoo_")}
-        self.assertEqual(len(ours), 9)
-        self.assertTrue(all(each["help"] for each in ours.values()))
+        def texts() -> list[str]:
+            found = self.prometheus.ask("metadata")
+            return [about[0]["help"] for name, about in found.items() if name.startswith("parkazoo_")]
+
+        wait_until(lambda: len(texts()) == 9, "the metadata of each metric")
+        self.assertTrue(all(texts()))
 
 
 class TestOpenTelemetry(LiveTest):
     def test_the_example(self) -> None:
         """It runs, though the program has no MeterProvider."""
-        program = Program(example(1, self.cluster.hosts))
-        self.assertIsNone(program.do("zk.start()"))
-        self.assertIsNone(program.do("zk.exists('/nothing')"))
+        program = Program(example(1, {HOSTS: self.cluster.hosts}))
+        self.assertIsNone(program.do(f"zk.start({DEADLINE_S})"))
+        self.assertIsNone(program.do("zk.retry(zk.exists, '/nothing')"))
         self.assertEqual(program.close(), 0)
