@@ -19,6 +19,8 @@ EPHEMERALS = "ephemeral nodes dump:"
 CONNECTIONS = "Connections dump:"  # behind them, since 3.5
 VOTER = re.compile(r"^server\.\d+=(?!.*:observer\b)", re.MULTILINE)
 NOT_ALLOWED = "is not in the whitelist"
+NOT_LISTED = "it is not in its 4lw.commands.whitelist"
+MOST_TOLD = 80  # letters, of what is no answer
 OK = re.compile(r"^HTTP/1\.[01] 200 ")
 
 
@@ -99,6 +101,15 @@ def answers_word(word: str, said: str) -> bool:
     if word == "dump":
         return EPHEMERALS in said
     return not is_forbidden(said) and "not currently serving" not in said  # wchc: nobody may watch
+
+
+def why_unanswered(word: str, said: str) -> str:
+    """Returns why an answer to a four-letter word does not say what was asked; empty if it does."""
+    if answers_word(word, said):
+        return ""
+    if is_forbidden(said):
+        return NOT_LISTED
+    return " ".join(said.split())[:MOST_TOLD] or "it closed the connection"
 
 
 def is_forbidden(said: str) -> bool:

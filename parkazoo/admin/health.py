@@ -8,9 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from parkazoo.admin.answers import NOT_LISTED
 from parkazoo.admin.check import MapProblem
 from parkazoo.admin.clients import TIMEOUT_S, Auth
-from parkazoo.admin.inquiry import ADMIN_PORT, NOT_LISTED, Inquiry, inquire
+from parkazoo.admin.inquiry import ADMIN_PORT, Inquiry, inquire
 from parkazoo.admin.read import connect_by_newest, read_map
 from parkazoo.admin.server_status import ServerStatus
 from parkazoo.admin.status import ClusterStatus, status_of

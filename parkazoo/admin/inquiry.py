@@ -12,13 +12,12 @@ from typing import NamedTuple
 from parkazoo.admin.answers import (
     AdminAnswer,
     ServerConnection,
-    answers_word,
     count_voters,
-    is_forbidden,
     parse_admin_answer,
     parse_configuration,
     parse_connections,
     parse_monitor,
+    why_unanswered,
 )
 from parkazoo.admin.clients import AdminClient, Connections, for_each
 from parkazoo.admin.words import ask_server
@@ -28,7 +27,6 @@ from parkazoo.wire.sizes import DEFAULT_LIMIT
 
 ADMIN_PORT = 8080  # ZooKeeper's default
 WORDS = ("conf", "mntr", "cons")
-NOT_LISTED = "it is not in its 4lw.commands.whitelist"
 Range = tuple[float, float]  # the least and the most
 
 
@@ -97,12 +95,10 @@ def _ask(server: str, ensemble: str, client: AdminClient, timeout_s: float) -> I
         except OSError as error:
             silent[word] = error.strerror or str(error) or type(error).__name__
             continue
-        if answers_word(word, answer):
-            said[word] = answer
+        if why := why_unanswered(word, answer):
+            silent[word] = why
         else:
-            silent[word] = (
-                NOT_LISTED if is_forbidden(answer) else " ".join(answer.split())[:80] or "it closed the connection"
-            )
+            said[word] = answer
     connected = parse_connections(said["cons"]) if "cons" in said else None
     return Inquiry(
         ensemble,

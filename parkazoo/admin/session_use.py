@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from parkazoo.admin.answers import answers_word, count_ephemerals, count_watches, is_forbidden
+from parkazoo.admin.answers import count_ephemerals, count_watches, why_unanswered
 from parkazoo.admin.clients import AdminClient, for_each
-from parkazoo.admin.inquiry import NOT_LISTED
 from parkazoo.admin.strangers import ConnectedSessions, Stranger, Strangers
 
 Counts = Mapping[str, int]  # by session
@@ -80,9 +79,9 @@ def _ask(word: str, clients: Iterable[AdminClient]) -> tuple[str, str]:
         except OSError as error:
             why = f"{word}: {error.strerror or str(error) or type(error).__name__}"
             continue
-        if answers_word(word, answer):
+        if not (refusal := why_unanswered(word, answer)):
             return answer, ""
-        why = f"{word}: {NOT_LISTED if is_forbidden(answer) else ' '.join(answer.split())[:80] or 'no answer'}"
+        why = f"{word}: {refusal}"
     return "", why
 
 

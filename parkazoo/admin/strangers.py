@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
-from parkazoo.admin.answers import ServerConnection, answers_word, is_forbidden, parse_connections
+from parkazoo.admin.answers import ServerConnection, parse_connections, why_unanswered
 from parkazoo.admin.clients import AdminClient, Options, for_each, try_each
 from parkazoo.admin.strays import SHOWN
 from parkazoo.protocol.placement import CLIENTS
@@ -135,8 +135,6 @@ def _connections(server: AdminClient) -> list[ServerConnection] | str:
         said = server.ask("cons")
     except OSError as error:
         return f"it does not answer `cons`: {error.strerror or str(error) or type(error).__name__}"
-    if answers_word("cons", said):
-        return parse_connections(said)
-    if is_forbidden(said):
-        return "it does not answer `cons`: it is not in its 4lw.commands.whitelist"
-    return f"it does not answer `cons`: {' '.join(said.split())[:80] or 'it closed the connection'}"
+    if why := why_unanswered("cons", said):
+        return f"it does not answer `cons`: {why}"
+    return parse_connections(said)

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 from unittest import mock
 
-from parkazoo.admin.answers import ServerConnection
+from parkazoo.admin.answers import NOT_LISTED, ServerConnection
 from parkazoo.admin.check import MapProblem
 from parkazoo.admin.health import FINE, TOPICS, Health, HealthFinding, _settings, judge
-from parkazoo.admin.inquiry import NOT_LISTED, Inquiry, _Admin, _join
+from parkazoo.admin.inquiry import Inquiry, _Admin, _join
 from parkazoo.admin.server_status import ServerStatus
 from parkazoo.admin.status import ClusterStatus
 from parkazoo.admin.strangers import Strangers
