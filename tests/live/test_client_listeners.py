@@ -106,21 +106,32 @@ class ListenersTest(LiveTest):
         assert client.monitor is not None
         client.monitor.wait(DEADLINE_S)
 
+    def all_ended(self, client: ParKazooClient) -> None:
+        """Wait until no request is without its answer, and listeners have heard of all."""
+        counters = client.counters
+        wait_until(lambda: not any((*counters().in_flight.values(), *counters().queued.values())), "all answered")
+        self.settle(client)
+
     def ended(self, client: ParKazooClient) -> Counter[tuple[str, str, str]]:
         return Counter(client.counters().requests)
 
     def check_same(self, client: ParKazooClient, keeps: Keeps, before: Counter[tuple[str, str, str]]) -> None:
         """Counters and listeners have been told the same requests, and so many seconds."""
-        self.settle(client)
-        requests = keeps.of(RequestEnded)
-        told = Counter((each.ensemble, each.operation, each.outcome) for each in requests)
-        self.assertEqual(self.ended(client) - before, told)
+        told: Counter[tuple[str, str, str]] = Counter()
+
+        def is_same() -> bool:
+            self.all_ended(client)
+            told.clear()
+            told.update((each.ensemble, each.operation, each.outcome) for each in keeps.of(RequestEnded))
+            return self.ended(client) - before == told
+
+        wait_until(is_same, "as many counted as told")
         counters = client.counters()
         by_kind: Counter[tuple[str, str]] = Counter()
         for (ensemble, operation, _), count in counters.requests.items():
             by_kind[ensemble, operation] += count
         self.assertEqual({key: each.total for key, each in counters.seconds.items()}, by_kind)
-        self.assertTrue(all(each.seconds > 0 for each in requests))
+        self.assertTrue(all(each.seconds > 0 for each in keeps.of(RequestEnded)))
 
 
 class TestRequests(ListenersTest):
@@ -158,8 +169,9 @@ class TestRequests(ListenersTest):
         self.assertNotIn("secret", str(keeps.heard))
         self.assertNotIn("password", str(keeps.heard))
         self.assertNotIn(self.root, str(keeps.heard))
+        self.all_ended(client)
         counted = sum(each.requests for each in keeps.of(OperationEnded))
-        self.assertEqual(counted, len(keeps.of(RequestEnded)))
+        self.assertLessEqual(counted, len(keeps.of(RequestEnded)))  # of two, one answer may be enough
 
     def test_all_kinds_of_work(self) -> None:
         """Recipes, transactions, deferred writes, writes done once, and what many threads do at once."""
@@ -186,8 +198,12 @@ class TestRequests(ListenersTest):
 
     def test_one_order(self) -> None:
         client, keeps = self.heard(consistency="total")
-        before = self.ended(client)
         paths = self.on_each(client)
+        for path in paths:  # behind each request of a create that had enough with one answer of two
+            client.get(path)
+        self.all_ended(client)
+        keeps.heard.clear()
+        before = self.ended(client)
         for each in [client.get_async(path) for path in paths * 10]:
             each.get(timeout=DEADLINE_S)
         self.check_same(client, keeps, before)
@@ -257,12 +273,11 @@ class TestFailures(ListenersTest):
         self.check_same(client, keeps, before)
         operations = Counter(each.outcome for each in keeps.of(OperationEnded))
         self.assertEqual((operations["ok"], operations["connection_loss"]), (ends[None], ends[ConnectionLoss]))
-        counters = client.counters
         wait_until(
-            lambda: 0 < sum(counters().connections_lost.values()) == len(keeps.of(ConnectionLost)),
+            lambda: 0 < sum(client.counters().connections_lost.values()) == len(keeps.of(ConnectionLost)),
             "both tell of it",
         )
-        wait_until(lambda: not any((*counters().in_flight.values(), *counters().queued.values())), "all answered")
+        self.all_ended(client)
 
     def test_an_expired_session(self) -> None:
         client, keeps = self.heard()
