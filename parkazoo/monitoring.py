@@ -55,8 +55,8 @@ class OperationEnded(NamedTuple):
     :param outcome: one of OUTCOMES.
     :param seconds: since it was issued.
     :param directory: as in :class:`RequestEnded`.
-    :param requests: how many requests it had sent when it ended. If one answer of two was enough, the other request
-        may come later, and is not among them.
+    :param requests: how many it had sent when it ended. If one answer of two was enough, the other request may
+        come later, and is not among them.
     """
 
     operation: str
