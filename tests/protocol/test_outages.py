@@ -139,7 +139,7 @@ TABLE: Mapping[str, Sequence[Row]] = {
             {HOME: DATA, CHILDREN: CARRIED},
         ),
         Row("delete", lambda: Delete(D, -1), {HOME: DATA, CHILDREN: EMPTY}),
-        Row("create of what is there", lambda: create(D), {HOME: DATA}),
+        Row("create of an existing znode", lambda: create(D), {HOME: DATA}),
     ),
     "a child": (
         Row("exists", lambda: Exists(X, None), GUESS),
@@ -160,7 +160,7 @@ TABLE: Mapping[str, Sequence[Row]] = {
         Row("a write once", lambda: once(create(Y)), TOGETHER),
         Row("deferred writes", lambda: batch(create(Y), SetData(X, b"", -1)), {CHILDREN: LISTED}),
     ),
-    "what is not there, beside children": (
+    "a missing znode, beside children": (
         Row("exists", lambda: Exists(GONE, None), GUESS),
         Row("exists with a watch", lambda: Exists(GONE, watch), GUESS),
         Row("get", lambda: GetData(GONE, None), GUESS),
