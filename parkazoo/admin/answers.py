@@ -68,6 +68,12 @@ def parse_monitor(said: str) -> dict[str, str]:
     return {name[3:]: value.strip() for name, tab, value in lines if tab and name.startswith("zk_")}
 
 
+def parse_server(said: str) -> dict[str, str]:
+    """Returns the values in an answer to ``srvr`` by name: ``Mode``, ``Received``."""
+    lines = (line.partition(": ") for line in said.splitlines())
+    return {name: value.strip() for name, separator, value in lines if separator}
+
+
 def count_ephemerals(said: str) -> dict[str, int]:
     """Returns the number of ephemerals of each session, from an answer to ``dump``."""
     return _count_by_session(said.partition(EPHEMERALS)[2].partition(CONNECTIONS)[0].splitlines())
@@ -94,6 +100,8 @@ def answers_word(word: str, said: str) -> bool:
     """Whether an answer to a four-letter word says what was asked, and not why it does not."""
     if word == "cons":
         return CONNECTION.search(said) is not None  # the connection that asks is among them
+    if word == "srvr":
+        return "\nMode: " in said
     if word == "conf":
         return "clientPort=" in said
     if word == "mntr":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -121,7 +121,11 @@ def read_sessions(client: AdminClient) -> Registrations:
 
 
 def _read_sessions(client: AdminClient) -> Registrations:
-    sessions = client.children(CLIENTS)
+    return read_registered(client, client.children(CLIENTS))
+
+
+def read_registered(client: AdminClient, sessions: Sequence[str]) -> Registrations:
+    """Those of these sessions that are registered, and what they say."""
     found: Registrations = []
     for start in range(0, len(sessions), AT_ONCE):
         asked = [(name, client.zk.get_async(f"{CLIENTS}/{name}")) for name in sessions[start : start + AT_ONCE]]

@@ -21,6 +21,7 @@ from parkazoo.cli import (
     map_commands,
     ready_command,
     status_command,
+    top_command,
     where_command,
 )
 from parkazoo.cli.json_documents import print_json
@@ -49,6 +50,7 @@ def make_app() -> typer.Typer:
     map_commands.register(app)
     where_command.register(app)
     status_command.register(app)
+    top_command.register(app)
     check_command.register(app)
     ready_command.register(app)
     clients_command.register(app)

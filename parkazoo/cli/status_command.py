@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import typer
@@ -18,6 +16,7 @@ from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, ClusterStatus, count_strangers, read_status
 from parkazoo.cli.findings_table import findings_table, is_wrong
+from parkazoo.cli.interrupting import until_interrupted
 from parkazoo.cli.json_documents import print_json
 from parkazoo.cli.options import (
     Auth,
@@ -57,7 +56,7 @@ def status(
     options = connection_options(auth, timeout, ca, cert, key)
     console = Console()
     if watch is not None:
-        with _until_interrupted() as is_ended:
+        with until_interrupted() as is_ended:
             _watch(console, watch, servers, options, is_ended)
         return
     with console.status("asking every server"):
@@ -68,28 +67,6 @@ def status(
         console.print(_screen(found))
     if is_wrong(found.findings):
         raise typer.Exit(1)
-
-
-@contextmanager
-def _until_interrupted() -> Iterator[Callable[[], bool]]:
-    """Ends its block at ^C, and yields whether that was pressed: a block that missed the exception has to ask.
-
-    Python drops an exception that is raised in a weak reference's callback, and kazoo's client some others.
-    """
-    pressed: list[int] = []  # not an event: a handler that interrupts one's wait must not ask for its lock
-
-    def interrupt(number: int, frame: object) -> None:
-        pressed.append(number)
-        raise KeyboardInterrupt
-
-    before = signal.getsignal(signal.SIGINT)
-    if before == signal.default_int_handler:  # otherwise somebody wants it ignored, or sees to it
-        signal.signal(signal.SIGINT, interrupt)
-    try:
-        with suppress(KeyboardInterrupt):
-            yield lambda: bool(pressed)
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _watch(

@@ -84,6 +84,7 @@ class EveryCommand:
             out = self._says(r"quorum +fine", "check")
             case.assertRegex(out, r"clock +fine")
             self._says(f"^ready: {', '.join(hosts)}\n", "ready", f"--timeout={DEADLINE_S:g}")
+        self._says(format_session(client.client_id[0]), "top", "--once", "--interval=0.5")
         self._says("registered clients: map", "map", "epochs")
         self._says("made, with ensemble", "map", "log")
         self._says("children +│ a +│ /app/jobs", "where", "/app/jobs")

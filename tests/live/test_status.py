@@ -21,7 +21,8 @@ from parkazoo.admin import ClusterStatus, init_map, read_status
 from parkazoo.admin.server_status import ServerStatus, ask
 from parkazoo.admin.strangers import Strangers
 from parkazoo.cli import status_command
-from parkazoo.cli.status_command import _screen, _until_interrupted, _watch
+from parkazoo.cli.interrupting import until_interrupted
+from parkazoo.cli.status_command import _screen, _watch
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import DONE
@@ -161,7 +162,7 @@ class WatchTest(unittest.TestCase):
         console = Console(record=True, file=io.StringIO())
         with (
             mock.patch.object(status_command, "read_status", read),
-            _until_interrupted() as is_ended,
+            until_interrupted() as is_ended,
         ):
             _watch(console, DEADLINE_S, "h:1", options, is_ended)
         self.assertEqual(console.export_text().count("no map"), 1)
@@ -169,7 +170,7 @@ class WatchTest(unittest.TestCase):
     def test_who_ignores_it(self) -> None:
         """As a shell's script does for what it starts in the background."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        with _until_interrupted() as is_ended:
+        with until_interrupted() as is_ended:
             signal.raise_signal(signal.SIGINT)
             self.assertFalse(is_ended())
 

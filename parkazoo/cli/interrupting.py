@@ -1,0 +1,29 @@
+"""A command that goes on until ^C is pressed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+
+@contextmanager
+def until_interrupted() -> Iterator[Callable[[], bool]]:
+    """Ends its block at ^C, and yields whether that was pressed: a block that missed the exception has to ask.
+
+    Python drops an exception that is raised in a weak reference's callback, and kazoo's client some others.
+    """
+    pressed: list[int] = []  # not an event: a handler that interrupts one's wait must not ask for its lock
+
+    def interrupt(number: int, frame: object) -> None:
+        pressed.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    if before == signal.default_int_handler:  # otherwise somebody wants it ignored, or sees to it
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        with suppress(KeyboardInterrupt):
+            yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)
