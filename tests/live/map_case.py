@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import io
 import json
+import logging
 import os
 import pty
 import socket
@@ -134,9 +135,16 @@ def dump(client: KazooClient, path: str = "/") -> dict[str, tuple[bytes, int, in
 
 
 def run_command(*arguments: str, **environment: str) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of ``parkazoo``, run in this process."""
+    """Exit status, stdout and stderr of ``parkazoo``, run in this process.
+
+    Where logging is not set up, as under unittest, its lines go to stderr, whatever that is at the moment. Those
+    of the test's own clients are none of the command's: they go where they would without it.
+    """
     out, err = io.StringIO(), io.StringIO()
+    unhandled = logging.StreamHandler()
+    unhandled.setLevel(logging.WARNING)
     with (
+        mock.patch.object(logging, "lastResort", unhandled),
         mock.patch.object(sys, "argv", ["parkazoo", *arguments]),
         mock.patch.dict(os.environ, {"COLUMNS": "200", **environment}),
         contextlib.redirect_stdout(out),
@@ -153,7 +161,7 @@ def run_command(*arguments: str, **environment: str) -> tuple[int, str, str]:
 def output_of(*arguments: str, **environment: str) -> str:
     """Stdout of ``parkazoo``, which succeeds and complains of nothing."""
     status, out, err = run_command(*arguments, **environment)
-    assert (status, err) == (0, ""), (arguments, status, out, err)
+    assert (status, err) == (0, ""), f"{arguments} ended with status {status}; stderr:\n{err}\nstdout:\n{out}"
     return out
 
 
@@ -163,7 +171,8 @@ def error_of(*arguments: str, status: int = 1, out: str | None = None, **environ
     :param out: what it shows on stdout; None: whatever it likes.
     """
     ended, shown, err = run_command(*arguments, **environment)
-    assert ended == status and out in (None, shown), (arguments, ended, shown, err)
+    is_expected = ended == status and out in (None, shown)
+    assert is_expected, f"{arguments} ended with status {ended}; stderr:\n{err}\nstdout:\n{shown}"
     return err
 
 
