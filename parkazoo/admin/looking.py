@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import TracebackType
 from typing import Any
@@ -74,7 +74,8 @@ class Looker(AbstractContextManager["Looker"]):
             for address in (format_hosts([each]) for each in parse_hosts(cluster_map.ensembles[name]))
         ]
 
-    def look(self) -> ClusterLook:
+    def look(self, own: Collection[str] = ()) -> ClusterLook:
+        """:param own: more sessions of this command."""
         newest, _ = try_each(self._clients, self._newer_map)
         found = max((each for each in newest.values() if each), key=lambda each: each.epoch, default=None)
         if found is not None:
@@ -82,13 +83,13 @@ class Looker(AbstractContextManager["Looker"]):
         time_s, at_s = time.time(), time.monotonic()
         servers = for_each(self._servers, lambda each: self._ask(*each))
         registered, unread = try_each(self._clients, self._registered)
-        own = {
+        ours = {
             format_session(client.zk.client_id[0])
             for client in self._clients.values()
             if client.zk.client_id is not None
         }
         return ClusterLook(
-            time_s, at_s, self.map.cluster, self.map.epoch, servers, registered, unread, frozenset(own)
+            time_s, at_s, self.map.cluster, self.map.epoch, servers, registered, unread, frozenset({*own, *ours})
         )
 
     def _newer_map(self, client: AdminClient) -> ClusterMap | None:

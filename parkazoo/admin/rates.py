@@ -1,4 +1,4 @@
-"""What servers say at two times, as rates: of ensembles, servers and clients. Pure."""
+"""What servers say at two times, as rates: of ensembles, servers, clients and directories. Pure."""
 
 from __future__ import annotations
 
@@ -125,8 +125,20 @@ class ClientRates(NamedTuple):
     share: float | None
 
 
+class DirectoryRates(NamedTuple):
+    """:param directory: as clients name it. :param writes: znodes created, set and deleted in it.
+    :param share: of all in its ensemble that were seen.
+    """
+
+    directory: str
+    ensemble: str
+    writes: float
+    share: float
+
+
 class Rates(NamedTuple):
-    """:param seconds: between the two looks.
+    """:param seconds: between the two looks. :param directories: the hottest first.
+    :param directories_s: how long these were counted; None: they are not.
     :param unseen: sentences that say what these rates miss.
     """
 
@@ -137,10 +149,12 @@ class Rates(NamedTuple):
     ensembles: Sequence[EnsembleRates]
     servers: Sequence[ServerRates]
     clients: Sequence[ClientRates]
+    directories: Sequence[DirectoryRates] = ()
+    directories_s: float | None = None
     unseen: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
-        rows = ("ensembles", "servers", "clients")
+        rows = ("ensembles", "servers", "clients", "directories")
         return {
             **self._asdict(),
             **{name: [each._asdict() for each in getattr(self, name)] for name in rows},

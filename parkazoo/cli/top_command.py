@@ -6,6 +6,7 @@ import json as json_module
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import count as counting
 from typing import Annotated
 
@@ -13,8 +14,10 @@ import typer
 from rich.console import Console
 
 from parkazoo.admin import TIMEOUT_S
+from parkazoo.admin.hot_directories import HotDirectories
 from parkazoo.admin.looking import Looker
 from parkazoo.admin.rates import Rates, rates_between
+from parkazoo.admin.recursive_watch import MOST_EVENTS, Followers
 from parkazoo.cli.interrupting import until_interrupted
 from parkazoo.cli.options import (
     Auth,
@@ -42,6 +45,14 @@ def top(
     interval: Annotated[
         float, typer.Option(min=0.5, max=3600, metavar="SECONDS", help="Between two looks.")
     ] = INTERVAL_S,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="Name the hottest directories, by a watch on all of each ensemble (ZooKeeper 3.6). It ends by "
+            f"itself above {MOST_EVENTS:,} changes a second.",
+        ),
+    ] = False,
     count: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after so many rates.")] = None,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
@@ -57,21 +68,36 @@ def top(
     times = 1 if once else count
     console = Console()
     show = _print_line if json else _Screens(console, interval, clears=not once and console.is_terminal)
-    with until_interrupted() as is_ended, Looker(servers, **options) as looker:
-        for rates in _follow(looker, interval, times, is_ended):
+    with until_interrupted() as is_ended, Looker(servers, **options) as looker, ExitStack() as stack:
+        followers = stack.enter_context(Followers(looker.auth, looker.options)) if follow else None
+        for rates in _rates(looker, followers, interval, times, is_ended):
             show(rates)
 
 
-def _follow(looker: Looker, interval: float, times: int | None, is_ended: Callable[[], bool]) -> Iterator[Rates]:
+def _rates(
+    looker: Looker,
+    followers: Followers | None,
+    interval: float,
+    times: int | None,
+    is_ended: Callable[[], bool],
+) -> Iterator[Rates]:
     """:param times: how often; None: until it is ended."""
-    last = looker.look()
+    directories = HotDirectories()
+    if followers is not None:
+        followers.follow(looker.map)
+        followers.take()
+    last = looker.look(followers.sessions() if followers else ())
     for number in counting(1):
         if not is_ended():
             time.sleep(max(0.0, last.at_s + interval - time.monotonic()))
         if is_ended():
             return
-        look = looker.look()
-        yield rates_between(last, look)
+        look = looker.look(followers.sessions() if followers else ())
+        rates = rates_between(last, look)
+        if followers is not None:
+            rates = directories.add(rates, followers.take(), followers.troubles())
+            followers.follow(looker.map)
+        yield rates
         last = look
         if number == times:
             return

@@ -15,6 +15,7 @@ from parkazoo.cli.plain_text import escaped, plain
 
 WIDE = 110  # columns, from which on there is more to show
 CLIENTS_SHOWN = 10
+DIRECTORIES_SHOWN = 10
 SPARKS = "▁▂▃▄▅▆▇█"
 SPARK_COLUMNS = 15
 History = Mapping[str, Sequence[float | None]]  # requests/s of each ensemble, the last is the newest
@@ -26,6 +27,8 @@ def screen(rates: Rates, width: int, every_s: float, history: History | None = N
     parts: list[RenderableType] = [header(rates, every_s), _ensembles(rates, is_wide, history or {})]
     if is_wide or len(rates.servers) > len(rates.ensembles):
         parts += [Text(), _servers(rates, is_wide)]
+    if rates.directories:
+        parts += [Text(), _directories(rates)]
     if rates.clients:
         parts += [Text(), _clients(rates)]
     return Group(*parts, Text(), *(Text(line, style="dim") for line in remarks(rates)))
@@ -50,6 +53,8 @@ def remarks(rates: Rates) -> list[str]:
     lines = [f"not told by {', '.join(servers)}: {trouble}" for trouble, servers in silent.items()]
     if len(rates.clients) > CLIENTS_SHOWN:
         lines.append(f"{len(rates.clients) - CLIENTS_SHOWN:,} more clients: --json has all")
+    if rates.directories_s is not None:
+        lines.append(f"directories: changes in the last {rates.directories_s:.0f} s, seen by a watch")
     lines += rates.unseen
     return [escaped(line) for line in [*lines, "p99: of writes, since the server's start; -: not known"]]
 
@@ -120,6 +125,13 @@ def _servers(rates: Rates, is_wide: bool) -> Table:
         if is_wide:
             cells += [share(each.share, 8), number(each.watches), number(each.znodes)]
         table.add_row(plain(each.server), *cells, style="" if each.role else "red")
+    return table
+
+
+def _directories(rates: Rates) -> Table:
+    table = _table(("directory", "on", "write/s", "of its ensemble"), ("directory", "on", "of its ensemble"))
+    for each in rates.directories[:DIRECTORIES_SHOWN]:
+        table.add_row(plain(each.directory), plain(each.ensemble), number(each.writes, 1), share(each.share, 10))
     return table
 
 

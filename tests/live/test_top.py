@@ -6,21 +6,28 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
+from unittest import mock
 
 from kazoo.exceptions import KazooException
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
-from parkazoo.admin import init_map
+from parkazoo.admin import init_map, recursive_watch
 from parkazoo.admin.looking import Looker
 from parkazoo.admin.rates import rates_between
+from parkazoo.admin.recursive_watch import Follower, Followers
 from parkazoo.protocol.registration import format_session
 from tests.live.map_case import MapCase, error_of, output_of, run_command
 from tests.live.world import DEADLINE_S, wait_until
 
 PERIOD_S = 0.01
+ROUND_S = 10.0
+HOT = 200
 DIRECTORIES = 12  # enough for all three ensembles
 
 
@@ -106,6 +113,83 @@ class TopTest(MapCase):
         """Without --once another screen follows."""
         out = output_of("top", "--hosts", self.a, "--count", "2", "--interval", "0.5")
         self.assertEqual(out.count("parkazoo top  map 1"), 2)
+
+    def test_each_change_counts_once(self) -> None:
+        """In its directory, of which there are many, by its name, wherever its ensemble keeps it."""
+        paths = [f"/hot/d{number}/x" for number in range(HOT)]
+        for made in [self.user.create_async(path, makepath=True) for path in paths]:
+            made.get(DEADLINE_S)
+        wanted = Counter({path.rpartition("/")[0]: 1 + 40 // (rank + 1) for rank, path in enumerate(paths)})
+        changes = [f"{directory}/x" for directory in wanted.elements()]
+
+        def count(followers: Followers, found: Counter[str]) -> int:
+            for each in followers.take().values():
+                found.update(each.counts)
+            return found.total()
+
+        def found_in_a_round(followers: Followers) -> Mapping[str, int]:
+            followers.take()
+            for done in [self.user.set_async(path, b"x") for path in changes]:
+                done.get(DEADLINE_S)
+            found: Counter[str] = Counter()
+            with suppress(AssertionError):  # the watch's connection was lost meanwhile
+                wait_until(lambda: count(followers, found) >= len(changes), "all events", ROUND_S)
+            return found
+
+        with Looker(self.a) as looker, Followers(looker.auth, looker.options) as followers:
+            followers.follow(looker.map)
+            wait_until(lambda: not followers.troubles(), "all watches")
+            wait_until(lambda: found_in_a_round(followers) == wanted, "each change is counted")
+
+    def test_the_hottest_directory(self) -> None:
+        """Every second change is in the same: it is named first, before some of each ensemble."""
+        hot, *others = self.paths
+        turns = [path for other in others for path in (hot, other)]
+
+        def judge(out: str) -> None:
+            found = json.loads(out)
+            self.assertEqual(found["directories"][0]["directory"], hot.rpartition("/")[0])
+            self.assertEqual({each["ensemble"] for each in found["directories"]}, {"a", "b", "c"})
+            self.assertEqual(found["unseen"], [])
+            self.assertEqual(len(found["clients"]), 1 + len(self.plain))  # without the watches' sessions
+
+        with load(self.user, turns, at_once=len(turns)):
+            self.told(judge, "--json", "--follow", "--once", "--interval", "2")
+
+    def test_what_may_not_be_read(self) -> None:
+        """Changes of znodes that the identity may not read come as no events; it is said how many."""
+        hidden = [
+            make_digest_acl("other", "secret", all=True),
+            make_acl("world", "anyone", write=True, admin=True),
+        ]
+        for path in self.paths:
+            self.user.set_acls(path, hidden)
+            self.addCleanup(self.user.set_acls, path, OPEN_ACL_UNSAFE)  # so that the next test may delete it
+
+        def judge(out: str) -> None:
+            unseen = json.loads(out)["unseen"]
+            self.assertEqual(len(unseen), 3, out)
+            for name, line in zip("abc", unseen, strict=True):
+                self.assertRegex(line, f"^the directories of {name}: [0-9]+% of its writes are not seen: ")
+
+        with load(self.user, self.paths, at_once=4 * DIRECTORIES):
+            self.told(judge, "--json", "--follow", "--once", "--interval", "2")
+
+    def test_too_many_changes(self) -> None:
+        """It ends the watch by itself; the rest goes on."""
+
+        def judge(out: str) -> None:
+            last = json.loads(out.splitlines()[-1])
+            self.assertEqual(len(last["unseen"]), 3, out)
+            for name, line in zip("abc", last["unseen"], strict=True):
+                self.assertRegex(line, f"^the directories of {name}: it had more than 1 changes within a second")
+            self.assertGreater(last["ensembles"][0]["writes"] or 0, 0)
+
+        with (
+            mock.patch.object(recursive_watch, "Follower", partial(Follower, most_events=1)),
+            load(self.user, self.paths, at_once=4 * DIRECTORIES),
+        ):
+            self.told(judge, "--json", "--follow", "--count", "2", "--interval", "1")
 
     def test_arguments(self) -> None:
         self.assertIn("--once or --count", error_of("top", "--hosts", self.a, "--once", "--count", "3", status=2))

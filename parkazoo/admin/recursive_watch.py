@@ -1,0 +1,262 @@
+"""All changes of an ensemble, heard by one persistent recursive watch on ``/``, since ZooKeeper 3.6."""
+
+from __future__ import annotations
+
+import random
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+
+from kazoo.exceptions import (
+    EXCEPTIONS,
+    AuthFailedError,
+    ConfigurationError,
+    ConnectionDropped,
+    KazooException,
+    NoAuthError,
+    UnimplementedError,
+)
+
+from parkazoo.admin.clients import AdminClient, Auth, Options
+from parkazoo.admin.hot_directories import EventCounts, Seen
+from parkazoo.kazoo_private import AUTH_XID, PING_XID, CloseInstance, Connect, PingInstance, int_struct
+from parkazoo.kazoo_private import Auth as Credentials
+from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts
+from parkazoo.protocol.registration import format_session
+from parkazoo.wire.frames import LENGTH_BYTES, REPLY, request_frame
+from parkazoo.wire.tls import make_context
+
+SESSION_S = 4.0  # soon over, if this process stops to read: until then the server keeps what it does not take
+PING_S = 1.0
+POLL_S = 0.2
+AGAIN_S = 1.0
+STARTED_S = 5.0
+MOST_EVENTS = 20_000  # a second: beyond it, the server's work for them may be felt
+PART = 1 << 18
+MOST_BYTES = 1 << 23  # an event has a path, which is shorter than a request
+WATCHES, ENDS = 1, 2  # xids
+RECURSIVE = 1  # the mode
+NOT_YET = "no server has accepted the watch yet"
+
+
+class AddWatch:
+    """A request that kazoo does not have."""
+
+    type = 106
+
+    def serialize(self) -> bytes:
+        return int_struct.pack(1) + b"/" + int_struct.pack(RECURSIVE)
+
+
+class Follower:
+    """Counts an ensemble's changes by directory, until it is stopped or they are too many.
+
+    It has one thread, which reads and pings. After a lost connection it goes on with another session; the changes
+    between are not counted.
+
+    :param context: of TLS; None: plain text. :param most_events: a second.
+    :ivar trouble: why events do not come at this moment; empty if they do. :ivar session: the id of its last one.
+    """
+
+    def __init__(
+        self, hosts: str, auth: Auth, context: ssl.SSLContext | None, most_events: int = MOST_EVENTS
+    ) -> None:
+        self._servers = parse_hosts(hosts)
+        self._auth = auth
+        self._context = context
+        self._most_events = most_events
+        self._counts = EventCounts()
+        self._lock = threading.Lock()
+        self._is_over = threading.Event()
+        self._is_known = threading.Event()
+        self._second = (0.0, 0)  # when it began, and its events
+        self.trouble = NOT_YET
+        self.session = ""
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wait_started(self, timeout_s: float) -> None:
+        """Waits until events come, or it is known why not."""
+        self._is_known.wait(timeout_s)
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join(SESSION_S)
+
+    def take(self) -> Seen:
+        """Returns what was seen since the last call."""
+        with self._lock:
+            taken, self._counts = self._counts, EventCounts()
+        return taken.seen()
+
+    def _run(self) -> None:
+        while not self._is_over.is_set():
+            if why := self._follow_one():
+                self._tell(why)
+                self._is_over.wait(AGAIN_S)
+
+    def _follow_one(self) -> str:
+        """Follows by one server, and returns why that has ended; empty: it was told to."""
+        try:
+            self._follow(random.choice(self._servers))
+        except (OSError, KazooException) as error:
+            return getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return ""
+
+    def _tell(self, trouble: str) -> None:
+        self.trouble = trouble
+        self._is_known.set()
+
+    def _give_up(self, why: str) -> None:
+        self._is_over.set()
+        self._tell(why)
+
+    def _follow(self, server: tuple[str, int]) -> None:
+        with socket.create_connection(server, SESSION_S) as plain:
+            if self._context is None:
+                return self._listen(plain)
+            with self._context.wrap_socket(plain, server_hostname=server[0]) as secured:
+                return self._listen(secured)
+
+    def _listen(self, sock: socket.socket) -> None:
+        opening = Connect(0, 0, int(SESSION_S * 1000), 0, bytes(16), False).serialize()
+        said = int_struct.pack(len(opening)) + opening
+        said += b"".join(request_frame(Credentials(0, *each), AUTH_XID) for each in self._auth)
+        sock.sendall(said + request_frame(AddWatch(), WATCHES))
+        sock.settimeout(POLL_S)
+        received = bytearray()
+        is_accepted = False
+        heard_s = pinged_s = time.monotonic()
+        try:
+            while not self._is_over.is_set():
+                part = None
+                with suppress(TimeoutError):
+                    part = sock.recv(PART)
+                now_s = time.monotonic()
+                if part:
+                    heard_s = now_s
+                    received += part
+                    is_accepted = self._take_in(received, is_accepted)
+                elif part is not None:
+                    raise ConnectionDropped("the server has closed the connection")
+                if now_s - heard_s > SESSION_S:
+                    raise ConnectionDropped("the server does not answer")
+                if now_s - pinged_s >= PING_S:
+                    pinged_s = now_s
+                    sock.sendall(request_frame(PingInstance, PING_XID))
+        finally:
+            with suppress(OSError):
+                sock.send(request_frame(CloseInstance, ENDS))
+
+    def _take_in(self, received: bytearray, is_accepted: bool) -> bool:
+        """Takes the whole frames out of what was received; whether there is a session."""
+        begin = 0
+        with self._lock:
+            while len(received) >= begin + LENGTH_BYTES:
+                (length,) = int_struct.unpack_from(received, begin)
+                if not REPLY.size <= length <= MOST_BYTES:
+                    raise ConnectionDropped("the server's answer is not ZooKeeper's")
+                end = begin + LENGTH_BYTES + length
+                if len(received) < end:
+                    break
+                if not is_accepted:
+                    is_accepted = self._accept(bytes(received[begin + LENGTH_BYTES : end]))
+                elif self._counts.add(received, begin, end):
+                    self._limit()
+                else:
+                    self._hear(*REPLY.unpack_from(received, begin + LENGTH_BYTES))
+                begin = end
+        del received[:begin]
+        return is_accepted
+
+    def _accept(self, frame: bytes) -> bool:
+        try:
+            accepted, _ = Connect.deserialize(frame, 0)
+        except Exception:
+            raise ConnectionDropped("the server's answer is not ZooKeeper's") from None
+        if accepted.time_out <= 0:
+            raise ConnectionDropped("the server begins no session")
+        self.session = format_session(accepted.session_id)
+        return True
+
+    def _hear(self, xid: int, zxid: int, code: int) -> None:
+        if xid == AUTH_XID and code:
+            raise AuthFailedError("the server refuses the identity")
+        if xid != WATCHES:
+            return
+        error = EXCEPTIONS.get(code)
+        if error is UnimplementedError:
+            self._give_up("its servers are older than ZooKeeper 3.6, which has no such watch")
+        elif error is NoAuthError:
+            self._give_up("the identity may not watch /")
+        elif code:
+            raise ConnectionDropped(f"the server refuses the watch: {error.__name__ if error else code}")
+        else:
+            self._tell("")
+
+    def _limit(self) -> None:
+        """Ends it if there are too many events: a server makes, keeps and sends each."""
+        now_s = time.monotonic()
+        began_s, events = self._second
+        if now_s - began_s >= 1:
+            began_s, events = now_s, 0
+        self._second = began_s, events + 1
+        if events >= self._most_events and not self._is_over.is_set():
+            self._give_up(
+                f"it had more than {self._most_events:,} changes within a second: they are not followed any more, "
+                "to spare its servers"
+            )
+
+
+class Followers:
+    """Follows all ensembles of a map, which may change.
+
+    :raises ConfigurationError: the options ask for SASL, which it does not do, or TLS files are of no use.
+    """
+
+    def __init__(self, auth: Auth, options: Options) -> None:
+        self._auth = auth
+        self._options = options
+        self._followers: dict[tuple[str, str], Follower] = {}
+
+    def __enter__(self) -> Followers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for each in self._followers.values():
+            each.stop()
+
+    def follow(self, cluster_map: ClusterMap) -> None:
+        """Begins with ensembles that are new, and ends those that are gone."""
+        wanted = {(name, cluster_map.ensembles[name]) for name in cluster_map.names}
+        for gone in self._followers.keys() - wanted:
+            self._followers.pop(gone).stop()
+        begun = []
+        for name, hosts in sorted(wanted - self._followers.keys()):
+            zk = AdminClient(name, hosts, self._options, STARTED_S).zk
+            if zk._connection.sasl_options is not None:
+                raise ConfigurationError("directories are followed without SASL: leave it out")
+            follower = Follower(hosts, self._auth, make_context(zk) if zk.use_ssl else None)
+            self._followers[name, hosts] = follower
+            follower.start()
+            begun.append(follower)
+        deadline = time.monotonic() + STARTED_S
+        for each in begun:
+            each.wait_started(deadline - time.monotonic())
+
+    def take(self) -> Mapping[str, Seen]:
+        return {name: each.take() for (name, _), each in self._followers.items()}
+
+    def sessions(self) -> list[str]:
+        return [each.session for each in self._followers.values()]
+
+    def troubles(self) -> dict[str, str]:
+        return {name: each.trouble for (name, _), each in self._followers.items() if each.trouble}
