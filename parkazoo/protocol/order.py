@@ -77,13 +77,14 @@ def with_prefixes(claims: Claims) -> Claims:
     if not prefixes:
         return claims
     # a name of digits alone has the children's key as its prefix, which such a create owns
-    also = [(prefix, LIST if prefix.endswith("/") else TRUST if is_trust(claims) else READ) for prefix in prefixes]
+    of_node = TRUST if is_trust(claims) else READ
+    also = [(prefix, LIST if prefix.endswith("/") else of_node) for prefix in prefixes]
     return merge([*claims.items(), *also])
 
 
 def is_trust(claims: Claims) -> bool:
     """Whether nothing is claimed but TRUST."""
-    return all(mode == TRUST for mode in claims.values())
+    return {*claims.values()} <= {TRUST}
 
 
 def _lasting(mode: int, lasting: int) -> int:

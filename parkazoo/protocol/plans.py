@@ -162,7 +162,7 @@ def _transaction_lasting(context: Context, request: Several) -> Claims | None:
     for operation in request.operations:
         plan = PLANS.get(operation.type)
         claims = plan.lasting(context, operation) if plan else NO_CLAIMS
-        if claims is None or context.known(split(operation.path)[0]).certainty < CERTAIN:
+        if claims is None or context.known(operation.path.rpartition("/")[0] or "/").certainty < CERTAIN:
             return None  # the multi may be sent again
         lasting += claims.items()
     return merge(lasting)

@@ -126,7 +126,9 @@ def commit(
     ensemble: int, operations: Sequence[WriteRequest]
 ) -> Operation[tuple[list[Any], int, Exception | None]]:
     """One multi; returns its results, and where and why it failed (``-1, None`` if it did not)."""
-    results = yield from ask(ensemble, Transaction(operations))
+    (results,) = yield ((ensemble, Transaction(operations)),)
+    if isinstance(results, Exception):
+        raise results
     return (results, *failure(results))
 
 

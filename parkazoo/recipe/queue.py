@@ -40,7 +40,8 @@ class _QueueFolder(BaseQueue):
         return in_folder(self._forget_folder, self._behind_folder, func, *args)
 
     def _behind_folder(self, func: Callable[..., T], *args: object) -> T:
-        self.client.retry(self._ensure_paths)
+        if not self.ensured_path:
+            self.client.retry(self._ensure_paths)
         return func(*args)
 
     def _forget_folder(self) -> None:
@@ -253,7 +254,8 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
         else:
             transaction.check(path, self._version)
         transaction.delete(self._lock_of(entry))
-        if not all(result is True for result in transaction.commit()):
+        transaction.commit()
+        if not transaction.committed:
             return False
         self.processing_element = None
         return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TypeVar
 
 from kazoo.exceptions import NoNodeError
@@ -20,7 +19,8 @@ def in_folder(forget: Callable[[], None], func: Callable[..., T], *args: object)
     :param forget: ends that belief.
     """
     for _ in range(SWEEPS):
-        with suppress(NoNodeError):
+        try:
             return func(*args)
-        forget()
+        except NoNodeError:  # noqa: PERF203 - one turn, as a rule
+            forget()
     return func(*args)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 from weakref import ref
 
@@ -22,7 +22,7 @@ class RetriableTransaction(TransactionRequest):
 
     def __init__(self, client: Any) -> None:
         super().__init__(client)
-        self._last: Callable[[], Commit | None] = lambda: None
+        self._last: ref[Commit] | None = None
 
     def create(
         self,
@@ -61,11 +61,11 @@ class RetriableTransaction(TransactionRequest):
         self._last = ref(commit)
 
     def answered(self, results: Sequence[object]) -> None:
-        self.committed = not any(isinstance(each, Exception) for each in results)
+        self.committed = not (results and isinstance(results[0], Exception))  # then all are
 
     def _check_tx_state(self) -> None:
         super()._check_tx_state()
-        commit = self._last()
+        commit = None if self._last is None else self._last()
         if commit is not None and not commit.is_over:
             raise ValueError("Transaction is being committed")
 

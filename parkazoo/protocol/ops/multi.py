@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import (
@@ -19,7 +19,6 @@ from parkazoo.kazoo_private import (
     RolledBackError,
     RuntimeInconsistency,
     SetData,
-    Transaction,
 )
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import (
@@ -29,6 +28,7 @@ from parkazoo.protocol.directory import (
     remove_mirror,
     take_mark,
 )
+from parkazoo.protocol.ops.creates import SEQUENCE
 from parkazoo.protocol.placement import Directory, join, split
 from parkazoo.protocol.steps import IMPOSSIBLE, Operation, WriteRequest, commit
 
@@ -51,17 +51,15 @@ class Guarded(NamedTuple):
     guard: Guard
 
 
-def guard_of(request: Transaction | Guarded) -> Guard | None:
-    return request.guard if isinstance(request, Guarded) else None
-
-
-def changed_by(operations: Sequence[WriteRequest], results: Sequence[Any]) -> Iterator[str]:
+def changed_by(operations: Sequence[WriteRequest], results: Sequence[Any]) -> list[str]:
     """What a transaction has created and deleted."""
+    changed = []
     for operation, result in zip(operations, results, strict=True):
-        if isinstance(operation, Create):
-            yield join(split(operation.path)[0], split(result)[1])
-        elif isinstance(operation, Delete):
-            yield operation.path
+        if isinstance(operation, Create) and operation.flags & SEQUENCE:
+            changed.append(join(split(operation.path)[0], split(result)[1]))
+        elif isinstance(operation, (Create, Delete)):
+            changed.append(operation.path)
+    return changed
 
 
 def failed(operations: Sequence[object], index: int, error: Exception) -> list[Exception]:
@@ -103,7 +101,7 @@ def send(
     :param multi: for each operation the steps in front of it, then the user's request.
     :param guard: see :class:`Guarded`. :param is_gone: what it is given.
     """
-    if any(_is_met(multi, index) for index in planned):
+    if planned and any(_is_met(multi, index) for index in planned):
         return Sent([], len(multi), NotEmptyError())
     widened: list[WriteRequest] = []
     source: list[int] = []

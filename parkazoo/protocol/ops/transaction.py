@@ -40,15 +40,14 @@ from parkazoo.protocol.ops.multi import (
     changed_by,
     delete_mirrors,
     failed,
-    guard_of,
     send,
 )
 from parkazoo.protocol.ops.whole_stat import complete_stat
 from parkazoo.protocol.pin import encode_pin
-from parkazoo.protocol.placement import CERTAIN, GUESS, PINNED, Directory, split
+from parkazoo.protocol.placement import CERTAIN, GUESS, PINNED, Directory
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.rights import is_secret, pin_acl
-from parkazoo.protocol.steps import Operation, WriteRequest, ask, failure, placed
+from parkazoo.protocol.steps import Operation, WriteRequest, ask, placed
 from parkazoo.protocol.where.lookup import locate, verify_whole
 from parkazoo.protocol.where.places import NATIVE, directory
 
@@ -63,7 +62,7 @@ def transaction(context: Context, request: Transaction | Guarded) -> Operation[l
         if error := refusal(operation):
             return failed(operations, index, error)
     changed = [each.path for each in operations if isinstance(each, (Create, Delete))]
-    attempt = Attempt(context, operations, guard_of(request))
+    attempt = Attempt(context, operations, request.guard if isinstance(request, Guarded) else None)
     ensemble = attempt.expect()
     for path in changed:
         context.places.forget(path)
@@ -72,8 +71,8 @@ def transaction(context: Context, request: Transaction | Guarded) -> Operation[l
     with context.past.begin(changed, ensemble) as change:
         results = yield from attempt.run()
         change.ensemble = -1  # another operation may be the one that failed
-        if failure(results)[1] is None:
-            change.paths = list(changed_by(operations, results))
+        if not isinstance(results[0], Exception):  # else all are
+            change.paths = changed_by(operations, results)
             change.ensemble = attempt.ensemble
     for path in change.paths:
         context.places.forget(path)
@@ -93,7 +92,7 @@ class Attempt:
         self.operations = operations
         self._guard = guard
         self.ensemble = context.places.bootstrap
-        self._parents = [split(each.path)[0] for each in operations]
+        self._parents = [each.path.rpartition("/")[0] or "/" for each in operations]  # as split()
         self._homes: list[Directory] = []  # of each operation's path
         self._is_certain = False  # they are there for ever
         self._native: dict[str, Directory] = {}  # parents that are native, and not pinned yet
@@ -109,18 +108,24 @@ class Attempt:
 
         :raises CrossEnsembleError: there are several.
         """
-        if any(self.context.known(parent).certainty < CERTAIN for parent in self._parents):
-            return -1
+        for parent in self._parents:
+            if self.context.known(parent).certainty < CERTAIN:
+                return -1
         self._homes = self._place()
         self._is_certain = True
-        return self._one_ensemble()
+        self.ensemble = self._one_ensemble()
+        return self.ensemble
 
     def run(self) -> Operation[list[Any]]:
         operations = self.operations
         try:
             while True:
                 multi = yield from self._multi()
-                sent = yield from self._send(multi)
+                try:
+                    sent = yield from send(self.ensemble, multi, self._planned, self._deletes, self._guard)
+                except ConnectionLoss as lost:
+                    self.context.answered(self.ensemble, lost)
+                    raise
                 if sent.error is None:
                     break
                 refused_at: tuple[int, Exception] | None = None
@@ -145,13 +150,6 @@ class Attempt:
             yield from self._give_up()
             raise
         return (yield from self._complete(sent.results))
-
-    def _send(self, multi: list[list[WriteRequest]]) -> Operation[Sent]:
-        try:
-            return (yield from send(self.ensemble, multi, self._planned, self._deletes, self._guard))
-        except ConnectionLoss as lost:
-            self.context.answered(self.ensemble, lost)
-            raise
 
     def _must_see_again(self, at: int, refused: Exception) -> bool:
         """Whether a directory had children after its version, or an operation before it, was seen to fit.
@@ -185,7 +183,7 @@ class Attempt:
             if len({d.home.ensemble for d in self._homes}) > 1 or self._is_guess_away():
                 yield from self._locate_all()
                 self._homes = self._place()
-        self.ensemble = self._one_ensemble()
+            self.ensemble = self._one_ensemble()
         born: dict[str, tuple[Create, Directory]] = {}  # made here, and without a child yet
         decided_here: dict[str, list[WriteRequest]] = {}  # the steps that undo it
         self._undone.clear()
@@ -239,8 +237,11 @@ class Attempt:
         for operation, parent in zip(self.operations, self._parents, strict=True):
             if parent in made:
                 above = directory(parent, made[parent].home, places.guess(parent))
-            else:
+            elif isinstance(operation, Create) or parent in self._native:
                 above = self._native.get(parent) or places.known(parent)
+            else:
+                homes.append(places.known(operation.path))
+                continue
             d = places.below(above, operation.path) if parent != operation.path else above
             if isinstance(operation, Create):
                 made[operation.path] = d
@@ -406,7 +407,7 @@ def _with_each_fence_once(multi: list[list[WriteRequest]]) -> list[list[WriteReq
         for step in steps[:-1]:
             if isinstance(step, SetData):
                 seen.setdefault(step.path, []).append(step.version)
-    if all(len(versions) == 1 for versions in seen.values()):
+    if max(map(len, seen.values()), default=1) == 1:
         return multi
     return [[*_fences_from(seen, steps[:-1]), steps[-1]] for steps in multi]
 
