@@ -1,14 +1,15 @@
-"""The parts of long forms: each runs to its end in a lab without servers, and would take 40 minutes at most.
+"""The parts of long forms: each runs to its end in a lab without servers. None would take more than 40 minutes.
 
-What a part would take is its windows, and what comes between them on two processors. The clock is that sum.
+What a part would take is its windows, and what comes between them on two processors: as in `make evaluate` of
+2026-11-24, or somewhat longer. The clock is that sum.
 """
 
 from __future__ import annotations
 
 import unittest
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,34 @@ from unittest import mock
 
 from bench.lab import Ensembles, Faults, Lab, Matrix, ProcessorTimes, Server, Shape, Way
 from bench.load.plan import Plan
-from bench.scenarios import dropped_packets, elections, failures
+from bench.scenarios import (
+    cuts,
+    dropped_packets,
+    elections,
+    ensembles_added,
+    failing_followers,
+    failures,
+    scaling,
+    second_system,
+    thesis_sweep,
+    writes_deferred,
+)
 from bench.scenarios.catalogue import SCENARIOS, pieces
-from bench.scenarios.evaluation import WARM_UP_S, Evaluation
+from bench.scenarios.evaluation import RATE_BYTES_S, WARM_UP_S, Evaluation
 from bench.statistics import encode, make_histogram
 
 MOST_S = 40 * 60
-RUN_S = 3.5  # of a load beside its window: processes start, clients connect, results are fetched
-SERVER_S = 1.0  # until one more server serves; of one that is started again too
+HOSTS_S = 30.0  # of a part: hosts are made and get what they need; the report is written
+START_S, SERVER_S = 4.0, 1.1  # until a shape serves, and for each of its servers; of one that is started again too
+# Of a load beside its window: processes start, clients connect, results are fetched. More for each server; with
+# limited bandwidth; for each process but one, and each client.
+RUN_S, OF_SERVER_S, LIMITED_S, PROCESS_S, CLIENT_S = 1.2, 0.05, 1.5, 0.5, 0.02
 REPLICA_S = 0.1
-TRIALS_OF_A_ROUND = 8
-LATENCY = encode(make_histogram([1_000_000]))  # a millisecond
-NAMES = ("networks", "topologies", "failures", "chaos", "elections", "raft")
+TRIAL_S = 2.0  # of an election, until all serve again
+CLIENT_HOSTS = 16
+GIB = 1 << 30
+# The longest that a request takes if there is no other.
+ALONE_S, ALONE_LIMITED_S = 0.002, 0.02
 
 
 class Clock:
@@ -45,6 +62,7 @@ class NoFaults(Faults):
         super().__init__("a lab without servers")
         self._clock = clock
         self.dead: set[Server] = set()
+        self.rate_bytes_s = 0.0  # of each network card; 0: not limited
 
     def kill(self, server: Server) -> float:
         assert server not in self.dead, server
@@ -56,13 +74,13 @@ class NoFaults(Faults):
         self._clock.now_s += SERVER_S
 
     def limit(self, host: str, rate_bytes_s: float) -> None:
-        pass
+        self.rate_bytes_s = rate_bytes_s
 
     def limit_processors(self, host: str, count: float) -> None:
         pass
 
     def lift(self, host: str) -> None:
-        pass
+        self.rate_bytes_s = 0.0
 
     def delay(self, host: str, ways: Mapping[str, Way]) -> None:
         pass
@@ -85,21 +103,22 @@ class NoFaults(Faults):
 
 
 class NoServers(Lab):
-    def __init__(self) -> None:
+    def __init__(self, clients: int) -> None:
+        self._clients = clients
         self.clock = Clock()
         self.no_faults = NoFaults(self.clock)
         self.faults = self.no_faults
 
     @property
     def clients(self) -> Sequence[str]:
-        return ["h28", "h29"]
+        return [f"c{number}" for number in range(1, self._clients + 1)]
 
     @property
     def is_one_machine(self) -> bool:
         return True
 
     def describe(self) -> dict[str, Any]:
-        return {"kind": "none"}
+        return {"kind": "emulated"}
 
     @contextmanager
     def ensembles(
@@ -109,7 +128,7 @@ class NoServers(Lab):
         settings: Mapping[str, str] | None = None,
         disk_wait_s: float = 0.0,
     ) -> Iterator[Ensembles]:
-        self.clock.now_s += SERVER_S * shape.size
+        self.clock.now_s += START_S + SERVER_S * shape.size
         names = [f"{ensemble}{number + 1}" for ensemble in shape.names for number in range(shape.servers)]
         yield Ensembles(shape, [Server(name, name[0], name, name, 1) for name in names])
         assert not self.no_faults.dead, "some are still dead"
@@ -117,8 +136,8 @@ class NoServers(Lab):
     def watch(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError
 
-    def etcd_clusters(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError
+    def etcd_clusters(self, shape: Shape) -> AbstractContextManager[Ensembles]:
+        return self.ensembles(shape)
 
     def grow(self, ensembles: Ensembles, names: Sequence[str]) -> None:
         raise NotImplementedError
@@ -144,82 +163,132 @@ class NoServers(Lab):
 
 
 class Counted(Evaluation):
-    """Loads take their time by the clock alone."""
+    """Loads take their time by the clock alone.
+
+    :ivar again: those whose window was too short at first.
+    """
 
     def __init__(self, lab: NoServers, name: str, part: str) -> None:
-        super().__init__(lab, name, Path("/nowhere"), "full", part=part)
+        super().__init__(lab, name, Path("/nowhere"), "full", tell=self._hear, part=part)
+        self._lab = lab
         self._clock = lab.clock
+        self.again: list[str] = []
 
-    def warm_up(self, plan: Plan) -> None:
-        self._clock.now_s += plan.warm_up_s + WARM_UP_S + RUN_S
+    def _hear(self, text: str) -> None:
+        if "too short" in text:
+            self.again.append(text)
 
-    def run(
-        self,
-        ensembles: Ensembles,
-        plan: Plan,
-        label: dict[str, Any],
-        meanwhile: Callable[[float], None] | None = None,
-        *_: Any,
-        **__: Any,
-    ) -> dict[str, Any]:
-        self._clock.now_s += plan.total_s() + RUN_S
-        rate_s = min(plan.rate_s, capacity_s(ensembles.shape, is_limited=bool(self.document.get("rate_bytes_s"))))
-        run = {
-            **label,
-            "shape": str(ensembles.shape),
-            "system": plan.system,
-            "plan": plan.as_json(),
-            "rates": {"all": rate_s, "writes": rate_s},
-            "latency": {"writes": LATENCY},
-            "begun_s": 0.0,
-        }
-        self.document["runs"].append(run)
-        return run
+    def save(self) -> Path:
+        return Path()
+
+    def runs_of(self, part: str) -> list[dict[str, Any]]:
+        runs: list[dict[str, Any]] = measured(self.document["scenario"], part)[1].document["runs"]
+        return runs
 
     def raw(self, run: dict[str, Any]) -> list[Any]:
-        return []
+        return [run]
+
+    def warm_up(self, plan: Plan) -> None:
+        self._load(plan.warm_up_s + WARM_UP_S, plan)
+
+    def _load(self, lasts_s: float, plan: Plan) -> None:
+        more_s = PROCESS_S * (plan.nodes * plan.processes - 1) + CLIENT_S * plan.clients
+        self._clock.now_s += RUN_S + more_s + LIMITED_S * bool(self._lab.no_faults.rate_bytes_s) + lasts_s
+
+    def _summary(self, ensembles: Ensembles, plan: Plan, *_: Any) -> dict[str, Any]:
+        self._load(plan.total_s() + OF_SERVER_S * ensembles.shape.size, plan)
+        limit_bytes_s = self._lab.no_faults.rate_bytes_s
+        most = capacity_s(ensembles.shape, plan, limit_bytes_s)
+        outstanding = plan.clients * plan.in_flight
+        rate_s = min(plan.rate_s or outstanding / (ALONE_LIMITED_S if limit_bytes_s else ALONE_S), most)
+        took_s = 0.0 if plan.rate_s else outstanding / rate_s
+        self._clock.now_s += took_s
+        sort = "reads" if plan.read_share == 1 else "writes"
+        return {
+            "plan": plan.as_json(),
+            "begun_s": 0.0,
+            "rates": {"all": rate_s, "writes": rate_s, "reads": rate_s},
+            "latency": {sort: latency_of(took_s)},
+            "failed": 0,
+            "unanswered": 0,
+            "errors": Counter(),
+            "limits": [],
+        }
 
 
-def capacity_s(shape: Shape, *, is_limited: bool) -> float:
-    """Requests/s, by and large: a leader's card carries each to all of its followers."""
-    return 1000.0 * shape.ensembles / max(shape.servers - 1, 1) if is_limited else 5000.0
+@cache
+def latency_of(took_s: float) -> str:
+    return encode(make_histogram([int(took_s * 1e9)]))
+
+
+def capacity_s(shape: Shape, plan: Plan, limit_bytes_s: float) -> float:
+    """Requests/s, by and large: a leader's card carries each to all of its followers, a server's its own reads."""
+    if not limit_bytes_s:
+        return 4000.0 if plan.read_share == 1 else 2000.0
+    of_followers, of_server = (164.0, 100.0) if plan.size > 1000 else (1000.0, 1000.0)
+    of_ensemble = of_server * shape.servers if plan.read_share == 1 else of_followers / max(shape.servers - 1, 1)
+    return of_ensemble * shape.ensembles * limit_bytes_s / RATE_BYTES_S
 
 
 def trace(evaluation: Evaluation, ensembles: Ensembles, plan: Plan, label: Any, *_: Any) -> dict[str, Any]:
     return evaluation.run(ensembles, plan, label)
 
 
+def trials(runs: Sequence[Mapping[str, Any]], _: Any) -> list[dict[str, Any]]:
+    """As many as a round has time for."""
+    count = int(runs[0]["plan"]["measure_s"] / TRIAL_S)
+    return [{"server": "a1", "took_s": 0.5, "elected_s": 0.2}] * count
+
+
+def outage(evaluation: Evaluation, size: writes_deferred.Size, ensembles: Ensembles, mode: str) -> None:
+    total_s = size.outage.total_s(failing_followers.deaths_of(ensembles))
+    plan = evaluation.plan(ensembles, "parkazoo", rate_s=1.0, measure_s=total_s)
+    evaluation.run(ensembles, plan, {"mode": mode})
+
+
 @cache
-def measured(name: str, part: str) -> tuple[float, dict[str, Any]]:
-    """The seconds that a part would take, and its document."""
-    lab = NoServers()
+def measured(name: str, part: str) -> tuple[float, Counted]:
+    """The seconds that a part would take, and what it did."""
+    lab = NoServers(CLIENT_HOSTS if name == "thesis" else 2)
     evaluation = Counted(lab, name, part)
-    trials = [{"server": "a1", "took_s": 0.5, "elected_s": 0.2}] * TRIALS_OF_A_ROUND
+    lab.clock.now_s = HOSTS_S
+    patches: list[AbstractContextManager[Any]] = [
+        mock.patch("time.monotonic", lambda: lab.clock.now_s),
+        mock.patch("time.sleep", lab.clock.sleep),
+        mock.patch("psutil.virtual_memory", lambda: mock.Mock(available=16 * GIB)),
+        mock.patch.object(elections, "times_to_serve", trials),
+        mock.patch.object(failures, "measure_trace", trace),
+        mock.patch.object(cuts, "measure_trace", trace),
+        mock.patch.object(dropped_packets, "what_is_noticed", lambda *_: [{"silence_s": 0.0}]),
+        mock.patch.object(scaling, "force_ms", lambda *_: []),
+        mock.patch.object(second_system, "find_costs", lambda *_: {}),
+        mock.patch.object(thesis_sweep, "trace", lambda *_: {}),
+        mock.patch.object(writes_deferred, "_measure_outage", outage),
+    ]
     with ExitStack() as stack:
-        for patched in (
-            mock.patch("time.monotonic", lambda: lab.clock.now_s),
-            mock.patch("time.sleep", lab.clock.sleep),
-            mock.patch.object(elections, "times_to_serve", lambda *_: trials),
-            mock.patch.object(failures, "measure_trace", trace),
-            mock.patch.object(dropped_packets, "what_is_noticed", lambda *_: [{"silence_s": 0.0}]),
-        ):
-            stack.enter_context(patched)
+        for each in patches:
+            stack.enter_context(each)
         SCENARIOS[name].measure(evaluation)
-    return lab.clock.now_s, evaluation.document
+    return lab.clock.now_s, evaluation
+
+
+# But for growth, whose windows are as long as its stages.
+EVERY = pieces([name for name in SCENARIOS if name != ensembles_added.NAME], "full")
 
 
 class TestParts(unittest.TestCase):
     def test_each_takes_forty_minutes_at_most(self) -> None:
-        for name, part in pieces(NAMES, "full"):
+        for name, part in EVERY:
             with self.subTest(name, part=part):
-                took_s, document = measured(name, part)
+                took_s, evaluation = measured(name, part)
+                document = evaluation.document
                 self.assertTrue(document["runs"] or document["uploads"])
                 self.assertEqual(document["not_measured"], [])
                 self.assertLess(took_s, MOST_S)
 
     def values(self, part: str, of: str, system: str) -> list[float]:
         """What was varied in a part of raft, once each."""
-        runs = measured("raft", part)[1]["runs"]
+        runs = measured("raft", part)[1].document["runs"]
         return list(dict.fromkeys(run["value"] for run in runs if (run["of"], run["system"]) == (of, system)))
 
     def test_servers(self) -> None:
@@ -241,10 +310,10 @@ class TestParts(unittest.TestCase):
 
     def test_five_times(self) -> None:
         """As in the report: each load, and each trial of a recovery."""
-        runs = measured("raft", "sizes")[1]["runs"]
+        runs = measured("raft", "sizes")[1].document["runs"]
         times = Counter((run["shape"], run["value"], run["load"]) for run in runs)
         self.assertEqual({*times.values()}, {5})
-        trials = measured("raft", "recovery")[1]["trials"]
+        trials = measured("raft", "recovery")[1].document["trials"]
         self.assertEqual(
             {*Counter((each["missed_s"], each["followers"]) for each in trials).values()}, {2 * 5}, "both ways"
         )
@@ -252,7 +321,7 @@ class TestParts(unittest.TestCase):
     def test_targets(self) -> None:
         """At least eight of each shape in each loop; each of them as often."""
         for part in ("theirs", "keys", "pool", "open"):
-            runs = measured("networks", part)[1]["runs"]
+            runs = measured("networks", part)[1].document["runs"]
             times = Counter((run["shape"], run["target"]) for run in runs)
             self.assertEqual({*times.values()}, {3}, part)
             for shape, count in Counter(shape for shape, _ in times).items():
@@ -260,5 +329,6 @@ class TestParts(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    for each in pieces(NAMES, "full"):
-        print(*each, f"{measured(*each)[0] / 60:.0f} minutes")
+    for each in EVERY:
+        print(*each, f"{measured(*each)[0] / 60:.1f} minutes")
+    print(f"all {sum(measured(*each)[0] for each in EVERY) / 60:.0f} minutes")
