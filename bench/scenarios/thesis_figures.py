@@ -56,9 +56,10 @@ THESIS_SUBJECT = "parkazoo 3x3"  # the thesis ran three ensembles of three serve
 HALF_OF = {BASE: "a", THESIS_SUBJECT: "b"}
 
 
-def numbers_printed(load: str, step: str) -> list[int]:
-    """Of threads, processes or hosts: those of a table's two halves together."""
-    return sorted({row.number for half in HALF_OF.values() for row in table(f"{TABLE_OF[load, step]}{half}")})
+def numbers_printed(load: str, step: str, subject: str) -> list[int]:
+    """Of threads, processes or hosts: those of its half of a table, and the most of the other half."""
+    of = {each: [row.number for row in table(f"{TABLE_OF[load, step]}{half}")] for each, half in HALF_OF.items()}
+    return sorted({*of[subject], *(max(numbers) for numbers in of.values())})
 
 
 def _compare(load: str, of: str, names: Names, three: Row, one: Row, unit: str, one_with: str = "") -> Compared:

@@ -52,8 +52,7 @@ class Size:
     :param value_bytes: of what is written and read.
     :param steps: that are measured.
     :param before: the parts that have the steps before these.
-    :param repeat: how often the best of all steps is run again; with gevent, once.
-    :param repeat_steps: how often each step is run.
+    :param repeat: how often the best of all steps is run again; with gevent, once. Each step is run once.
     :param is_as_printed: with limited bandwidth the numbers are those of the thesis' tables.
     :param over_time_s: of the best again, at least, and of one thread alone; 0: that is not run.
     :param gatherings: the smaller ones of a system first.
@@ -69,14 +68,13 @@ class Size:
     steps: Sequence[str] = STEPS
     before: Sequence[str] = ()
     repeat: int = 3
-    repeat_steps: int = 1
     is_as_printed: bool = False
     over_time_s: float = 0.0
     gatherings: Sequence[Gathering] = ()
 
     def numbers(self, subject: Subject, load: str, step: str) -> Sequence[int]:
         if self.is_as_printed and subject.is_limited:
-            return numbers_printed(load, step)
+            return numbers_printed(load, step, subject.name)
         found: Sequence[int] = getattr(self, step)
         return found
 
@@ -97,13 +95,13 @@ OF_ONE_ENSEMBLE = (
 OF_THE_THESIS = (Subject("kazoo", "1x3", is_limited=True), Subject("parkazoo", "3x3", is_limited=True))
 OF_SMALL = (Subject("parkazoo", "1x1"), Subject("kazoo", "1x1", is_limited=True))
 FULL: dict[str, Any] = {
-    "threads": (1, 4, 16, 32, 64, 128),
+    "threads": (1, 8, 32, 128),
     "processes": (1, 2, 4),
     "nodes": (1, 2),
-    "warm_up_s": 2,
-    "measure_s": 6,
+    "warm_up_s": 1,
+    "measure_s": 4,
 }
-PRINTED = {**FULL, "is_as_printed": True, "repeat_steps": 2, "repeat": 0}
+PRINTED = {**FULL, "is_as_printed": True, "repeat": 0}
 SIZES: dict[str, Any] = {
     "small": Size(
         OF_SMALL,
@@ -127,15 +125,15 @@ SIZES: dict[str, Any] = {
             steps=(),
             before=("threads", "processes", "hosts"),
             over_time_s=100,
-            **{**PRINTED, "repeat": 2},
+            **{**PRINTED, "repeat": 1},
         ),
         crowd=Size(
             (),
             steps=(),
             gatherings=[
-                *(Gathering("kazoo", "1x3", nodes, 6, 200) for nodes in (1, 3, 5)),
+                *(Gathering("kazoo", "1x3", nodes, 6, 200) for nodes in (1, 5)),
                 Gathering("parkazoo", "3x3", 1, 1, 1000),
-                *(Gathering("parkazoo", "3x3", nodes, 8, 100) for nodes in (1, 4, 8, 14)),
+                *(Gathering("parkazoo", "3x3", nodes, 8, 100) for nodes in (1, 4, 14)),
             ],
             **FULL,
         ),

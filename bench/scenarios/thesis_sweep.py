@@ -72,7 +72,7 @@ class Sweep:
                 self._evaluation.not_measured(what, why, **point)
                 continue
             settings = {**settings_of(self._size, load), **timed, "handler": subject.handler, **counts}
-            for _ in self._evaluation.rounds(self._size.repeat_steps):
+            for _ in self._evaluation.rounds():
                 plan = self._evaluation.plan(ensembles, subject.system, **settings)
                 self._evaluation.run(ensembles, plan, point)
 
@@ -98,7 +98,7 @@ class Sweep:
         best = tipping_point(self._runs(subject, load))
         kinds = [(AGAIN, best, size.repeat if subject.handler == "threading" else min(size.repeat, 1))]
         if size.over_time_s and subject.is_limited:
-            kinds.append((ONE, dict.fromkeys(STEPS, 1), size.repeat_steps))
+            kinds.append((ONE, dict.fromkeys(STEPS, 1), 1))
         for step, counts, times in kinds:
             settings = {**settings_of(size, load), **self._timed(subject, load, counts)}
             if subject.is_limited:

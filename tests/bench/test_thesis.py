@@ -26,7 +26,7 @@ from bench.scenarios.thesis_sizes import SIZES
 from bench.statistics import encode, make_histogram
 from tests.bench.test_summary import result
 
-MOST_PART_S = 40 * 60
+MOST_PART_S = 30 * 60
 SWEEP = ("threads", "processes", "hosts")
 PARTS = ("client", *SWEEP, "time", "crowd")
 CLIENTS_OF_THE_THESIS = {"kazoo 1x3": 6000, "parkazoo 3x3": 11_200}
@@ -145,9 +145,10 @@ def all_missing(found: Mapping[str, WorkedOut]) -> list[dict[str, Any]]:
 
 class TestSweep(ThesisCase):
     def test_its_steps_are_those_of_the_thesis(self) -> None:
-        """Of both halves of each table, for both systems."""
+        """Of its half of each table, for each system; and for both as many as the other one has."""
         found = self.measure(*SWEEP)
-        self.assertEqual(numbers_printed("writes", "nodes"), [1, 2, 3, 4, 5, 6, 7, 10, 12, 14])
+        self.assertEqual(numbers_printed("writes", "nodes", "kazoo 1x3"), [1, 2, 3, 4, 5, 14])
+        self.assertEqual(numbers_printed("writes", "threads", "parkazoo 3x3"), [1, 5, 10, 20, 50, 100, 110, 240])
         for (load, step), name in TABLE_OF.items():
             for subject, half in HALF_OF.items():
                 with self.subTest(name, half=half):
@@ -156,11 +157,11 @@ class TestSweep(ThesisCase):
                         run for run in all_runs(found) if all(run[key] == value for key, value in label.items())
                     ]
                     numbers = [run["value"] for run in some]
-                    self.assertEqual(numbers, [each for each in numbers_printed(load, step) for _ in range(2)])
+                    self.assertEqual(numbers, numbers_printed(load, step, subject))
                     self.assertLessEqual({row.number for row in table(name + half)}, {*numbers})
         self.assertEqual(all_missing(found), [])
 
-    def test_each_part_takes_forty_minutes_at_most(self) -> None:
+    def test_each_part_takes_half_an_hour_at_most(self) -> None:
         """In windows that are long enough at the first attempt."""
         found = self.measure(*PARTS)
         self.assertEqual({*PARTS}, {*SIZES["full"]})
@@ -173,7 +174,7 @@ class TestSweep(ThesisCase):
         threads = [run for run in self.measure("threads")["threads"].document["runs"] if run["load"] == "reads"]
         runs = [
             {**run, "rates": {"all": rate}}
-            for run, rate in zip(threads[::2], (50.0, 93.0, 95.0, 99.0, 100.0), strict=False)
+            for run, rate in zip(threads, (50.0, 93.0, 95.0, 99.0, 100.0), strict=False)
         ]
         self.assertEqual(thesis_sweep.tipping_point(runs)["threads"], runs[2]["plan"]["threads"])
         self.assertEqual(thesis_sweep.tipping_point([]), {"threads": 1, "processes": 1, "nodes": 1})
@@ -245,7 +246,7 @@ class TestTables(ThesisCase):
             found = one(sections, f"Table {name}:")
             for subject, half in HALF_OF.items():
                 rows = self.rows(found, subject)
-                self.assertEqual([*rows], [str(each) for each in numbers_printed(load, step)])
+                self.assertEqual([*rows], [str(each) for each in numbers_printed(load, step, subject)])
                 for row in table(f"{name}{half}"):
                     with self.subTest(name, half=half, number=row.number):
                         mine = rows[str(row.number)]
@@ -263,9 +264,9 @@ class TestTables(ThesisCase):
 
     def test_missing_over_time_and_at_once(self) -> None:
         """Why something could not be had; one thread and the best in each second; what stops a crowd."""
-        sections = sections_of(self.measure(*SWEEP, "time", "crowd", hosts=4, fails_at=3600))
+        sections = sections_of(self.measure(*SWEEP, "time", "crowd", hosts=5, fails_at=3600))
         row = self.rows(one(sections, "Table 6.3:"), "parkazoo 3x3")["14"]
-        self.assertEqual((row[6], row[-1]), ("-", "not measured: there are 4 client hosts"))
+        self.assertEqual((row[6], row[-1]), ("-", "not measured: there are 5 client hosts"))
         over_time = one(sections, "Over time").rows
         self.assertEqual({row[4] for row in over_time}, {"100"})
         self.assertEqual(
@@ -274,9 +275,9 @@ class TestTables(ThesisCase):
         names = [plot.name for each in sections for plot in each.plots]
         self.assertLessEqual({"thesis-time-over-time-one-limited", "thesis-time-over-time-best-limited"}, {*names})
         crowd = one(sections, "Clients at once").rows
-        self.assertEqual([row[1] for row in crowd], ["1,200", "1,000", "800", "3,200", "3,600", "6,400"])
+        self.assertEqual([row[1] for row in crowd], ["1,200", "1,000", "800", "3,200", "6,000", "11,200"])
         self.assertIn("not reached: h1: the load failed: MeetingError: 7 of 9", crowd[-2][-1])
-        self.assertEqual(crowd[-1][-1], "not reached: there are 4 client hosts")
+        self.assertEqual(crowd[-1][-1], "not reached: there are 5 client hosts")
         self.assertEqual(crowd[3][-1], "limit: load generator; 1,200 times ConnectionLoss")
         self.assertEqual(crowd[2][-2], f"{table('6.3b')[0].requests_s:,.2f}")
         self.assertEqual(crowd[1][-2], "-")  # the thesis had no such process
