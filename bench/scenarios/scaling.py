@@ -67,7 +67,7 @@ def measure_shape(evaluation: Evaluation, ensembles: Ensembles, size: Size, syst
             for system in systems:
                 _measure_loads(evaluation, ensembles, system, size, settings[system])
         if size.shares:
-            for _ in evaluation.rounds(size.repeat):
+            for _ in evaluation.rounds():
                 for system in systems:
                     _measure_latency(evaluation, ensembles, system, size, settings[system])
         if str(ensembles.shape) == size.skew_shape:
