@@ -318,6 +318,12 @@ class TestParts(unittest.TestCase):
             {*Counter((each["missed_s"], each["followers"]) for each in trials).values()}, {2 * 5}, "both ways"
         )
 
+    def test_a_thousand_elections(self) -> None:
+        """In two parts of five servers each."""
+        trials = [each for part in ("many", "more") for each in measured("elections", part)[1].document["trials"]]
+        self.assertGreaterEqual(len(trials), 1000)
+        self.assertEqual({each["group"] for each in trials}, {"1x5, killed"})
+
     def test_targets(self) -> None:
         """At least eight of each shape in each loop; each of them as often."""
         for part in ("theirs", "keys", "pool", "open"):

@@ -187,7 +187,7 @@ class TestSmall(unittest.TestCase):
         self.assertEqual(pieces(["raft"], "medium"), [("raft", "")])
         self.assertEqual(pieces(["raft"], "full", "sizes"), [("raft", "sizes")])
         both = pieces(["thesis", "elections"], "full")
-        self.assertEqual(both[-3:], [("elections", each) for each in ("servers", "timeouts", "many")])
+        self.assertEqual(both[-4:], [("elections", each) for each in ("servers", "timeouts", "many", "more")])
         for name, part in pieces([*SCENARIOS], "full"):
             self.assertRegex(stem(name, part), r"^[a-z0-9-]+$")
             size = Evaluation(Loopback(1), name, Path("/nowhere"), "full", part=part).chosen(SCENARIOS[name].SIZES)
