@@ -43,7 +43,7 @@ BEHIND = " (behind)"  # a rate that is less than was asked for
 OUTSTANDING_EACH = 4  # requests that each client has outstanding on it, and directories that it has
 EVEN = 1.2  # times the processors' time that a request costs the generator: what costs less is in favour
 WEIGHED_SHARE = 0.8  # of the window: hosts take their time to answer, and the load must not have ended
-AROUND_RUN_S, START_S = 5.0, 40.0  # about
+AROUND_RUN_S, START_S = 3.5, 25.0  # about
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Size:
 SIZES = {
     "small": Size({"1x1": (ZOOKEEPER, PARKAZOO, ETCD)}, 2, 0.2, 0.5, 1, (0.5,)),
     "medium": Size({"1x3": (ZOOKEEPER, ETCD)}, 6, 2, 7, 1),
-    "full": Size({"1x3": (ZOOKEEPER, ETCD), "3x3": (ZOOKEEPER, PARKAZOO, ETCD)}, 6, 2, 7, 3),
+    "full": Size({"1x3": (ZOOKEEPER, ETCD), "3x3": (ZOOKEEPER, PARKAZOO, ETCD)}, 6, 1, 6, 2),
 }
 
 
