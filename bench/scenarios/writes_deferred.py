@@ -72,7 +72,7 @@ class Size:
     measure_s: float
 
 
-SIZES = {  # full takes some 35 minutes, on two processors
+SIZES = {
     "small": Size(("1x3",), 1, (0.5,), (0.5,), 10, (2,), "1x3", Outage(100, 0.3, 0.2, 0.5, 0.5), 0.1, 0.3),
     "medium": Size(
         ("1x3", "3x3"),
@@ -88,15 +88,15 @@ SIZES = {  # full takes some 35 minutes, on two processors
     ),
     "full": Size(
         ("1x3", "1x5", "3x3"),
-        4,
+        3,
         (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1),
         (0, 0.25, 0.5, 0.75, 1),
         1000,
         (1, 3, 10, 30, 100),
         "1x5",
-        Outage(2000, 10, 5, 5, 30),
-        2,
-        15,
+        Outage(2000, 5, 5, 5, 20),
+        1,
+        4,
     ),
 }
 
