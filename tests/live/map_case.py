@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import unittest
+import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
@@ -138,18 +139,22 @@ def run_command(*arguments: str, **environment: str) -> tuple[int, str, str]:
     """Exit status, stdout and stderr of ``parkazoo``, run in this process.
 
     Where logging is not set up, as under unittest, its lines go to stderr, whatever that is at the moment. Those
-    of the test's own clients are none of the command's: they go where they would without it.
+    of the test's own clients are none of the command's: they go where they would without it. Warnings are shown as
+    in a process of the command's own, not as unittest shows them.
     """
     out, err = io.StringIO(), io.StringIO()
     unhandled = logging.StreamHandler()
     unhandled.setLevel(logging.WARNING)
     with (
         mock.patch.object(logging, "lastResort", unhandled),
+        warnings.catch_warnings(),
         mock.patch.object(sys, "argv", ["parkazoo", *arguments]),
         mock.patch.dict(os.environ, {"COLUMNS": "200", **environment}),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
+        for unshown in (DeprecationWarning, ResourceWarning):
+            warnings.simplefilter("ignore", unshown)
         try:
             main()
         except SystemExit as end:
