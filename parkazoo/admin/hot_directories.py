@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from struct import Struct
 from typing import NamedTuple
 
 from kazoo.exceptions import ConnectionDropped
+from kazoo.protocol.states import EVENT_TYPE_MAP, EventType
 
 from parkazoo.admin.rates import DirectoryRates, Rates
 from parkazoo.kazoo_private import WATCH_XID
@@ -15,6 +16,7 @@ from parkazoo.protocol.placement import MIRRORS, ROOT, is_reserved, logical
 
 EVENT = Struct("!iiqiiii")  # length, xid, zxid, error; type, state, length of the path
 KEPT_AT_ONCE = 20_000  # directories, between two looks
+KEPT_PATHS = 100_000
 KEPT_LONG = 2_000  # of those
 WITHIN_S = 15.0
 MOST_ROWS = 50
@@ -23,20 +25,27 @@ FEW = 20  # writes, which say nothing
 
 
 class Seen(NamedTuple):
-    """:param counts: events by directory. :param events: all, also of directories that are not kept."""
+    """:param counts: events by directory, as clients name it; or by path, as the ensemble has it.
+    :param events: all, also those whose count is not kept.
+    :param made: if by path: those that were created, as far as they are kept.
+    """
 
     counts: Mapping[str, int]
     events: int
+    made: Collection[str] = ()
 
 
 class EventCounts:
-    """Counts events by physical directory, in bounded memory.
+    """Counts events by directory, or by path, in bounded memory.
 
-    With too many directories those with fewer events are forgotten; their events still count together.
+    If there are too many, those with fewer events are forgotten; their events still count together.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_path: bool = False) -> None:
+        self._by_path = by_path
+        self._most = KEPT_PATHS if by_path else KEPT_AT_ONCE
         self._counts: Counter[bytes] = Counter()
+        self._made: set[bytes] = set()
         self._events = 0
 
     def add(self, data: bytes | bytearray, begin: int, end: int) -> bool:
@@ -46,21 +55,26 @@ class EventCounts:
         """
         if end - begin < EVENT.size:
             return False
-        _, xid, _, _, _, _, length = EVENT.unpack_from(data, begin)
+        _, xid, _, _, kind, _, length = EVENT.unpack_from(data, begin)
         if xid != WATCH_XID:
             return False
         path_begin = begin + EVENT.size
         if not 0 < length <= end - path_begin:
             raise ConnectionDropped("the server's event is not ZooKeeper's")
         path = bytes(data[path_begin : path_begin + length])
-        self._counts[path[: path.rfind(b"/")]] += 1
+        self._counts[path if self._by_path else path[: path.rfind(b"/")]] += 1
         self._events += 1
-        if len(self._counts) > KEPT_AT_ONCE:
-            self._counts = Counter(dict(self._counts.most_common(KEPT_AT_ONCE // 2)))
+        if self._by_path and EVENT_TYPE_MAP.get(kind) == EventType.CREATED:
+            self._made.add(path)
+        if len(self._counts) > self._most:
+            self._counts = Counter(dict(self._counts.most_common(self._most // 2)))
+            self._made &= self._counts.keys()
         return True
 
     def seen(self) -> Seen:
-        """Returns the directories as clients name them."""
+        if self._by_path:
+            paths = {path.decode(errors="replace"): count for path, count in self._counts.items()}
+            return Seen(paths, self._events, {path.decode(errors="replace") for path in self._made})
         counts: Counter[str] = Counter()
         for directory, count in self._counts.items():
             counts[logical_directory(directory.decode(errors="replace") or "/")] += count

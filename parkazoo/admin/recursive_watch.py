@@ -53,7 +53,7 @@ class AddWatch:
 
 
 class Follower:
-    """Counts an ensemble's changes by directory, until it is stopped or they are too many.
+    """Counts an ensemble's changes by directory, or by path, until it is stopped or they are too many.
 
     It has one thread, which reads and pings. After a lost connection it goes on with another session; the changes
     between are not counted.
@@ -63,13 +63,20 @@ class Follower:
     """
 
     def __init__(
-        self, hosts: str, auth: Auth, context: ssl.SSLContext | None, most_events: int = MOST_EVENTS
+        self,
+        hosts: str,
+        auth: Auth,
+        context: ssl.SSLContext | None,
+        most_events: int = MOST_EVENTS,
+        *,
+        by_path: bool = False,
     ) -> None:
         self._servers = parse_hosts(hosts)
         self._auth = auth
         self._context = context
         self._most_events = most_events
-        self._counts = EventCounts()
+        self._by_path = by_path
+        self._counts = EventCounts(by_path=by_path)
         self._lock = threading.Lock()
         self._is_over = threading.Event()
         self._is_known = threading.Event()
@@ -92,7 +99,7 @@ class Follower:
     def take(self) -> Seen:
         """Returns what was seen since the last call."""
         with self._lock:
-            taken, self._counts = self._counts, EventCounts()
+            taken, self._counts = self._counts, EventCounts(by_path=self._by_path)
         return taken.seen()
 
     def _run(self) -> None:
@@ -217,12 +224,14 @@ class Follower:
 class Followers:
     """Follows all ensembles of a map, which may change.
 
+    :param by_path: whether changes are counted by path, not by directory.
     :raises ConfigurationError: the options ask for SASL, which it does not do, or TLS files are of no use.
     """
 
-    def __init__(self, auth: Auth, options: Options) -> None:
+    def __init__(self, auth: Auth, options: Options, *, by_path: bool = False) -> None:
         self._auth = auth
         self._options = options
+        self._by_path = by_path
         self._followers: dict[tuple[str, str], Follower] = {}
 
     def __enter__(self) -> Followers:
@@ -244,7 +253,8 @@ class Followers:
             zk = AdminClient(name, hosts, self._options, STARTED_S).zk
             if zk._connection.sasl_options is not None:
                 raise ConfigurationError("directories are followed without SASL: leave it out")
-            follower = Follower(hosts, self._auth, make_context(zk) if zk.use_ssl else None)
+            context = make_context(zk) if zk.use_ssl else None
+            follower = Follower(hosts, self._auth, context, by_path=self._by_path)
             self._followers[name, hosts] = follower
             follower.start()
             begun.append(follower)

@@ -6,16 +6,24 @@ import unittest
 
 from kazoo.exceptions import ConnectionDropped
 
-from parkazoo.admin.hot_directories import EVENT, KEPT_AT_ONCE, KEPT_LONG, EventCounts, HotDirectories, Seen
+from parkazoo.admin.hot_directories import (
+    EVENT,
+    KEPT_AT_ONCE,
+    KEPT_LONG,
+    KEPT_PATHS,
+    EventCounts,
+    HotDirectories,
+    Seen,
+)
 from parkazoo.admin.rates import EnsembleRates, Rates
 
-CHANGED, CONNECTED = 3, 3
+CREATED, CHANGED, CONNECTED = 1, 3, 3
 
 
-def event(path: str, xid: int = -1) -> bytes:
+def event(path: str, xid: int = -1, kind: int = CHANGED) -> bytes:
     """As a server sends it."""
     name = path.encode()
-    return EVENT.pack(EVENT.size - 4 + len(name), xid, 7, 0, CHANGED, CONNECTED, len(name)) + name
+    return EVENT.pack(EVENT.size - 4 + len(name), xid, 7, 0, kind, CONNECTED, len(name)) + name
 
 
 def seen(*paths: str) -> Seen:
@@ -69,6 +77,27 @@ class TestEventCounts(unittest.TestCase):
         found = counts.seen()
         self.assertEqual((found.counts["/hot"], found.events), (many, 2 * many))
         self.assertEqual(len(found.counts), KEPT_LONG)
+
+    def test_by_path(self) -> None:
+        """Paths are the ensemble's own; it is known which were created."""
+        counts = EventCounts(by_path=True)
+        mirrored, plain = "/parkazoo/mirrors/%2Fapp/x", "/app/y"
+        for frame in (event(mirrored, kind=CREATED), event(mirrored), event(plain)):
+            counts.add(frame, 0, len(frame))
+        self.assertEqual(counts.seen(), Seen({mirrored: 2, plain: 1}, 3, {mirrored}))
+
+    def test_memory_by_path_is_bounded(self) -> None:
+        counts = EventCounts(by_path=True)
+        hot = event("/hot", kind=CREATED)
+        for _ in range(2):
+            counts.add(hot, 0, len(hot))
+        for number in range(KEPT_PATHS):
+            frame = event(f"/{number}", kind=CREATED)
+            counts.add(frame, 0, len(frame))
+        found = counts.seen()
+        self.assertEqual((found.counts["/hot"], found.events), (2, KEPT_PATHS + 2))
+        self.assertEqual(len(found.counts), KEPT_PATHS // 2)
+        self.assertEqual({*found.made}, {*found.counts})
 
 
 class TestHotDirectories(unittest.TestCase):

@@ -18,7 +18,7 @@ from parkazoo.admin import recursive_watch
 from parkazoo.admin.hot_directories import Seen
 from parkazoo.admin.recursive_watch import WATCHES, Follower, Followers
 from parkazoo.protocol.cluster_map import ClusterMap
-from tests.admin.test_hot_directories import event
+from tests.admin.test_hot_directories import CREATED, event
 
 TIMEOUT_S = 30.0
 SESSION = 0x1234
@@ -189,6 +189,13 @@ class TestFollowers(unittest.TestCase):
                 self.assertEqual(followers.sessions(), ["0x1234"] * 2)
             wait_until(lambda: END in servers["a"].heard, "the end of a's session")
             self.assertNotIn(END, servers["b"].heard)
+
+    def test_by_path(self) -> None:
+        server = Server(accepted() + reply(WATCHES) + event("/a/1", kind=CREATED))
+        self.addCleanup(server.stop)
+        with Followers((), {}, by_path=True) as followers:
+            followers.follow(ClusterMap("zk", {"a": server.hosts}, ("a",), "a"))
+            wait_until(lambda: followers.take()["a"] == Seen({"/a/1": 1}, 1, {"/a/1"}), "the event")
 
     def test_sasl(self) -> None:
         options = {"sasl_options": {"mechanism": "DIGEST-MD5", "username": "u", "password": "p"}}
